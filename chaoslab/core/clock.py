@@ -20,6 +20,10 @@ class Clock(Protocol):
         """The calendar time as ISO 8601 in UTC with milliseconds."""
         ...
 
+    def sleep_until(self, time_s: float) -> None:
+        """Return when the clock shows `time_s`; at once if it does already."""
+        ...
+
 
 class WallClock:
     """Real time in seconds since the clock was created."""
@@ -34,6 +38,10 @@ class WallClock:
     def wall(self) -> str:
         """Calendar time in UTC."""
         return iso(datetime.now(UTC))
+
+    def sleep_until(self, time_s: float) -> None:
+        """Sleep; at real-time priority the kernel adds no slack to it."""
+        time.sleep(max(0.0, time_s - self.now_s()))
 
 
 def iso(moment: datetime) -> str:

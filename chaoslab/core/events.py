@@ -12,7 +12,6 @@ The harness stamps each with a sequence number and its own time and appends it t
 in `data` is a class in `core.payloads`. Lines of other shapes are a node's ordinary output.
 """
 
-import dataclasses
 import json
 import math
 import re
@@ -22,7 +21,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
+    from typing_extensions import Buffer, TypeVar
 
     from chaoslab.core.payload import Payload
 
@@ -32,7 +31,10 @@ else:  # a node needs no typing_extensions, and typing has no defaults before Py
 
     P_co = TypeVar("P_co", covariant=True)
 
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+if TYPE_CHECKING:
+    Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+else:  # what evaluates annotations in other modules cannot follow the recursion
+    Json = Any
 
 
 class Kind(StrEnum):
@@ -41,6 +43,7 @@ class Kind(StrEnum):
     # -- the run, written by the harness
     RUN_STARTED = "run.started"
     PHASE_ENTERED = "phase.entered"
+    PACE_SET = "pace.set"
     BASELINE_MEASURED = "baseline.measured"
     COUNTS_SAMPLED = "counts.sampled"
     MACHINE_SAMPLED = "machine.sampled"
@@ -51,10 +54,17 @@ class Kind(StrEnum):
     NODE_STARTED = "node.started"
     NODE_EXITED = "node.exited"
     ENGINE_REPORTED = "engine.reported"
+    PROVIDER_REPORTED = "provider.reported"
+    REPAIR_MOVED = "repair.moved"
     NODE_PROBED = "node.probed"
     NODE_STRESSED = "node.burdened"
     NODE_COUNTED = "node.counted"
     NODE_RELIEVED = "node.relieved"
+    DISK_BLOCKED = "disk.blocked"
+    DISK_FREED = "disk.freed"
+    CHIP_HELD = "chip.held"
+    CHIP_FREED = "chip.freed"
+    CHIP_TRIED = "chip.tried"
     STORAGE_DAMAGED = "storage.damaged"
     STORAGE_FILLED = "storage.filled"
     STORAGE_FREED = "storage.freed"
@@ -82,8 +92,10 @@ class Kind(StrEnum):
 
     # -- learners, printed by them
     LEARNER_STARTED = "learner.started"
+    LEARNER_COMPILED = "learner.compiled"
     LEARNER_JOINED = "learner.joined"
     LEARNER_STEP = "learner.step"
+    LEARNER_WAITING = "learner.waiting"
     LEARNER_PUSHED = "learner.pushed"
     UPDATE_TAMPERED = "update.tampered"
     CHECKPOINT_SAVED = "checkpoint.saved"
@@ -94,6 +106,10 @@ class Kind(StrEnum):
     LEARNER_NOTICED = "learner.noticed"
     LEARNER_FINAL = "learner.final"
     LEARNER_LEFT = "learner.left"
+
+    # -- learners of several hosts, printed by their supervisor or by the process of host 0
+    HOST_STARTED = "host.started"
+    HOST_LOST = "host.lost"
 
     # -- nodes that were asked to watch a point of the protocol (`diloco.node.phases`)
     PHASE_REACHED = "phase.reached"
@@ -130,6 +146,7 @@ class Kind(StrEnum):
     # -- people, limits and the end
     HARNESS_STALLED = "harness.stalled"
     JANITOR_DIED = "janitor.died"
+    SIGNAL_FAILED = "signal.failed"
     ABORT_FIRED = "abort.fired"
     VERDICT_REACHED = "verdict.reached"
     RESIDUE_FOUND = "residue.found"
@@ -139,9 +156,35 @@ class MalformedEvent(ValueError):
     """A line that claims to be an event and is not one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _OncePayload:
+    """`Event.payload`: made when it is first asked for, and from then on an attribute."""
+
+    def __get__(self, event: "Event[P_co]", _: object) -> P_co:
+        state = vars(event)
+        payload: P_co = _PAYLOADS[event.kind](event, state.get("unread"))
+        state["payload"] = payload
+        return payload
+
+
+class _OnceData:
+    """`Event.data` of a line that was read: parsed when it is first asked for."""
+
+    def __get__(self, event: "Event[P_co] | None", _: object) -> Mapping[str, Json]:
+        if event is None:
+            raise AttributeError("data")
+        state = vars(event)
+        data = _mapping(decode(bytes(state["unread"]).decode()))
+        state["data"] = data
+        return data
+
+
+@dataclass(frozen=True, kw_only=True)
 class Event(Generic[P_co]):
-    """One thing that happened. `time_s` is the harness clock; `node_s` the node's own, if any."""
+    """One thing that happened. `time_s` is the harness clock; `node_s` the node's own, if any.
+
+    A record has so many of them that they are made without `__init__` where they are read, with the
+    JSON of `data` as it stands in the line. They have no slots for that.
+    """
 
     seq: int
     time_s: float
@@ -150,25 +193,18 @@ class Event(Generic[P_co]):
     data: Mapping[str, Json] = field(default_factory=dict)
     wall: str = ""
     node_s: float | None = None
-    _payload: Any = field(default=None, init=False, repr=False, compare=False)
-
-    @property
-    def payload(self) -> P_co:
-        """`data` with typed fields, see `core.payloads`; they are read when they are asked for."""
-        if self._payload is None:
-            object.__setattr__(self, "_payload", _PAYLOADS[self.kind](self))
-        payload: P_co = self._payload
-        return payload
+    payload = _OncePayload()
+    """`data` with typed fields, see `core.payloads`; they are read when they are asked for."""
 
     def __str__(self) -> str:
         return f"event {self.seq} ({self.kind})"
 
     def at(self, time_s: float) -> "Event[P_co]":
-        """The same event at another time; what is read of its payload serves both."""
+        """The same event at another time; what was read of its payload serves both."""
         if time_s == self.time_s:
             return self
-        moved = dataclasses.replace(self, time_s=time_s)
-        object.__setattr__(moved, "_payload", self.payload)
+        moved: Event[P_co] = object.__new__(Event)
+        vars(moved).update(vars(self), time_s=time_s)
         return moved
 
     def to_line(self) -> str:
@@ -182,10 +218,38 @@ class Event(Generic[P_co]):
         return encode({**head, "data": self.data})
 
     @classmethod
+    def unparsed(
+        cls,
+        unread: "Buffer",
+        *,
+        seq: int,
+        time_s: float,
+        source: str,
+        kind: Kind,
+        wall: str,
+        node_s: float | None,
+    ) -> "Event":
+        """One whose data are parsed when they are asked for: `unread` is the JSON of an object that
+        was found to be valid.
+        """
+        made = object.__new__(cls)
+        vars(made).update(
+            seq=seq,
+            time_s=time_s,
+            source=source,
+            kind=kind,
+            wall=wall,
+            node_s=node_s,
+            unread=unread,
+        )
+        return made
+
+    @classmethod
     def from_line(cls, line: str) -> "Event":
         """Read one journal line; MalformedEvent says what is wrong with it."""
         fields = _object(line)
         try:
+            node_s = fields.get("node_s")
             return cls(
                 seq=int(_scalar(fields["seq"])),
                 time_s=_finite_time(fields["time_s"]),
@@ -193,17 +257,22 @@ class Event(Generic[P_co]):
                 kind=Kind(str(fields["kind"])),
                 data=_mapping(fields["data"]),
                 wall=str(fields.get("wall", "")),
-                node_s=None if fields.get("node_s") is None else float(_scalar(fields["node_s"])),
+                node_s=None if node_s is None else float(_scalar(node_s)),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise MalformedEvent(f"not an event: {line[:200]!r} ({error})") from error
 
 
-_PAYLOADS: dict[Kind, Callable[[Event], Any]] = {}
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+Event.data = _OnceData()  # type: ignore[assignment]  # after the dataclass has seen its default
+_PAYLOADS: dict[Kind, "Callable[[Event, Buffer | None], Any]"] = {}
 
 
-def register_payload(kind: Kind, read: Callable[[Event], Any]) -> None:
-    """Say how the payload of a kind is read. `core.payloads` does, which a node does not import."""
+def register_payload(kind: Kind, read: "Callable[[Event, Buffer | None], Any]") -> None:
+    """Say how the payload of a kind is read, of the JSON of its data where that is unread.
+
+    `core.payloads` does, which a node does not import.
+    """
     _PAYLOADS[kind] = read
 
 
@@ -249,7 +318,10 @@ def read_node_line(line: str, source: str) -> Observation | None:
 
 def encode(value: Json) -> str:
     """Compact JSON; NaN and infinity become the strings "NaN", "Infinity", "-Infinity"."""
-    return json.dumps(_finite(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    try:
+        return _ENCODER.encode(value)
+    except (ValueError, TypeError):  # a number that is not finite, or a mapping that is no dict
+        return _ENCODER.encode(_finite(value))
 
 
 def decode(text: str) -> Json:
@@ -303,7 +375,7 @@ def _object(line: str) -> Mapping[str, Json]:
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise TypeError(f"data is {value!r}, not an object")
     return value
 
@@ -316,6 +388,8 @@ def _finite_time(value: Json) -> float:
 
 
 def _scalar(value: Json) -> int | float:
+    if type(value) is float or type(value) is int:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
     return value

@@ -1,13 +1,14 @@
 """Typed reading of JSON: how an object becomes the fields of a dataclass, by their annotations.
 
-    Event.data ─► Payload (nothing read yet) ─► .field: found, checked, converted, kept
-    other JSON ─► read_object ─► a dataclass, all of it read at once
+    a line's data ─► Payload, all fields at once (msgspec), if each is there and of its type
+    Event.data ────► Payload ─► .field: found, checked, converted
+    other JSON ────► read_object ─► a dataclass, all of it read at once
 
-A field of a payload is read when it is first asked for, so that a line that lacks what nobody asks
-for does no harm, and judging pays for what it uses. A field that older records lack has a default;
-one without a default that is missing, or of another type than its annotation, raises MalformedEvent
-with the place (of an event: its seq and kind) and the key. Numbers may be NaN or infinite ("NaN",
-"Infinity", "-Infinity").
+A payload of which anything is missing, wrong or must be converted is read field by field, each when
+it is first asked for, so that a line that lacks what nobody asks for does no harm. A field that
+older records lack has a default; one without a default that is missing, or of another type than its
+annotation, raises MalformedEvent with the place (of an event: its seq and kind) and the key.
+Numbers may be NaN or infinite ("NaN", "Infinity", "-Infinity").
 """
 
 import dataclasses
@@ -27,11 +28,17 @@ from typing import (
     get_origin,
 )
 
+import msgspec
+
 from chaoslab.core.events import NOT_FINITE, Event, Json, Kind, MalformedEvent, register_payload
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Read: TypeAlias = Callable[[Json, object], object]
 """A value as a value of a field, in a place that messages name; TypeError says what was wanted."""
 _T = TypeVar("_T")
+_P = TypeVar("_P", bound="Payload")
 _KINDS: dict[type["Payload"], Kind] = {}
 
 
@@ -45,37 +52,51 @@ class Payload:
     field whose key in records is another than its name has that key as metadata: `key`.
     """
 
+    _by_field: ClassVar[type[Self]]
+    """The same class, with fields that are read when they are asked for."""
     _data: Mapping[str, Json]
     _event: Event
-    _fields: ClassVar[Mapping[str, Callable[[Mapping[str, Json], object], object]]]
 
     def __init_subclass__(cls, *, kind: Kind | None = None) -> None:
+        if issubclass(cls, _ByField):
+            return
         made: Any = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-        cls._fields = {one.name: _field(one) for one in dataclasses.fields(made)}
-        for name in cls._fields.keys() & vars(cls).keys():
-            delattr(cls, name)  # a default, which would be found before `__getattr__` is asked
+        fields = {one.name: _Field(one) for one in dataclasses.fields(made)}
+        cls._by_field = type(cls.__name__, (_ByField, cls), fields)
         if kind is not None:
             _KINDS[cls] = kind
-            register_payload(kind, lambda event: cls.read(event, event.data))
+            register_payload(kind, _reading(cls))
 
     @classmethod
     def read(cls, event: Event, data: Mapping[str, Json]) -> Self:
-        """The payload of `data` in `event`, of which no field is read yet."""
-        made = object.__new__(cls)
-        object.__setattr__(made, "_data", data)
-        object.__setattr__(made, "_event", event)
+        """The payload of `data` in `event`, of which nothing is read yet."""
+        made = object.__new__(cls._by_field)
+        vars(made).update(_data=data, _event=event)
         return made
 
-    if not TYPE_CHECKING:  # a type checker would take every misspelt field for Any
 
-        def __getattr__(self, name: str) -> object:
-            """A field that was not read before."""
-            reading = self._fields.get(name)
-            if reading is None:
-                raise AttributeError(f"{type(self).__name__} has no field {name!r}")
-            value = reading(self._data, self._event)
-            object.__setattr__(self, name, value)
-            return value
+class _ByField:
+    """Marks the classes whose instances hold the data of an event and read no field in advance."""
+
+
+def _reading(payload: type[_P]) -> "Callable[[Event, Buffer | None], _P]":
+    """How the payload of an event is read."""
+    has_names = all(key(one) == one.name for one in dataclasses.fields(payload))  # type: ignore[arg-type]
+    whole: msgspec.json.Decoder[_P] | None = None
+
+    def read(event: Event, unread: "Buffer | None") -> _P:
+        nonlocal whole
+        if unread is not None and has_names:
+            whole = whole or msgspec.json.Decoder(payload)
+            try:
+                return whole.decode(unread)
+            except (
+                msgspec.DecodeError
+            ):  # which field, and what is wrong, is said if it is asked for
+                pass
+        return payload.read(event, event.data)
+
+    return read
 
 
 def kind_of(payload: type[Payload]) -> Kind:
@@ -101,30 +122,37 @@ def read_object(kind: type[_T], value: Json, where: object) -> _T:
     required = [one.name for one in fields if _default(one) is dataclasses.MISSING]
     if absent := [name for name in required if name not in value]:
         raise MalformedEvent(f"{where} has no {', '.join(absent)}")
-    return kind(**{one.name: _field(one)(value, where) for one in fields})
+    return kind(**{one.name: _Field(one).read(value, where) for one in fields})
 
 
 # ---------------------------------------------------------------- fields
 
 
-def _field(
-    field: "dataclasses.Field[Any]",
-) -> Callable[[Mapping[str, Json], object], object]:
-    name = key(field)
-    converted = _reader(field.type)
-    default = _default(field)
+class _Field:
+    """One field. In a class `_ByField` it stands where a field is looked for that was not read."""
 
-    def read(data: Mapping[str, Json], where: object) -> object:
-        if name not in data:
-            if default is dataclasses.MISSING:
-                raise MalformedEvent(f"{where} has no {name!r}")
-            return default
+    def __init__(self, field: "dataclasses.Field[Any]") -> None:
+        self.name, self.key = field.name, key(field)
+        self._converted = _reader(field.type)
+        self._default = _default(field)
+
+    def __get__(self, payload: Payload, _: type[Payload]) -> object:
+        state = vars(payload)
+        value = self.read(state["_data"], state["_event"])
+        state[self.name] = value
+        return value
+
+    def read(self, data: Mapping[str, Json], where: object) -> object:
+        """Its value in an object, checked and converted; MalformedEvent names `where`."""
+        if self.key not in data:
+            if self._default is dataclasses.MISSING:
+                raise MalformedEvent(f"{where} has no {self.key!r}")
+            return self._default
+        value = data[self.key]
         try:
-            return converted(data[name], where)
+            return self._converted(value, where)
         except TypeError as error:
-            raise MalformedEvent(f"{where}: {name!r} is {data[name]!r}, not {error}") from error
-
-    return read
+            raise MalformedEvent(f"{where}: {self.key!r} is {value!r}, not {error}") from error
 
 
 def _default(field: "dataclasses.Field[Any]") -> object:

@@ -18,6 +18,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 
 from chaoslab.core.errors import FleetError
 
@@ -93,7 +94,7 @@ def read(root: Path, *names: str) -> bytes | None:
         return opened.read()
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, content: str | bytes) -> None:
     """Atomically replace the file at `path`; a link there is replaced, not followed.
 
     The temporary file does not follow a link either: the folder may belong to another user, whose
@@ -102,11 +103,12 @@ def replace_file(path: Path, text: str) -> None:
     new = path.with_name(f".{path.name}.new")
     try:
         new.unlink(missing_ok=True)
-        with open(os.open(new, _NEW, 0o666), "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(os.open(new, _NEW, 0o666), "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         new.replace(path)
     except OSError as error:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that is read-only; the first error says so
+            new.unlink(missing_ok=True)
         raise FleetError(f"{path}: cannot be written: {error}") from error
 
 
@@ -146,7 +148,7 @@ def _require_sticky(path: Path, seen: os.stat_result) -> None:
     if seen.st_mode & stat.S_IWOTH and not seen.st_mode & stat.S_ISVTX:
         raise NotPrivate(
             f"{path}: all users can write to it, so any of them can replace its files: "
-            f"`chmod +t {path}`, or keep runs elsewhere with --out"
+            f"`chmod +t {quote(str(path))}`, or keep runs elsewhere with --out"
         )
 
 
@@ -162,7 +164,7 @@ def _require_own(path: Path, seen: os.stat_result) -> None:
     if seen.st_mode & _OTHERS and not _is_only_mine(seen):
         raise NotPrivate(
             f"{path}: other users can write to it (mode {stat.S_IMODE(seen.st_mode):04o}) and may "
-            f"have changed it: check it, then `chmod go-w {path}`"
+            f"have changed it: check it, then `chmod go-w {quote(str(path))}`"
         )
 
 

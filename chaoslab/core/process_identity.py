@@ -47,14 +47,29 @@ class Identity:
 
 def identify(pid: int) -> Identity | None:
     """Identity of the process with this pid, zombies included; None if there is none."""
+    fields = _stat(pid)
+    if fields is None:
+        return None
+    return Identity(
+        pid=pid, start_ticks=int(fields[19]), boot_id=boot_id(), namespaces=_namespaces()
+    )
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """Fields of /proc/PID/stat from the third on; the name before them may contain anything."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return file.read().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields_from_3 = stat.rpartition(")")[2].split()  # the name in field 2 may contain anything
-    return Identity(
-        pid=pid, start_ticks=int(fields_from_3[19]), boot_id=boot_id(), namespaces=_namespaces()
-    )
+
+
+def cpu_s(identity: Identity) -> float:
+    """CPU seconds that the process and its threads have used by now; 0 if it is gone."""
+    fields = _stat(identity.pid)
+    if fields is None or int(fields[19]) != identity.start_ticks:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def is_same(identity: Identity) -> bool:

@@ -10,9 +10,9 @@ tree whose main process is dead is found by the mark that the fleet put into its
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -71,6 +71,19 @@ def look(identity: Identity) -> Look:
         return GONE
 
 
+def look_with_children(main: Identity) -> Look:
+    """State of the process, with the memory and CPU time of it and of those that it started."""
+    seen = look(main)
+    if seen.state == GONE.state:
+        return GONE
+    children = [look(child) for child in _known(_children(main.pid))]
+    return replace(
+        seen,
+        rss_bytes=sum((child.rss_bytes for child in children), seen.rss_bytes),
+        cpu_s=sum((child.cpu_s for child in children), seen.cpu_s),
+    )
+
+
 _STATES = {
     psutil.STATUS_RUNNING: "R",
     psutil.STATUS_DISK_SLEEP: "D",
@@ -81,25 +94,55 @@ _STATES = {
 }
 
 
-def signal_trees(mains: Iterable[Identity], number: int) -> None:
-    """Send a signal to main processes, their groups and all descendants.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receivers:
+    """Whom a signal to the tree of a main process is sent to."""
 
-    The signals are sent as close together as possible: all receivers are found first (receivers
-    wake up and compete for cores), then all groups are signalled, then processes outside the
-    groups. A main process whose pid was reused, and its descendants, are left out.
+    group: int
+    """The process group that the main process leads, if there is one: its own pid."""
+    outside: tuple[Identity, ...]
+    """The main process and its descendants, as far as they are in other groups."""
+
+
+def receivers(main: Identity) -> Receivers | None:
+    """Those that there are now; None if the main process is gone.
+
+    A process that starts later is reached in the group, not outside. The group's number cannot be
+    given to others while the main process is not reaped.
     """
-    groups: list[int] = []
-    outsiders: list[Identity] = []
-    with realtime_priority():
-        for main in filter(is_same, mains):
-            below = {one: _group(one.pid) for one in _known(_below(main.pid))}
-            groups += {main.pid} & set(below.values())
-            outsiders += [one for one, group in below.items() if group != main.pid]
-        for group in groups:
+    if not is_same(main):
+        return None
+    known = _known({main.pid, *_descendants(main.pid)} - {os.getpid()})
+    outside = tuple(one for one in known if _group(one.pid) != main.pid)
+    return Receivers(group=main.pid, outside=outside)
+
+
+def send_to_all(found: Iterable[Receivers], number: int) -> None:
+    """Send a signal to all of them, as close together as possible: first to the groups."""
+    found = tuple(found)
+    with realtime_priority():  # receivers wake up and compete for cores
+        for one in found:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, number)
-        for one in outsiders:
-            _send(one, number)
+                os.killpg(one.group, number)
+        for process in (process for one in found for process in one.outside):
+            _send(process, number)
+
+
+def signal_trees(
+    mains: Sequence[Identity], number: int, prepared: Sequence[Receivers | None] = ()
+) -> None:
+    """Send a signal to main processes, their groups and all descendants, once all were found.
+
+    A main process whose pid was reused, and its descendants, are left out. `prepared`: what
+    `receivers` found a moment ago, for each; what started since is found afterwards.
+    """
+    prepared = prepared or [None] * len(mains)
+    found = [one or receivers(main) for main, one in zip(mains, prepared, strict=True)]
+    send_to_all(filter(None, found), number)
+    for main, before in zip(mains, prepared, strict=True):
+        if before is not None and (now := receivers(main)) is not None:
+            for process in set(now.outside) - set(before.outside):
+                _send(process, number)
 
 
 def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
@@ -176,18 +219,23 @@ def _descendants(main: int) -> set[int]:
     found: set[int] = set()
     pending = [main]
     while pending:
-        for task in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
-            children = {int(pid) for pid in _words(task)} - found
-            found |= children
-            pending += children
+        children = set(_children(pending.pop())) - found
+        found |= children
+        pending += children
     return found
 
 
-def _words(path: Path) -> list[str]:
+def _children(pid: int) -> Iterator[int]:
+    """Of all threads of a process; none if it is gone. Without pathlib: threads may be many."""
     try:
-        return path.read_text().split()
+        threads = os.listdir(f"/proc/{pid}/task")
     except (FileNotFoundError, ProcessLookupError):
-        return []
+        return
+    for thread in threads:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+                words = file.read().split()
+            yield from map(int, words)
 
 
 def _marked(mark: str) -> set[Identity]:

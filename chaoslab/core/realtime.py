@@ -30,3 +30,11 @@ def realtime_priority(*, is_urgent: bool = True) -> Iterator[None]:
         yield
     finally:
         os.sched_setscheduler(0, *before)
+
+
+def is_realtime_permitted() -> bool:
+    """Whether this process may have that priority, found by asking for it for a moment."""
+    if not hasattr(os, "sched_getscheduler"):
+        return False
+    with realtime_priority():
+        return os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR

@@ -12,6 +12,7 @@ A package that cannot be loaded is an error that names it: if it were left out, 
 that needs it would fail without a visible cause.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
@@ -43,7 +44,8 @@ def brought(
     """
     found = dict(own)
     packages = dict.fromkeys(own, "chaoslab")
-    for point in sorted(entry_points(group=group), key=lambda one: (one.name, one.value)):
+    points = _points(tuple(sys.path))[group]
+    for point in sorted(points, key=lambda one: (one.name, one.value)):
         package = point.dist.name if point.dist else "an unknown package"
         if point.name in found:
             raise PackageError(
@@ -55,6 +57,13 @@ def brought(
             raise PackageError(f"{_entry(point, package)} is refused: {why}")
         found[point.name], packages[point.name] = thing, package
     return found
+
+
+@cache
+def _points(_path: tuple[str, ...]) -> Mapping[Group, tuple[EntryPoint, ...]]:
+    """Those of all installed packages; once for all groups, because it takes a file of each."""
+    found = entry_points()
+    return {group: tuple(found.select(group=group)) for group in Group}
 
 
 @cache

@@ -8,9 +8,9 @@ it imports nothing of chaoslab. Between fork and exec it ensures that
 - the kernel kills the node when the harness dies (Linux; elsewhere only the janitor does);
 - nothing runs that is not in the undo log: the harness sends one byte after it has recorded how to
   undo the start, and a harness that dies before that closes the pipe instead;
-- orphaned descendants become children of the node, so that its tree stays complete; - the hooks of
-the node contract (SIGUSR1 hang, SIGUSR2 continue, SIGHUP notice) are ignored until the
-  program handles them, so that a fault does not kill a program without handlers.
+- orphaned descendants become children of the node, so that its tree stays complete;
+- the hooks of the node contract (SIGUSR1 hang, SIGUSR2 continue, SIGHUP notice) are ignored until
+  the program handles them, so that a fault does not kill a program without handlers.
 
 The node leads a process group, but not a session: Linux distributes cores among sessions first
 (autogroups), so coarsely for processes with many threads that a learner beside three others got no
@@ -33,13 +33,12 @@ NO_PROGRAM = 127
 def main(arguments: list[str]) -> int:
     """Execute the program in `arguments`; returns only if that fails."""
     go, parent, *program = arguments
-    _ask_the_kernel(PR_SET_PDEATHSIG, signal.SIGKILL)
-    _ask_the_kernel(PR_SET_CHILD_SUBREAPER, 1)
+    ask_the_kernel(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ask_the_kernel(PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != int(parent) or os.read(int(go), 1) != b"g":
         return HARNESS_GONE
     os.close(int(go))
-    for hook in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
-        signal.signal(hook, signal.SIG_IGN)
+    ignore_hooks()
     for changed_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(changed_by_python, signal.SIG_DFL)
     try:
@@ -49,7 +48,13 @@ def main(arguments: list[str]) -> int:
     return NO_PROGRAM
 
 
-def _ask_the_kernel(option: int, value: int) -> None:
+def ignore_hooks() -> None:
+    """Ignore the signals of the node contract until the program handles them."""
+    for hook in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+        signal.signal(hook, signal.SIG_IGN)
+
+
+def ask_the_kernel(option: int, value: int) -> None:
     """Call prctl(2); no effect where it does not exist."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:

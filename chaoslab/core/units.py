@@ -13,14 +13,18 @@ serves all:
     max_delta: Share = 0.05         # by type: `max_delta: 5%`
     max_slowdown: Factor = 1.25     # `max_slowdown: 1.25x`
     max_gap: Bound = Relative(factor=3.0)   # `max_gap: 3x baseline` or `max_gap: 2s`
+    step_time: StepTime = Pacing.OFF        # `step_time: off`, `auto` or `60ms`
+    norm_limit: Limit = 8.0                 # `norm_limit: 8`, or `off`: infinite
 
 Times and sizes use decimal arithmetic, so 0.1 stays 0.1.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import StrEnum
 from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
 
 from chaoslab.core.errors import PlanError
@@ -39,6 +43,13 @@ class Relative:
         return f"{_plain(_exact(self.factor))}x {self.of}"
 
 
+class Pacing(StrEnum):
+    """A step time that is no number: none, or one that the run measures."""
+
+    AUTO = "auto"
+    OFF = "off"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity(Generic[_T]):
     """One kind of quantity: its parser, formatter, description and JSON Schema pattern."""
@@ -49,8 +60,8 @@ class Quantity(Generic[_T]):
     pattern: str
     """Regular expression without anchors, also valid in JSON Schema."""
     examples: tuple[str, ...]
-    is_bare_number: bool = False
-    """Whether a number without a unit is valid (counts only)."""
+    bare_number: Literal["integer", "number"] | None = None
+    """What a number without a unit may be; None: it is not valid."""
 
 
 # ---------------------------------------------------------------- durations
@@ -64,7 +75,14 @@ _SECONDS: Final[Mapping[str, Decimal]] = {
     "us": Decimal("0.000001"),
 }
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+_NO_LIMIT = "off"
 _DURATION = rf"(?:{_NUMBER}(?:d|h|ms|m|us|s))+"
+
+
+_SHOWN_S = 0.01
+"""Times below it are not told apart."""
+_AT_ONCE_S = 0.05
+"""A shorter delay is none to a reader."""
 
 
 def duration_s(text: str) -> float:
@@ -157,6 +175,9 @@ def show_share(value: float) -> str:
 def count(text: str | int) -> int:
     """A whole number, also as `200k`, `2M`, `1.5B` or `1T`; PlanError otherwise."""
     match = re.fullmatch(rf"({_NUMBER})([kMBT]?)", str(text))
+    if re.fullmatch(rf"{_NUMBER}[eE]\+?[0-9]{{1,2}}", str(text)):
+        written = COUNT.show(int(Decimal(text)))
+        raise PlanError(f"{text!r} is not a count: write {written}")
     if isinstance(text, bool) or not match:
         raise _wrong(str(text), "a count", "200k", "1500, 200k, 2M or 1.5B", units=_THOUSANDS)
     number = Decimal(match[1]) * _THOUSANDS[match[2]]
@@ -190,6 +211,24 @@ def bound(text: str) -> float | Relative:
     return duration_s(text)
 
 
+def step_time(text: str) -> float | Pacing:
+    """Seconds in `60ms`, or `auto` or `off`; PlanError otherwise."""
+    if text in tuple(Pacing):
+        return Pacing(text)
+    if not re.fullmatch(_DURATION, text):
+        raise PlanError(f"{text!r} is not a step time: write 60ms, auto or off")
+    return duration_s(text)
+
+
+def limit(text: str) -> float:
+    """A number, or infinity for `off`; PlanError otherwise."""
+    if text == _NO_LIMIT:
+        return math.inf
+    if not _is_number(text):
+        raise PlanError(f"{text!r} is not a limit: write a number, or {_NO_LIMIT}")
+    return float(text)
+
+
 # ---------------------------------------------------------------- types of settings
 
 DURATION: Final = Quantity(
@@ -209,7 +248,7 @@ SHARE: Final = Quantity(
 )
 COUNT: Final = Quantity(
     name="count", parse=count, show=lambda number: _shortest(number, _THOUSANDS),
-    pattern=rf"{_NUMBER}[kMBT]?", examples=("200k", "2M"), is_bare_number=True,
+    pattern=rf"{_NUMBER}[kMBT]?", examples=("200k", "2M"), bare_number="integer",
 )  # fmt: skip
 FACTOR: Final = Quantity(
     name="factor", parse=factor, show=lambda value: f"{_plain(_exact(value))}x",
@@ -224,6 +263,16 @@ BOUND: Final = Quantity(
     show=lambda value: str(value) if isinstance(value, Relative) else show_duration(value),
     pattern=rf"(?:{_DURATION}|{_NUMBER}x baseline)", examples=("2s", "3x baseline"),
 )  # fmt: skip
+STEP_TIME: Final = Quantity(
+    name="step time", parse=step_time,
+    show=lambda value: value.value if isinstance(value, Pacing) else show_duration(value),
+    pattern=rf"(?:{_DURATION}|auto|off)", examples=("auto", "60ms", "off"),
+)  # fmt: skip
+LIMIT: Final = Quantity(
+    name="limit", parse=limit,
+    show=lambda value: _NO_LIMIT if math.isinf(value) else _plain(_exact(value)),
+    pattern=rf"(?:{_NUMBER}|{_NO_LIMIT})", examples=("8", _NO_LIMIT), bare_number="number",
+)  # fmt: skip
 
 Bytes: TypeAlias = Annotated[int, SIZE]
 BytesPerSecond: TypeAlias = Annotated[float, RATE]
@@ -232,9 +281,32 @@ Count: TypeAlias = Annotated[int, COUNT]
 Factor: TypeAlias = Annotated[float, FACTOR]
 Rounds: TypeAlias = Annotated[int, ROUNDS]
 Bound: TypeAlias = Annotated[float | Relative, BOUND]
+StepTime: TypeAlias = Annotated[float | Pacing, STEP_TIME]
+Limit: TypeAlias = Annotated[float, LIMIT]
 
 
 # ---------------------------------------------------------------- exact decimal text
+
+
+def elapsed(seconds: float) -> str:
+    """A measured time as a reader wants it: less than 0.01 s, 0.31 s, 24.1 s, 412 s."""
+    if 0 <= seconds < _SHOWN_S / 2:
+        return f"less than {_SHOWN_S} s"
+    digits = 2 if seconds < 10 else 1 if seconds < 100 else 0
+    return f"{seconds:.{digits}f} s"
+
+
+def delay(seconds: float, said: str = "after {}", *, soon: str = "at once") -> str:
+    """How much later something came, as part of a sentence: `after 0.31 s`, `at once`.
+
+    `said` has another place for the time (`within {}`, `{} later`), `soon` other words for none.
+    """
+    return soon if seconds < _AT_ONCE_S else said.format(elapsed(seconds))
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number with what it counts: `1 line`, `1,204 lines`; `many` for other plurals than -s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _exact(value: float) -> Decimal:

@@ -1,4 +1,6 @@
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from chaoslab.core.payloads import (
     kind_of,
     payloads,
 )
+from chaoslab.record.journal_file import JournalFile, read_journal
 
 CONTRIBUTOR = {"learner": "learner-0", "incarnation": 1, "epoch": 1, "step": 5, "c_steps": 5,
                "c_tokens": 500, "weight": 1.0, "tokens_from": 0}  # fmt: skip
@@ -107,3 +110,30 @@ def test_items_of_a_list_are_read_alike() -> None:
     assert (one.learner, one.c_tokens) == ("learner-0", 500.0)
     with pytest.raises(MalformedEvent, match=r"event 7 \(round.merged\) has no 'tokens_to'"):
         _ = one.tokens_to
+
+
+@pytest.mark.parametrize("tokens", [500, 500.0, "Infinity", "many"])
+def test_a_line_of_a_journal_is_read_like_the_same_event_that_was_made(
+    tmp_path: Path, tokens: Json
+) -> None:
+    made = replace(said(Kind.ROUND_MERGED, {"contributors": [CONTRIBUTOR | {"tokens_to": tokens}],
+                                            "round": 3}), seq=0)  # fmt: skip
+    journal = JournalFile(tmp_path)
+    journal.append(made.to_line())
+    journal.close()
+    ((read,), _) = read_journal(tmp_path)
+    assert _answers(read) == _answers(made)
+    assert read.data == made.data
+    assert read.at(5.0).data == made.data
+
+
+def _answers(event: Event) -> list[object]:
+    """What is read of its fields; the message where one refuses."""
+    assert isinstance(event.payload, RoundMerged)
+    found: list[object] = [event.payload.round, event.payload.contributors[0].learner]
+    for read in (lambda said: said.contributors[0].tokens_to, lambda said: said.digest):
+        try:
+            found.append(read(event.payload))
+        except MalformedEvent as error:
+            found.append(str(error))
+    return found

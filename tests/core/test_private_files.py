@@ -1,5 +1,6 @@
 """Files that others could have written are refused, and no link is followed below the root."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -182,3 +183,14 @@ def test_a_link_in_the_way_of_a_new_file_is_replaced_and_not_written_through(
     assert (run / "run.json").read_text() == "new"
     assert not (run / "run.json").is_symlink()
     assert [path.name for path in run.iterdir()] == ["run.json"]
+
+
+def test_a_disk_that_is_read_only_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(FleetError, match=r"run\.json: cannot be written: .*Read-only"):
+        replace_file(tmp_path / "run.json", "new")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.process_identity import (
     NODE_MARK,
     Identity,
+    cpu_s,
     identify,
     identity_of,
     is_same,
@@ -132,6 +134,28 @@ def test_a_name_with_brackets_and_blanks_hides_no_start(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- another namespace
+
+
+def test_the_processor_time_of_a_process_is_its_own(sleeper: subprocess.Popen[bytes]) -> None:
+    ours = identify(os.getpid())
+    its = identify(sleeper.pid)
+    assert ours is not None
+    assert its is not None
+    assert cpu_s(ours) == pytest.approx(time.process_time(), abs=0.1)
+    assert cpu_s(its) < cpu_s(ours)
+    assert cpu_s(replace(ours, start_ticks=ours.start_ticks - 1)) == 0.0
+    assert cpu_s(replace(ours, pid=NOBODY)) == 0.0
+
+
+def test_a_process_is_seen_with_those_that_it_started(sleeper: subprocess.Popen[bytes]) -> None:
+    ours, its = identify(os.getpid()), known(sleeper)
+    assert ours is not None
+    alone, whole = process_tree.look(ours), process_tree.look_with_children(ours)
+    assert whole.rss_bytes >= alone.rss_bytes / 2 + process_tree.look(its).rss_bytes
+    assert whole.cpu_s >= alone.cpu_s
+    assert process_tree.look_with_children(its).state != "gone"
+    gone = replace(ours, start_ticks=ours.start_ticks - 1)
+    assert process_tree.look_with_children(gone) == process_tree.GONE
 
 
 def test_a_process_of_another_namespace_is_reported_and_not_taken_for_gone(

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from chaoslab.core.realtime import realtime_priority
+from chaoslab.core.realtime import is_realtime_permitted, realtime_priority
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getscheduler"), reason="this system has no such schedulers"
@@ -15,11 +15,6 @@ pytestmark = pytest.mark.skipif(
 
 def policy() -> int:
     return os.sched_getscheduler(0)
-
-
-def may_be_first() -> bool:
-    with realtime_priority():
-        return policy() & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR
 
 
 def test_afterwards_everything_is_as_before() -> None:
@@ -60,9 +55,10 @@ def test_without_the_right_to_it_the_block_runs_all_the_same(
     with realtime_priority():
         ran.append(policy())
     assert ran == [before]
+    assert not is_realtime_permitted()
 
 
-@pytest.mark.skipif(not may_be_first(), reason="this user may not ask for it")
+@pytest.mark.skipif(not is_realtime_permitted(), reason="this user may not ask for it")
 def test_the_block_is_first_in_line() -> None:
     with realtime_priority():
         assert policy() & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR

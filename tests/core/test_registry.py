@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.core import registry
 from chaoslab.core.errors import PackageError
 from chaoslab.core.registry import Group, brought
 from chaoslab.undo import catalogue
@@ -30,6 +31,7 @@ class Packages:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
         (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
         (self._folder / f"{package}.py").write_text(code)
+        registry._points.cache_clear()  # as a process that begins now would find it
 
 
 def anything(_name: str, _thing: object) -> str:

@@ -91,6 +91,11 @@ def test_a_count_may_be_a_number_or_carry_a_suffix() -> None:
     assert read == [7, 7, 200_000, 2_000_000, 1_500_000_000, 10**12]
 
 
+def test_a_count_with_an_exponent_is_refused_with_what_to_write() -> None:
+    with pytest.raises(PlanError, match="write 5M"):
+        units.count("5e6")
+
+
 @pytest.mark.parametrize("text", ["2m", "1.0005k", "1.5", "many", True, -3])
 def test_what_is_no_count_is_refused(text: str | int) -> None:
     with pytest.raises(PlanError, match="is not a count"):
@@ -180,6 +185,31 @@ def test_what_is_no_amount_is_not_printed(value: float) -> None:
 @given(st.text(max_size=12))
 def test_every_text_is_read_or_refused_by_a_plan_error(text: str) -> None:
     for quantity in (units.DURATION, units.SIZE, units.RATE, units.SHARE, units.COUNT,
-                     units.FACTOR, units.ROUNDS, units.BOUND):  # fmt: skip
+                     units.FACTOR, units.ROUNDS, units.BOUND, units.LIMIT):  # fmt: skip
         with suppress(PlanError):
             quantity.parse(text)
+
+
+def test_no_measured_time_is_rounded_to_zero() -> None:
+    assert [units.elapsed(s) for s in (0.0, 0.31, 24.12, 412.4)] == [
+        "less than 0.01 s", "0.31 s", "24.1 s", "412 s",
+    ]  # fmt: skip
+
+
+def test_a_delay_that_nobody_sees_is_told_without_a_number() -> None:
+    assert [units.delay(s) for s in (0.0, 0.02, 0.3)] == ["at once", "at once", "after 0.30 s"]
+    assert units.delay(2.5, "within {}") == "within 2.50 s"
+    assert units.delay(0.01, "within {} of each other", soon="together") == "together"
+
+
+def test_what_is_counted_is_singular_or_plural() -> None:
+    assert units.plural(1, "line") == "1 line"
+    assert units.plural(1204, "line") == "1,204 lines"
+    assert units.plural(2, "loss was", "losses were") == "2 losses were"
+
+
+def test_a_limit_is_a_number_or_off() -> None:
+    assert [units.limit(text) for text in ("8", "8.5", "off")] == [8.0, 8.5, float("inf")]
+    assert [units.LIMIT.show(value) for value in (8.0, 8.5, float("inf"))] == ["8", "8.5", "off"]
+    with pytest.raises(PlanError, match="write a number, or off"):
+        units.limit("none")

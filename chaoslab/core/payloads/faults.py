@@ -55,7 +55,7 @@ class FaultInjecting(OfInjection, kind=Kind.FAULT_INJECTING):
     settings: Mapping[str, Json]
     trigger: str
     asked_s: float | None = None
-    """Time at which the trigger was met."""
+    """Time at which the trigger is met; if that is known in advance, a moment after the event."""
     for_s: float | None = None
     takes_away: bool
     """The targets leave the training and must rejoin."""

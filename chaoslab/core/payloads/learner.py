@@ -30,6 +30,19 @@ class LearnerStarted(OfLearner, kind=Kind.LEARNER_STARTED):
     parameters: float
 
 
+class LearnerCompiled(OfLearner, kind=Kind.LEARNER_COMPILED):
+    """It has every function that it trains and pushes with."""
+
+    loaded: int
+    """Number of functions that were loaded as an earlier process compiled them."""
+    compiled: int
+    """Number of those that were traced and compiled; JAX's own cache may have helped."""
+    took_s: float
+    """Time that both took."""
+    refused: tuple[str, ...] = ()
+    """Why files of compiled functions were not used, or not written."""
+
+
 class LearnerJoined(Membership, kind=Kind.LEARNER_JOINED):
     source: str
     """Where its parameters come from: initial, donor, syncer or resumed."""
@@ -48,10 +61,28 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     """Number of steps since the last event of this kind."""
     step_s: float
     """Mean duration of these steps, in seconds."""
+    period_s: float | None = None
+    """Duration of a step on the chip that it emulates; None if it emulates none."""
+    overruns: int = 0
+    """Periods lost since the last event of this kind, because steps ended too late."""
     loss: float
     tokens: float
     """Raw tokens trained on in this incarnation."""
     data_position: int
+    waited_s: float = 0.0
+    """Share of the time of these steps, in seconds, in which it waited for a round."""
+
+
+class LearnerWaiting(Membership, kind=Kind.LEARNER_WAITING):
+    """It makes no step until a round is merged (`blocking`); repeated while it lasts."""
+
+    step: int
+    fragment: int
+    """Fragment whose next version it waits for: the one that it has held for the most steps."""
+    c_steps: int
+    """Steps since it adopted that fragment."""
+    waited_s: float
+    """Time since the wait began, in seconds."""
 
 
 class LearnerPushed(Pushed, kind=Kind.LEARNER_PUSHED):
@@ -105,7 +136,8 @@ class LearnerAdopted(Membership, kind=Kind.LEARNER_ADOPTED):
     step: int
     digest: str | None = None
     discarded_tokens: float
-    """Tokens of its own work that this version overwrote."""
+    """Tokens of its own work that this version overwrote: those since the snapshot that
+    it pushed; all since the adoption before if it did not contribute."""
     committed_tokens: float
     """Tokens of its own work that this version contains."""
 
@@ -134,6 +166,27 @@ class LearnerFinal(OfLearner, kind=Kind.LEARNER_FINAL):
     """Number of tokens; likewise in the next two."""
     discarded: Mapping[str, float]
     in_flight: Mapping[str, float]
+
+
+class HostStarted(OfLearner, kind=Kind.HOST_STARTED):
+    """The process of one host of a learner of several was started."""
+
+    host: int
+    """Number of the host, from 0."""
+    pid: int
+    """Of the process, where it runs."""
+
+
+class HostLost(OfLearner, kind=Kind.HOST_LOST):
+    """A learner lost the process of one of its hosts, and ends with it. Told by the supervisor,
+    which knows how it ended, by the process of host 0, or by both.
+    """
+
+    host: int
+    reason: str
+    """How it ended, or that its heartbeats did."""
+    signal: str | None = None
+    """Name of the signal that ended it; None if nobody knows of one."""
 
 
 class LearnerLeft(OfLearner, kind=Kind.LEARNER_LEFT):

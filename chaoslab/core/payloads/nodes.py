@@ -29,6 +29,9 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     image_id: str | None = None
     start_time: float | None = None
     """Of a container, by its engine, in s since the epoch."""
+    imports_cpu_s: float | None = None
+    """It was forked from a process that had imported its libraries, in so much CPU time; None: it
+    imports them itself, as on any machine."""
 
 
 class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
@@ -44,6 +47,10 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     """The end of its standard error, if it failed by itself."""
     out_of_memory: bool = False
     """Of a container: the kernel killed it for want of memory, by the engine's word."""
+    host_lost: bool = False
+    """Its host was lost, and the node with it; `last_words` says how."""
+    lease_over: bool = False
+    """Its host had ended it, because the harness stood still and did not renew the lease."""
 
 
 class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
@@ -61,9 +68,48 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     """healthy or unhealthy, with `health_status`."""
 
 
+class ProviderReported(Payload, kind=Kind.PROVIDER_REPORTED):
+    """What the provider of a node's hosts says of them, whenever that changes."""
+
+    node: str
+    condition: str
+    """absent, waiting, coming, up, maintained, stopped, leaving, preempted, failed or unknown."""
+    resource: str = ""
+    """Name of the slice at the provider."""
+    state: str = ""
+    """The provider's own word, such as READY."""
+    health: str = ""
+    request: str = ""
+    """The provider's own word for the state of its request, such as WAITING_FOR_RESOURCES."""
+    detail: str = ""
+    is_by_us: bool = False
+    """It is leaving or gone because chaoslab asked for that."""
+
+
+class RepairMoved(Payload, kind=Kind.REPAIR_MOVED):
+    """A repair of the slice of a node reached another stage."""
+
+    node: str
+    cause: str
+    """fault, preemption or failure."""
+    stage: str
+    """begun, cleared, requested, waiting, coming, up, trial, back or given_up."""
+    attempt: int
+    """Slices that this repair has requested."""
+    lost: str = ""
+    """Name of the slice that was lost."""
+    resource: str = ""
+    """Name of the slice that was requested last."""
+    preemptions: int = 0
+    """Of this node in the whole run, as the budget counts them."""
+    failures: int = 0
+    """Likewise."""
+    detail: str = ""
+
+
 class NodeProbed(_OfProcess, kind=Kind.NODE_PROBED):
     state: str
-    """R, S, D, T, Z (see proc(5)) or gone."""
+    """R, S, D, T, Z (see proc(5)), gone, or unknown: its host is out of reach."""
     rss_bytes: int
     cpu_s: float
 
@@ -104,6 +150,47 @@ class NodeRelieved(_Stressed, kind=Kind.NODE_RELIEVED):
 
     because: str
     """Empty, or why it ended without a request."""
+
+
+class DiskBlocked(Payload, kind=Kind.DISK_BLOCKED):
+    """The disk of a host refuses what its host agent writes, as a full one does."""
+
+    host: str
+    file: str
+    """The first file that is incomplete since then; what nodes print there may be, too."""
+    reason: str
+
+
+class DiskFreed(Payload, kind=Kind.DISK_FREED):
+    """It takes what is written again."""
+
+    host: str
+    blocked_s: float
+
+
+class ChipHeld(Payload, kind=Kind.CHIP_HELD):
+    """Another process has the chip of a node from now on."""
+
+    node: str
+    holder: int
+    """Its pid."""
+
+
+class ChipFreed(Payload, kind=Kind.CHIP_FREED):
+    """It has given the chip back."""
+
+    node: str
+    holder: int
+
+
+class ChipTried(Payload, kind=Kind.CHIP_TRIED):
+    """Another task has asked for the chip of a node."""
+
+    node: str
+    holder: int | None = None
+    """Pid of the process that has the chip; None: nobody."""
+    is_granted: bool
+    """The chip was free, so that two tasks would have had it."""
 
 
 class StorageDamaged(Payload, kind=Kind.STORAGE_DAMAGED):

@@ -1,6 +1,7 @@
 """Payloads of events of the run itself, from the harness: phases, samples, limits, the end."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
 
 from chaoslab.core.events import Json, Kind
@@ -56,6 +57,16 @@ class PhaseEntered(Payload, kind=Kind.PHASE_ENTERED):
     """start, baseline, inject, settle, stop or evaluate."""
 
 
+class PaceSet(Payload, kind=Kind.PACE_SET):
+    """From now on every learner keeps a step time, see `training.step_time` in plans."""
+
+    step_s: float
+    """Duration of a step at full speed."""
+    measured_s: Mapping[str, float] = field(default_factory=dict)
+    """Median step time of each learner before, at full speed; empty if the plan gives the step
+    time."""
+
+
 class BaselineMeasured(Payload, kind=Kind.BASELINE_MEASURED):
     """What is usual without faults."""
 
@@ -92,6 +103,8 @@ class MachineSampled(Payload, kind=Kind.MACHINE_SAMPLED):
     load_1m: float
     own_cores: float
     """CPU time per second of the harness, the nodes and all below them."""
+    harness_cores: float | None = None
+    """CPU time per second of the process of the harness alone; older records lack it."""
     others_cores: float
     """CPU time per second of all other processes."""
     stolen_cores: float
@@ -124,11 +137,13 @@ class EvaluationMeasured(Payload, kind=Kind.EVALUATION_MEASURED):
     committed_tokens: float
     round: int
     loss: float
+    is_modelled: bool = False
+    """Nothing was trained: the loss is that of a simulation's curve."""
 
 
 class HarnessStalled(Payload, kind=Kind.HARNESS_STALLED):
-    """The harness stood still; what nodes said meanwhile is stamped late, at most with the time of
-    this line.
+    """The harness stood still, or a host was out of its reach; what nodes said meanwhile is stamped
+    late, at most with the time of this line.
     """
 
     silent_s: float
@@ -136,6 +151,13 @@ class HarnessStalled(Payload, kind=Kind.HARNESS_STALLED):
     """From when on, on the harness's clock."""
     undone: tuple[str, ...] = ()
     """What its janitor undid meanwhile."""
+    host: str = ""
+    """The host that was out of reach; empty: the harness itself stood still."""
+
+    @property
+    def what(self) -> str:
+        """What happened, to be followed by for how long."""
+        return f"{self.host} was out of reach" if self.host else "the harness stood still"
 
 
 class JanitorDied(Payload, kind=Kind.JANITOR_DIED):
@@ -145,6 +167,14 @@ class JanitorDied(Payload, kind=Kind.JANITOR_DIED):
     """Pid of the janitor that was started in its place."""
     reason: str
     """Why there is no successor: from then on nothing is undone should the harness die."""
+
+
+class SignalFailed(Payload, kind=Kind.SIGNAL_FAILED):
+    """A node could not be told to end; the first time of several for one reason."""
+
+    node: str
+    signal: str
+    reason: str
 
 
 class AbortFired(Payload, kind=Kind.ABORT_FIRED):

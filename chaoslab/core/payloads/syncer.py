@@ -196,6 +196,8 @@ class Pushed(Round, Membership):
 class PushAccepted(Pushed, kind=Kind.PUSH_ACCEPTED):
     norm: float | None = None
     """Of its outer gradient, L2 over the fragment."""
+    payload_bytes: int | None = None
+    """Size of its payload; older records lack it."""
 
 
 class PushRejected(Round, Membership, kind=Kind.PUSH_REJECTED):

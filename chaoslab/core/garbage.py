@@ -1,0 +1,23 @@
+"""Garbage collection, put off while many objects are made that all stay."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def without_collection(*, freeze: bool = False) -> Iterator[None]:
+    """Look for no garbage: among objects that all stay, as of a record, that takes a third more.
+
+    `freeze`: nor is any looked for among all that is there afterwards. Whoever does that again and
+    again never frees what is unreachable by then, for instance the fleet of a simulation.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if freeze:
+            gc.freeze()
+        if was_on:
+            gc.enable()
