@@ -2,7 +2,7 @@
 
 Defaults follow arXiv 2604.21428 where it publishes them (P = 24 and H = 24 there; P is smaller here
 because the preset models are small). Outer learning rate and momentum are not published; they were
-measured for this project (`experiments/outer_optimizer/`).
+measured for this project, together with the inner rate (`experiments/learning_rates/`).
 """
 
 import json
@@ -28,13 +28,22 @@ class Settings:
     """tau: steps that learners make during a round; at most max(1, tau) rounds are open at once."""
     quorum: int = 1
     """K: learners that must be ready before a round begins, and must contribute before it ends."""
+    contribute: Literal["all", "ready"] = "all"
+    """Learners that a round pulls from: all that have made a step on the fragment, or only those
+    that have made H - tau steps on it."""
+    blocking: bool = False
+    """Whether a learner waits for the next version of a fragment once it has made H steps on it, as
+    in the synchronous algorithms."""
     gamma: float = 0.8
     """Share of the slack of a round that the grace window may use, 0 to 1."""
     grace_max_steps: float = 1.0
+    spacing: float = 0.9
+    """Least time between the beginnings of two rounds, as a share of the mean time between them,
+    H steps / P. Below 1, so that fragments that are late catch up; 0: none."""
     merge: Literal["rda", "average"] = "rda"
-    outer_lr: float = 0.7
-    outer_momentum: float = 0.6
-    compression: Literal["f32", "bf16", "int8", "int4"] = "int8"
+    outer_lr: float = 0.5
+    outer_momentum: float = 0.5
+    compression: Literal["f32", "bf16", "int8", "int4", "e3m0"] = "int8"
     norm_limit: float | None = 8.0
     """A push whose norm is more than this many times the usual for its fragment is scaled down to
     the usual; None: never. See `norms`."""
@@ -71,16 +80,28 @@ class Settings:
             raise ValueError(f"quorum: must be 1 to {len(self.learners)}, got {self.quorum}")
         if not 0 <= self.gamma < 1:
             raise ValueError(f"gamma: must be at least 0 and below 1, got {self.gamma}")
+        if not 0 <= self.spacing <= 1:
+            raise ValueError(f"spacing: must be 0 to 1, got {self.spacing}")
         if (self.norm_limit is not None and self.norm_limit <= 1) or self.norm_rounds < 1:
             raise ValueError("norm_limit: must be above 1 or null; norm_rounds: at least 1")
         if not 0 < self.suspect_after_s < self.drop_after_s:
             raise ValueError("suspect_after_s: must be above 0 and below drop_after_s")
         if self.snapshots_kept is not None and self.snapshots_kept < 2:
             raise ValueError("snapshots_kept: must be at least 2 or null")
+        if self.contribute not in ("all", "ready"):
+            raise ValueError(f"contribute: must be all or ready, got {self.contribute!r}")
         if self.merge not in ("rda", "average"):
             raise ValueError(f"merge: must be rda or average, got {self.merge!r}")
-        if self.compression not in ("f32", "bf16", "int8", "int4"):
-            raise ValueError("compression: must be f32, bf16, int8 or int4")
+        if self.compression not in ("f32", "bf16", "int8", "int4", "e3m0"):
+            raise ValueError("compression: must be f32, bf16, int8, int4 or e3m0")
+
+    @property
+    def steps_held(self) -> int | None:
+        """H: steps past the adoption of a fragment at which a learner waits; None: it never does.
+
+        Its snapshot was taken tau steps before the adoption, so this is H + tau steps past that.
+        """
+        return self.sync_every if self.blocking else None
 
     def to_json(self) -> str:
         """All fields as one JSON object."""
@@ -102,11 +123,11 @@ class Settings:
 
 
 def _typed(given: Mapping[str, Json]) -> dict[str, Any]:  # checked here, then passed by name
-    kinds: dict[type, tuple[type, ...]] = {tuple: (list,), str: (str,), int: (int,)}
+    kinds: dict[type, tuple[type, ...]] = {tuple: (list,), str: (str,), int: (int,), bool: (bool,)}
     defaults = {field.name: field.default for field in fields(Settings)}
     for key, value in given.items():
         wanted = kinds.get(type(defaults[key]), (int, float, type(None)))
-        if isinstance(value, bool) or not isinstance(value, wanted):
+        if (isinstance(value, bool) and wanted != (bool,)) or not isinstance(value, wanted):
             raise ValueError(f"{key}: must be {wanted[0].__name__}, got {value!r}")
     names = given.get("learners")
     if isinstance(names, list):

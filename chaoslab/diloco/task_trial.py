@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.task,
         fragments=given.fragments,
         shards=given.shards,
+        hosts=given.hosts,
         data=given.data,
         batch=given.batch,
         sequence=given.sequence,
@@ -53,17 +54,19 @@ def problem_of(
     *,
     fragments: int,
     shards: int,
+    hosts: int = 1,
     data: str = "stdlib",
     batch: int | None = None,
     sequence: int | None = None,
 ) -> str | None:
     """Why `shards` learners cannot train the task in `fragments` fragments; None if they can.
 
+    `hosts`: of each learner, with as many devices each as there are here.
     One sentence that says what to change.
     """
     try:
         task = _called(spec, "it", lambda: load(spec, data=data, batch=batch, sequence=sequence))
-        _try_parameters(task, spec, fragments)
+        _try_parameters(task, spec, fragments, hosts)
         _try_batches(task, spec, shards)
     except (TaskError, DataError) as error:
         return " ".join(str(error).split()) + _where(error.__cause__ or error)
@@ -73,7 +76,7 @@ def problem_of(
 # ---------------------------------------------------------------- parameters, loss, evaluation
 
 
-def _try_parameters(task: Task, spec: str, fragments: int) -> None:
+def _try_parameters(task: Task, spec: str, fragments: int, hosts: int) -> None:
     params = _called(spec, "init(key)", lambda: jax.jit(task.init)(jax.random.key(0)))
     tensors = tensors_of(params)
     if len(tensors) < fragments:
@@ -85,15 +88,16 @@ def _try_parameters(task: Task, spec: str, fragments: int) -> None:
     for name, leaf in tensors.items():
         if not np.isfinite(leaf).all():
             raise TaskError(f"{spec}: tensor {name!r} of init is not finite; start from numbers")
-    _try_loss(task, spec, params)
+    _try_loss(task, spec, params, hosts)
     _try_evaluate(task, spec, params)
 
 
-def _try_loss(task: Task, spec: str, params: Params) -> None:
+def _try_loss(task: Task, spec: str, params: Params, hosts: int) -> None:
     (batch,) = _first(task, spec, count=1)
-    devices = jax.local_device_count()
+    devices = hosts * jax.local_device_count()
     if (length := check_batch(batch, spec)) % devices:
-        raise TaskError(f"{spec}: batches have {length} rows, and this machine {devices} devices "
+        whose = "this machine" if hosts == 1 else "a learner"
+        raise TaskError(f"{spec}: batches have {length} rows, and {whose} {devices} devices "
                         "to share them; yield a multiple")  # fmt: skip
     step = jax.jit(jax.value_and_grad(task.loss))
     loss, gradient = _called(
@@ -229,6 +233,7 @@ def _parser() -> argparse.ArgumentParser:
     option("--sequence", type=int, help="passed to make(sequence)")
     option("--fragments", type=int, default=1, help="fragments of the plan (default 1)")
     option("--shards", type=int, default=1, help="learners that share the data (default 1)")
+    option("--hosts", type=int, default=1, help="hosts of each learner (default 1)")
     return parser
 
 

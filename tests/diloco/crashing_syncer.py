@@ -39,7 +39,7 @@ class CrashingSyncer:
         self.told: list[tuple[int, Kind, Mapping[str, Any]]] = []
         """(life, kind, data) of every line, in order."""
         self.life = 0
-        self._recorder = threading.Condition()
+        self._changed = threading.Condition()
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
 
@@ -108,7 +108,7 @@ class CrashingSyncer:
 
     def of(self, kind: Kind, *, life: int = 0) -> list[Mapping[str, Any]]:
         """What was said of a kind, in all lives or in one."""
-        with self._recorder:
+        with self._changed:
             lines = list(self.told)
         return [data for when, said, data in lines if said is kind and life in (0, when)]
 
@@ -118,8 +118,8 @@ class CrashingSyncer:
         while len(found := self.of(kind, life=self.life)) < times:
             left_s = deadline_s - time.monotonic()
             assert left_s > 0, f"no {kind} in life {self.life}: {self._last_words()}"
-            with self._recorder:
-                self._recorder.wait(min(left_s, 0.05))
+            with self._changed:
+                self._changed.wait(min(left_s, 0.05))
         return found[times - 1]
 
     def _read(self, process: subprocess.Popen[str], life: int) -> None:
@@ -129,9 +129,9 @@ class CrashingSyncer:
                 is_whole = text.endswith("\n")
                 report = read_node_line(text.rstrip("\n"), "syncer") if is_whole else None
                 if report is not None:
-                    with self._recorder:
+                    with self._changed:
                         self.told.append((life, report.kind, report.data))
-                        self._recorder.notify_all()
+                        self._changed.notify_all()
 
     def _last_words(self) -> str:
         errors = (self.folder / "stderr.log").read_text()[-3000:]

@@ -206,7 +206,7 @@ class HandLearner:
         return pb.Push(**{**fields, **lies})
 
     def push(self, push: pb.Push, delta: np.ndarray[Any, Any], codec: Codec = Codec.F32) -> None:
-        self.push_bytes(push, encode(delta.astype(np.float32), codec))
+        self.push_bytes(push, bytes(encode(delta.astype(np.float32), codec)))
 
     def push_bytes(self, push: pb.Push, payload: bytes) -> None:
         message = pb.FromLearner(epoch=self.epoch, push=push)

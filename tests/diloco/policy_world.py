@@ -30,6 +30,7 @@ from chaoslab.diloco.syncer.membership import Refused
 from chaoslab.diloco.syncer.policy import Policy
 
 TOKENS_PER_STEP = 10
+STEP_S = 0.05
 
 
 @dataclass
@@ -48,20 +49,26 @@ class FakeLearner:
     published: dict[int, int] = field(default_factory=dict)
     is_stopped: bool = False
     is_fenced: bool = False
+    step_s: float = STEP_S
     last_offer: Offer | None = None
 
     @property
     def trains(self) -> bool:
         return bool(self.versions) and min(self.versions) >= 0 and not self.is_stopped
 
+    def waits(self, limit: int | None) -> bool:
+        """Whether it may not step before it adopts a newer version, at so many steps."""
+        return limit is not None and max(self.since_steps) >= limit
+
 
 class World:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.policy = Policy(settings)
+        self.policy: Policy = Policy(settings)
         self.now_s = 0.0
         self.alive: dict[str, FakeLearner] = {}
         self.lives: dict[str, int] = {}
+        self.pulled: list[tuple[float, Pull]] = []
         self.merges: list[Merge] = []
         self.abandoned: list[Abandon] = []
         self.refusals: list[Refusal] = []
@@ -113,21 +120,49 @@ class World:
 
     def step(self, name: str) -> None:
         learner = self.alive.get(name)
-        if learner is None or not learner.trains:
-            return
-        self.adopt(learner)
-        learner.step += 1
-        learner.tokens += TOKENS_PER_STEP
-        learner.since_steps = [steps + 1 for steps in learner.since_steps]
-        self.report(learner)
+        if learner is not None and learner.trains:
+            self.report(learner, self.train(learner))
 
-    def report(self, learner: FakeLearner) -> None:
-        report = Progress(
+    def train(self, learner: FakeLearner) -> Progress:
+        """Adopt, and step or wait: the report of it, which the policy has not heard yet."""
+        self.adopt(learner)
+        if not learner.waits(self.settings.steps_held):
+            learner.step += 1
+            learner.tokens += TOKENS_PER_STEP
+            learner.since_steps = [steps + 1 for steps in learner.since_steps]
+        return Progress(
             step=learner.step, tokens=learner.tokens, c_steps=tuple(learner.since_steps),
             c_tokens=tuple(learner.tokens - since for since in learner.since_tokens),
-            versions=tuple(learner.versions), loss=3.0, step_s=0.05, data_position=learner.step,
+            versions=tuple(learner.versions), loss=3.0, step_s=learner.step_s,
+            data_position=learner.step,
         )  # fmt: skip
+
+    def report(self, learner: FakeLearner, report: Progress) -> None:
         self.follow(self.policy.progress(self.now_s, learner.epoch, report))
+
+    def hold_reports(self, steps: int) -> None:
+        """Everybody trains on while the syncer stands still; then it hears all of it at once."""
+        held = []
+        for _ in range(steps):
+            held += [(learner, self.train(learner)) for learner in self.alive.values()]
+        self.now_s += steps * STEP_S
+        self.policy.membership.discount(steps * STEP_S)
+        for learner, report in held:
+            self.report(learner, report)
+
+    def replace_syncer(self, steps: int) -> None:
+        """Everybody trains on without a syncer; then they join one that has the same versions."""
+        for _ in range(steps):
+            for learner in self.alive.values():
+                self.train(learner)
+        self.now_s += steps * STEP_S
+        merged, self.policy = self.policy, Policy(self.settings)
+        self.policy.tally.begin(merged.versions)
+        self.policy.rounds.begun = merged.rounds.begun
+        self.policy.rounds.fragment_tokens = merged.rounds.fragment_tokens
+        self.policy.membership.last_epoch = merged.membership.last_epoch
+        for learner in self.alive.values():
+            self.say_hello(learner)
 
     def answer(self, name: str) -> None:
         """Answer the oldest pull that this learner has been sent."""
@@ -176,6 +211,16 @@ class World:
                 learner.since_tokens[fragment] = learner.tokens
         learner.published.clear()
 
+    def train_until_pulled(self, name: str, *others: str) -> None:
+        """Learners step, and time passes with them, until the first one is asked for a fragment."""
+        for _ in range(1_000):
+            if self.alive[name].pulls:
+                return
+            for stepping in (name, *others):
+                self.step(stepping)
+            self.pass_time(STEP_S)
+        raise AssertionError(f"{name} was never asked for a fragment")
+
     def settle(self, rounds: int) -> None:
         """Everybody alive behaves for a while."""
         for name in self.settings.learners:
@@ -185,7 +230,7 @@ class World:
                 self.step(name)
                 while self.alive[name].pulls:
                     self.answer(name)
-            self.pass_time(0.05)
+            self.pass_time(STEP_S)
 
     # ---------------------------------------------------------------- what the policy decides
 
@@ -197,6 +242,7 @@ class World:
     def act(self, actions: Sequence[Action]) -> None:
         for action in actions:
             if isinstance(action, Pull):
+                self.pulled.append((self.now_s, action))
                 for learner in self.alive.values():
                     if learner.epoch in action.epochs:
                         learner.pulls.append(action)
@@ -273,6 +319,9 @@ class World:
         merged = sum(c.c_tokens for m in self.merges for c in m.contributions)
         assert policy.rounds.fragment_tokens >= merged
         assert sum(policy.versions) >= len(self.merges)
+        limit = self.settings.steps_held
+        for learner in self.alive.values():
+            assert limit is None or max(learner.since_steps, default=0) <= limit
 
 
 def learner_in(names: tuple[str, ...], contribution: Contribution) -> bool:

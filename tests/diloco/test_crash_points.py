@@ -42,6 +42,7 @@ def found(tally: Tally) -> set[Outcome]:
     return {outcome for (_, outcome), count in tally.outcomes.items() if count}
 
 
+@pytest.mark.thorough
 @SUBJECTS
 def test_wherever_the_power_fails_all_that_was_promised_is_there(
     place: Path, subject: Subject
@@ -110,6 +111,7 @@ def in_one_piece(self: store.SyncerStore, line: store.CommitRecord, tensors: sto
     commit_log.flush()
 
 
+@pytest.mark.thorough
 def test_a_line_whose_end_came_to_the_disk_before_its_middle_would_stop_the_syncer(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_line_whose_end_came_to_the_disk_before_its_middle_would_stop_the_sync
     assert Outcome.REFUSED in found(tally)
 
 
+@pytest.mark.thorough
 def test_a_reserve_that_was_not_flushed_gives_numbers_twice(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

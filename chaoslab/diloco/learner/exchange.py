@@ -45,6 +45,11 @@ class Counters:
         """Adopted version of each fragment."""
         return [fragment.version for fragment in self.fragments]
 
+    @property
+    def oldest(self) -> int:
+        """Fragment that it has made the most steps on since it was adopted."""
+        return max(range(len(self.fragments)), key=lambda index: self.fragments[index].c_steps)
+
     def c_tokens(self, fragment: int) -> int:
         """Tokens trained on since the fragment was adopted."""
         return self.tokens - self.fragments[fragment].tokens_from

@@ -1,37 +1,45 @@
 """Inner steps on the learner's devices: AdamW, and fragments in and out of the arrays.
 
-    task.batches ─► step ═════════════════════► params, moments     (all local devices, by a mesh)
+    task.batches ─► step ═════════════════════► params, moments     (all devices, by a mesh)
                              base - params ─► delta ─► to the syncer
     from the syncer ─► adopt ─► base, params
     donor: base, moments ─► pack ─► bytes ─► unpack: base = params, moments
 
-Batches are spread over the devices; everything else is replicated. No call waits for the devices
-except `flat` and `pack`. No buffer is donated and no array is changed, so a `LearnerState` stays
-valid and any thread may read it while later steps run. Nothing here depends on rounds, versions or
-the network.
+Batches are spread over the devices; parameters and moments are replicated, or divided over some of
+them (`sharding`). The devices may be those of several hosts, which then call the same functions in
+the same order (`mirrored`). No call waits for the devices except those that read back. No
+buffer is donated and no array is changed, so a `LearnerState` stays valid and any thread may read
+it while later steps run. Nothing here depends on rounds, versions or the network.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 
-from chaoslab.diloco.model.compilation import publish_compilations
+from chaoslab.diloco.learner import sharding
+from chaoslab.diloco.learner.executables import Executables
+from chaoslab.diloco.learner.sharding import Sharding
+from chaoslab.diloco.model.compilation import code_of, publish_compilations
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensors_of
+
+_STEP_MOST = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerSettings:
     """AdamW settings: warm-up from zero, then a cosine down to `final_share` of `lr`."""
 
-    lr: float = 3e-3
+    lr: float = 12e-3
+    """Measured for `nano` (`experiments/learning_rates/`); a larger model may need less."""
     warmup_steps: int = 50
     decay_steps: int = 5000
     """Steps from the start to the end of the cosine; the rate is constant afterwards."""
@@ -48,7 +56,7 @@ class InnerSettings:
 
 
 class LearnerState(NamedTuple):
-    """Training state of a learner. Every array is immutable and replicated over the mesh."""
+    """Training state of a learner. Every array is immutable and placed by `Sharding.of`."""
 
     params: Params  # f32 pytree: what is trained
     base: Params  # f32 pytree, same shapes: the adopted global values
@@ -71,6 +79,10 @@ def _matrices(params: Params) -> Params:
     return jax.tree.map(lambda leaf: leaf.ndim >= 2, params)
 
 
+def _is_schedule(node: object) -> bool:
+    return isinstance(node, optax.ScaleByScheduleState)
+
+
 class Inner:
     """Functions of `LearnerState` for one task, on all of `devices` (default: all local ones).
 
@@ -83,28 +95,44 @@ class Inner:
         settings: InnerSettings | None = None,
         *,
         devices: Sequence[jax.Device] | None = None,
+        fully_sharded: int = 1,
+        executables: Path | None = None,
     ) -> None:
+        """`fully_sharded`: number of devices that parameters and moments are divided over.
+
+        `executables`: folder in which compiled functions are kept for later processes.
+        """
         self.devices = tuple(devices or jax.local_devices())
-        mesh = jax.make_mesh(
-            (len(self.devices),), ("data",), (AxisType.Auto,), devices=self.devices
+        self._sharding = Sharding(self.devices, fully_sharded=fully_sharded)
+        self._replicated = self._sharding.replicated
+        self.task = task
+        """What is trained."""
+        settings = settings or InnerSettings()
+        self._optimizer = self.optimizer(settings)
+        self.executables = Executables(
+            self.devices, folder=executables, program=self._program(settings)
         )
-        self._replicated = NamedSharding(mesh, PartitionSpec())
-        self._spread = NamedSharding(mesh, PartitionSpec("data"))
-        self._task = task
-        self._optimizer = optimizer(settings or InnerSettings())
-        self._fresh = jax.jit(self._make_fresh, out_shardings=self._replicated)
-        self._jitted_step = jax.jit(self._advance, out_shardings=self._replicated)
-        self._step: Any = self._jitted_step  # Any: a jitted function, then its compiled form
-        params, self._moments_like = jax.eval_shape(self._make_fresh, jax.random.key(0))
+        key = jax.eval_shape(jax.random.key, 0)  # nothing is computed
+        params, moments = jax.eval_shape(self._make_fresh, key)
+        self._params_like, self._moments_like = self._placed(params), self._placed(moments)
         self._tree = jax.tree.structure(params)
+        fresh = jax.tree.map(lambda leaf: leaf.sharding, (self._params_like, self._moments_like))
+        self._fresh = jax.jit(self._make_fresh, out_shardings=fresh)
+        self._jitted_step = jax.jit(self._advance, out_shardings=(*fresh, self._replicated))
+        self._step: Any = self._jitted_step  # Any: a jitted function, then its compiled form
         self.specs = [
             TensorSpec(name=name, shape=leaf.shape, is_averaged=name in task.averaged)
             for name, leaf in tensors_of(params).items()
         ]
         """Every tensor, in the order of the pytree."""
+        self._batch_tree: Any = None  # known once `compile` was called
         self._layout = Layout(())
         self._places: list[list[int]] = []  # of each fragment's tensors in `specs`
         self._deltas: list[Any] = []
+
+    def optimizer(self, settings: InnerSettings) -> optax.GradientTransformation:
+        """The inner optimizer; a subclass may return another."""
+        return optimizer(settings)
 
     @property
     def parameters(self) -> int:
@@ -118,6 +146,8 @@ class Inner:
 
         ValueError unless they hold every tensor once.
         """
+        if layout == self._layout:
+            return
         places = {spec.name: place for place, spec in enumerate(self.specs)}
         named = [spec.name for fragment in layout.fragments for spec in fragment.tensors]
         if sorted(named) != sorted(places):
@@ -130,22 +160,22 @@ class Inner:
             shapes = tuple(spec.shape for spec in fragment.tensors)
             if shapes not in compiled:
                 like = [self._like(shape) for shape in shapes]
-                compiled[shapes] = jax.jit(_difference).lower(like, like).compile()
+                function = jax.jit(_difference, out_shardings=self._replicated)
+                compiled[shapes] = self.executables.get("delta", function, (like, like))
             self._deltas.append(compiled[shapes])
         publish_compilations()
 
     def compile(self) -> None:
         """Compile `step` ahead of time; may run while another thread connects."""
-        batch = next(self._task.batches(0, 1, seed=0, position=0))
+        batch = next(self.task.batches(0, 1, seed=0, position=0))
         self._check(batch)
-        self._step = self._jitted_step.lower(
-            jax.tree.unflatten(self._tree, [self._like(spec.shape) for spec in self.specs]),
-            jax.tree.map(lambda leaf: self._like(leaf.shape, leaf.dtype), self._moments_like),
-            jax.tree.map(
-                lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=self._spread),
-                batch,
-            ),
-        ).compile()
+        self._batch_tree = jax.tree.structure(batch)
+        arguments = (
+            self._params_like,
+            self._moments_like,
+            jax.tree.map(lambda leaf: _like(leaf, self._sharding.spread), batch),
+        )
+        self._step = self.executables.get("step", self._jitted_step, arguments)
         publish_compilations()
 
     def init(self, seed: int) -> LearnerState:
@@ -154,14 +184,31 @@ class Inner:
         publish_compilations()
         return LearnerState(params=params, base=params, moments=moments)
 
+    def at_step(self, state: LearnerState, step: int) -> LearnerState:
+        """`state` with the learning rate of `step`; Adam's own count, for its bias, is kept.
+
+        For moments that are fresh, or of an earlier step, in a training that is further.
+        """
+        count = self._sharding.put(np.asarray(min(step, _STEP_MOST), np.int32), self._replicated)
+        moments = jax.tree.map(
+            lambda node: node._replace(count=count) if _is_schedule(node) else node,
+            state.moments,
+            is_leaf=_is_schedule,
+        )
+        return state._replace(moments=moments)
+
     # ------------------------------------------------------------ training
 
     def step(self, state: LearnerState, batch: Batch) -> tuple[LearnerState, jax.Array]:
         """One AdamW step on a numpy batch; returns at once. The loss is f32 [], before the step."""
         self._check(batch)
-        placed = jax.device_put(batch, self._spread)
+        placed = self._sharding.put(batch, self._sharding.spread)
         params, moments, loss = self._step(state.params, state.moments, placed)
         return state._replace(params=params, moments=moments), loss
+
+    def batch_of(self, leaves: Sequence[np.ndarray]) -> Batch:
+        """A batch of these arrays, which are in the order of `jax.tree.leaves`."""
+        return jax.tree.unflatten(self._batch_tree, leaves)
 
     def delta(self, state: LearnerState, fragment: int) -> jax.Array:
         """Outer gradient base - params of one fragment, f32 [n_p]; starts its copy to the host."""
@@ -177,7 +224,10 @@ class Inner:
         """
         tensors = self._layout.fragments[fragment].unflatten(flat).values()
         # a copy of each: on a CPU the device array may share memory with `flat`
-        arrays = jax.device_put([tensor.copy() for tensor in tensors], self._replicated)
+        arrays = self._sharding.put(
+            [tensor.copy() for tensor in tensors],
+            [self._sharding.of(tensor.shape) for tensor in tensors],
+        )
         return state._replace(
             params=self._replaced(state.params, fragment, arrays),
             base=self._replaced(state.base, fragment, arrays),
@@ -185,10 +235,20 @@ class Inner:
 
     def flat(self, tree: Params, fragment: int) -> FloatArray:
         """One fragment of a state's params or base, read back from the device, f32 [n_p]."""
-        leaves = self._leaves(tree, fragment)
-        for leaf in leaves:
-            leaf.copy_to_host_async()
-        return np.concatenate([np.asarray(leaf).reshape(-1) for leaf in leaves])
+        leaves = self._sharding.read(self._leaves(tree, fragment))
+        return np.concatenate([leaf.reshape(-1) for leaf in leaves])
+
+    def adopted(self, state: LearnerState, fragment: int) -> FloatArray:
+        """Adopted values of one fragment, read back, f32 [n_p]."""
+        return self.flat(state.base, fragment)
+
+    def trained(self, state: LearnerState, fragment: int) -> FloatArray:
+        """Trained values of one fragment, read back, f32 [n_p]."""
+        return self.flat(state.params, fragment)
+
+    def without_work(self, state: LearnerState) -> LearnerState:
+        """`state` with the adopted values as the trained ones."""
+        return state._replace(params=state.base)
 
     # ------------------------------------------------------------ checkpoints
 
@@ -200,11 +260,9 @@ class Inner:
         fragments = range(len(self._places))
         base = [leaf for fragment in fragments for leaf in self._leaves(state.base, fragment)]
         packed = base + jax.tree.leaves(state.moments)
-        for leaf in packed:
-            leaf.copy_to_host_async()
         return b"".join(
             array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-            for array in map(np.asarray, packed)
+            for array in self._sharding.read(packed)
         )
 
     def unpack(self, payload: bytes | memoryview) -> LearnerState:
@@ -227,7 +285,7 @@ class Inner:
             .reshape(leaf.shape)
             for leaf, start in zip(like, starts, strict=True)
         ]
-        placed = jax.device_put(owned, self._replicated)
+        placed = self._sharding.put(owned, [leaf.sharding for leaf in like])
         by_place = dict(zip(places, placed, strict=False))
         base = jax.tree.unflatten(self._tree, [by_place[place] for place in sorted(by_place)])
         moments = jax.tree.unflatten(jax.tree.structure(self._moments_like), placed[len(places) :])
@@ -235,27 +293,37 @@ class Inner:
 
     # ------------------------------------------------------------ inside
 
+    def _program(self, settings: InnerSettings) -> str:
+        """All that the step depends on beside JAX; empty if a part of it is unknown."""
+        identity, code = getattr(self.task, "identity", ""), code_of(__file__, sharding.__file__)
+        is_known = bool(identity and code) and type(self) is Inner
+        return f"{identity} {settings} optax {optax.__version__} {code}" if is_known else ""
+
     def _make_fresh(self, key: jax.Array) -> tuple[Params, optax.OptState]:
-        params = self._task.init(key)
+        params = self.task.init(key)
         return params, self._optimizer.init(params)
 
     def _advance(
         self, params: Params, moments: optax.OptState, batch: Batch
     ) -> tuple[Params, optax.OptState, jax.Array]:
-        loss, gradients = jax.value_and_grad(self._task.loss)(params, batch)
+        loss, gradients = jax.value_and_grad(self.task.loss)(params, batch)
         with jax.numpy_dtype_promotion("standard"):  # Optax mixes its i32 count with floats
             updates, moments = self._optimizer.update(gradients, moments, params)
         return optax.apply_updates(params, updates), moments, loss
 
     def _check(self, batch: Batch) -> None:
-        length = check_batch(batch, type(self._task).__name__)
+        length = check_batch(batch, type(self.task).__name__)
         if length % len(self.devices):
             raise TaskError(
                 f"batch: length must be a multiple of {len(self.devices)} devices, got {length}"
             )
 
-    def _like(self, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=self._replicated)
+    def _like(self, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._sharding.of(shape))
+
+    def _placed(self, tree: Any) -> Any:
+        """Shapes and dtypes of parameters or moments, with their shardings."""
+        return jax.tree.map(lambda leaf: _like(leaf, self._sharding.of(leaf.shape)), tree)
 
     def _leaves(self, tree: Params, fragment: int) -> list[jax.Array]:
         leaves = jax.tree.leaves(tree)
@@ -266,6 +334,10 @@ class Inner:
         for place, array in zip(self._places[fragment], arrays, strict=True):
             leaves[place] = array
         return jax.tree.unflatten(self._tree, leaves)
+
+
+def _like(leaf: Any, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
 
 def _difference(base: Sequence[jax.Array], params: Sequence[jax.Array]) -> jax.Array:

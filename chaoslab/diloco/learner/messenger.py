@@ -27,12 +27,13 @@ from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Handover, Inbox, Snapshot
 from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
 from chaoslab.diloco.learner.tampering import Tampering
-from chaoslab.diloco.model.codec import Codec, MalformedPayload
+from chaoslab.diloco.model.codec import Codec, MalformedPayload, encode
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
+from chaoslab.diloco.wire.frames import Bytes
 from chaoslab.diloco.wire.streams import Received
 
 _PUSH_FIELDS = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
@@ -118,7 +119,9 @@ class Messenger:
         for index, values in enumerate(fragments):
             push = messages.initial(index)
             self._send_payload(
-                pb.FromLearner(epoch=self.epoch, push=push), values.tobytes(), ("initial", index)
+                pb.FromLearner(epoch=self.epoch, push=push),
+                encode(values, Codec.F32),
+                ("initial", index),
             )
 
     def leave(self, reason: str) -> None:
@@ -281,7 +284,7 @@ class Messenger:
     def _send_payload(
         self,
         message: pb.FromLearner,
-        payload: bytes | Callable[[], bytes],
+        payload: Bytes | Callable[[], Bytes],
         key: Hashable,
         midway: Callable[[], None] | None = None,
     ) -> None:

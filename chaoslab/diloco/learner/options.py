@@ -1,13 +1,14 @@
-"""Command line of a learner: its flags, its token, and its incarnation.
+"""Command line of a learner: its flags, its token, and its place among several hosts.
 
 `program.main` uses them.
 """
 
 import argparse
+import os
 from pathlib import Path
 
+from chaoslab.diloco.learner.hosts.membership import Membership, membership
 from chaoslab.diloco.learner.inner_steps import InnerSettings
-from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.health import add_health_option
 from chaoslab.diloco.wire.identity import read_token
 from chaoslab.diloco.wire.tls import Tls, add_tls_options, tls_of
@@ -52,16 +53,65 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--final-share", type=float, default=inner.final_share, help="of --lr")
     flags.add_argument("--weight-decay", type=float, default=inner.weight_decay, help="of AdamW")
     flags.add_argument(
-        "--speed", type=float, default=1.0, help="of a slower chip: 0.82 of this one's, by resting"
+        "--step-time",
+        type=float,
+        metavar="S",
+        help="s that each step takes at speed 1, as on a chip of its own; without it, as long as "
+        "it takes here",
+    )
+    flags.add_argument(
+        "--speed", type=float, default=1.0, help="of a slower chip: 0.82 of the full, by resting"
     )
     flags.add_argument("--save-every", type=float, default=10.0, help="s between checkpoints")
     flags.add_argument("--compilation-cache", type=Path, help="keeps compiled steps for next time")
+    flags.add_argument(
+        "--hosts", type=int, default=1, help="processes that this learner consists of, one per host"
+    )
+    flags.add_argument(
+        "--host-index",
+        type=int,
+        help="which of them this is; without it, all of them are started here",
+    )
+    flags.add_argument(
+        "--meeting",
+        metavar="HOST:PORT",
+        help="where the process of host 0 listens for the others; with --host-index",
+    )
+    flags.add_argument(
+        "--host-timeout",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="a process of the learner that is silent for so long is lost, and so is the learner",
+    )
+    flags.add_argument(
+        "--fully-sharded",
+        type=int,
+        metavar="N",
+        help="devices that parameters and optimizer are divided over; default: all of several "
+        "hosts, 1 of one host",
+    )
     flags.add_argument(
         "--test-hooks", action="store_true", help="accept test hooks on standard input"
     )
     add_health_option(flags)
     add_tls_options(flags)
     return flags
+
+
+def membership_of(options: argparse.Namespace) -> Membership | None:
+    """Place of this process among those of its learner; None for one process. ValueError."""
+    if options.hosts == 1:
+        return None
+    if options.host_index is None or options.meeting is None:
+        raise ValueError("--host-index and --meeting: must be given together, for each host")
+    return membership(
+        hosts=options.hosts,
+        index=options.host_index,
+        meeting=options.meeting,
+        timeout_s=options.host_timeout,
+        environment=os.environ,
+    )
 
 
 def token_of(options: argparse.Namespace) -> str:
@@ -74,14 +124,3 @@ def token_of(options: argparse.Namespace) -> str:
             f"{options.name} of the syncer's tokens folder, or use mutual TLS"
         )
     return read_token(options.token_file)
-
-
-def next_incarnation(directory: Path, asked: int | None) -> int:
-    """Incarnation of this process: the one asked for, else one more than the last one here."""
-    file = directory / "incarnation"
-    known = int(file.read_text()) if file.exists() else 0
-    incarnation = known + 1 if asked is None else asked
-    make_folder(directory, durable=True)
-    with atomic_write(file, durable=True) as written:
-        written.append(str(incarnation).encode())
-    return incarnation

@@ -1,281 +1,124 @@
-"""Program of the learner: trains without waiting, pushes when asked, adopts what is published.
+"""Program of the learner: trains, pushes when asked, adopts what is published.
 
-    join ─► step ─► boundary: leave a snapshot ─► adopt what arrived ─► step ─► …  (this thread)
-                                  │        ▲
-                                  ▼        │ fragments, checkpoint, stop
-                                Messenger ═══════════════════════► syncer  (its own threads)
-
-One operating-system process, data-parallel over all its devices (`inner_steps`). It keeps stepping
-whatever happens to its link, to the syncer or to other learners. See `joining`, `replica` (its
-state) and `signals`. Run it alone by `python -m chaoslab.diloco.learner --help`.
+One process for each host of the learner, usually one: this is the program of all (`hosts`), and
+the first of them has the training thread (`training_thread`). A step runs on all their devices
+(`inner_steps`). Run it alone by `python -m chaoslab.diloco.learner --help`.
 """
 
+import argparse
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import jax
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
-from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
+from chaoslab.diloco.learner.group import Group
+from chaoslab.diloco.learner.hosts.meeting import MeetingFailed
+from chaoslab.diloco.learner.hosts.membership import PEER_LOST
+from chaoslab.diloco.learner.hosts.supervisor import supervised
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
-from chaoslab.diloco.learner.joining import Joining, JoinRefused, TrainingEnded
+from chaoslab.diloco.learner.joining import JoinRefused, TrainingEnded
 from chaoslab.diloco.learner.messenger import Messenger
-from chaoslab.diloco.learner.options import next_incarnation, parser, token_of
+from chaoslab.diloco.learner.mirrored import Leader
+from chaoslab.diloco.learner.options import membership_of, parser, token_of
 from chaoslab.diloco.learner.pace import Pace
-from chaoslab.diloco.learner.replica import Replica, by_fragment
-from chaoslab.diloco.learner.signals import Wedge
+from chaoslab.diloco.learner.replica import Replica, Steps
 from chaoslab.diloco.learner.tampering import Tampering
+from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.model.compilation import enable_compilation_cache
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import fingerprint
 from chaoslab.diloco.model.load import load
-from chaoslab.diloco.model.task import Batch, TaskError
+from chaoslab.diloco.model.task import TaskError
+from chaoslab.diloco.node.chip import EXIT_CODE, ChipInUse, take
 from chaoslab.diloco.node.clocks import Clocks
+from chaoslab.diloco.node.ending import end_by
 from chaoslab.diloco.node.events import Emit, say
 from chaoslab.diloco.node.health import HealthFile
 from chaoslab.diloco.node.hooks import Hooks
-from chaoslab.diloco.node.phases import Phase, Phases
-from chaoslab.diloco.settings import Source
+from chaoslab.diloco.node.incarnation import next_incarnation
+from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import PING_S
 from chaoslab.diloco.wire.probe import Probe
 from chaoslab.diloco.wire.tls import check_address, tls_of
 
-_SAMPLE_S = 0.25
-"""Least seconds between two learner.step events."""
-_DRAIN_S = 15.0
-"""Seconds that a learner waits, after the end, for the last versions."""
 
+def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = None) -> int:
+    """Run one learner; exit code 0 at the end of training, 3 if it was refused, 69 if another
+    process has its chip.
 
-class Learner:
-    """The training thread. `run` returns when training has ended or the learner must leave.
-
-    `emit` adds the learner's name and incarnation to each event.
+    `inner`: a subclass of `Inner`, for a learner with an optimizer of its own. A learner of several
+    hosts ends with code 75, or as one of its processes did, if it lost one of them or never met it.
     """
-
-    def __init__(
-        self,
-        replica: Replica,
-        messenger: Messenger,
-        *,
-        store: LearnerStore,
-        batches: Callable[[int], Iterator[Batch]],
-        save_every_s: float,
-        emit: Emit,
-        phases: Phases,
-    ) -> None:
-        """`batches` gives those of this learner from a position on."""
-        self._replica = replica
-        self._messenger = messenger
-        self._store = store
-        self._batches = batches
-        self._save_every_s = save_every_s
-        self._emit = emit
-        self._phases = phases
-        self._donor: str | None = None
-        self.wedge = Wedge()
-        """Test hook that hangs this thread."""
-        self._leaving = ""
-        self._was_noticed = self._has_told_notice = False
-        self._saved_s = time.monotonic()
-        self._sampled_s = time.monotonic()
-        self._sampled_step = 0
-
-    def run(self) -> None:
-        """Join, train, leave. Raises JoinRefused or TrainingEnded if training did not begin."""
-        self._join()
-        batches = self._batches(self._replica.counters.data_position)
-        while not self._leaving:
-            inbox = self._messenger.take()
-            self._note(inbox)
-            for adoption in inbox.adoptions.values():
-                self._adopt(adoption)
-            if inbox.stop is not None:
-                self._finish(inbox.stop.versions)
-                return
-            with self.wedge.allowed():
-                self._replica.step(next(batches))
-            self._note_step()
-        self._store.close()  # finish a checkpoint that is being written before the last one
-        self._save()
-        self._store.close()
-        self._tell_notice()
-        self._sample()
-        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=self._leaving)
-        self._messenger.leave(self._leaving)
-
-    def install_signal_handlers(self) -> None:
-        """Install handlers of this process: SIGTERM leaves, SIGHUP announces a preemption.
-
-        Those of the test hook `wedge` as well.
-        """
-        signal.signal(signal.SIGTERM, lambda *_: self.ask_to_leave())
-        signal.signal(signal.SIGHUP, lambda *_: self._note_preemption())
-        self.wedge.install_handlers()
-
-    def ask_to_leave(self) -> None:
-        """Leave after the current step."""
-        self._leaving = "preempted" if self._was_noticed else "asked"
-        self._replica.pace.hurry()
-
-    def _note_preemption(self) -> None:
-        self._was_noticed = True  # reported by the thread: in a handler, a line may be half written
-
-    # ------------------------------------------------------------ joining
-
-    def _join(self) -> None:
-        joining = Joining(
-            replica=self._replica,
-            messenger=self._messenger,
-            store=self._store,
-            adopt=self._adopt,
-            leaving=self._asked_to_leave,
-        )
-        joined = joining.run()
-        self._donor = joining.donor
-        self._announce(joined, joining.source)
-
-    def _asked_to_leave(self) -> str:
-        """Reason to leave; empty if none. Polled while joining, where this thread may hang."""
-        with self.wedge.allowed():
-            return self._leaving
-
-    def _announce(self, joined: Joined, source: Source) -> None:
-        self._sampled_step = self._replica.counters.step
-        self._sampled_s = time.monotonic()
-        self._messenger.boundary(self._replica.snapshot())
-        self._say(
-            Kind.LEARNER_JOINED,
-            epoch=joined.epoch,
-            source=source.value,
-            donor=self._donor if source is Source.DONOR else None,
-            step=self._replica.counters.step,
-            data_position=self._replica.counters.data_position,
-            versions=by_fragment(self._replica.counters.versions),
-            digests={} if source is Source.RESUMED else self._replica.digests(),
-        )
-
-    def _note(self, inbox: Inbox) -> None:
-        """Handle a membership that was renewed or refused during training."""
-        if inbox.refused is not None:
-            raise JoinRefused(inbox.refused)
-        if inbox.joined is not None:
-            self._announce(inbox.joined, inbox.joined.source)
-
-    # ------------------------------------------------------------ training
-
-    def _note_step(self) -> None:
-        self._messenger.boundary(self._replica.snapshot())
-        self._tell_notice()
-        if time.monotonic() - self._sampled_s >= _SAMPLE_S:
-            self._sample()
-        if time.monotonic() - self._saved_s >= self._save_every_s:
-            self._save()
-
-    def _tell_notice(self) -> None:
-        if self._was_noticed and not self._has_told_notice:
-            self._has_told_notice = True
-            self._say(Kind.LEARNER_NOTICED, step=self._replica.counters.step)
-
-    def _adopt(self, adoption: Adoption) -> None:
-        data = self._replica.adopt(adoption)
-        if data is not None:
-            place = {"fragment": adoption.fragment, "version": adoption.version}
-            self._phases.reach(Phase.ADOPT, **place)
-            self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **data)
-
-    # ------------------------------------------------------------ reports and checkpoints
-
-    def _sample(self) -> None:
-        counters, now_s = self._replica.counters, time.monotonic()
-        steps = counters.step - self._sampled_step
-        self._say(
-            Kind.LEARNER_STEP,
-            epoch=self._messenger.epoch,
-            step=counters.step,
-            steps=steps,
-            step_s=(now_s - self._sampled_s) / steps if steps else 0.0,
-            loss=counters.loss,
-            tokens=counters.tokens,
-            data_position=counters.data_position,
-        )
-        self._sampled_step, self._sampled_s = counters.step, now_s
-
-    def _save(self) -> None:
-        """Pass the checkpoint to the store, which writes it on its own thread."""
-        self._saved_s = time.monotonic()
-        counters, _, pack = self._replica.snapshot()
-        self._store.save_later(
-            step=counters.step, data_position=counters.data_position, payload=pack
-        )
-
-    def _finish(self, versions: Sequence[int]) -> None:
-        """Training has ended: adopt the last versions, report them, leave."""
-        deadline_s = time.monotonic() + _DRAIN_S
-        while self._replica.counters.versions != list(versions) and time.monotonic() < deadline_s:
-            self._messenger.wait(0.5)
-            with self.wedge.allowed():
-                pass
-            for adoption in self._messenger.take().adoptions.values():
-                self._adopt(adoption)
-        self._sample()
-        self._replica.forget_own_work()
-        self._say(Kind.LEARNER_FINAL, **self._replica.final())
-        self._store.close()
-        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason="stopped")
-        self._messenger.leave("stopped")
-
-    def _say(self, kind: Kind, **data: Json) -> None:
-        self._emit(kind, data)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one learner; exit code 0 at the end of training, 3 if it was refused."""
+    if (code := supervised(arguments)) is not None:
+        return code
     flags = parser()
     options = flags.parse_args(arguments)
     try:
-        tls = tls_of(options)
-        check_address(options.syncer, tls)
-        token = token_of(options)
-        pace = Pace(speed=options.speed)
+        check_address(options.syncer, tls_of(options))
+        token_of(options)
+        pace = Pace(step_time_s=options.step_time, speed=options.speed)
+        own = membership_of(options)
     except (OSError, ValueError) as error:
         flags.error(str(error))
-    directory = options.directory or Path(options.name)
-    incarnation = next_incarnation(directory, options.incarnation)
+    options.directory = options.directory or Path(options.name)
     try:
-        task = load(
-            options.task or options.model,
-            data=options.data,
-            batch=options.batch,
-            sequence=options.sequence,
-        )
-    except (TaskError, DataError) as error:
-        flags.error(str(error))
-    if options.compilation_cache is not None:
-        enable_compilation_cache(options.compilation_cache)
-    inner = Inner(
-        task,
-        InnerSettings(
-            lr=options.lr,
-            warmup_steps=options.warmup_steps,
-            decay_steps=options.decay_steps,
-            final_share=options.final_share,
-            weight_decay=options.weight_decay,
-        ),
-    )
+        take(options.directory, 0 if own is None else own.index)
+    except ChipInUse as error:
+        print(f"{options.name}: {error}", file=sys.stderr)  # noqa: T201  # for people
+        return EXIT_CODE
+    if own is None or own.is_first:
+        options.incarnation = next_incarnation(options.directory, options.incarnation)
 
     def tell(kind: Kind, data: Mapping[str, Json]) -> None:
-        say(kind, {"learner": options.name, "incarnation": incarnation, **data})
+        say(kind, {"learner": options.name, "incarnation": options.incarnation, **data})
 
+    hooks = Hooks()
+    hooks.on("chip", _fail_chip)
+    try:
+        group = None if own is None else Group(own, tell)
+    except MeetingFailed as error:
+        print(f"{options.name}: {error}", file=sys.stderr)  # noqa: T201  # for people
+        return PEER_LOST
+    try:
+        steps = _steps(options, inner or Inner, spans_hosts=group is not None)
+    except (TaskError, DataError, ValueError) as error:
+        flags.error(str(error))
+    if group is None:
+        return _train(options, steps, steps, pace, tell, hooks)
+    if group.is_first:
+        with group.lead(steps) as leader:
+            return _train(options, steps, leader, pace, tell, hooks)
+    if options.test_hooks:
+        hooks.listen()
+    group.follow(steps)
+    return 0
+
+
+def _train(
+    options: argparse.Namespace,
+    inner: Inner,
+    steps: Steps[Any],
+    pace: Pace,
+    tell: Emit,
+    hooks: Hooks,
+) -> int:
+    """Run the training thread here; `steps`: the functions of `inner`, on all hosts."""
+    task, tls, token = inner.task, tls_of(options), token_of(options)
     phases, tampering = Phases(tell, {}), Tampering(tell)
-    store = LearnerStore(directory / "checkpoints", fingerprint=fingerprint(inner.specs), emit=tell)
+    store = LearnerStore(
+        options.directory / "checkpoints", fingerprint=fingerprint(inner.specs), emit=tell
+    )
     messenger = Messenger(
         lambda: Connection(options.syncer, token=token, tls=tls),
         learner=options.name,
-        incarnation=incarnation,
+        incarnation=options.incarnation,
         specs=inner.specs,
         emit=tell,
         tampering=tampering,
@@ -283,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
     )
     learner = Learner(
-        Replica(inner, task.tokens_per_batch, pace, seed=options.seed),
+        Replica(steps, task.tokens_per_batch, pace, seed=options.seed),
         messenger,
         store=store,
         batches=partial(task.batches, options.shard, options.shards, options.seed),
@@ -292,10 +135,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         phases=phases,
     )
     learner.install_signal_handlers()
-    hooks = Hooks()
+    if isinstance(steps, Leader):
+        steps.without_hang = learner.wedge.postponed
     phases.register(hooks)
     hooks.on("clock", Clocks(tell).apply_hook)
-    hooks.on("slow", pace.apply_hook)
+    hooks.on("pace", pace.apply_pace_hook)
+    hooks.on("slow", pace.apply_slow_hook)
     hooks.on("updates", tampering.apply_hook)
     hooks.on("disk", store.apply_hook)
     if options.test_hooks:
@@ -317,3 +162,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.name} was refused: {refused}", file=sys.stderr)  # noqa: T201  # for people
         return 3
     return 0
+
+
+def _steps(options: argparse.Namespace, inner: type[Inner], *, spans_hosts: bool) -> Inner:
+    """The functions of the devices, for the task that the options name.
+
+    TaskError, DataError or ValueError if there can be none.
+    """
+    task = load(
+        options.task or options.model,
+        data=options.data,
+        batch=options.batch,
+        sequence=options.sequence,
+    )
+    cache: Path | None = options.compilation_cache
+    if cache is not None:
+        enable_compilation_cache(cache)
+    devices = jax.devices() if spans_hosts else jax.local_devices()
+    return inner(
+        task,
+        InnerSettings(
+            lr=options.lr,
+            warmup_steps=options.warmup_steps,
+            decay_steps=options.decay_steps,
+            final_share=options.final_share,
+            weight_decay=options.weight_decay,
+        ),
+        devices=devices,
+        fully_sharded=options.fully_sharded or (len(devices) if spans_hosts else 1),
+        executables=cache and cache / "executables",
+    )
+
+
+def _fail_chip(facts: Mapping[str, Json]) -> None:
+    """Test hook: end this process as a device runtime does whose chip has failed."""
+    if facts:
+        end_by(signal.SIGABRT)

@@ -7,9 +7,11 @@ Sends nothing and decides nothing; `inner_steps` computes. For the training thre
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
+import jax
 import numpy as np
 
 from chaoslab.core.events import Json
@@ -20,25 +22,49 @@ from chaoslab.diloco.learner.exchange import (
     Handover,
     Snapshot,
 )
-from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
+from chaoslab.diloco.learner.executables import Executables
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.model.task import Batch
 
 _SMOOTHING = 0.1
+State = TypeVar("State")
+"""State of a learner; only the functions know what it consists of."""
+
+
+class Steps(Protocol[State]):
+    """Functions of a state on the learner's devices: of one process `Inner`, of several `Leader`.
+
+    `Inner` documents them. States are never changed, and any thread may use an old one.
+    """
+
+    @property
+    def executables(self) -> Executables: ...
+    def compile(self) -> None: ...
+    def cut(self, layout: Layout) -> None: ...
+    def init(self, seed: int) -> State: ...
+    def at_step(self, state: State, step: int) -> State: ...
+    def step(self, state: State, batch: Batch) -> tuple[State, jax.Array]: ...
+    def delta(self, state: State, fragment: int) -> jax.Array: ...
+    def adopt(self, state: State, fragment: int, flat: FloatArray) -> State: ...
+    def adopted(self, state: State, fragment: int) -> FloatArray: ...
+    def trained(self, state: State, fragment: int) -> FloatArray: ...
+    def without_work(self, state: State) -> State: ...
+    def pack(self, state: State) -> bytes: ...
+    def unpack(self, payload: bytes | memoryview) -> State: ...
 
 
 class Replica:
     """The model as one learner trains it, with its counters."""
 
-    def __init__(self, inner: Inner, tokens_per_batch: int, pace: Pace, *, seed: int) -> None:
+    def __init__(self, inner: Steps[Any], tokens_per_batch: int, pace: Pace, *, seed: int) -> None:
         self.counters = Counters()
         self.pace = pace
         self._seed = seed
         self._inner = inner
         self._tokens_per_batch = tokens_per_batch
-        self._state: LearnerState
+        self._state: Any  # what `inner` makes
 
     @property
     def holds_everything(self) -> bool:
@@ -51,6 +77,11 @@ class Replica:
         """Compile the step, so that the first one is as fast as the others."""
         self._inner.compile()
 
+    @property
+    def compiled(self) -> Mapping[str, Json]:
+        """Data of `learner.compiled`: what was loaded and what was compiled so far."""
+        return self._inner.executables.facts
+
     def cut(self, layout: Layout, *, step: int, data_position: int) -> None:
         """Set the fragments of the training, and the step and data position to start from."""
         self._inner.cut(layout)
@@ -58,13 +89,16 @@ class Replica:
         self.counters = Counters(step=step, data_position=data_position, fragments=fragments)
 
     def init(self) -> None:
-        """Set initial values; fragments do not count as held by this."""
-        self._state = self._inner.init(self._seed)
+        """Set initial values and fresh moments, with the learning rate of the step to start from.
+
+        Fragments do not count as held by this.
+        """
+        self._state = self._inner.at_step(self._inner.init(self._seed), self.counters.step)
 
     def bases(self) -> list[FloatArray]:
         """Adopted values by fragment, each float32 [n_p]."""
         fragments = range(len(self.counters.fragments))
-        return [self._inner.flat(self._state.base, fragment) for fragment in fragments]
+        return [self._inner.adopted(self._state, fragment) for fragment in fragments]
 
     def take_over(self, handover: Handover) -> None:
         """Continue from a donor's adopted fragments, AdamW moments and step, without its work."""
@@ -77,8 +111,11 @@ class Replica:
         )
 
     def recall(self, payload: bytes, data_position: int) -> None:
-        """Restore the moments of an own checkpoint, and continue at its data position."""
-        self._state = self._inner.unpack(payload)
+        """Restore the moments of an own checkpoint, and continue at its data position.
+
+        The learning rate is that of the step to start from, which may be later.
+        """
+        self._state = self._inner.at_step(self._inner.unpack(payload), self.counters.step)
         position = max(self.counters.data_position, data_position)
         self.counters = replace(self.counters, data_position=position)
 
@@ -133,7 +170,7 @@ class Replica:
 
     def forget_own_work(self) -> None:
         """Reset to the adopted values: the result of training is the global parameters."""
-        self._state = self._state._replace(params=self._state.base)
+        self._state = self._inner.without_work(self._state)
 
     # ------------------------------------------------------------ output
 
@@ -149,7 +186,7 @@ class Replica:
     def digests(self) -> dict[str, Json]:
         """Digests of the trained values by fragment, read back from the device."""
         fragments = range(len(self.counters.fragments))
-        return by_fragment([digest(self._inner.flat(self._state.params, p)) for p in fragments])
+        return by_fragment([digest(self._inner.trained(self._state, p)) for p in fragments])
 
     def final(self) -> dict[str, Json]:
         """Data of `learner.final`: versions, and what became of every token."""

@@ -10,6 +10,7 @@ continue, and so do its heartbeats.
 """
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,20 @@ class Wedge:
             yield
         finally:
             self._is_allowed = False
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """Block in which the main thread may hold such a lock; it hangs afterwards, if allowed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        was_allowed, self._is_allowed = self._is_allowed, False
+        try:
+            yield
+        finally:
+            self._is_allowed = was_allowed
+            if was_allowed:
+                self._hang()
 
     def _hang(self) -> None:
         while self.is_asked:

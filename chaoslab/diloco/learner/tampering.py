@@ -5,7 +5,8 @@
 
     nan        one value of the outer gradient is NaN
     scaled     the outer gradient times `factor`, under a correct header
-    stale      the pull is answered with an earlier push: its header, its values, its base version
+    stale      the pull is answered with an earlier push: its header, its values, its base version,
+               once that is not the newest any more
     duplicate  the push is sent twice
 
 Only in learners started with `--test-hooks`. `update.tampered` reports what was done to each push;
@@ -24,8 +25,9 @@ from chaoslab.diloco.model.codec import Codec, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.frames import Bytes
 
-Outgoing: TypeAlias = tuple[pb.Push, Callable[[], bytes]]
+Outgoing: TypeAlias = tuple[pb.Push, Callable[[], Bytes]]
 """A header, and a function that makes its payload on the sender's thread."""
 
 
@@ -42,7 +44,7 @@ class Corruption(StrEnum):
 class _Asked:
     corruption: Corruption
     factor: float
-    earlier: dict[int, tuple[pb.Push, bytes]] = field(default_factory=dict)
+    earlier: dict[int, tuple[pb.Push, Bytes]] = field(default_factory=dict)
     """By fragment: the push that a stale one repeats."""
 
 
@@ -70,9 +72,11 @@ class Tampering:
         if asked is None:
             return [honest]
         corruption, factor, earlier = asked.corruption, asked.factor, asked.earlier
-        if corruption is Corruption.STALE and push.fragment not in earlier:
-            earlier[push.fragment] = (push, honest[1]())
-            return [honest]
+        if corruption is Corruption.STALE:
+            if push.fragment not in earlier:
+                earlier[push.fragment] = (push, honest[1]())
+            if earlier[push.fragment][0].base_version == push.base_version:
+                return [honest]  # nothing older to repeat
         self._emit(
             Kind.UPDATE_TAMPERED,
             {
@@ -93,7 +97,7 @@ class Tampering:
                 return [honest, honest]
 
 
-def _repeated(push: pb.Push, header: pb.Push, payload: bytes) -> Outgoing:
+def _repeated(push: pb.Push, header: pb.Push, payload: Bytes) -> Outgoing:
     again = pb.Push()
     again.CopyFrom(header)
     again.round = push.round

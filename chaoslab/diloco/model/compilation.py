@@ -1,6 +1,6 @@
 """Compilation cache on disk, safe against processes that are killed at any moment.
 
-    <directory>/<entry> ── copied at the start ──► <directory>/.private-<any>/ ◄── JAX reads, writes
+    <directory>/<entry> ── linked at the start ──► <directory>/.private-<any>/ ◄── JAX reads, writes
             ▲                                                │
             └──────── publish_compilations: new entries, renamed into place
 
@@ -11,6 +11,7 @@ owner of a private folder is alive: containers that share the directory use the 
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
@@ -33,7 +34,7 @@ def enable_compilation_cache(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     private = _own_folder(directory)
     for entry in _entries(directory):
-        shutil.copyfile(entry, private / entry.name)
+        _link(entry, private / entry.name)
     jax.config.update("jax_compilation_cache_dir", str(private))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -55,6 +56,25 @@ def publish_compilations() -> None:
                 partial.replace(private.parent / entry.name)
     except OSError as error:  # training needs no cache: a full disk must not end it
         warnings.warn(f"the next start will compile again: {error}", stacklevel=2)
+
+
+def code_of(*files: str) -> str:
+    """Digest of source files, which changes with what they compute; empty if one is unreadable."""
+    seal = hashlib.blake2b(digest_size=16)
+    for file in files:
+        try:
+            seal.update(Path(file).read_bytes())
+        except OSError:
+            return ""
+    return seal.hexdigest()
+
+
+def _link(entry: Path, to: Path) -> None:
+    """Link a complete entry, which JAX never writes to again; copy it where that is refused."""
+    try:
+        to.hardlink_to(entry)
+    except OSError:  # another user's file, or a file system without links
+        shutil.copyfile(entry, to)
 
 
 def _entries(folder: Path) -> list[Path]:

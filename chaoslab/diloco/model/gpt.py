@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chaoslab.diloco.model import data as texts
+from chaoslab.diloco.model.compilation import code_of
 from chaoslab.diloco.model.task import TaskError
 
 VOCABULARY = 256
@@ -187,6 +188,12 @@ class TextTask:
     def tokens_per_batch(self) -> int:
         """Bytes predicted in one batch."""
         return self.preset.batch * self.preset.sequence
+
+    @property
+    def identity(self) -> str:
+        """All that `init` and `loss` depend on: the preset, and the code of this module."""
+        code = code_of(__file__)
+        return f"gpt {self.preset} {code}" if code and type(self) is TextTask else ""
 
     @property
     def averaged(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 Any program that prints such lines is a node (`chaoslab.core.events`).
 """
 
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,14 @@ Emit: TypeAlias = Callable[[Kind, Mapping[str, Json]], None]
 
 _printing = threading.Lock()
 _born_s = time.monotonic()
+
+
+def _be_born() -> None:
+    global _born_s  # noqa: PLW0603 - a fork is a process of its own
+    _born_s = time.monotonic()
+
+
+os.register_at_fork(after_in_child=_be_born)
 
 
 def now_s() -> float:

@@ -3,8 +3,8 @@
     a learner's reports of its steps ─┐
     each turn of the syncer ──────────┴─► HealthFile.touch ─► mtime ◄── docker: HEALTHCHECK
 
-A learner that is alive but makes no steps does not touch it. Off without `--health-file`. A failure
-to touch is not reported: the file's age shows it.
+A learner that is alive but makes no steps does not touch it, unless it waits for a round. Off
+without `--health-file`. A failure to touch is not reported: the file's age shows it.
 """
 
 import argparse
@@ -17,7 +17,9 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.node.events import Emit
 
 _EVERY_S = 1.0
-_SIGNS = frozenset({Kind.LEARNER_STARTED, Kind.LEARNER_JOINED, Kind.LEARNER_STEP})
+_SIGNS = frozenset(
+    {Kind.LEARNER_STARTED, Kind.LEARNER_JOINED, Kind.LEARNER_STEP, Kind.LEARNER_WAITING}
+)
 
 
 class HealthFile:
@@ -35,7 +37,7 @@ class HealthFile:
                 self._file.touch()
 
     def touched_by(self, emit: Emit) -> Emit:
-        """`emit`, extended to touch the file whenever a learner starts, joins or steps."""
+        """`emit`, extended to touch the file when a learner starts, joins, steps or waits."""
 
         def say(kind: Kind, data: Mapping[str, Json]) -> None:
             emit(kind, data)

@@ -1,8 +1,9 @@
 """Execution of the policy's actions: messages to learners, merges, and events.
 
     Policy ── actions ──► ActionExecutor ─┬─► Sessions ══► learners      (`messages`)
-                                          ├─► Commits ─► SyncerState: merge, disk
-                                          └─► events
+                                ▲         ├─► Commits ─► SyncerState: merge, disk (`work`)
+                                │         └─► events       │
+                                └──────── announce ◄───────┘
 
 Makes no decisions and receives nothing: `program` handles what arrives, on the same thread.
 """
@@ -30,6 +31,7 @@ from chaoslab.diloco.syncer.decisions import (
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 DRAIN_S = 20.0
@@ -44,6 +46,7 @@ class ActionExecutor:
         policy: Policy,
         syncer_state: SyncerState,
         sessions: Sessions,
+        work: Work,
         *,
         phases: Phases,
         emit: Emit,
@@ -55,7 +58,10 @@ class ActionExecutor:
         self._emit = emit
         self._now = now
         self._phases = phases
-        self._commits = Commits(policy, syncer_state, phases=phases, emit=emit, now=now)
+        self._commits = Commits(
+            policy, syncer_state, work,
+            announce=self._announce, phases=phases, emit=emit, now=now,
+        )  # fmt: skip
         self._end: Stop | None = None
         """Set when training ends as soon as all merges are on disk."""
         self._drained_s: float | None = None
@@ -67,10 +73,9 @@ class ActionExecutor:
         for action in actions:
             self._do(action)
 
-    def publish_committed(self) -> None:
-        """Publish every merge that the disk accepts; training may end only after that."""
-        while (committed := self._commits.next()) is not None:
-            self._announce(*committed)
+    def keep_up(self) -> None:
+        """Do what is due without an action: reserve numbers; end once all merges are on disk."""
+        self._commits.reserve()
         if self._end is not None and self._commits.is_empty:
             self._stop(self._end)
 
@@ -100,7 +105,6 @@ class ActionExecutor:
                 self._pull(action)
             case Merge():
                 self._commits.add(action)
-                self.publish_committed()
             case Abandon():
                 self._syncer_state.pushes.forget(action.round)
                 self._say(
@@ -120,7 +124,7 @@ class ActionExecutor:
                 self._say(Kind.SYNCER_HELD, reason=reason)
             case Stop():
                 self._end = action
-                self.publish_committed()
+                self.keep_up()
 
     def _welcome(self, action: Welcome) -> None:
         member, membership = action.member, self._policy.membership
@@ -129,7 +133,7 @@ class ActionExecutor:
             self._policy.settings,
             versions=self._policy.versions,
             data_position=membership.data_positions.get(member.learner, 0),
-            step=max((m.step for m in membership.members), default=0),
+            step=membership.furthest_step,
         )
         self._sessions.send(member.epoch, welcome)
         self._say(
@@ -170,8 +174,6 @@ class ActionExecutor:
             grace_s=action.grace_s,
             sync_s=self._now() - action.pulled_s,
         )
-        committed_tokens = action.fragment_tokens / self._policy.settings.fragments
-        self._syncer_state.snapshot(committed_tokens=committed_tokens, round_=action.round)
 
     def _publish(self, member: Member, publication: Publication) -> None:
         index = publication.fragment

@@ -59,6 +59,14 @@ class CommitRecord:
         return cls(contributors=given, **fields)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """Round numbers and epochs up to these may have been assigned and are not assigned again."""
+
+    rounds: int = 0
+    epochs: int = 0
+
+
 def read_commit_log(path: Path) -> tuple[tuple[CommitRecord, ...], int]:
     """All complete lines and their length in bytes; CorruptState names a damaged line.
 

@@ -1,104 +1,153 @@
-"""Queue of merges that are written to disk in order, and retried until the disk accepts them.
+"""Merges on their way to the disk, in order, each tried until the disk accepts it.
 
-    Merge ─► add ─► waiting ─► commit ─► on disk ─► next(): may be published
-                     ▲          │ OSError: syncer.blocked, once
-                     └──────────┘ retried every half second; syncer.freed when it succeeds
+    add ─► merge ─► write ─► encode ─► announce, on the main thread
+                    ▲ ▲ │ OSError: syncer.blocked, once      │
+                    │ └─┘ tried every half second; syncer.freed when it succeeds
+                    └──────────── the next one ──────────────┘
 
-Only what is on disk is published. While the disk refuses writes, the syncer keeps serving. A
-fragment has no further round before its version is published, so at most one merge of each fragment
-waits.
+Only what is on disk is published. The syncer keeps serving meanwhile: all of this is done on the
+thread of `work` that keeps the order. A fragment has no further round before its version is
+published, so at most one merge of each fragment is under way. Nothing is written before the merge
+that was written last has been announced: of those on disk a process that is killed leaves at most
+one that nobody heard of, which the next process reports (`SyncerState.restore`).
 """
 
-from collections import deque
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.decisions import Merge
-from chaoslab.diloco.syncer.merge import OuterState
 from chaoslab.diloco.syncer.messages import identity
 from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.pushes import Given
+from chaoslab.diloco.syncer.resume import commit_record
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.work import Work
 
 _AGAIN_S = 0.5
 """Seconds between two attempts to write."""
+_CLOSING_S = 0.1
+"""Seconds after which it is seen that the syncer ends."""
 
 
 class Commits:
-    """Queue in front of the disk. For the syncer's main thread."""
+    """Merges from their decision to their announcement. For the syncer's main thread."""
 
     def __init__(
         self,
         policy: Policy,
         syncer_state: SyncerState,
+        work: Work,
         *,
+        announce: Callable[[Merge, Publication], None],
         phases: Phases,
         emit: Emit,
         now: Callable[[], float],
     ) -> None:
+        """`announce` is called for each merge that is on disk."""
         self._policy = policy
         self._syncer_state = syncer_state
+        self._work = work
+        self._announce = announce
         self._phases = phases
         self._emit = emit
         self._now = now
-        self._waiting: deque[tuple[Merge, OuterState]] = deque()
-        self._blocked_s: float | None = None
-        """Time at which the disk began to refuse writes; None while it accepts them."""
-        self._again_s = 0.0
+        self._waiting = 0
+        self._announced = threading.Event()
+        """Whether all that is on disk was announced."""
+        self._announced.set()
+        self._is_reserving = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that was merged is on disk."""
+        """Whether everything that was merged is on disk and announced."""
         return not self._waiting
 
     def add(self, action: Merge) -> None:
-        """Merge now, and queue the result."""
+        """Begin to merge; the state of the policy at this moment goes to the commit log."""
+        given = self._syncer_state.pushes.of(action)
+        line = commit_record(action, self._policy, self._now(), usual=given.median)
+        self._waiting += 1
+        self._work.in_order(
+            lambda: self._commit(action, given, line),
+            lambda publication: self._committed(action, publication),
+        )
+        tokens = action.fragment_tokens / self._policy.settings.fragments
+        self._work.in_order(
+            lambda: self._syncer_state.snapshot(committed_tokens=tokens, round_=action.round),
+            lambda _: None,
+        )
+
+    def reserve(self) -> None:
+        """Reserve numbers on disk if few are left."""
+        numbers = self._syncer_state.due_reservation(self._policy)
+        if numbers is None or self._is_reserving:
+            return
+        self._is_reserving = True
+
+        def reserved(_: float) -> None:
+            self._is_reserving = False
+
+        self._work.in_order(
+            lambda: self._insist(lambda: self._syncer_state.reserve(numbers)), reserved
+        )
+
+    def _committed(self, action: Merge, publication: Publication) -> None:
+        self._waiting -= 1
+        self._syncer_state.publish(publication, action.contributions)
+        self._announce(action, publication)
+        self._announced.set()
+
+    # ------------------------------------------------------------ on the thread that keeps order
+
+    def _commit(self, action: Merge, given: Given, line: CommitRecord) -> Publication:
         self._phases.reach(Phase.QUORUM, **action.place)
-        self._waiting.append((action, self._syncer_state.merge(action)))
-        for contribution, excess in self._syncer_state.pushes.bounded:
-            who, place = (
-                identity(contribution),
-                {"round": action.round, "fragment": action.fragment},
-            )
-            self._emit(Kind.PUSH_BOUNDED, {**who, **place, **asdict(excess)})
+        state = self._syncer_state.merge(action.fragment, given)
+        for contribution, excess in zip(given.contributions, given.excesses, strict=True):
+            if excess is not None:
+                place = {"round": action.round, "fragment": action.fragment}
+                self._emit(Kind.PUSH_BOUNDED, {**identity(contribution), **place, **asdict(excess)})
         self._phases.reach(Phase.BEFORE_WRITE, **action.place)
-
-    def next(self) -> tuple[Merge, Publication] | None:
-        """The oldest merge, now on disk; None if none waits or the disk does not accept it."""
-        if self._blocked_s is not None and self._now() < self._again_s:
-            return None
-        try:
-            self._syncer_state.reserve(self._policy)
-            if not self._waiting:
-                self._note_freed()
-                return None
-            action, state = self._waiting[0]
-            began_s = self._now()
-            publication = self._syncer_state.commit(action, state, self._policy, began_s)
-        except OSError as error:
-            self._note_blocked(error)
-            return None
-        self._note_freed()
-        self._waiting.popleft()
-        self._emit(Kind.ROUND_STORED, {**action.place, "took_s": self._now() - began_s})
+        self._await_announcement()
+        took_s = self._insist(lambda: self._syncer_state.store(line, state))
+        self._announced.clear()
+        self._emit(Kind.ROUND_STORED, {**action.place, "took_s": took_s})
         self._phases.reach(Phase.WRITTEN, **action.place)
-        return action, publication
+        return self._syncer_state.publication(
+            action.fragment, version=line.version, round_=action.round
+        )
 
-    def _note_blocked(self, error: OSError) -> None:
-        self._again_s = self._now() + _AGAIN_S
-        if self._blocked_s is None:
-            self._blocked_s = self._now()
-            self._emit(Kind.SYNCER_BLOCKED, {"waiting": len(self._waiting), "reason": _said(error)})
+    def _await_announcement(self) -> None:
+        """Of the merge before; a syncer that ends announces all that is left at once."""
+        while not self._announced.wait(_CLOSING_S):
+            if self._work.closing.is_set():
+                return
 
-    def _note_freed(self) -> None:
-        if self._blocked_s is not None:
-            self._emit(
-                Kind.SYNCER_FREED,
-                {"waiting": len(self._waiting), "blocked_s": self._now() - self._blocked_s},
-            )
-            self._blocked_s = None
+    def _insist(self, write: Callable[[], None]) -> float:
+        """Write, again while the disk refuses, until the syncer ends; seconds of the last try."""
+        blocked_s: float | None = None
+        while True:
+            began_s = self._now()
+            try:
+                write()
+                took_s = self._now() - began_s
+                break
+            except OSError as error:
+                if blocked_s is None:
+                    blocked_s = self._now()
+                    self._emit(
+                        Kind.SYNCER_BLOCKED, {"waiting": self._waiting, "reason": _said(error)}
+                    )
+                if self._work.closing.wait(_AGAIN_S):
+                    raise
+        if blocked_s is not None:
+            lasted_s = self._now() - blocked_s
+            self._emit(Kind.SYNCER_FREED, {"waiting": self._waiting, "blocked_s": lasted_s})
+        return took_s
 
 
 def _said(error: OSError) -> str:

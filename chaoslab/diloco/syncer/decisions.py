@@ -55,8 +55,13 @@ class Member:
     loss: float | None = None
     step_s: float = 0.0
     """Step time that it reported, limited to what the syncer observed; 0 before its first step."""
+    own_step_s: float = 0.0
+    """Step time that it reported, limited to its mean since it joined. Unlike `step_s` it does not
+    fall when reports that waited somewhere arrive together."""
     reported_s: float = 0.0
     """Time of its first report of a step."""
+    reported_step: int = 0
+    """Step of its first report."""
     paces_s: tuple[float, ...] = ()
     """Seconds per step between its last reports of progress, by the syncer's clock."""
     versions: tuple[int, ...] = ()

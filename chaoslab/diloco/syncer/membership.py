@@ -5,7 +5,8 @@
                  └───────── hello again: epoch n + k ◄──────┘
 
 Liveness is measured by training progress: only a higher step counts, so a learner that hangs while
-its heartbeats continue is dropped like a dead one. Processes of a learner are ordered by
+its heartbeats continue is dropped like a dead one. A member that waits for a round, as `blocking`
+demands, owes no step until it is over, only reports. Processes of a learner are ordered by
 incarnation, its memberships by epoch; messages of older ones are refused.
 
 Part of the policy: no I/O, no clock, standard library only.
@@ -31,12 +32,16 @@ class Membership:
         self._by_epoch: dict[int, Member] = {}
         self._processes: dict[str, int] = {}
         self._pushed_to: dict[tuple[str, int], dict[int, int]] = {}
+        self._unchanged_until_s = float("inf")
+        """No member is to be suspected or dropped before; as long as nothing arrives, at least."""
         self.last_epoch = 0
         """Highest epoch assigned so far."""
         self.incarnations: dict[str, int] = {}
         """Highest incarnation seen of each learner."""
         self.data_positions: dict[str, int] = {}
         """Position of each learner in its data at its last report; kept after it leaves."""
+        self.furthest_step = 0
+        """Highest step that any learner has reported; kept after it leaves."""
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -75,6 +80,7 @@ class Membership:
             pushed_to=self.pushed_to(hello.learner, hello.incarnation),
         )
         self._by_epoch[member.epoch] = member
+        self._expect(now_s + self._limits_s(member)[0])
         self.incarnations[hello.learner] = hello.incarnation
         self._processes[hello.learner] = hello.process
         return member, replaced
@@ -111,16 +117,27 @@ class Membership:
         slowest of the last observed ones (a link may delay some of them). The first report only
         sets the starting point; progress is measured from there.
         """
+        self.furthest_step = max(self.furthest_step, step)
         if not member.has_reported:
-            member.has_reported, member.step, member.reported_s = True, step, now_s
+            member.has_reported, member.reported_s = True, now_s
+            member.step = member.reported_step = step
         if step <= member.step:
             return []
-        idle_s, was_suspected = now_s - member.last_step_s, member.is_suspected
         pace_s = (now_s - max(member.last_step_s, member.reported_s)) / (step - member.step)
         member.paces_s = (*member.paces_s, pace_s)[-_PACES:]
         member.step, member.step_s = step, min(step_s, max(member.paces_s))
-        member.last_step_s, member.has_stepped = now_s, True
-        member.is_suspected = False
+        mean_s = (now_s - member.joined_s) / (step - member.reported_step)
+        member.own_step_s = min(step_s, mean_s)
+        return self.trust(now_s, member)
+
+    def trust(self, now_s: float, member: Member) -> list[SuspicionChange]:
+        """Count its time without a step from now on; the end of the member's suspicion, if any.
+
+        For a step, and for a report of a member that waits for a round and owes no step.
+        """
+        idle_s, was_suspected = now_s - member.last_step_s, member.is_suspected
+        member.last_step_s, member.has_stepped, member.is_suspected = now_s, True, False
+        self._expect(now_s + self._settings.suspect_after_s)
         return (
             [SuspicionChange(member=member, is_over=True, idle_s=idle_s)] if was_suspected else []
         )
@@ -134,6 +151,8 @@ class Membership:
     def age(self, now_s: float) -> list[SuspicionChange | Drop]:
         """Suspect and drop the members that have not stepped for too long."""
         changes: list[SuspicionChange | Drop] = []
+        if now_s < self._unchanged_until_s:
+            return changes
         for member in self.members:
             idle_s = now_s - member.last_step_s
             suspect_after_s, drop_after_s = self._limits_s(member)
@@ -143,15 +162,20 @@ class Membership:
             elif idle_s >= suspect_after_s and not member.is_suspected:
                 member.is_suspected = True
                 changes.append(SuspicionChange(member=member, is_over=False, idle_s=idle_s))
+        self._unchanged_until_s = float("inf")
+        for member in self._by_epoch.values():
+            self._expect(member.last_step_s + self._limits_s(member)[member.is_suspected])
         return changes
 
     def next_change_s(self) -> float:
-        """Time at which `age` may next change something if nothing arrives; inf without members."""
-        limits = [
-            member.last_step_s + self._limits_s(member)[member.is_suspected]
-            for member in self._by_epoch.values()
-        ]
-        return min(limits, default=float("inf"))
+        """Time before which `age` changes nothing if nothing arrives; inf without members.
+
+        The members' own times are looked at only then, so it may be earlier than the next change.
+        """
+        return self._unchanged_until_s
+
+    def _expect(self, change_s: float) -> None:
+        self._unchanged_until_s = min(self._unchanged_until_s, change_s)
 
     def choose_donor(self, without: Container[int] = ()) -> Member | None:
         """The best learner to copy a checkpoint from; None if there is none.
@@ -162,11 +186,6 @@ class Membership:
         """
         fit = [m for m in self._by_epoch.values() if m.is_present and m.epoch not in without]
         return max(fit, key=lambda m: (-m.giving, m.step, m.learner), default=None)
-
-    def step_s(self) -> float:
-        """xi_step: mean step time of the present members; 0 before any has stepped."""
-        times = [m.step_s for m in self._by_epoch.values() if m.is_present and m.step_s > 0]
-        return sum(times) / len(times) if times else 0.0
 
     def _limits_s(self, member: Member) -> tuple[float, float]:
         """Seconds without a step after which the member is suspected, and dropped."""

@@ -1,36 +1,47 @@
 """Merge of the learners' outer gradients of one fragment, and the outer step on the syncer.
 
-    deltas [n] of M learners, weights ── merge ──► delta [n] ── outer_step ──► theta, momentum [n]
+    deltas [n] of M learners, weights ─ merge ─► Merged: delta [n] ─ outer_step ─► theta, momentum
 
 `average` is Σ w Δ / Σ w. `rda`, radial-directional averaging, works per tensor: its norm is the
 weighted mean of the norms, its direction that of the weighted mean of the unit vectors. Outer
 gradients of different learners are nearly orthogonal, so a plain mean shrinks by √M; rda does not.
 
-Cost of rda: each delta is read twice, the result is written once and scaled in place. Work is done
-in blocks that fit the cache, in one thread (two gain a tenth because of the interpreter lock).
-Blocks and order of all sums are fixed, so equal inputs give equal bits.
+Cost of rda: the payload of each delta is read twice, for its norms (`squares_of`, when it arrives)
+and for the sum, and is decoded in the cache. The sum is written once; the outer step scales it, as
+its norm is known only then. Work is done in blocks that fit the cache, by several threads. Blocks
+and order of all sums are fixed, within a block by the kernels of NumPy and BLAS for the processor:
+so equal inputs give equal bits on one machine, whatever the number of threads.
 
 The policy decides which learners are merged, with which weights.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from chaoslab.diloco.model.fragments import FloatArray, Fragment, is_finite
+from chaoslab.diloco.arrays.threads import INLINE, Threads
+from chaoslab.diloco.model.codec import Encoded
+from chaoslab.diloco.model.fragments import Block, FloatArray, Fragment, is_finite, squares
 
 DIRECTION_NORM_MIN = 1e-3
 """At or below this norm of the weighted mean of the unit vectors (of the deltas that are not zero)
 the directions cancel, and rda falls back to the average. M orthogonal deltas of equal weight have
 1/√M, so only opposed ones come near it; what remains of those is noise."""
 
-_BLOCK = 131_072
-"""Floats per numpy call, so that result and scratch stay in the second-level cache."""
-_ROW = 8_192
-"""Floats per dot product of BLAS, which starts threads of its own above ten thousand."""
+_BLOCK = 524_288
+"""Floats per NumPy call, a multiple of `READ_ALIGNMENT`. With a quarter of them scratch would stay
+in the second-level cache, but two threads would be little faster than one: the calls are over so
+soon that each waits for the other's interpreter lock."""
+_MERGE_BLOCK = 262_144
+"""As `_BLOCK`, in the sum, where the scratch of all deltas must stay in the third-level cache."""
+_TOGETHER = 8
+"""Deltas per matrix product: their codes stay in the third-level cache, and BLAS, which starts
+threads of its own above nine thousand values of a product, does not."""
 _SQUARES_MIN, _SQUARES_MAX = 1e-20, 1e30
 """Sums of squares outside this range lose digits in float32; such tensors are merged in float64."""
 
@@ -51,64 +62,120 @@ class OuterState(NamedTuple):
     """[n] float32, momentum v of the outer optimizer."""
 
 
+class Merged(NamedTuple):
+    """Merged outer gradient Δ of one fragment; kept as a sum that the outer step scales."""
+
+    fragment: Fragment
+    sums: FloatArray
+    """[n] float32, Σ factor · Δ of the learners."""
+    scales: Sequence[float]
+    """By tensor: Δ = scale · sum."""
+
+    def read(self, block: Block, out: FloatArray) -> FloatArray:
+        """Δ of one block: `out`, as long as the block."""
+        sums = self.sums[block.at]
+        for tensor, at in block.parts:
+            np.multiply(sums[at], np.float32(self.scales[tensor]), out=out[at])
+        return out
+
+
 def merge(
-    deltas: Sequence[FloatArray],
+    deltas: Sequence[Encoded],
     weights: Sequence[float],
     fragment: Fragment,
     method: Method | str = Method.RDA,
     *,
+    squares_by_delta: Sequence[Sequence[float]],
     out: FloatArray | None = None,
-) -> FloatArray:
-    """The merged outer gradient, float32 [n]: a new array, or `out`, whose reuse saves page faults.
+    threads: Threads = INLINE,
+) -> Merged:
+    """The merged outer gradient, its sums in a new array or in `out`, which saves page faults.
 
-    `deltas[m]` is Θ(previous) - θ of learner m, float32 [n], finite; `weights[m]` >= 0. A single
-    contributor's delta is returned exactly. ValueError if lengths or shapes differ, a weight is
-    negative or not finite, no weight is above zero, or the result is not finite; `out`, which must
-    not overlap a delta, then holds no result. Source: Decoupled DiLoCo, arXiv 2604.21428.
+    `deltas[m]` is Θ(previous) - θ of learner m, [n], finite; `weights[m]` >= 0;
+    `squares_by_delta[m]` is what `squares_of` gives for it. A single contributor's delta is merged
+    exactly. ValueError if lengths differ, a weight is negative or not finite, no weight is above
+    zero, or the result is not finite; `out` then holds no result. Source: Decoupled DiLoCo, arXiv
+    2604.21428.
     """
-    chosen = Method(method)
+    is_rda = Method(method) is Method.RDA
     _check(deltas, weights, fragment)
-    present = [delta for delta, weight in zip(deltas, weights, strict=True) if weight > 0]
-    shares = _shares([weight for weight in weights if weight > 0])
-    merged = np.empty(fragment.size, np.float32) if out is None else out
-    fragment.check(merged)
-    for spec, place in zip(fragment.tensors, fragment.slices, strict=True):
-        is_averaged = spec.is_averaged or chosen is Method.AVERAGE or len(present) == 1
-        merge_tensor = _average if is_averaged else _radial_directional
-        merge_tensor([delta[place] for delta in present], shares, merged[place])
-    return merged
+    present = [m for m, weight in enumerate(weights) if weight > 0]
+    chosen, shares = [deltas[m] for m in present], _shares([weights[m] for m in present])
+    sums = np.empty(fragment.size, np.float32) if out is None else out
+    fragment.check(sums)
+    tensors = [
+        _rule(chosen, [squares_by_delta[m][t] for m in present], shares, place)
+        if is_rda and not spec.is_averaged
+        else _Average(chosen, shares, place)
+        for t, (spec, place) in enumerate(zip(fragment.tensors, fragment.slices, strict=True))
+    ]
+    factors = [[np.float32(factor) for factor in tensor.factors] for tensor in tensors]
+    places, squares_ = fragment.blocks(_MERGE_BLOCK), [0.0] * len(tensors)
+    found = threads.each(lambda block: _combine(chosen, factors, sums, block), places)
+    for block, parts in zip(places, found, strict=True):
+        for (tensor, _), square in zip(block.parts, parts, strict=True):
+            squares_[tensor] += square
+    scales = [
+        tensor.finish(sums[tensor.place], square)
+        for tensor, square in zip(tensors, squares_, strict=True)
+    ]
+    return Merged(fragment, sums, scales)
 
 
-def outer_step(state: OuterState, delta: FloatArray, lr: float, momentum: float) -> OuterState:
-    """SGD with Nesterov momentum: v ← μ v + Δ ; Θ ← Θ - lr (Δ + μ v). A new state.
+def squares_of(delta: Encoded, fragment: Fragment) -> list[float]:
+    """‖Δ‖² of each tensor of a delta [n], in the fragment's order. See `fragments.squares`."""
+    scratch, found = np.empty(min(_BLOCK, fragment.size), np.float32), [0.0] * len(fragment.tensors)
+    for block in fragment.blocks(_BLOCK):
+        if len(block.parts) == 1:
+            found[block.parts[0][0]] += delta.squares(block.at, scratch)
+            continue
+        values = delta.read(block.at, scratch)
+        for tensor, at in block.parts:
+            found[tensor] += squares(values[at])
+    return found
 
-    `delta` is float32 [n] as from `merge`. Equal to `optax.sgd(lr, momentum, nesterov=True)` on the
-    gradient Δ. ValueError if shapes differ or the new state is not finite.
+
+def outer_step(
+    state: OuterState,
+    merged: Merged,
+    lr: float,
+    momentum: float,
+    *,
+    out: OuterState | None = None,
+    threads: Threads = INLINE,
+) -> OuterState:
+    """SGD with Nesterov momentum: v ← μ v + Δ ; Θ ← Θ - lr (Δ + μ v). A new state, or `out`.
+
+    Equal to `optax.sgd(lr, momentum, nesterov=True)` on the gradient Δ. ValueError if shapes differ
+    or the new state is not finite; `out`, which must not overlap the state, then holds no result.
     """
     theta, velocity = state
-    if not theta.shape == velocity.shape == delta.shape:
+    if not theta.shape == velocity.shape == merged.sums.shape:
         raise ValueError(
-            f"theta {theta.shape}, momentum {velocity.shape} and delta {delta.shape} differ"
+            f"theta {theta.shape}, momentum {velocity.shape} and delta {merged.sums.shape} differ"
         )
-    after = OuterState(np.empty_like(theta), np.empty_like(velocity))
-    scratch = np.empty(min(_BLOCK, delta.size), np.float32)
-    for block in _blocks(delta.size):
-        change = scratch[: block.stop - block.start]
+    after = out or OuterState(np.empty_like(theta), np.empty_like(velocity))
+
+    def step(block: Block) -> None:
+        at, length = block.at, block.at.stop - block.at.start
+        delta, change = merged.read(block, np.empty(length, np.float32)), after.theta[at]
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
-            _decay_and_add(velocity[block], delta[block], momentum, out=after.momentum[block])
-            _decay_and_add(after.momentum[block], delta[block], momentum, out=change)
+            _decay_and_add(velocity[at], delta, momentum, out=after.momentum[at])
+            _decay_and_add(after.momentum[at], delta, momentum, out=change)
             np.multiply(change, np.float32(lr), out=change)
-            np.subtract(theta[block], change, out=after.theta[block])
-        _refuse_not_finite(after.theta[block])  # not finite wherever the momentum is not
+            np.subtract(theta[at], change, out=change)
+        _refuse_not_finite(change)  # not finite wherever the momentum is not
+
+    threads.each(step, merged.fragment.blocks(_BLOCK))
     return after
 
 
-def norm(array: FloatArray) -> float:
-    """‖array‖ of a finite float32 [n], summed in float64."""
-    square = _squares(array)
-    if _is_safe(square, array):
+def norm(delta: Encoded, square: float) -> float:
+    """‖Δ‖ of a finite delta whose sum of squares is known; summed in float64."""
+    whole = slice(0, delta.size)
+    if _is_safe(square, partial(delta.part, whole)):
         return math.sqrt(square)
-    return float(np.linalg.norm(array.astype(np.float64)))
+    return float(np.linalg.norm(delta.part(whole).astype(np.float64)))
 
 
 def _decay_and_add(old: FloatArray, new: FloatArray, decay: float, *, out: FloatArray) -> None:
@@ -119,56 +186,94 @@ def _decay_and_add(old: FloatArray, new: FloatArray, decay: float, *, out: Float
 # ---------------------------------------------------------------- one tensor
 
 
-def _average(deltas: Sequence[FloatArray], shares: Sequence[float], out: FloatArray) -> None:
-    """Σ share · delta into `out`."""
-    for block in _combine(deltas, shares, out):
-        _refuse_not_finite(block)
+@dataclass(frozen=True, slots=True)
+class _Average:
+    """Σ w Δ / Σ w."""
+
+    deltas: Sequence[Encoded]
+    shares: Sequence[float]
+    """w / Σ w"""
+    place: slice
+    """Of the tensor in the fragment."""
+
+    @property
+    def factors(self) -> Sequence[float]:
+        """Of the deltas in their sum."""
+        return self.shares
+
+    def finish(self, sums: FloatArray, square: float) -> float:
+        """Scale of the tensor's sum, whose ‖·‖² is `square`; may replace the sum. ValueError."""
+        if not math.isfinite(square):
+            _refuse_not_finite(sums)
+        return 1.0
 
 
-def _radial_directional(
-    deltas: Sequence[FloatArray], shares: Sequence[float], out: FloatArray
-) -> None:
-    """(Σ w‖Δ‖ / Σ w) · φ(Σ w φ(Δ) / Σ w) into `out`; the shares are w / Σ w."""
-    squares = [_squares(delta) for delta in deltas]
-    if not all(map(_is_safe, squares, deltas)):
-        _radial_directional_f64(deltas, shares, out)
-        return
-    norms = [math.sqrt(square) for square in squares]
-    mean_norm = _dot(shares, norms)
-    # mean_norm in the factors keeps the terms within float32 however small the deltas are.
-    factors = [
-        share * mean_norm / norm if norm > 0 else 0.0
-        for share, norm in zip(shares, norms, strict=True)
-    ]
-    square = sum(_squares(block) for block in _combine(deltas, factors, out))
-    if not _is_safe(square, out):
-        _radial_directional_f64(deltas, shares, out)
-        return
-    norm = math.sqrt(square)
-    if norm <= DIRECTION_NORM_MIN * mean_norm * _moving_share(shares, norms):
-        _average(deltas, shares, out)
-    else:
-        np.multiply(out, np.float32(mean_norm / norm), out=out)
+@dataclass(frozen=True, slots=True)
+class _Radial(_Average):
+    """(Σ w‖Δ‖ / Σ w) · φ(Σ w φ(Δ) / Σ w)."""
+
+    norms: Sequence[float]
+    """‖Δ‖"""
+
+    @property
+    def factors(self) -> Sequence[float]:
+        """With the mean norm, which keeps the terms within float32 however small the deltas are."""
+        mean_norm = _dot(self.shares, self.norms)
+        return [
+            share * mean_norm / norm if norm > 0 else 0.0
+            for share, norm in zip(self.shares, self.norms, strict=True)
+        ]
+
+    def finish(self, sums: FloatArray, square: float) -> float:
+        if not _is_safe(square, lambda: sums):
+            return _Wide(self.deltas, self.shares, self.place).finish(sums, square)
+        length, mean_norm = math.sqrt(square), _dot(self.shares, self.norms)
+        if length > DIRECTION_NORM_MIN * mean_norm * _moving_share(self.shares, self.norms):
+            return mean_norm / length
+        _average(self, sums)
+        return 1.0
 
 
-def _radial_directional_f64(
-    deltas: Sequence[FloatArray], shares: Sequence[float], out: FloatArray
-) -> None:
-    """The same formula in float64, for norms whose squares float32 cannot represent."""
-    direction = np.zeros(out.shape)
-    norms = []
-    for delta, share in zip(deltas, shares, strict=True):
-        _refuse_not_finite(delta)
-        wide = delta.astype(np.float64)
-        norms.append(float(np.linalg.norm(wide)))
-        if norms[-1] > 0:
-            direction += wide * (share / norms[-1])
-    norm = float(np.linalg.norm(direction))
-    if norm <= DIRECTION_NORM_MIN * _moving_share(shares, norms):
-        _average(deltas, shares, out)
-        return
-    with np.errstate(over="ignore"):
-        out[:] = direction * (_dot(shares, norms) / norm)
+@dataclass(frozen=True, slots=True)
+class _Wide(_Average):
+    """As `_Radial`, in float64, for norms whose squares float32 cannot represent."""
+
+    def finish(self, sums: FloatArray, square: float) -> float:  # noqa: ARG002 - sums anew
+        direction, norms = np.zeros(sums.shape), []
+        for delta, share in zip(self.deltas, self.shares, strict=True):
+            values = delta.part(self.place)
+            _refuse_not_finite(values)
+            wide = values.astype(np.float64)
+            norms.append(float(np.linalg.norm(wide)))
+            if norms[-1] > 0:
+                direction += wide * (share / norms[-1])
+        length = float(np.linalg.norm(direction))
+        if length <= DIRECTION_NORM_MIN * _moving_share(self.shares, norms):
+            _average(self, sums)
+            return 1.0
+        with np.errstate(over="ignore"):
+            sums[:] = direction * (_dot(self.shares, norms) / length)
+        _refuse_not_finite(sums)
+        return 1.0
+
+
+def _rule(
+    deltas: Sequence[Encoded], squares_: Sequence[float], shares: Sequence[float], place: slice
+) -> _Average:
+    """Radial-directional averaging of one tensor, whose ‖Δ‖² are given."""
+    if len(deltas) == 1:
+        return _Average(deltas, shares, place)
+    for delta, square in zip(deltas, squares_, strict=True):
+        if not _is_safe(square, partial(delta.part, place)):
+            return _Wide(deltas, shares, place)
+    return _Radial(deltas, shares, place, [math.sqrt(square) for square in squares_])
+
+
+def _average(tensor: _Average, out: FloatArray) -> None:
+    """Σ share · delta of a tensor into `out`, where directions cancel."""
+    out[:] = 0
+    for delta, share in zip(tensor.deltas, tensor.shares, strict=True):
+        out += delta.part(tensor.place) * np.float32(share)
     _refuse_not_finite(out)
 
 
@@ -177,8 +282,9 @@ def _moving_share(shares: Sequence[float], norms: Sequence[float]) -> float:
     return math.fsum(share for share, norm in zip(shares, norms, strict=True) if norm > 0)
 
 
-def _is_safe(square: float, delta: FloatArray) -> bool:
-    return _SQUARES_MIN <= square <= _SQUARES_MAX or (square == 0 and not delta.any())
+def _is_safe(square: float, values: Callable[[], FloatArray]) -> bool:
+    """Whether float32 has represented a sum of squares; `values` gives what was squared."""
+    return _SQUARES_MIN <= square <= _SQUARES_MAX or (square == 0 and not values().any())
 
 
 def _dot(left: Sequence[float], right: Sequence[float]) -> float:
@@ -189,42 +295,61 @@ def _dot(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def _combine(
-    deltas: Sequence[FloatArray], factors: Sequence[float], out: FloatArray
-) -> Iterator[FloatArray]:
-    """Σ factor · delta into `out`, in the order given; yields each block while it is in cache."""
-    first, *others = zip(deltas, map(np.float32, factors), strict=True)
-    scratch = np.empty(min(_BLOCK, out.size), np.float32)
-    for block in _blocks(out.size):
-        total, term = out[block], scratch[: block.stop - block.start]
-        with np.errstate(over="ignore", invalid="ignore"):  # checked by the caller
-            np.multiply(first[0][block], first[1], out=total)
-            for delta, factor in others:
-                np.multiply(delta[block], factor, out=term)
+    deltas: Sequence[Encoded],
+    factors: Sequence[Sequence[np.float32]],
+    out: FloatArray,
+    block: Block,
+) -> list[float]:
+    """Σ factor · delta of one block into `out`, in the order given; ‖·‖² of its parts of tensors.
+
+    `factors[t][m]` is that of delta m in tensor t.
+    """
+    total, scratch = out[block.at], np.empty(block.at.stop - block.at.start, np.float32)
+    rows = {delta.block for delta in deltas}
+    with np.errstate(over="ignore", invalid="ignore"):  # checked by `finish`
+        if len(block.parts) == len(rows) == 1 and (row := rows.pop()) and not total.size % row:
+            _combine_scaled(deltas, factors[block.parts[0][0]], block.at, total.reshape(-1, row))
+            return [squares(total)]
+        for m, delta in enumerate(deltas):
+            values, term = delta.read(block.at, scratch), scratch if m else total
+            for tensor, at in block.parts:
+                np.multiply(values[at], factors[tensor][m], out=term[at])
+            if m:
                 np.add(total, term, out=total)
-        yield total
+    return [squares(total[at]) for _, at in block.parts]
 
 
-def _squares(array: FloatArray) -> float:
-    """‖array‖²: within a row in float32 by BLAS, over the rows in float64."""
-    whole = array.size - array.size % _ROW
-    rows, rest = array[:whole].reshape(-1, _ROW), array[whole:]
-    with np.errstate(over="ignore", invalid="ignore"):  # checked by `_is_safe`
-        return float(np.vecdot(rows, rows).sum(dtype=np.float64)) + float(np.vecdot(rest, rest))
+def _combine_scaled(
+    deltas: Sequence[Encoded], factors: Sequence[np.float32], at: slice, total: FloatArray
+) -> None:
+    """Σ factor · delta of a slice in one tensor into `total` [k, row], rows of one scale each.
 
-
-def _blocks(size: int) -> Iterator[slice]:
-    for start in range(0, size, _BLOCK):
-        yield slice(start, min(start + _BLOCK, size))
+    A row is the product of the vector of factor · scale and the matrix of codes; BLAS sums its
+    terms, so the processor's kernel fixes their order. `_TOGETHER` deltas are summed at a time.
+    """
+    codes = np.empty((min(len(deltas), _TOGETHER), *total.shape), np.float32)
+    scales = np.empty((len(total), 1, len(codes)), np.float32)
+    for first in range(0, len(deltas), _TOGETHER):
+        group = deltas[first : first + _TOGETHER]
+        for m, delta in enumerate(group):
+            _, of_delta = delta.factors(at, codes[m])
+            np.multiply(of_delta, factors[first + m], out=scales[:, 0, m])
+        terms = scales[..., : len(group)], codes[: len(group)].transpose(1, 0, 2)
+        if first:
+            np.add(total, np.matmul(*terms)[:, 0], out=total)
+        else:
+            np.matmul(*terms, out=total[:, None])
 
 
 # ---------------------------------------------------------------- checks of the input
 
 
-def _check(deltas: Sequence[FloatArray], weights: Sequence[float], fragment: Fragment) -> None:
+def _check(deltas: Sequence[Encoded], weights: Sequence[float], fragment: Fragment) -> None:
     if len(deltas) != len(weights):
         raise ValueError(f"weights: must be one per delta ({len(deltas)}), got {len(weights)}")
     for delta in deltas:
-        fragment.check(delta)
+        if delta.size != fragment.size:
+            raise ValueError(f"delta: must be float32 [{fragment.size}], got [{delta.size}]")
     for weight in weights:
         if not (math.isfinite(weight) and weight >= 0):
             raise ValueError(f"weight: must be finite and at least 0, got {weight}")

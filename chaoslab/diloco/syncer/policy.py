@@ -5,6 +5,7 @@
                                     carried out by the syncer or a simulator ◄─┘
 
     Policy ─┬─ Membership   members, suspected members, fenced epochs
+            ├─ Tally        counts over the present members
             ├─ Rounds       when a round begins and ends, who contributes
             └─ Transfers    which donor sends a checkpoint to whom
 
@@ -32,6 +33,7 @@ from chaoslab.diloco.syncer.decisions import (
 )
 from chaoslab.diloco.syncer.membership import Membership
 from chaoslab.diloco.syncer.rounds import Rounds
+from chaoslab.diloco.syncer.tally import Tally
 from chaoslab.diloco.syncer.transfers import Transfers
 
 _MOST = 1 << 53
@@ -46,7 +48,8 @@ class Policy:
         self.membership = Membership(settings)
         self.seeder: int | None = None
         """Epoch of the member that was asked for the initial parameters."""
-        self.rounds = Rounds(settings, self.membership)
+        self.tally = Tally(settings)
+        self.rounds = Rounds(settings, self.membership, self.tally)
         self.transfers = Transfers(self.membership)
         self._began_s: float | None = None
         self._awaited: frozenset[str] = frozenset()
@@ -71,7 +74,7 @@ class Policy:
     @property
     def versions(self) -> tuple[int, ...]:
         """Version vector; () until the initial parameters are known."""
-        return tuple(self.rounds.versions)
+        return self.tally.versions
 
     @property
     def committed_tokens(self) -> float:
@@ -111,14 +114,14 @@ class Policy:
         """
         if self.versions or epoch != self.seeder:
             return []
-        self.rounds.versions = [0] * self.settings.fragments
+        self.tally.begin([0] * self.settings.fragments)
         self._began_s = now_s
         return [SendAll(receiver=member) for member in self.membership.members]
 
     def impossible(self, report: Progress) -> str:
         """Why no learner can have sent these counters; empty if they are possible."""
-        counts = (report.c_steps, report.c_tokens, report.versions)
-        if any(len(count) != self.settings.fragments for count in counts):
+        counts = len(report.c_steps), len(report.c_tokens), len(report.versions)
+        if counts != (self.settings.fragments,) * 3:
             return f"counters of another number of fragments than {self.settings.fragments}"
         if max(report.step, report.tokens, report.data_position) > _MOST:
             return f"a step, tokens or a data position beyond {_MOST}"
@@ -135,6 +138,9 @@ class Policy:
         member.tokens, member.loss, member.versions = report.tokens, report.loss, report.versions
         member.c_steps, member.c_tokens = report.c_steps, report.c_tokens
         self.membership.data_positions[member.learner] = report.data_position
+        if self.tally.blocks(member):
+            recovered += self.membership.trust(now_s, member)
+        self.tally.update(member)
         return recovered
 
     def closed(self, now_s: float, epoch: int, reason: LeaveReason) -> list[Action]:
@@ -189,7 +195,11 @@ class Policy:
         """Do whatever is due. To be called after every input, and at `next_s`."""
         actions: list[Action] = []
         for change in self.membership.age(now_s):
-            actions += self._end(now_s, change) if isinstance(change, Drop) else [change]
+            if isinstance(change, Drop):
+                actions += self._end(now_s, change)
+            else:
+                self.tally.update(change.member)
+                actions.append(change)
         actions += self.transfers.late(now_s)
         actions += self.rounds.close(now_s)
         if (reason := self._met_stop(now_s)) is not None:
@@ -208,16 +218,21 @@ class Policy:
 
     def next_s(self) -> float:
         """Time at which `advance` must be called even if nothing arrives; may be inf."""
-        times = [self.membership.next_change_s(), self.rounds.next_s(), self.transfers.next_s()]
+        rounds, is_stopping = self.rounds, self._stop_reason is not None
+        times = [self.membership.next_change_s(), rounds.next_end_s(), self.transfers.next_s()]
         if self._awaited:
             times.append(self._awaited_until_s)
-        stop_time_s = self.settings.stop_time_s if self.held_reason is None else None
-        if stop_time_s is not None and self._began_s is not None:
-            times.append(self._began_s + stop_time_s)
+        elif not is_stopping:
+            times.append(rounds.next_beginning_s())
+        is_met = is_stopping or self.held_reason is not None
+        if self.settings.stop_time_s is not None and self._began_s is not None and not is_met:
+            times.append(self._began_s + self.settings.stop_time_s)
         return min(times)
 
     def _is_gathering(self, now_s: float) -> bool:
         """Whether learners are still awaited after a restart of the syncer."""
+        if not self._awaited:
+            return False
         present = {member.learner for member in self.membership.members if member.is_present}
         if self._awaited <= present or now_s >= self._awaited_until_s:
             self._awaited = frozenset()
@@ -232,22 +247,21 @@ class Policy:
         """Stop rule that is met now; None if there is none or one was met before."""
         if self._stop_reason is not None or self.held_reason is not None:
             return None
-        rules, members = self.settings, self.membership.members
-        steps = max((m.step for m in members), default=0)
-        losses = [m.loss for m in members if m.loss is not None and m.is_present]
-        trained_s = self.trained_s(now_s)
+        rules, steps = self.settings, self.membership.furthest_step
         if rules.stop_rounds is not None and self.rounds.merged >= rules.stop_rounds:
             return f"{self.rounds.merged} rounds"
         if rules.stop_tokens is not None and self.committed_tokens >= rules.stop_tokens:
             return f"{self.committed_tokens:.0f} committed tokens"
         if rules.stop_steps is not None and steps >= rules.stop_steps:
             return f"{steps} steps"
-        if rules.stop_time_s is not None and trained_s >= rules.stop_time_s:
-            return f"{trained_s:.1f} s"
-        if rules.stop_loss is not None and losses and _mean(losses) <= rules.stop_loss:
-            return f"a training loss of {_mean(losses):.4f}"
+        if rules.stop_time_s is not None and self.trained_s(now_s) >= rules.stop_time_s:
+            return f"{self.trained_s(now_s):.1f} s"
+        if rules.stop_loss is not None and self._loss() <= rules.stop_loss:
+            return f"a training loss of {self._loss():.4f}"
         return None
 
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    def _loss(self) -> float:
+        """Mean training loss of the present members; infinite if none reported one."""
+        members = self.membership.members
+        losses = [m.loss for m in members if m.loss is not None and m.is_present]
+        return sum(losses) / len(losses) if losses else float("inf")

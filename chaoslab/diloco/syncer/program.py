@@ -1,23 +1,26 @@
 """Program of the syncer: receives from learners, asks the policy, executes its actions.
 
     learners ══ one stream each ══► Hub ─ arrivals ─► Syncer ─► Policy ─ actions ─► ActionExecutor
-        ▲                                               ▼                                  │
-        │                                     SyncerState (fragments, merge, disk) ◄───────┤
+        ▲                                      pushes ▼            ▲                       │
+        │                                          PushHandler ────┘                       │
+        │                                    decoding ▼ ▲ results                          │
+        │                                            Work ◄──────────── merge, disk ───────┤
         └──── Welcome, Pull, Fragment, … ◄═══ Hub ◄── Sessions ◄───────────────────────────┘
 
-One thread owns all state. `policy` decides, this module handles what arrives, `action_executor`
+One thread owns the state that decisions depend on, and does nothing that takes long: pushes are
+decoded, merged and written on the threads of `work`, and their results come back to it. `policy`
+decides, this module handles what arrives, `push_handler` the pushes among it, `action_executor`
 carries out the decisions. Run it without the harness by `python -m chaoslab.diloco.syncer --help`.
+
+Messages of one session are handled in order, except that its end waits for its pushes.
 """
 
 import math
 import queue
 import signal
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.diloco.model.codec import MalformedPayload, NotFinite
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.events import Emit, now_s, say
 from chaoslab.diloco.node.health import HealthFile
@@ -26,14 +29,7 @@ from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
-from chaoslab.diloco.syncer.decisions import (
-    LeaveReason,
-    Member,
-    Offer,
-    Progress,
-    Refusal,
-    Welcome,
-)
+from chaoslab.diloco.syncer.decisions import LeaveReason, Progress, Refusal, Welcome
 from chaoslab.diloco.syncer.membership import Refused
 from chaoslab.diloco.syncer.options import (
     former_address,
@@ -43,14 +39,17 @@ from chaoslab.diloco.syncer.options import (
     tokens_of,
 )
 from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.push_handler import PushHandler
+from chaoslab.diloco.syncer.rejections import Rejections
 from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.syncer.uplinks import Uplinks
+from chaoslab.diloco.syncer.work import Work, WorkThreads
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.streams import Arrival, Closed, Received
-from chaoslab.diloco.wire.tls import tls_of
+from chaoslab.diloco.wire.tls import check_address, tls_of
 
 _TICK_S = 0.25
 """Longest wait for an arrival, so that a signal is noticed."""
@@ -70,6 +69,7 @@ class Syncer:
         emit: Emit,
         now: Callable[[], float],
         phases: Phases | None = None,
+        work: Work | None = None,
     ) -> None:
         self.policy = Policy(settings)
         self._hub = hub
@@ -78,16 +78,22 @@ class Syncer:
         self._now = now
         self._uplinks = Uplinks(hub, emit, now())
         self._sessions = Sessions(hub)
+        self._work = work or WorkThreads(hub.arrivals.wake)
         self._executor = ActionExecutor(
             self.policy,
             syncer_state,
             self._sessions,
+            self._work,
             phases=phases or Phases(emit, {}),
             emit=emit,
             now=now,
         )
+        self._rejections = Rejections(emit)
+        self._push_handler = PushHandler(
+            self.policy, syncer_state, self._sessions, self._work, rejections=self._rejections,
+            carry_out=self._executor.carry_out, emit=emit, now=now,
+        )  # fmt: skip
         self.health = HealthFile(None)
-        self._rejected: Counter[str] = Counter()
         self._asked = ""
         self._turn_s = now()
         self._last_merge = syncer_state.restore(self.policy, now())
@@ -106,25 +112,33 @@ class Syncer:
         )
         if self._last_merge is not None:
             self._say(Kind.ROUND_MERGED, **self._last_merge)
-        while not self._executor.is_over():
-            arrival = self._next_arrival()
-            self.health.touch()
-            self._note_pause()
-            if arrival is not None:
-                self._receive(arrival)
-            self._executor.carry_out(self.policy.advance(self._now()))
-            self._executor.publish_committed()
-            self._uplinks.tick(self._now())
-            self._report_refusals(self._now())
+        try:
+            while not self._executor.is_over():
+                self._turn()
+        finally:
+            self._work.close()
+        self._work.finish()
         self._report_refusals(math.inf)
         self._say(
             Kind.SYNCER_FINAL,
             **self._syncer_state.final(self.policy),
-            rejected=self._rejected,
+            rejected=self._rejections.totals,
             turned_away=self._hub.refusals.totals,
             reason=self._executor.reason,
             was_asked=self._executor.reason == self._asked,
         )
+
+    def _turn(self) -> None:
+        arrival = self._next_arrival()
+        self.health.touch()
+        self._note_pause()
+        self._work.finish()
+        if arrival is not None:
+            self._receive(arrival)
+        self._executor.carry_out(self.policy.advance(self._now()))
+        self._executor.keep_up()
+        self._uplinks.tick(self._now())
+        self._report_refusals(self._now())
 
     def end(self, reason: str) -> None:
         """Ask for the end of training; the open rounds are closed first.
@@ -157,7 +171,7 @@ class Syncer:
         elif isinstance(event, Closed):
             sender = self._sessions.member(session)
             if event.is_garbled and sender is not None:
-                self._reject(sender, Refusal.MALFORMED, detail=event.reason)
+                self._rejections.push(sender, Refusal.MALFORMED, detail=event.reason)
             self._end_session(session, LeaveReason.CLOSED)
 
     def _dispatch(self, session: int, received: Received[pb.FromLearner]) -> None:
@@ -166,7 +180,7 @@ class Syncer:
         if body == "hello":
             self._hello(session, message.hello)
         elif body == "push":
-            self._push(session, message.epoch, message.push, received.payload)
+            self._push_handler.receive(session, message, received.payload)
         elif self._sessions.epoch(session) != message.epoch:
             return  # from a membership that has ended
         elif body == "progress":
@@ -201,58 +215,12 @@ class Syncer:
 
     def _progress(self, session: int, epoch: int, report: Progress) -> None:
         if mistake := self.policy.impossible(report):
-            self._reject(self._sessions.member(session), Refusal.MALFORMED, detail=mistake)
+            member = self._sessions.member(session)
+            self._rejections.push(member, Refusal.MALFORMED, detail=mistake)
             self._end_session(session, LeaveReason.CLOSED)
             self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=mistake)))
             return
         self._executor.carry_out(self.policy.progress(self._now(), epoch, report))
-
-    def _push(self, session: int, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
-        offer = messages.offer(push)
-        if self._sessions.epoch(session) != epoch:  # an ended membership, or another learner's
-            sender = self._sessions.member(session)
-            self._reject(sender, Refusal.FENCED, offer=offer, epoch=epoch)
-            return
-        if push.base_version < 0:
-            self._seed(epoch, push, payload)
-            return
-        if not push.c_steps and not payload:  # declined: it has nothing for this round
-            self.policy.decline(self._now(), epoch, offer)
-            return
-        member = self.policy.membership.find(epoch)
-        refusal = self.policy.offer(epoch, offer)
-        norm = refusal or self._take(epoch, push, payload)
-        if not isinstance(norm, Refusal) and member is not None:
-            who = messages.identity(member)
-            self._say(Kind.PUSH_ACCEPTED, **who, **asdict(offer), norm=norm)
-            self.policy.accept(self._now(), epoch, offer)
-            return
-        self._reject(member, norm if isinstance(norm, Refusal) else Refusal.FENCED, offer=offer)
-        self.policy.reject_answer(self._now(), epoch, offer.round)
-
-    def _take(self, epoch: int, push: pb.Push, payload: memoryview | None) -> Refusal | float:
-        """Keep the outer gradient of a push: its norm, or why it is refused."""
-        try:
-            return self._syncer_state.take_delta(
-                push.round, epoch, push.fragment, push.codec, payload
-            )
-        except NotFinite:
-            return Refusal.NOT_FINITE
-        except MalformedPayload:
-            return Refusal.MALFORMED
-
-    def _seed(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
-        """Keep one fragment of the initial parameters, from the learner that was asked for them."""
-        if epoch != self.policy.seeder or self.policy.versions:
-            self._reject(self.policy.membership.find(epoch), Refusal.NOT_ASKED)
-            return
-        try:
-            self._syncer_state.take_initial(push.fragment, payload)
-        except MalformedPayload as error:
-            self._reject(self.policy.membership.find(epoch), Refusal.MALFORMED, detail=str(error))
-            return
-        if self._syncer_state.is_seeded:
-            self._executor.carry_out(self.policy.seeded(self._now(), epoch))
 
     def _forward(self, checkpoint: pb.Checkpoint, payload: memoryview | None) -> None:
         """Pass a donor's checkpoint on to its receiver."""
@@ -263,6 +231,10 @@ class Syncer:
         self._sessions.send_payload(receiver.epoch, message, payload, key="checkpoint")
 
     def _end_session(self, session: int, reason: LeaveReason) -> None:
+        """End a membership, after the pushes that came before."""
+        self._push_handler.end(session, lambda: self._forget(session, reason))
+
+    def _forget(self, session: int, reason: LeaveReason) -> None:
         epoch = self._sessions.forget(session)
         if epoch is not None:
             self._executor.carry_out(self.policy.closed(self._now(), epoch, reason))
@@ -274,36 +246,8 @@ class Syncer:
             self._say(Kind.STREAM_REFUSED, **line)
 
     def _refuse_hello(self, session: int, hello: pb.Hello, reason: str) -> None:
-        self._rejected[Refusal.HELLO.value] += 1
-        self._say(
-            Kind.MEMBER_REFUSED,
-            learner=hello.learner, incarnation=hello.incarnation, reason=reason,
-        )  # fmt: skip
+        self._rejections.hello(hello, reason)
         self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=reason)))
-
-    def _reject(
-        self,
-        member: Member | None,
-        refusal: Refusal,
-        *,
-        offer: Offer | None = None,
-        epoch: int | None = None,
-        detail: str = "",
-    ) -> None:
-        """`epoch`: that of the message, if it is not the member's current one."""
-        self._rejected[refusal.value] += 1
-        who = messages.identity(member) if member else {"learner": "", "incarnation": 0, "epoch": 0}
-        if epoch is not None:
-            who["epoch"] = epoch
-        self._say(
-            Kind.PUSH_REJECTED,
-            **who,
-            round=offer.round if offer else 0,
-            fragment=offer.fragment if offer else -1,
-            c_tokens=offer.c_tokens if offer else 0,
-            reason=refusal.value,
-            detail=detail,
-        )
 
     def _say(self, kind: Kind, **data: Json) -> None:
         self._emit(kind, data)
@@ -311,10 +255,14 @@ class Syncer:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the syncer until training has ended; the exit code."""
-    options = parser().parse_args(arguments)
-    settings = Settings.from_json(options.settings_json)
+    flags = parser()
+    options = flags.parse_args(arguments)
+    try:
+        settings, tls = Settings.from_json(options.settings_json), tls_of(options)
+        check_address(options.address, tls)
+    except (OSError, ValueError) as error:
+        flags.error(str(error))
     address_file = options.directory / "address"
-    tls = tls_of(options)
     hub = Hub(
         former_address(address_file, options.address), tokens=tokens_of(options, settings), tls=tls
     )

@@ -9,10 +9,26 @@ so every learner says hello again, and the first round waits briefly for those t
 last ones.
 """
 
-from chaoslab.diloco.syncer.commit_log import CommitRecord
+from collections.abc import Sequence
+from typing import Protocol
+
+from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
 from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.store import Reserved, StoredState
+
+
+class Committed(Protocol):
+    """What is on disk, without the values of fragments: of a store, or of a simulated disk."""
+
+    @property
+    def commit_log(self) -> Sequence[CommitRecord]:
+        """All merges, version 0 of each fragment included."""
+        ...
+
+    @property
+    def versions(self) -> Sequence[int]:
+        """Version of each fragment, in order."""
+        ...
 
 
 def commit_record(action: Merge, policy: Policy, now_s: float, *, usual: float) -> CommitRecord:
@@ -33,7 +49,7 @@ def commit_record(action: Merge, policy: Policy, now_s: float, *, usual: float) 
 
 
 def restore_policy(
-    policy: Policy, stored: StoredState | None, reserved: Reserved, now_s: float
+    policy: Policy, stored: Committed | None, reserved: Reserved, now_s: float
 ) -> Reserved:
     """Restore a new policy from disk; return the numbers that count as assigned."""
     members, rounds = policy.membership, policy.rounds
@@ -47,13 +63,15 @@ def restore_policy(
     members.last_epoch = taken.epochs
     members.incarnations = dict(last.incarnations)
     members.data_positions = dict(last.data_positions)
-    rounds.begun, rounds.versions = taken.rounds, list(stored.versions)
+    policy.tally.begin(stored.versions)
+    rounds.begun = taken.rounds
     for line in stored.commit_log:
         rounds.merged += line.version > 0
         for given in line.contributors:
             rounds.fragment_tokens += given.c_tokens
             pushed_to = members.pushed_to(given.learner, given.incarnation)
             pushed_to[line.fragment] = given.tokens_to
+            members.furthest_step = max(members.furthest_step, given.step)
     recent = stored.commit_log[-len(stored.versions) :]  # as many merges as fragments
     policy.restart(
         began_s=now_s - last.trained_s,

@@ -29,7 +29,7 @@ from chaoslab.core.events import Json, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.files import File, atomic_write, flush_all, flush_folder, make_folder
-from chaoslab.diloco.syncer.commit_log import CommitRecord, latest, read_commit_log
+from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved, latest, read_commit_log
 
 _SPECS = "specs.json"
 _COMMIT_LOG = "tape.jsonl"
@@ -58,14 +58,6 @@ class StoredState:
         """Version of each fragment, in order."""
         versions = latest(self.commit_log)
         return tuple(versions[fragment] for fragment in sorted(versions))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reserved:
-    """Round numbers and epochs up to these may have been assigned and are not assigned again."""
-
-    rounds: int = 0
-    epochs: int = 0
 
 
 class SyncerStore:

@@ -1,22 +1,36 @@
 """State of the syncer: global fragments, outer momentum, publications, committed tokens.
 
     initial fragments ─► seeded ─┐
-    pushes ─► take_delta ────────┴─► merge ─► on disk ─► Publication ─► all learners
+    pushes ──────────────────────┴─► merge ─► store ─► Publication ─► publish ─► all learners
                                                 └─► snapshots for evaluation
 
 A version is on disk, with its line of the commit log, before it is published, so that no published
 version is lost or used again. When and what to merge is decided by `policy`.
+
+Two threads use it. What takes long (`take_initial`, `merge`, `store`, `publication`, `snapshot`)
+belongs to the thread of `work` that keeps the order, with the fragments; the rest belongs to the
+main thread, with what is published.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from chaoslab.core.events import Json
-from chaoslab.diloco.model.codec import Codec, MalformedPayload, decode, digest, encode
+from chaoslab.diloco.arrays.buffers import Buffers
+from chaoslab.diloco.arrays.threads import Threads
+from chaoslab.diloco.model.codec import (
+    Codec,
+    MalformedPayload,
+    decode,
+    digest,
+    digest_decoded,
+    encode,
+)
 from chaoslab.diloco.model.fragments import (
     Fragment,
     Layout,
@@ -26,12 +40,13 @@ from chaoslab.diloco.model.fragments import (
 )
 from chaoslab.diloco.node.snapshots import SnapshotSchedule, write_snapshot
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import Contribution, Merge
+from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
+from chaoslab.diloco.syncer.decisions import Contribution
 from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.pushes import Pushes
-from chaoslab.diloco.syncer.resume import commit_record, restore_policy
-from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
+from chaoslab.diloco.syncer.pushes import Given, Pushes
+from chaoslab.diloco.syncer.resume import restore_policy
+from chaoslab.diloco.syncer.store import SyncerStore, Tensors
 
 _RESERVES = 1000
 """Rounds and epochs reserved at a time, by one write."""
@@ -42,6 +57,8 @@ _CHECKPOINT_COPIES = 16
 """Largest checkpoint, in copies of the parameters: parameters and optimizer state."""
 _BASE_BYTES = 16 << 20
 """Allowance for the rest of a checkpoint."""
+_SPARE = 4
+"""Buffers kept for the next merge, beside those in use: sums, parameters, momentum, and one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +72,8 @@ class Publication:
     payload: memoryview
     digest: str
     """Digest of the float32 values that a learner holds after adopting it."""
+    momentum_digest: str
+    """Digest of the outer momentum that belongs to it."""
 
 
 class SyncerState:
@@ -68,6 +87,9 @@ class SyncerState:
         self._layout = Layout(())
         self._states: dict[int, OuterState] = {}
         self._published: dict[int, Publication] = {}
+        self._threads = Threads()
+        self._buffers = Buffers(kept=2 * settings.fragments + _SPARE)
+        self._payloads = Buffers(kept=settings.fragments + _SPARE)
         self.pushes = Pushes(settings)
         self.committed: Counter[tuple[str, int, int]] = Counter()
         """(learner, incarnation, fragment) -> raw tokens merged"""
@@ -104,17 +126,23 @@ class SyncerState:
             self._layout = Layout.balance(specs, self._settings.fragments)
             self._specs = specs
 
-    def take_initial(self, index: int, payload: memoryview | None) -> None:
-        """Keep one fragment of the initial parameters, f32; MalformedPayload if it does not fit."""
-        fragment = self._fragment(index)
-        theta = decode(payload if payload is not None else b"", fragment.size, Codec.F32)
-        momentum = np.zeros_like(theta)
-        self._states[index] = OuterState(theta, momentum)
-        self._publish(index, version=0, round_=0)
+    def take_initial(self, index: int, payload: memoryview | None) -> Sequence[Publication]:
+        """Keep one fragment of the initial parameters, f32; MalformedPayload if it does not fit.
+
+        Returns all publications once every fragment is there and on disk, before that none.
+        """
+        fragment = self.fragment(index)
         if self.is_seeded:
-            tensors = {f.index: _tensors(f, self._states[f.index]) for f in self._layout.fragments}
-            self._store.begin(specs_to_json(self._specs), tensors)
-            self.snapshot(committed_tokens=0.0, round_=0)
+            raise MalformedPayload("the initial parameters are complete")
+        theta = decode(payload if payload is not None else b"", fragment.size, Codec.F32)
+        self._states[index] = OuterState(theta, np.zeros_like(theta))
+        fragments = self._layout.fragments
+        if len(self._states) < len(fragments):
+            return ()
+        tensors = {f.index: _tensors(f, self._states[f.index]) for f in fragments}
+        self._store.begin(specs_to_json(self._specs), tensors)
+        self.snapshot(committed_tokens=0.0, round_=0)
+        return [self.publication(f.index, version=0, round_=0) for f in fragments]
 
     def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
         """Continue from the state that an earlier process committed, if there is any. CorruptState.
@@ -124,7 +152,8 @@ class SyncerState:
         """
         stored = self._store.load()
         self._reserved = restore_policy(policy, stored, self._store.reserved(), now_s)
-        self.reserve(policy)
+        if (numbers := self.due_reservation(policy)) is not None:
+            self.reserve(numbers)
         if stored is None:
             return None
         self.set_specs(self.parse_specs(stored.specs_json))
@@ -136,7 +165,7 @@ class SyncerState:
             self._states[fragment.index] = OuterState(
                 fragment.flatten(tensors.theta), fragment.flatten(tensors.momentum)
             )
-            self._publish(fragment.index, version=version, round_=0)
+            self.publish(self.publication(fragment.index, version=version, round_=0))
         last = stored.commit_log[-1]
         if not last.version:
             return None
@@ -144,18 +173,21 @@ class SyncerState:
         merged = self.merge_data(publication, last.contributors, policy.rounds.fragment_tokens)
         return {**merged, "is_restated": True}
 
-    def reserve(self, policy: Policy) -> None:
-        """Reserve rounds and epochs on disk before they are assigned, so that none is assigned
-        twice.
+    def due_reservation(self, policy: Policy) -> Reserved | None:
+        """Numbers to reserve now, so that none is assigned twice; None while enough are left."""
+        rounds, epochs = policy.rounds.begun, policy.membership.last_epoch
+        left = min(self._reserved.rounds - rounds, self._reserved.epochs - epochs)
+        if left >= _LEFT_LEAST:
+            return None
+        return Reserved(rounds=rounds + _RESERVES, epochs=epochs + _RESERVES)
+
+    def reserve(self, numbers: Reserved) -> None:
+        """Reserve rounds and epochs on disk before they are assigned.
 
         OSError if the disk refuses; earlier reservations stay valid.
         """
-        rounds, epochs = policy.rounds.begun, policy.membership.last_epoch
-        left = min(self._reserved.rounds - rounds, self._reserved.epochs - epochs)
-        if left < _LEFT_LEAST:
-            more = Reserved(rounds=rounds + _RESERVES, epochs=epochs + _RESERVES)
-            self._store.reserve(more)
-            self._reserved = more
+        self._store.reserve(numbers)
+        self._reserved = numbers
 
     def held(self, policy: Policy) -> dict[str, Json]:
         """Data of `syncer.ready`: the versions and digests held; empty for a new training."""
@@ -182,44 +214,76 @@ class SyncerState:
             "contributors": [asdict(contribution) for contribution in contributions],
             "committed_tokens": fragment_tokens / self._settings.fragments,
             "digest": publication.digest,
-            "momentum_digest": digest(self._states[publication.fragment].momentum),
+            "momentum_digest": publication.momentum_digest,
         }
+
+    def fragment(self, index: int) -> Fragment:
+        """A fragment of the training; MalformedPayload if there is none of that number."""
+        if index >= len(self._layout.fragments):
+            raise MalformedPayload(f"there is no fragment {index}")
+        return self._layout.fragments[index]
 
     # ------------------------------------------------------------ rounds
 
-    def take_delta(
-        self, round_: int, epoch: int, index: int, codec: str, payload: memoryview | None
-    ) -> float:
-        """Keep an outer gradient for its round; return its norm. MalformedPayload if invalid."""
-        return self.pushes.take(round_, epoch, self._fragment(index).size, codec, payload)
-
-    def merge(self, action: Merge) -> OuterState:
+    def merge(self, index: int, given: Given) -> OuterState:
         """Combine the contributions and compute the outer step; changes no state."""
-        fragment = self._layout.fragments[action.fragment]
-        ordered = sorted(action.contributions, key=lambda c: c.learner)
-        combined = merge(
-            self.pushes.of(action, ordered),
-            [c.weight for c in ordered],
+        fragment, rules = self._layout.fragments[index], self._settings
+        updates = [
+            update if excess is None else update.scaled(excess.factor, fragment)
+            for update, excess in zip(given.updates, given.excesses, strict=True)
+        ]
+        merged = merge(
+            [update.delta for update in updates],
+            [contribution.weight for contribution in given.contributions],
             fragment,
-            Method(self._settings.merge),
+            Method(rules.merge),
+            squares_by_delta=[update.squares for update in updates],
+            out=self._buffers.floats(fragment.size),
+            threads=self._threads,
         )
         return outer_step(
-            self._states[action.fragment],
-            combined,
-            self._settings.outer_lr,
-            self._settings.outer_momentum,
+            self._states[index],
+            merged,
+            rules.outer_lr,
+            rules.outer_momentum,
+            out=OuterState(
+                self._buffers.floats(fragment.size), self._buffers.floats(fragment.size)
+            ),
+            threads=self._threads,
         )
 
-    def commit(self, action: Merge, state: OuterState, policy: Policy, now_s: float) -> Publication:
+    def store(self, line: CommitRecord, state: OuterState) -> None:
         """Write a merge to disk, then adopt it. After an OSError nothing has changed; try again."""
-        fragment = self._layout.fragments[action.fragment]
-        usual = self.pushes.medians.get(action.round, 0.0)
-        line = commit_record(action, policy, now_s, usual=usual)
-        self._store.save_round(line, _tensors(fragment, state))
-        self.pushes.medians.pop(action.round, None)
-        self._states[action.fragment] = state
-        self._count(action.fragment, action.contributions)
-        return self._publish(action.fragment, version=action.base_version + 1, round_=action.round)
+        self._store.save_round(line, _tensors(self._layout.fragments[line.fragment], state))
+        self.adopt(line.fragment, state)
+
+    def adopt(self, index: int, state: OuterState) -> None:
+        """Make it the state of a fragment; in a training, `store` does when it is on disk."""
+        self._states[index] = state
+
+    def publication(self, index: int, *, version: int, round_: int) -> Publication:
+        """Encode the present state of a fragment once, for all learners."""
+        theta, momentum = self._states[index]
+        payload = encode(theta, self._codec, self._threads, self._payloads.take)
+        digests: Sequence[Callable[[], str]] = (
+            partial(digest_decoded, payload, theta.size, self._codec),
+            partial(digest, momentum),
+        )
+        of_theta, of_momentum = self._threads.each(lambda compute: compute(), digests)
+        return Publication(
+            fragment=index,
+            version=version,
+            round=round_,
+            codec=self._codec.value,
+            payload=payload,
+            digest=of_theta,
+            momentum_digest=of_momentum,
+        )
+
+    def publish(self, publication: Publication, contributions: Iterable[Contribution] = ()) -> None:
+        """Make it the current version of its fragment, with the work that it contains."""
+        self._published[publication.fragment] = publication
+        self._count(publication.fragment, contributions)
 
     def snapshot(self, *, committed_tokens: float, round_: int, is_last: bool = False) -> None:
         """Write a snapshot for evaluation if one is due, or the last one."""
@@ -270,8 +334,9 @@ class SyncerState:
         for index, tensors in stored.fragments.items() if stored else ():
             fragment = self._layout.fragments[index]
             theta = fragment.flatten(tensors.theta)
-            adopted = decode(encode(theta, self._codec), fragment.size, self._codec)
-            digests[str(index)] = digest(adopted)
+            digests[str(index)] = digest_decoded(
+                encode(theta, self._codec), fragment.size, self._codec
+            )
             momenta[str(index)] = digest(fragment.flatten(tensors.momentum))
         return {"stored_digests": digests, "stored_momentum_digests": momenta}
 
@@ -280,26 +345,6 @@ class SyncerState:
         self._store.close()
 
     # ------------------------------------------------------------ inside
-
-    def _fragment(self, index: int) -> Fragment:
-        if index >= len(self._layout.fragments):
-            raise MalformedPayload(f"there is no fragment {index}")
-        return self._layout.fragments[index]
-
-    def _publish(self, index: int, *, version: int, round_: int) -> Publication:
-        """Encode the fragment once, for all learners."""
-        payload = encode(self._states[index].theta, self._codec)
-        adopted = decode(payload, self._layout.fragments[index].size, self._codec)
-        publication = Publication(
-            fragment=index,
-            version=version,
-            round=round_,
-            codec=self._codec.value,
-            payload=memoryview(payload),
-            digest=digest(adopted),
-        )
-        self._published[index] = publication
-        return publication
 
     def _count(self, fragment: int, contributions: Iterable[Contribution]) -> None:
         for given in contributions:

@@ -58,8 +58,9 @@ class Transfers:
 
     def next_s(self) -> float:
         """Time at which the next request is overdue; may be infinite."""
-        starts = (transfer.asked_s for transfer in self._open.values())
-        return min(starts, default=float("inf")) + _PATIENCE_S
+        if not self._open:
+            return float("inf")
+        return min(transfer.asked_s for transfer in self._open.values()) + _PATIENCE_S
 
     def _another(self, now_s: float, transfer: Donate) -> Action:
         self._close(transfer.request)

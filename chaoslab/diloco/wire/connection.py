@@ -61,9 +61,14 @@ class Connection:
     def open(self) -> None:
         """Begin to connect and return at once; a failure is reported by Closed."""
         keep_freed_memory()
-        self._channel = _channel(self._address, self._tls, self._limits)
         metadata = [(TOKEN_KEY, self._token.encode())] if self._token else []
-        self._call = self._channel.stream_stream(METHOD)(self._outbox.frames(), metadata=metadata)
+        try:
+            self._channel = _channel(self._address, self._tls, self._limits)
+        except (OSError, ValueError) as error:  # a TLS file that was there at the start
+            self._failure = f"cannot connect: {error}"
+        else:
+            frames = self._outbox.frames()
+            self._call = self._channel.stream_stream(METHOD)(frames, metadata=metadata)
         self._reader.start()
 
     def send(self, message: pb.FromLearner, *, key: Hashable | None = None) -> None:

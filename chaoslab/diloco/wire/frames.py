@@ -12,23 +12,25 @@ takes 2 ms here; CRC-32 alone takes 9 ms, BLAKE2b 47 ms, and moving the bytes th
 sockets, no threads.
 """
 
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from numpy.typing import NDArray
 
+from chaoslab.diloco.arrays.buffers import Buffers
 from chaoslab.diloco.wire import wire_pb2 as pb
 
-CHUNK_BYTES = 1 << 20
-"""Most payload bytes in one frame."""
+CHUNK_BYTES = 2 << 20
+"""Most payload bytes in one frame: with less, what grpc spends on each frame adds up; with twice as
+many, frames outgrow the processor's cache (`benchmarks/wire.py`)."""
 _CHUNKS = 4
 """Least number of chunks of a payload (in whole pages): the receiver measures the rate of the link
 from those after the first, and messages may be sent between them."""
 _PAGE_BYTES = 1 << 12
+_BUFFERS, _BUFFER_BYTES_MAX = 2, 64 << 20
+"""Payload buffers that one direction of a stream keeps, and the largest that is kept."""
 FRAME_BYTES_MAX = CHUNK_BYTES + (1 << 16)
 """Largest frame; also the limit for messages without payload."""
 
@@ -76,7 +78,7 @@ class Assembler(Generic[M]):
         self._parse: Callable[[bytes], M] = parse
         self.payload_bytes_max = payload_bytes_max
         """Largest payload accepted, in bytes; may be changed from another thread."""
-        self._buffers = _Buffers()
+        self._buffers = Buffers(kept=_BUFFERS, most_bytes=_BUFFER_BYTES_MAX)
         self._header: M | None = None
         """The message whose payload is arriving; None if there is none."""
         self._buffer = np.empty(0, np.uint8)
@@ -121,7 +123,11 @@ class Assembler(Generic[M]):
             )
         if size == 0:
             return message, memoryview(b"")
-        self._header, self._buffer, self._filled = message, self._buffers.take(size), 0
+        try:
+            self._buffer = self._buffers.take(size)
+        except MemoryError as error:
+            raise GarbledFrame(f"no memory for a payload of {size} bytes") from error
+        self._header, self._filled = message, 0
         return None
 
     def _chunk(self, offset: int, expected: int, data: memoryview) -> tuple[M, memoryview] | None:
@@ -146,7 +152,7 @@ class Assembler(Generic[M]):
         return header, payload
 
 
-# ---------------------------------------------------------------- buffers and checksums
+# ---------------------------------------------------------------- checksums
 
 _NOTHING = np.empty(0, np.uint8)
 _ROW_BYTES = 4096
@@ -162,39 +168,6 @@ def checksum(data: Bytes) -> int:
         last = bytes(memoryview(data)[whole:]).ljust(_ROW_BYTES, b"\0")
         total += np.frombuffer(last, _ROW)[0]
     return zlib.crc32(total)
-
-
-class _Buffers:
-    """Reusable payload buffers, of sizes that malloc would return to the kernel.
-
-    A new 64 MiB buffer costs as much as receiving a quarter of it. A buffer is free when only this
-    object refers to it; a payload, or a view of it, is a reference.
-    """
-
-    _LEAST_BYTES = 16 << 20
-    _MOST_BYTES = 64 << 20
-    _KEPT = 2
-
-    def __init__(self) -> None:
-        self._kept: list[NDArray[np.uint8]] = []
-
-    def take(self, size: int) -> NDArray[np.uint8]:
-        """An uninitialised buffer of exactly this size; GarbledFrame if there is no memory."""
-        for index in range(len(self._kept)):
-            if len(self._kept[index]) == size and sys.getrefcount(self._kept[index]) == _UNUSED:
-                return self._kept[index]
-        try:  # uninitialised and in huge pages: several times faster to fill than a bytearray
-            fresh = np.empty(size, np.uint8)
-        except MemoryError as error:
-            raise GarbledFrame(f"no memory for a payload of {size} bytes") from error
-        if self._LEAST_BYTES <= size <= self._MOST_BYTES:
-            self._kept = [*self._kept, fresh][-self._KEPT :]
-        return fresh
-
-
-_probe = [np.empty(0, np.uint8)]
-_UNUSED = sys.getrefcount(_probe[0])
-"""Reference count of an object that only one list holds, as this interpreter counts."""
 
 
 # ---------------------------------------------------------------- a chunk, byte by byte

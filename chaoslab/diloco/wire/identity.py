@@ -36,6 +36,8 @@ class RefusalReason(StrEnum):
     WRONG_TOKEN = "wrong_token"
     NO_TLS = "no_tls"
     """Another protocol than TLS was used, or the handshake was not finished."""
+    SYNCER_NOT_TRUSTED = "syncer_not_trusted"
+    """The peer said that it does not accept the syncer's certificate."""
     NO_CERTIFICATE = "no_certificate"
     UNTRUSTED_CERTIFICATE = "untrusted_certificate"
     """Not signed by the authority."""

@@ -126,12 +126,26 @@ class Inbox(Generic[T]):
         """Most items and bytes of one session that wait at once."""
         self.items: deque[tuple[T, int, Gate[T]]] = deque()
         self.changed = threading.Condition()
+        self._is_woken = False
+
+    def wake(self) -> None:
+        """End a `get` that blocks, or the next one that would, with queue.Empty."""
+        with self.changed:
+            self._is_woken = True
+            self.changed.notify_all()
 
     def get(self, timeout: float | None = None) -> T:
-        """Remove the oldest item; block for it, at most `timeout` seconds. Raises queue.Empty."""
+        """Remove the oldest item; block for it, at most `timeout` seconds or until `wake`.
+
+        Raises queue.Empty.
+        """
         deadline_s = None if timeout is None else time.monotonic() + timeout
         with self.changed:
+            was_woken, self._is_woken = self._is_woken, False
             while not self.items:
+                if was_woken or self._is_woken:
+                    self._is_woken = False
+                    raise queue.Empty
                 left_s = None if deadline_s is None else deadline_s - time.monotonic()
                 if left_s is not None and left_s <= 0:
                     raise queue.Empty

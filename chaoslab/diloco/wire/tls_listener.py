@@ -29,6 +29,14 @@ _NO_ROOM_S = 0.1
 _NOT_YET_VALID, _HAS_EXPIRED = 9, 10
 """X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL."""
 _NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+_NOT_TRUSTED = (
+    "_ALERT_UNKNOWN_CA",
+    "_ALERT_BAD_CERTIFICATE",
+    "_ALERT_CERTIFICATE_EXPIRED",
+    "_ALERT_CERTIFICATE_UNKNOWN",
+    "_ALERT_UNSUPPORTED_CERTIFICATE",
+)
+"""Ends of OpenSSL's reasons when the peer does not accept the certificate of this end."""
 
 
 class TlsListener:
@@ -46,9 +54,9 @@ class TlsListener:
         self._refusals = refusals
         self._handshake_s = handshake_s
         self._handshakes = asyncio.Semaphore(_HANDSHAKES_MAX)
-        self._peers: dict[int, tuple[str, str]] = {}
-        """Name in the certificate and address of each peer, by the loopback port from which its
-        bytes are relayed to grpc."""
+        self._peers: dict[str, tuple[str, str]] = {}
+        """Name in the certificate and address of each peer, by the address from which its bytes are
+        relayed to grpc, as grpc writes it."""
         self._socket = _listening(address)
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
@@ -62,7 +70,7 @@ class TlsListener:
         """Name in the certificate and address of the peer behind a peer address of grpc; None if it
         did not come through TLS.
         """
-        return self._peers.get(int(peer.rpartition(":")[2] or 0))
+        return self._peers.get(peer)
 
     def close(self) -> None:
         """Accept no more connections and end the open ones."""
@@ -128,15 +136,8 @@ class TlsListener:
                     lambda: protocol, accepted, ssl=self._context,
                     ssl_handshake_timeout=self._handshake_s,
                 )  # fmt: skip
-        except ssl.SSLCertVerificationError as error:
-            if error.verify_code in (_NOT_YET_VALID, _HAS_EXPIRED):
-                return RefusalReason.EXPIRED_CERTIFICATE
-            return RefusalReason.UNTRUSTED_CERTIFICATE
-        except ssl.SSLError as error:
-            is_bare = error.reason == _NO_CERTIFICATE
-            return RefusalReason.NO_CERTIFICATE if is_bare else RefusalReason.NO_TLS
-        except OSError:
-            return RefusalReason.NO_TLS
+        except OSError as error:
+            return _refusal(error)
 
     async def _relay(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, identity: tuple[str, str]
@@ -146,8 +147,8 @@ class TlsListener:
             inner_reader, inner_writer = await asyncio.open_connection(
                 _LOOPBACK, self._inner_port, limit=_READ_BYTES
             )
-            own_port = int(inner_writer.get_extra_info("sockname")[1])
-            self._peers[own_port] = identity
+            own = "ipv4:{}:{}".format(*inner_writer.get_extra_info("sockname"))
+            self._peers[own] = identity
             try:
                 async with asyncio.TaskGroup() as both:
                     both.create_task(_carry(reader, inner_writer))
@@ -155,7 +156,7 @@ class TlsListener:
             except* OSError:
                 pass  # as above
             finally:
-                del self._peers[own_port]
+                del self._peers[own]
                 inner_writer.close()
 
 
@@ -165,6 +166,20 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> No
         while data := await source.read(_READ_BYTES):
             sink.write(data)
             await sink.drain()
+
+
+def _refusal(error: OSError) -> RefusalReason:
+    """Why a handshake failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in (_NOT_YET_VALID, _HAS_EXPIRED):
+            return RefusalReason.EXPIRED_CERTIFICATE
+        return RefusalReason.UNTRUSTED_CERTIFICATE
+    reason = (error.reason if isinstance(error, ssl.SSLError) else None) or ""
+    if reason == _NO_CERTIFICATE:
+        return RefusalReason.NO_CERTIFICATE
+    if reason.endswith(_NOT_TRUSTED):
+        return RefusalReason.SYNCER_NOT_TRUSTED
+    return RefusalReason.NO_TLS
 
 
 def certificate_name(certificate: Mapping[str, Any]) -> str:

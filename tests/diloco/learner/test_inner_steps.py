@@ -19,7 +19,7 @@ from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Params, TaskError
 
-pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("strict_jax", "cache_folder")]
 
 TEXT = np.random.default_rng(0).integers(97, 123, 60_000, dtype=np.uint8)
 TASK = TextTask(Preset(shape=Shape(16, 1, 2, 24), batch=4, sequence=16), TEXT)
@@ -126,6 +126,43 @@ def rates_of(settings: InnerSettings, steps: int):
             yield optax.tree.scale(1.0, update)
 
 
+class PlainSteps(Inner):
+    """Steps down the gradient, without moments."""
+
+    def optimizer(self, settings: InnerSettings) -> optax.GradientTransformation:
+        return optax.sgd(settings.lr)
+
+
+@pytest.mark.thorough
+def test_a_subclass_trains_by_its_own_optimizer_and_keeps_no_compiled_step(tmp_path):
+    plain = PlainSteps(TASK, InnerSettings(lr=0.5), executables=tmp_path)
+    plain.cut(layout(plain))
+    plain.compile()
+    state = plain.init(3)
+    batch = next(TASK.batches(0, 1, seed=0, position=0))
+    after, _ = plain.step(state, batch)
+    gradients = jax.grad(TASK.loss)(state.params, batch)
+    for name, gradient in gradients.items():
+        by_hand = np.asarray(state.params[name]) - 0.5 * np.asarray(gradient)
+        np.testing.assert_allclose(after.params[name], by_hand, atol=1e-6)
+    assert not [*tmp_path.iterdir()], "its step is none of chaoslab's, which are kept by their code"
+
+
+def test_at_a_step_only_the_count_of_the_schedule_changes(inner, trained):
+    later = inner.at_step(trained, 2**40)  # more than an optimizer counts
+    assert equal(later.params, trained.params)
+    changed = [
+        (int(old), int(new))
+        for old, new in zip(
+            jax.tree.leaves(trained.moments), jax.tree.leaves(later.moments), strict=True
+        )
+        if not np.array_equal(old, new)
+    ]
+    assert changed == [(5, 2**31 - 1)]
+    assert equal(inner.at_step(trained, 5).moments, trained.moments)
+
+
+@pytest.mark.thorough
 def test_compiling_ahead_changes_nothing(inner):
     ahead, plain = inner.init(1), Inner(TASK, InnerSettings(warmup_steps=2, decay_steps=100))
     assert equal(walked(inner, ahead, 4), walked(plain, plain.init(1), 4))
@@ -262,8 +299,8 @@ from chaoslab.diloco.model.task import TaskError
 from tests.diloco.learner.test_inner_steps import TASK, layout, walked
 
 states = []
-for devices in (None, jax.local_devices()[:1]):
-    inner = Inner(TASK, devices=devices)
+for devices, fully_sharded in ((None, FULLY_SHARDED), (jax.local_devices()[:1], 1)):
+    inner = Inner(TASK, devices=devices, fully_sharded=fully_sharded)
     assert len(inner.devices) == (1 if devices else 4)
     inner.cut(layout(inner))
     inner.compile()
@@ -295,9 +332,11 @@ print("four devices train like one")
 
 
 @pytest.mark.slow
-def test_four_devices_train_like_one():
+@pytest.mark.parametrize("fully_sharded", [1, 2, 4])
+def test_four_devices_train_like_one(fully_sharded: int):
+    program = f"FULLY_SHARDED = {fully_sharded}\n{_ON_FOUR_DEVICES}"
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _ON_FOUR_DEVICES],
+        [sys.executable, "-W", "error", "-c", program],
         cwd=Path(__file__).parents[3],
         env={**os.environ, "NPROC": "2"},
         capture_output=True,

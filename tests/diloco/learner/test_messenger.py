@@ -217,7 +217,9 @@ def test_a_push_is_encoded_as_the_syncers_rules_say(codec: Codec) -> None:
         trainer.messenger.leave("the test is over")
     assert push.codec == codec.value
     assert payload is not None
-    np.testing.assert_allclose(decode(payload, SIZES[0], codec), some_delta(0), atol=0.15)
+    halves = 1 / 3 if codec is Codec.E3M0 else 0.0  # each of its values is twice the one before
+    decoded = decode(payload, SIZES[0], codec)
+    np.testing.assert_allclose(decoded, some_delta(0), atol=0.15, rtol=halves)
 
 
 def test_a_pull_waits_until_the_learner_holds_its_base_version(
@@ -386,6 +388,7 @@ def test_a_fenced_learner_says_why_and_forgets_the_pulls_of_that_membership(
     assert member.of(Kind.LEARNER_PUSHED) == []
 
 
+@pytest.mark.thorough
 def test_a_wedged_learner_does_not_join_again_until_its_training_thread_lives(
     syncer: HandSyncer, member: Trainer
 ) -> None:

@@ -27,8 +27,8 @@ def time() -> Time:
     return Time()
 
 
-def pace_of(time: Time, speed: float = 1.0) -> Pace:
-    return Pace(speed=speed, now=lambda: time.now_s, sleep=time.sleep)
+def pace_of(time: Time, speed: float = 1.0, step_time_s: float | None = None) -> Pace:
+    return Pace(step_time_s=step_time_s, speed=speed, now=lambda: time.now_s, sleep=time.sleep)
 
 
 def test_a_learner_at_its_own_speed_never_rests(time: Time) -> None:
@@ -41,7 +41,7 @@ def test_a_group_of_half_the_speed_takes_twice_as_long_from_the_first_step(time:
 
 def test_a_slowed_learner_takes_the_factor_times_its_own_step(time: Time) -> None:
     pace = pace_of(time)
-    pace.apply_hook({"factor": 3})
+    pace.apply_slow_hook({"factor": 3})
     assert time.step(pace) == pytest.approx(0.3)
 
 
@@ -49,7 +49,7 @@ def test_it_aims_at_its_own_pace_of_before_however_fast_steps_are_now(time: Time
     pace = pace_of(time)
     for _ in range(20):
         time.step(pace)
-    pace.apply_hook({"factor": 2})
+    pace.apply_slow_hook({"factor": 2})
     assert time.step(pace, works_s=0.05) == pytest.approx(0.2)
     assert time.step(pace, works_s=0.5) == pytest.approx(0.5)
 
@@ -57,20 +57,20 @@ def test_it_aims_at_its_own_pace_of_before_however_fast_steps_are_now(time: Time
 def test_a_slow_group_is_slowed_by_a_fault_on_top_of_it(time: Time) -> None:
     pace = pace_of(time, speed=0.5)
     time.step(pace)
-    pace.apply_hook({"factor": 2})
+    pace.apply_slow_hook({"factor": 2})
     assert time.step(pace) == pytest.approx(0.4)
 
 
 def test_let_go_it_is_as_fast_as_before(time: Time) -> None:
     pace = pace_of(time)
-    pace.apply_hook({"factor": 3})
-    pace.apply_hook({})
+    pace.apply_slow_hook({"factor": 3})
+    pace.apply_slow_hook({})
     assert time.step(pace) == pytest.approx(0.1)
 
 
 def test_who_leaves_does_not_rest_any_more(time: Time) -> None:
     pace = pace_of(time)
-    pace.apply_hook({"factor": 100})
+    pace.apply_slow_hook({"factor": 100})
     pace.hurry()
     assert time.step(pace) == pytest.approx(0.1)
 
@@ -79,3 +79,94 @@ def test_who_leaves_does_not_rest_any_more(time: Time) -> None:
 def test_a_speed_that_no_rest_can_give_is_refused(speed: float) -> None:
     with pytest.raises(ValueError, match="speed"):
         Pace(speed=speed)
+
+
+# ---------------------------------------------------------------- with a step time
+
+
+def test_steps_end_on_a_grid_whatever_each_of_them_takes(time: Time) -> None:
+    pace = pace_of(time, step_time_s=0.2)
+    ends_s = []
+    for works_s in (0.05, 0.19, 0.1, 0.01):
+        time.step(pace, works_s=works_s)
+        time.sleep(0.005)  # what comes between two steps is part of the period
+        ends_s.append(time.now_s - 0.005)
+    assert ends_s == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    assert pace.overruns == 0
+
+
+def test_a_step_that_ends_late_is_made_up_for_and_loses_nothing(time: Time) -> None:
+    pace = pace_of(time, step_time_s=0.2)
+    for works_s in (0.3, 0.15, 0.1):
+        time.step(pace, works_s=works_s)
+    assert (time.now_s, pace.overruns) == (pytest.approx(0.6), 0)
+
+
+def test_whole_periods_that_were_lost_are_counted_and_not_made_up_for(time: Time) -> None:
+    pace = pace_of(time, step_time_s=0.2)
+    time.step(pace, works_s=0.75)  # due at 0.2: two periods lost, and 0.15 s late
+    assert pace.overruns == 2
+    time.step(pace, works_s=0.01)
+    assert (time.now_s, pace.overruns) == (pytest.approx(0.8), 2)
+
+
+def test_steps_that_are_always_too_long_lose_the_share_of_periods_that_they_exceed(
+    time: Time,
+) -> None:
+    pace = pace_of(time, step_time_s=0.2)
+    for _ in range(100):
+        time.step(pace, works_s=0.25)
+    assert pace.overruns / (100 + pace.overruns) == pytest.approx(0.2, abs=0.01)
+
+
+def test_a_slow_group_has_a_longer_period_and_a_fault_multiplies_it(time: Time) -> None:
+    pace = pace_of(time, speed=0.5, step_time_s=0.2)
+    assert time.step(pace) == pytest.approx(0.4)
+    pace.apply_slow_hook({"factor": 3})
+    assert pace.period_s == pytest.approx(1.2)
+    assert time.step(pace) == pytest.approx(1.2)
+    pace.apply_slow_hook({})
+    assert time.step(pace) == pytest.approx(0.4)
+    assert pace.overruns == 0
+
+
+def test_a_step_time_that_is_told_holds_until_it_is_taken_back(time: Time) -> None:
+    pace = pace_of(time)
+    assert time.step(pace) == pytest.approx(0.1)
+    pace.apply_pace_hook({"step_s": 0.2})
+    assert time.step(pace) == pytest.approx(0.2)
+    pace.apply_pace_hook({})
+    assert pace.period_s is None
+    assert time.step(pace) == pytest.approx(0.1)
+
+
+def test_without_what_it_was_told_the_command_line_holds(time: Time) -> None:
+    pace = pace_of(time, step_time_s=0.2)
+    pace.apply_pace_hook({"step_s": 0.5})
+    pace.apply_pace_hook({})
+    assert pace.period_s == 0.2
+
+
+def test_a_wait_for_others_begins_the_grid_anew(time: Time) -> None:
+    pace = pace_of(time, step_time_s=0.2)
+    time.step(pace)
+    time.sleep(5.0)
+    pace.restart()
+    assert time.step(pace) == pytest.approx(0.2)
+    assert pace.overruns == 0
+
+
+def test_who_leaves_does_not_wait_for_the_end_of_its_period(time: Time) -> None:
+    pace = pace_of(time, step_time_s=60.0)
+    pace.hurry()
+    assert time.step(pace) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("step_time_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_step_time_that_is_no_time_is_refused(time: Time, step_time_s: float) -> None:
+    with pytest.raises(ValueError, match="step time"):
+        pace_of(time, step_time_s=step_time_s)
+    pace = pace_of(time)
+    with pytest.raises(ValueError, match="step time"):
+        pace.apply_pace_hook({"step_s": step_time_s})
+    assert pace.period_s is None

@@ -28,13 +28,19 @@ class Hooked:
         self.told.append(data)
 
     def send(
-        self, *, round_: int = 7, fragment: int = 0, values: FloatArray = VALUES
+        self,
+        *,
+        round_: int = 7,
+        fragment: int = 0,
+        base: int | None = None,
+        values: FloatArray = VALUES,
     ) -> list[Outgoing]:
-        return list(self.tampering.outgoing(push(round_, fragment), lambda: values, Codec.INT8))
+        asked = push(round_, fragment, base)
+        return list(self.tampering.outgoing(asked, lambda: values, Codec.INT8))
 
 
-def push(round_: int = 7, fragment: int = 0) -> pb.Push:
-    base = round_ - 1
+def push(round_: int = 7, fragment: int = 0, base: int | None = None) -> pb.Push:
+    base = round_ - 1 if base is None else base
     return pb.Push(round=round_, fragment=fragment, base_version=base, c_steps=24, codec="int8")
 
 
@@ -86,6 +92,18 @@ def test_a_stale_push_answers_the_newest_pull_with_the_first_one_since() -> None
     (other,) = hooked.send(round_=10, fragment=1)
     assert other[0] == push(10, 1)
     assert [(one["round"], one["how"]) for one in hooked.told] == [(9, "stale")]
+
+
+def test_a_push_on_the_version_of_the_first_one_is_not_stale_and_goes_as_it_is() -> None:
+    hooked = Hooked()
+    hooked.tampering.apply_hook({"kind": "stale"})
+    hooked.send(round_=3, base=2)
+    (again,) = hooked.send(round_=4, base=2, values=5 * VALUES)
+    assert again[0] == push(4, base=2)
+    assert received(again) == pytest.approx(5 * VALUES, abs=0.03)
+    assert not hooked.told
+    (stale,) = hooked.send(round_=5, base=3)
+    assert (stale[0].round, stale[0].base_version) == (5, 2)
 
 
 def test_a_push_that_is_on_its_way_out_goes_by_what_it_began_with() -> None:

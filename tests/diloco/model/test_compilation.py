@@ -95,6 +95,21 @@ def test_a_cache_that_cannot_be_written_warns_and_training_goes_on(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_an_entry_is_linked_where_that_is_possible(tmp_path, monkeypatch):
+    entry = tmp_path / "entry"
+    entry.write_bytes(b"compiled")
+    compilation._link(entry, tmp_path / "linked")
+    assert entry.samefile(tmp_path / "linked")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    compilation._link(entry, tmp_path / "copied")
+    assert (tmp_path / "copied").read_bytes() == b"compiled"
+    assert not entry.samefile(tmp_path / "copied")
+
+
 def test_processes_with_the_same_id_do_not_meet(tmp_path, monkeypatch):
     """As in containers, where everybody is the same number."""
     monkeypatch.setattr(os, "getpid", lambda: 7)

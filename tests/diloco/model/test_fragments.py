@@ -101,6 +101,26 @@ def test_unflatten_gives_views() -> None:
     assert fragment.slices == (slice(0, 4), slice(4, 7))
 
 
+@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=8), length=st.integers(1, 40))
+def test_blocks_cover_the_vector_and_name_the_tensor_of_every_float(
+    sizes: list[int], length: int
+) -> None:
+    tensors = tuple(spec(f"t{number}", size) for number, size in enumerate(sizes))
+    fragment = Fragment(0, tensors)
+    found: list[tuple[int, int]] = []
+    for block in fragment.blocks(length):
+        assert block.at.start % length == 0
+        positions = range(fragment.size)[block.at]
+        assert len(positions) <= length
+        found += [(tensor, place) for tensor, at in block.parts for place in positions[at]]
+    wanted = [
+        (tensor, place)
+        for tensor, at in enumerate(fragment.slices)
+        for place in range(at.start, at.stop)
+    ]
+    assert found == wanted
+
+
 def test_flatten_says_which_tensor_is_missing_or_of_the_wrong_shape() -> None:
     fragment = Fragment(3, (spec("a", 2, 2),))
     with pytest.raises(ValueError, match=r"fragment 3 .*'a'"):

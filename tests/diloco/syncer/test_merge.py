@@ -10,8 +10,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from chaoslab.diloco.model.fragments import Fragment, TensorSpec
-from chaoslab.diloco.syncer.merge import DIRECTION_NORM_MIN, Method, OuterState, merge, outer_step
+from chaoslab.diloco.arrays.threads import INLINE, Threads
+from chaoslab.diloco.model.codec import Codec, Encoded, encode
+from chaoslab.diloco.model.fragments import Fragment, TensorSpec, squares
+from chaoslab.diloco.syncer import merge as merging
+from chaoslab.diloco.syncer.merge import (
+    DIRECTION_NORM_MIN,
+    Merged,
+    Method,
+    OuterState,
+    squares_of,
+)
 
 every_method = pytest.mark.parametrize("method", list(Method))
 
@@ -23,6 +32,45 @@ def fragment_of(*sizes: int, averaged: int | None = None) -> Fragment:
         for index, size in enumerate(sizes)
     )
     return Fragment(0, tensors)
+
+
+def source(delta: np.ndarray, codec: Codec = Codec.F32) -> Encoded:
+    return Encoded(encode(delta, codec), delta.size, codec)
+
+
+def merge(
+    deltas: Sequence[np.ndarray],
+    weights: Sequence[float],
+    fragment: Fragment,
+    method: Method | str = Method.RDA,
+    *,
+    codec: Codec = Codec.F32,
+    out: np.ndarray | None = None,
+    threads: Threads = INLINE,
+) -> np.ndarray:
+    """The merged outer gradient of these deltas as floats, in `out` if given."""
+    sources = [source(delta, codec) for delta in deltas]
+    known = [squares_of(one, fragment) for one in sources]
+    merged = merging.merge(
+        sources, weights, fragment, method, squares_by_delta=known, out=out, threads=threads
+    )
+    assert out is None or merged.sums is out
+    for block in fragment.blocks(fragment.size):
+        merged.read(block, merged.sums)
+    return merged.sums
+
+
+def outer_step(
+    state: OuterState,
+    delta: np.ndarray,
+    lr: float,
+    momentum: float,
+    *,
+    out: OuterState | None = None,
+    threads: Threads = INLINE,
+) -> OuterState:
+    merged = Merged(fragment_of(delta.size), delta, [1.0])
+    return merging.outer_step(state, merged, lr, momentum, out=out, threads=threads)
 
 
 def vector(*values: float) -> np.ndarray:
@@ -110,7 +158,7 @@ def test_an_averaged_tensor_is_averaged_whatever_the_method() -> None:
     assert not np.allclose(merged[8:], averaged[8:])
 
 
-@pytest.mark.parametrize("sizes", [(131_072,), (131_073,), (300_001, 7, 8_192, 8_193)])
+@pytest.mark.parametrize("sizes", [(262_144,), (262_145,), (600_001, 7, 8_192, 8_193)])
 @every_method
 def test_tensors_of_many_blocks_are_merged_like_small_ones(
     sizes: tuple[int, ...], method: Method
@@ -332,10 +380,10 @@ def test_nothing_at_all_cannot_be_merged() -> None:
         merge([], [], fragment_of(4))
 
 
-@pytest.mark.parametrize("delta", [np.zeros(3, np.float32), np.zeros(4), np.zeros((4, 1), "f4")])
-def test_deltas_of_another_shape_or_dtype_are_refused(delta: np.ndarray) -> None:
+def test_deltas_of_another_length_are_refused() -> None:
+    delta = source(np.zeros(3, np.float32))
     with pytest.raises(ValueError, match=r"float32 \[4\]"):
-        merge([delta], [1.0], fragment_of(4))
+        merging.merge([delta], [1.0], fragment_of(4), squares_by_delta=[[0.0]])
 
 
 def test_an_unknown_method_is_refused() -> None:
@@ -421,3 +469,73 @@ def test_an_outer_step_that_would_ruin_the_parameters_is_refused(
     with pytest.raises(ValueError, match="NaN or infinity"):
         outer_step(before, vector(0, value), 0.7, momentum)
     assert before.theta.tolist() == vector(1, -3e38).tolist()
+
+
+@every_method
+@pytest.mark.parametrize("codec", [Codec.F32, Codec.INT8])
+def test_threads_change_no_bit(method: Method, codec: Codec) -> None:
+    deltas, weights = normals(3, 900_003), [1.0, 2.0, 5.0]
+    fragment = fragment_of(800_000, 7, 99_996, averaged=2)
+    alone = merge(deltas, weights, fragment, method, codec=codec)
+    merged = merge(deltas, weights, fragment, method, codec=codec, threads=Threads(3))
+    assert merged.tobytes() == alone.tobytes()
+    state, out = OuterState(*normals(2, 900_003, 1)), OuterState(*normals(2, 900_003, 2))
+    stepped = outer_step(state, merged, 0.7, 0.9)
+    assert outer_step(state, merged, 0.7, 0.9, out=out, threads=Threads(3)) is out
+    for mine, other in zip(stepped, out, strict=True):
+        assert mine.tobytes() == other.tobytes()
+
+
+@every_method
+@pytest.mark.parametrize("codec", list(Codec))
+def test_deltas_are_merged_as_what_their_payloads_stand_for(method: Method, codec: Codec) -> None:
+    deltas, weights = normals(3, 140_001), [1.0, 2.0, 5.0]
+    fragment = fragment_of(70_003, 7, 69_991)
+    decoded = [source(delta, codec).part(slice(0, delta.size)) for delta in deltas]
+    merged = merge(deltas, weights, fragment, method, codec=codec)
+    assert merged.tobytes() == merge(decoded, weights, fragment, method).tobytes()
+
+
+@every_method
+@pytest.mark.parametrize("codec", [Codec.INT8, Codec.INT4, Codec.E3M0])
+@pytest.mark.parametrize(("count", "size"), [(2, 1024), (17, 1024), (3, 262_144 + 512 + 3)])
+def test_scaled_codes_of_one_tensor_are_merged_as_the_floats_they_stand_for(
+    method: Method, codec: Codec, count: int, size: int
+) -> None:
+    deltas, weights = normals(count, size), [1.0 + m for m in range(count)]
+    deltas = [delta * np.float32(10.0**m) for m, delta in enumerate(deltas)]
+    decoded = [source(delta, codec).part(slice(0, size)) for delta in deltas]
+    wanted = merge(decoded, weights, fragment_of(size), method)
+    close(merge(deltas, weights, fragment_of(size), method, codec=codec), wanted, 1e-6)
+
+
+@every_method
+def test_scaled_codes_of_a_single_contributor_are_taken_exactly(method: Method) -> None:
+    (delta,) = normals(1, 1024)
+    decoded = source(delta, Codec.INT8).part(slice(0, 1024))
+    merged = merge([delta], [0.3], fragment_of(1024), method, codec=Codec.INT8)
+    assert merged.tobytes() == decoded.tobytes()
+
+
+def test_deltas_of_several_codecs_are_merged_together() -> None:
+    deltas, codecs = normals(3, 1024), [Codec.INT8, Codec.INT4, Codec.F32]
+    sources = [source(delta, codec) for delta, codec in zip(deltas, codecs, strict=True)]
+    merged = merging.merge(
+        sources, [1.0, 2.0, 5.0], fragment_of(1024), Method.AVERAGE, squares_by_delta=[[1.0]] * 3
+    )
+    rows = [one.part(slice(0, 1024)).tolist() for one in sources]
+    close(merged.sums, average_by_hand(rows, [1.0, 2.0, 5.0]), 1e-6)
+
+
+def test_the_squares_of_a_delta_are_those_of_its_tensors() -> None:
+    (delta,) = normals(1, 200_010)
+    fragment = fragment_of(3, 150_000, 7, 50_000)
+    wanted = [squares(delta[place]) for place in fragment.slices]
+    assert squares_of(source(delta), fragment) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_a_thread_that_finds_a_value_that_is_not_finite_is_heard() -> None:
+    deltas = normals(2, 600_000)
+    deltas[1][550_000] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        merge(deltas, [1.0, 1.0], fragment_of(600_000), Method.AVERAGE, threads=Threads(3))

@@ -1,5 +1,8 @@
 """The syncer's rules, driven by hand and by thousands of random histories."""
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
@@ -18,13 +21,14 @@ from chaoslab.diloco.syncer.decisions import (
     Welcome,
 )
 from chaoslab.diloco.syncer.membership import Refused
-from tests.diloco.policy_world import TOKENS_PER_STEP, World
+from tests.diloco.policy_world import STEP_S, TOKENS_PER_STEP, World
 
 NAMES = tuple(f"learner-{index}" for index in range(4))
 
 
 def rules(**changes: object) -> Settings:
-    return Settings(learners=NAMES, fragments=3, sync_every=6, overlap=2, **changes)  # type: ignore[arg-type]  # keywords of Settings
+    given = {"learners": NAMES, "fragments": 3, "sync_every": 6, "overlap": 2, **changes}
+    return Settings(**given)  # type: ignore[arg-type]  # keywords of Settings
 
 
 def world_of(*names: str, **changes: object) -> World:
@@ -47,9 +51,9 @@ moves = st.lists(
 )
 
 
-def keeps_the_rules(moves: list[tuple[str, object]], quorum: int) -> None:
+def keeps_the_rules(moves: list[tuple[str, object]], quorum: int, **changes: object) -> None:
     """Whatever happened, training goes on after it."""
-    world = world_of(*NAMES, quorum=quorum)
+    world = world_of(*NAMES, quorum=quorum, **changes)
     for move, argument in moves:
         getattr(world, move)(argument)
     for name in NAMES[: max(0, quorum - len(world.alive))] if quorum > len(world.alive) else ():
@@ -62,6 +66,7 @@ def keeps_the_rules(moves: list[tuple[str, object]], quorum: int) -> None:
     assert all(new > old for new, old in zip(after, before, strict=True)), "a fragment is stuck"
 
 
+@pytest.mark.thorough
 @examples(max_examples=100)
 @given(moves=moves, quorum=st.integers(1, 4))
 def test_any_history_keeps_the_rules(moves: list[tuple[str, object]], quorum: int) -> None:
@@ -69,12 +74,32 @@ def test_any_history_keeps_the_rules(moves: list[tuple[str, object]], quorum: in
 
 
 @pytest.mark.thorough
-@examples(max_examples=1500)
+@examples(max_examples=100)
+@given(moves=moves)
+def test_learners_that_wait_for_rounds_never_wait_forever(moves: list[tuple[str, object]]) -> None:
+    keeps_the_rules(moves, 4, blocking=True)
+
+
+@examples(max_examples=50)
 @given(moves=moves, quorum=st.integers(1, 4))
-def test_every_one_of_many_histories_keeps_the_rules(
+def test_rounds_of_the_ready_alone_keep_the_rules(
     moves: list[tuple[str, object]], quorum: int
 ) -> None:
-    keeps_the_rules(moves, quorum)
+    keeps_the_rules(moves, quorum, contribute="ready")
+
+
+@pytest.mark.thorough
+@examples(max_examples=1500)
+@given(
+    moves=moves,
+    quorum=st.integers(1, 4),
+    contribute=st.sampled_from(["all", "ready"]),
+    blocking=st.booleans(),
+)
+def test_every_one_of_many_histories_keeps_the_rules(
+    moves: list[tuple[str, object]], quorum: int, contribute: str, blocking: bool
+) -> None:
+    keeps_the_rules(moves, quorum, contribute=contribute, blocking=blocking)
 
 
 @examples(max_examples=100)
@@ -94,6 +119,102 @@ def test_a_fragment_is_merged_about_every_h_steps() -> None:
     for fragment in range(3):
         merges = [m for m in world.merges if m.fragment == fragment]
         assert 120 // 7 - 1 <= len(merges) <= 120 // 4 + 1
+
+
+SPACED = {"fragments": 8, "sync_every": 24}
+SPACING_S = 0.9 * 24 * STEP_S / 8
+"""Least time between two beginnings with these settings."""
+
+
+def gaps_s(world: World, since_s: float) -> list[float]:
+    """Seconds between successive pulls since then."""
+    times_s = [at_s for at_s, _ in world.pulled if at_s >= since_s]
+    return [later - earlier for earlier, later in pairwise(times_s)]
+
+
+def answer_all(world: World) -> None:
+    for name in NAMES:
+        while world.alive[name].pulls:
+            world.answer(name)
+
+
+def settle_exactly(world: World, steps: int) -> None:
+    """Everybody behaves, and the policy is asked whenever it wants to be."""
+    for _ in range(steps):
+        end_s = world.now_s + STEP_S
+        for name in NAMES:
+            world.step(name)
+        answer_all(world)
+        while (wake_s := world.policy.next_s()) < end_s:
+            world.pass_time(max(0.0, wake_s - world.now_s))
+            answer_all(world)
+        world.pass_time(end_s - world.now_s)
+        answer_all(world)
+
+
+@pytest.mark.parametrize("outage", [World.hold_reports, World.replace_syncer])
+@pytest.mark.parametrize("quorum", [1, 4])
+def test_after_an_outage_of_the_syncer_rounds_are_as_far_apart_as_before(
+    outage: Callable[[World, int], None], quorum: int
+) -> None:
+    world = world_of(*NAMES, quorum=quorum, **SPACED)
+    settle_exactly(world, steps=100)
+    outage(world, 40)
+    resumed_s = world.now_s
+    settle_exactly(world, steps=4 * 24)
+    assert min(gaps_s(world, since_s=resumed_s)) >= SPACING_S - 1e-9
+    later = [pull for at_s, pull in world.pulled if at_s >= resumed_s]
+    assert sorted(p.fragment for p in later[:8]) == list(range(8)), "the backlog drains in turn"
+    assert len(later) >= 4 * 8, "and nothing is left behind"
+    assert max(c.c_steps for m in world.merges[-8:] for c in m.contributions) <= 26
+
+
+def test_learners_that_wait_for_rounds_lose_no_time_to_their_spacing() -> None:
+    world = world_of(*NAMES, quorum=4, blocking=True, **SPACED)
+    settle_exactly(world, steps=100)
+    world.hold_reports(60)
+    before = world.alive["learner-0"].step
+    settle_exactly(world, steps=200)
+    assert world.alive["learner-0"].step - before >= 190
+
+
+def test_next_s_names_the_time_at_which_the_next_round_of_a_backlog_begins() -> None:
+    world = world_of(*NAMES, **SPACED)
+    settle_exactly(world, steps=100)
+    world.hold_reports(40)
+    answer_all(world)
+    begun, begun_s = len(world.pulled), world.pulled[-1][0]
+    wake_s = world.policy.next_s()
+    assert wake_s == pytest.approx(begun_s + SPACING_S)
+    world.pass_time(wake_s - world.now_s - 1e-6)
+    assert len(world.pulled) == begun
+    world.pass_time(2e-6)
+    assert len(world.pulled) == begun + 1
+
+
+def test_the_grace_of_a_round_does_not_count_what_it_waited_for_other_rounds() -> None:
+    world = world_of(*NAMES, **SPACED)
+    settle_exactly(world, steps=100)
+    world.hold_reports(40)
+    settle_exactly(world, steps=24)
+    assert max(merge.grace_s for merge in world.merges) <= STEP_S
+
+
+@pytest.mark.parametrize("quorum", [1, 4])
+@pytest.mark.parametrize("step_s", [0.0, 1e300])
+def test_no_reported_step_time_stops_the_rounds(quorum: int, step_s: float) -> None:
+    world = world_of(*NAMES, quorum=quorum, **SPACED)
+    for learner in world.alive.values():
+        learner.step_s = step_s
+    settle_exactly(world, steps=240)
+    assert len(world.merges) > 0.9 * 240 / 24 * 8
+
+
+def test_one_lying_learner_of_a_full_quorum_delays_no_round_by_more_than_its_own_pace() -> None:
+    world = world_of(*NAMES, quorum=4, **SPACED)
+    world.alive["learner-3"].step_s = 1e300
+    settle_exactly(world, steps=240)
+    assert max(gaps_s(world, since_s=100 * STEP_S)) <= 1.5 * SPACING_S
 
 
 def test_weights_follow_tokens_and_steps() -> None:
@@ -214,9 +335,7 @@ def test_an_event_names_every_reason_for_leaving() -> None:
 def test_what_was_never_trained_cannot_be_contributed(c_steps: int, c_tokens: int) -> None:
     world = world_of(*NAMES)
     world.settle(rounds=3)
-    while not world.alive["learner-0"].pulls:
-        for name in NAMES:
-            world.step(name)
+    world.train_until_pulled(*NAMES)
     learner = world.alive["learner-0"]
     pull = learner.pulls[0]
     offer = Offer(
@@ -239,12 +358,106 @@ def test_a_quorum_of_all_waits_for_the_dead_ones_return_and_then_goes_on() -> No
     assert len(world.merges) > before
 
 
+def contributors(world: World, since: int) -> set[tuple[str, ...]]:
+    """The learners of each merge from number `since` on."""
+    return {tuple(sorted(c.learner for c in merge.contributions)) for merge in world.merges[since:]}
+
+
+def train_unevenly(world: World, steps: int) -> None:
+    """learner-0 makes two steps while learner-1 makes one; both answer at once."""
+    for number in range(steps):
+        for name in NAMES[: 2 if number % 2 else 1]:
+            world.step(name)
+            for other in NAMES[:2]:
+                world.answer(other)
+        world.pass_time(0.05)
+
+
+def test_a_round_takes_the_work_of_all_or_of_the_ready_alone() -> None:
+    everybody, ready = (
+        world_of(*NAMES[:2], contribute=contribute, gamma=0.0) for contribute in ("all", "ready")
+    )
+    for world in (everybody, ready):
+        world.settle(rounds=12)
+        since = len(world.merges)
+        train_unevenly(world, steps=60)
+        assert len(world.merges) > since + 10
+        if world is everybody:
+            assert contributors(world, since) == {("learner-0", "learner-1")}
+        else:
+            assert ("learner-0",) in contributors(world, since)
+
+
+def test_grace_waits_for_those_who_are_ready_a_little_later() -> None:
+    for gamma, expected in ((0.0, 1), (0.8, 2)):
+        world = world_of(*NAMES[:2], contribute="ready", gamma=gamma, spacing=0.0)
+        world.settle(rounds=30)
+        since = len(world.merges)
+        for _ in range(40):
+            for name in NAMES[:2]:  # one after the other, half a step apart
+                world.step(name)
+                world.answer("learner-0")
+                world.answer("learner-1")
+                world.pass_time(0.025)
+        assert {len(learners) for learners in contributors(world, since)} == {expected}
+
+
+def waiting_world() -> World:
+    """Four synchronous learners; the last one has died and the others wait for its rounds."""
+    world = world_of(*NAMES, quorum=4, blocking=True)
+    world.settle(rounds=20)
+    world.die("learner-3")
+    world.settle(rounds=20)
+    return world
+
+
+def test_a_synchronous_learner_waits_at_h_steps_until_the_dead_one_is_back() -> None:
+    world = waiting_world()
+    steps = {name: world.alive[name].step for name in NAMES[:3]}
+    assert all(max(world.alive[name].since_steps) == rules().sync_every for name in NAMES[:3])
+    world.settle(rounds=10)
+    assert {name: world.alive[name].step for name in NAMES[:3]} == steps
+    world.join("learner-3")
+    world.settle(rounds=30)
+    assert all(world.alive[name].step > steps[name] + 10 for name in NAMES[:3])
+
+
+def test_a_learner_that_waits_and_reports_is_not_suspected() -> None:
+    world = waiting_world()
+    for _ in range(40):
+        world.settle(rounds=1)
+        world.pass_time(0.5)
+    assert {m.learner for m in world.policy.membership.members if m.is_present} == set(NAMES[:3])
+    assert not any(world.alive[name].is_fenced for name in NAMES[:3])
+
+
+def test_a_learner_that_waits_and_reports_no_more_is_dropped() -> None:
+    world = waiting_world()
+    world.stop("learner-0")
+    for _ in range(40):
+        world.step("learner-1")
+        world.pass_time(0.5)
+    assert world.alive["learner-0"].is_fenced
+    assert not world.alive["learner-1"].is_fenced
+
+
+def test_a_learner_that_reconnects_while_it_waits_is_waited_for_again() -> None:
+    world = waiting_world()
+    world.say_hello(world.alive["learner-0"])
+    world.settle(rounds=2)
+    member = world.policy.membership.find(world.alive["learner-0"].epoch)
+    assert member is not None
+    assert member.is_present
+    world.join("learner-3")
+    before = len(world.merges)
+    world.settle(rounds=30)
+    assert len(world.merges) > before + 5
+
+
 def test_an_abandoned_round_gives_the_work_back() -> None:
     world = world_of(*NAMES[:2], quorum=2)
     world.settle(rounds=3)
-    while not world.alive["learner-0"].pulls:
-        for name in NAMES[:2]:
-            world.step(name)
+    world.train_until_pulled(*NAMES[:2])
     fragment = world.alive["learner-0"].pulls[0].fragment
     world.answer("learner-0")
     world.die("learner-1")
@@ -274,6 +487,17 @@ def test_training_stops_once_at_its_rule_with_no_round_open() -> None:
     assert len(world.merges) in (10, 11)
 
 
+def test_training_that_stops_is_not_woken_for_rounds_that_will_not_begin() -> None:
+    world = world_of(*NAMES, **SPACED)
+    settle_exactly(world, steps=100)
+    world.hold_reports(40)
+    world.policy.stop("enough")
+    world.pass_time(2 * SPACING_S)
+    assert world.policy.rounds.open
+    assert world.policy.rounds.next_beginning_s() <= world.now_s
+    assert world.policy.next_s() > world.now_s
+
+
 def test_held_training_says_once_that_its_rule_is_met_and_goes_on_until_it_is_stopped() -> None:
     world = world_of(*NAMES, stop_rounds=10, stop_time_s=1000.0)
     world.policy.is_held = True
@@ -289,8 +513,7 @@ def test_held_training_says_once_that_its_rule_is_met_and_goes_on_until_it_is_st
 
 def test_a_round_that_only_a_stopped_learner_could_answer_ends_when_it_is_suspected() -> None:
     world = world_of("learner-0")
-    while not world.alive["learner-0"].pulls:
-        world.step("learner-0")
+    world.train_until_pulled("learner-0")
     world.stop("learner-0")
     world.pass_time(1.0)
     assert world.policy.rounds.open
@@ -303,8 +526,7 @@ def test_work_that_was_merged_cannot_be_offered_again_in_a_later_round() -> None
     world = world_of("learner-0")
     world.settle(rounds=20)
     learner = world.alive["learner-0"]
-    while not learner.pulls:
-        world.step("learner-0")
+    world.train_until_pulled("learner-0")
     pull = learner.pulls[0]
     old = Offer(
         round=pull.round, fragment=pull.fragment, base_version=pull.base_version, step=learner.step,
@@ -316,9 +538,7 @@ def test_work_that_was_merged_cannot_be_offered_again_in_a_later_round() -> None
 def test_a_second_answer_to_the_same_pull_is_a_replay() -> None:
     world = world_of(*NAMES)
     world.settle(rounds=3)
-    while not world.alive["learner-0"].pulls:
-        for name in NAMES:
-            world.step(name)
+    world.train_until_pulled(*NAMES)
     world.answer("learner-0")
     learner = world.alive["learner-0"]
     assert learner.last_offer is not None

@@ -1,7 +1,8 @@
 """The real syncer behind the real wire, against learners that behave and learners that lie."""
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.ledger import Ledger
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.codec import Codec
+from chaoslab.diloco.syncer.program import main
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY
 from tests.diloco.hand_learner import SIZES, HandLearner, RunningSyncer, running_syncer
@@ -26,6 +28,23 @@ Push = dict[str, Any]
 def syncer(tmp_path: Path) -> Iterator[RunningSyncer]:
     with running_syncer(tmp_path) as running:
         yield running
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--address", "0.0.0.0:0"), "0.0.0.0:0 is reachable from other machines"),
+        (("--address", "4600"), "must be host:port"),
+        (("--settings-json", "{"), "settings: must be JSON"),
+    ],
+)
+def test_what_a_syncer_cannot_start_with_is_a_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, str], says: str
+) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["--directory", str(tmp_path / "state"), *flags])
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "state").exists(), "nothing was begun"
 
 
 def ones(pull: pb.Pull) -> np.ndarray[Any, Any]:
@@ -91,7 +110,7 @@ def test_a_push_that_lies_about_itself_is_refused_and_never_merged(
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("codec", ["f32", "bf16", "int8", "int4"])
+@pytest.mark.parametrize("codec", ["f32", "bf16", "int8", "int4", "e3m0"])
 def test_an_update_that_is_not_finite_is_refused_in_every_codec(
     syncer: RunningSyncer, value: float, codec: str
 ) -> None:
@@ -211,6 +230,22 @@ def test_counters_that_no_learner_can_have_end_only_their_own_membership(
         learner.close()
 
 
+def test_a_learner_is_sent_to_the_furthest_step_although_nobody_is_left(
+    syncer: RunningSyncer,
+) -> None:
+    last = HandLearner(syncer, "learner-0")
+    last.join()
+    last.train(9)
+    last.close()
+    syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")
+    other = HandLearner(syncer, "learner-1")
+    other.hello()
+    welcome, _ = other.hear("welcome")
+    assert (welcome.source, welcome.step) == ("syncer", 9)
+    other.close()
+
+
+@pytest.mark.thorough
 def test_nobody_is_waited_for_longer_than_it_was_seen_to_step(tmp_path: Path) -> None:
     with running_syncer(tmp_path, suspect_after_s=0.5, drop_after_s=1.0) as syncer:
         honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
@@ -269,6 +304,7 @@ def test_a_learner_whose_socket_closes_is_dropped_at_once(syncer: RunningSyncer)
     assert syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")["reason"] == "closed"
 
 
+@pytest.mark.thorough
 def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(tmp_path: Path) -> None:
     with running_syncer(tmp_path, suspect_after_s=0.3, drop_after_s=0.9) as syncer:
         wedged, healthy = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
@@ -321,6 +357,115 @@ def test_an_old_life_cannot_come_back_after_the_syncer_was_restarted(tmp_path: P
         refused, _ = ghost.hear("refused")
         assert "has ended" in refused.reason
         ghost.close()
+
+
+# ---------------------------------------------------------------- work off the main thread
+
+
+class Gated:
+    """In place of a slow step of the syncer: it has begun, and goes on when it may."""
+
+    def __init__(self, real: Callable[..., Any]) -> None:
+        self.real = real
+        self.has_begun, self.may_go_on = threading.Event(), threading.Event()
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        self.has_begun.set()
+        assert self.may_go_on.wait(20)
+        return self.real(*given, **named)
+
+
+def pushed(syncer: RunningSyncer, learner: HandLearner, step: Gated) -> pb.Pull:
+    """Push, and return once the syncer is in that step of it."""
+    pull = learner.pulled()
+    learner.push(learner.answer(pull), ones(pull))
+    assert step.has_begun.wait(20)
+    return pull
+
+
+@pytest.mark.parametrize("step", ["examine", "merge", "store", "publication"])
+def test_messages_are_handled_while_a_round_is_worked_on(syncer: RunningSyncer, step: str) -> None:
+    learner, other = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
+    learner.join()
+    state = syncer.syncer_state
+    owner: Any = state.pushes if step == "examine" else state
+    gate = Gated(getattr(owner, step))
+    setattr(owner, step, gate)
+    pull = pushed(syncer, learner, gate)
+    other.hello()
+    syncer.told.wait(Kind.MEMBER_JOINED, learner="learner-1")
+    assert not syncer.told.of(Kind.ROUND_MERGED)
+    gate.may_go_on.set()
+    syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
+    for each in (learner, other):
+        each.close()
+
+
+def test_a_learner_that_leaves_after_its_push_is_merged_and_then_leaves(
+    syncer: RunningSyncer,
+) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    examine = syncer.syncer_state.pushes.examine = Gated(syncer.syncer_state.pushes.examine)
+    pull = pushed(syncer, learner, examine)
+    learner.connection.close(
+        pb.FromLearner(epoch=learner.epoch, goodbye=pb.Goodbye(reason="the test"))
+    )
+    other = HandLearner(syncer, "learner-1")
+    other.hello()
+    syncer.told.wait(Kind.MEMBER_JOINED, learner="learner-1")  # the goodbye was looked at before
+    assert not syncer.told.of(Kind.MEMBER_LEFT)
+    examine.may_go_on.set()
+    merged = syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
+    assert [given["learner"] for given in merged["contributors"]] == ["learner-0"]
+    assert syncer.told.wait(Kind.MEMBER_LEFT)["reason"] == "said_goodbye"
+    other.close()
+
+
+def test_a_push_that_comes_twice_while_it_is_decoded_counts_once(syncer: RunningSyncer) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    examine = syncer.syncer_state.pushes.examine = Gated(syncer.syncer_state.pushes.examine)
+    pull = pushed(syncer, learner, examine)
+    learner.push(learner.answer(pull), ones(pull))
+    assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] == "replay"
+    examine.may_go_on.set()
+    syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
+    assert len(syncer.told.of(Kind.PUSH_ACCEPTED)) == 1
+    learner.close()
+
+
+def test_a_push_whose_member_is_dropped_while_it_is_decoded_is_refused(tmp_path: Path) -> None:
+    with running_syncer(tmp_path, suspect_after_s=0.2, drop_after_s=0.6) as syncer:
+        learner = HandLearner(syncer, "learner-0")
+        learner.join()
+        examine = syncer.syncer_state.pushes.examine = Gated(syncer.syncer_state.pushes.examine)
+        pushed(syncer, learner, examine)
+        syncer.told.wait(Kind.MEMBER_LEFT)
+        examine.may_go_on.set()
+        assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] == "fenced"
+        learner.close()
+
+
+def test_what_a_step_of_a_round_raises_ends_the_syncer(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as syncer:
+        raised: list[BaseException] = []
+        run = syncer.thread
+        hook, threading.excepthook = (
+            threading.excepthook,
+            lambda said: raised.append(said.exc_value),
+        )
+        try:
+            learner = HandLearner(syncer, "learner-0")
+            learner.join()
+            syncer.syncer_state.merge = lambda *_: 1 / 0
+            pull = learner.pulled()
+            learner.push(learner.answer(pull), ones(pull))
+            run.join(20)
+        finally:
+            threading.excepthook = hook
+        assert isinstance(raised[0], ZeroDivisionError)
+        learner.close()
 
 
 def test_the_last_versions_are_sent_before_the_end_and_everybody_may_leave(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.commit_log import CommitRecord
+from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
 from chaoslab.diloco.syncer.decisions import Hello, SuspicionChange
 from chaoslab.diloco.syncer.options import retry_while_disk_full
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import restore_policy
-from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
+from chaoslab.diloco.syncer.store import SyncerStore, Tensors
 from tests.diloco.hand_learner import RunningSyncer, Told, running_syncer
 from tests.diloco.little_learner import LittleLearner
 from tests.diloco.syncer.test_store import SHAPES, SPECS, line, tensors
@@ -56,6 +56,7 @@ def rounds(syncer: RunningSyncer) -> int:
 # ---------------------------------------------------------------- a disk that refuses
 
 
+@pytest.mark.thorough
 def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is_room(
     tmp_path: Path,
 ) -> None:
@@ -84,6 +85,7 @@ def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is
         assert len(merged) == len(set(merged))
 
 
+@pytest.mark.thorough
 def test_training_does_not_end_before_its_last_merge_is_on_disk(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
         store = RefusingStore(tmp_path / "refusing", durable=False)
@@ -168,6 +170,13 @@ def test_what_was_merged_of_a_life_cannot_be_given_again_after_a_restart(tmp_pat
     assert pushed == {0: given.tokens_to}
 
 
+def test_learners_that_come_back_to_a_new_life_are_sent_to_the_furthest_merged_step(
+    tmp_path: Path,
+) -> None:
+    policy, _ = restored(tmp_path)
+    assert policy.membership.furthest_step == max(c.step for c in line(7, 0, 1).contributors) > 0
+
+
 def test_the_time_of_training_is_added_up_over_the_lives(tmp_path: Path) -> None:
     rules = Settings(learners=NAMES, fragments=3, stop_time_s=60.0)
     store = SyncerStore(tmp_path)
@@ -214,7 +223,8 @@ def test_a_syncer_that_was_stopped_blames_nobody_for_its_own_silence() -> None:
     policy = Policy(RULES)
     hello(policy)
     (member,) = policy.membership.members
-    member.has_stepped, member.step_s = True, 0.01
+    policy.membership.record_step(0.0, member, 1, 0.01)
+    policy.membership.record_step(0.01, member, 2, 0.01)
     policy.membership.discount(30.0)
     assert policy.membership.age(30.0) == []
     (suspicion,) = policy.membership.age(33.0)

@@ -6,6 +6,8 @@ import threading
 import time
 from contextlib import closing, suppress
 
+import pytest
+
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.probe import Probe
 from tests.diloco.known import TOKENS
@@ -31,6 +33,7 @@ def test_a_syncer_answers_whoever_pings_and_opens_no_session() -> None:
         hub.stop()
 
 
+@pytest.mark.thorough
 def test_a_delay_of_the_path_is_what_is_found_and_a_break_is_outlived() -> None:
     hub = Hub("127.0.0.1:0", tokens=TOKENS)
     host, _, port = hub.start().rpartition(":")

@@ -205,6 +205,25 @@ def test_the_port_behind_it_is_for_nobody_else(certificates: Path) -> None:
             hub.arrivals.get(timeout=0)
 
 
+def test_a_local_program_is_not_taken_for_a_learner_by_its_port(certificates: Path) -> None:
+    """Its own port on another address of this machine may have a learner's number."""
+    with serving(tls=tls(certificates, "syncer")) as (hub, address):
+        connection = Connection(address, tls=tls(certificates, LEARNER))
+        connection.open()
+        connection.send(HELLO)
+        taken(hub.arrivals, Received)
+        listener = hub._tls_listener
+        assert listener is not None
+        (peer,) = listener._peers
+        assert peer.startswith("ipv4:127.0.0.1:")
+        identity = listener.identify(peer)
+        assert identity is not None
+        assert identity[0] == LEARNER
+        assert listener.identify(peer.replace("127.0.0.1", "127.0.0.2")) is None
+        connection.close()
+
+
+@pytest.mark.thorough
 def test_silent_connections_are_ended_and_keep_nobody_out(certificates: Path) -> None:
     with serving(Limits(hello_s=1.0), tls=tls(certificates, "syncer")) as (hub, address):
         host, _, port = address.rpartition(":")
@@ -225,6 +244,19 @@ def test_silent_connections_are_ended_and_keep_nobody_out(certificates: Path) ->
         connection.close()
         for one in silent:
             one.close()
+
+
+def test_a_key_that_is_gone_ends_the_stream_and_not_the_learner(
+    certificates: Path, tmp_path: Path
+) -> None:
+    """Its link tries again later, and says why."""
+    shutil.copytree(certificates, tmp_path, dirs_exist_ok=True)
+    connection = Connection("127.0.0.1:1", tls=tls(tmp_path, LEARNER))
+    (tmp_path / "learner-0.key").unlink()
+    connection.open()
+    connection.send(HELLO)
+    assert "learner-0.key" in taken(connection.arrivals, Closed).reason
+    connection.close()
 
 
 def test_tls_files_are_checked(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ A real learner with a real model, small enough to compile in a blink, in a threa
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ import pytest
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.exchange import Inbox
-from chaoslab.diloco.learner.inner_steps import Inner
+from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
+from chaoslab.diloco.learner.joining import JoinRefused, TrainingEnded
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.pace import Pace
-from chaoslab.diloco.learner.program import JoinRefused, Learner, TrainingEnded
 from chaoslab.diloco.learner.replica import Replica
+from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.model.load import load
@@ -84,12 +86,13 @@ class RunningLearner:
     def __init__(self, model: Model, syncer: HandSyncer, folder: Path) -> None:
         self.told: list[tuple[Kind, dict[str, Any]]] = []
         self.error: Exception | None = None
+        self.pace = Pace()
         self.messenger = WatchedMessenger(
             lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
             learner="learner-0", incarnation=1, specs=model.inner.specs, emit=self._emit,
         )  # fmt: skip
         self.learner = Learner(
-            Replica(model.inner, model.task.tokens_per_batch, Pace(), seed=5), self.messenger,
+            Replica(model.inner, model.task.tokens_per_batch, self.pace, seed=5), self.messenger,
             store=LearnerStore(folder, durable=False), batches=partial(model.task.batches, 0, 1, 5),
             save_every_s=3600.0, emit=self._emit,
             phases=Phases(self._emit, {}),
@@ -122,6 +125,10 @@ class RunningLearner:
             assert self._thread.is_alive() or kind in [told for told, _ in self.told], self.error
             time.sleep(0.01)
         raise AssertionError(f"never said {kind}: {self.told[-3:]}")
+
+    def has_told(self, kind: Kind, *, step: int) -> bool:
+        """Whether it reported an event of a kind at a step."""
+        return (kind, step) in [(told, data.get("step")) for told, data in self.told]
 
     def has_untaken(self, fragments: int) -> bool:
         """Whether the messenger holds that many fragments that nobody has taken."""
@@ -174,6 +181,14 @@ def end_training(syncer: HandSyncer, learner: RunningLearner, versions: Sequence
     syncer.hear("goodbye")
     assert learner.ended() is None
     return final
+
+
+def join(syncer: HandSyncer, learner: RunningLearner) -> None:
+    """Start it and let it in, with two fragments of version 3."""
+    learner.start()
+    syncer.admit()
+    for fragment in range(2):
+        syncer.publish(fragment, 3)
 
 
 # ---------------------------------------------------------------- joining
@@ -265,16 +280,31 @@ def test_a_learner_that_is_cut_off_while_it_joins_joins_again(
     learner.leave()
 
 
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_without_a_donor_the_learning_rate_is_that_of_the_step_it_joins_at(
+    model: Model, has_checkpoint: bool
+) -> None:
+    """One step from step 0, where the warm-up begins, and one from step 70, where it is over."""
+    moved = []
+    for step in (0, 70):
+        replica = Replica(model.inner, model.task.tokens_per_batch, Pace(), seed=5)
+        replica.cut(model.layout, step=step, data_position=0)
+        replica.init()
+        if has_checkpoint:
+            replica.recall(model.checkpoint(0.25), data_position=0)
+        replica.step(next(model.task.batches(0, 1, 5, 0)))
+        moved.append(max(np.abs(replica.snapshot().delta(p)).max() for p in range(2)))
+    assert moved[0] == 0
+    assert moved[1] == pytest.approx(InnerSettings().lr, rel=0.5)  # with weight decay
+
+
 # ---------------------------------------------------------------- while it trains
 
 
 def test_adopting_overwrites_and_books_its_own_work(
     syncer: HandSyncer, learner: RunningLearner
 ) -> None:
-    learner.start()
-    syncer.admit()
-    for fragment in range(2):
-        syncer.publish(fragment, 3)
+    join(syncer, learner)
     learner.waits_for(Kind.LEARNER_STEP)
     syncer.publish(0, 4, committed=16)
     final = end_training(syncer, learner, [4, 3])
@@ -291,10 +321,7 @@ def test_adopting_overwrites_and_books_its_own_work(
 def test_a_learner_goes_on_stepping_while_it_has_no_syncer(
     syncer: HandSyncer, learner: RunningLearner
 ) -> None:
-    learner.start()
-    syncer.admit()
-    for fragment in range(2):
-        syncer.publish(fragment, 3)
+    join(syncer, learner)
     learner.waits_for(Kind.LEARNER_STEP)
     syncer.hub.close(syncer.session)
     syncer.hear_end()
@@ -305,6 +332,68 @@ def test_a_learner_goes_on_stepping_while_it_has_no_syncer(
     assert syncer.admit("resumed").step > first
     assert list(again.versions) == [3, 3]
     learner.leave()
+
+
+# ---------------------------------------------------------------- a synchronous one waits
+
+
+@pytest.fixture
+def waiting(model: Model, tmp_path: Path) -> Iterator[tuple[HandSyncer, RunningLearner]]:
+    """A learner that waits at four steps past two fragments of version 3."""
+    rules = replace(RULES, blocking=True, sync_every=4)
+    with HandSyncer(rules=rules, sizes=model.sizes) as syncer:
+        learner = RunningLearner(model, syncer, tmp_path)
+        join(syncer, learner)
+        said = learner.waits_for(Kind.LEARNER_WAITING)
+        assert (said["step"], said["c_steps"], said["fragment"]) == (4, 4, 0)
+        yield syncer, learner
+
+
+def test_a_learner_that_waits_pushes_adopts_and_steps_on(
+    waiting: tuple[HandSyncer, RunningLearner],
+) -> None:
+    syncer, learner = waiting
+    syncer.pull(0, 3)
+    push, _ = syncer.hear("push")
+    assert push.c_steps == 4
+    syncer.publish(0, 4)
+    progress, _ = syncer.hear("progress")
+    while list(progress.versions) != [4, 3]:  # it reports what it adopted while it waits
+        progress, _ = syncer.hear("progress")
+    assert progress.step == 4, "the other fragment holds it still"
+    syncer.publish(1, 4)
+    wait_until(lambda: (Kind.LEARNER_WAITING, 8) in [(k, d.get("step")) for k, d in learner.told])
+    learner.leave()
+    assert learner.waits_for(Kind.LEARNER_LEFT)["step"] == 8
+
+
+@pytest.mark.thorough
+def test_a_learner_that_waits_reconnects_and_hears_the_end(
+    waiting: tuple[HandSyncer, RunningLearner],
+) -> None:
+    syncer, learner = waiting
+    syncer.hub.close(syncer.session)
+    syncer.hear_end()
+    assert syncer.admit("resumed").step == 4
+    final = end_training(syncer, learner, [3, 3])
+    assert final["step"] == 4
+    waits = [data for kind, data in learner.told if kind is Kind.LEARNER_WAITING]
+    steps = [data for kind, data in learner.told if kind is Kind.LEARNER_STEP]
+    assert sum(data["waited_s"] for data in steps) >= waits[-1]["waited_s"] >= 0.25
+
+
+@pytest.mark.thorough
+def test_a_wait_for_a_round_loses_no_period(waiting: tuple[HandSyncer, RunningLearner]) -> None:
+    syncer, learner = waiting
+    learner.pace.apply_pace_hook({"step_s": 0.2})
+    for version in (4, 5):  # four steps each, and a wait of a quarter of a second after them
+        syncer.publish(0, version)
+        syncer.publish(1, version)
+        wait_until(partial(learner.has_told, Kind.LEARNER_WAITING, step=4 * (version - 2)))
+    learner.leave()
+    steps = [data for kind, data in learner.told if kind is Kind.LEARNER_STEP]
+    assert {data["period_s"] for data in steps if data["step"] > 4} == {0.2}
+    assert sum(data["overruns"] for data in steps) == learner.pace.overruns == 0
 
 
 # ---------------------------------------------------------------- the end
@@ -342,10 +431,7 @@ def test_asked_to_leave_before_it_joined_it_says_so_and_not_that_training_stoppe
 def test_who_is_asked_to_leave_keeps_a_checkpoint_and_says_goodbye(
     syncer: HandSyncer, learner: RunningLearner, tmp_path: Path
 ) -> None:
-    learner.start()
-    syncer.admit()
-    for fragment in range(2):
-        syncer.publish(fragment, 3)
+    join(syncer, learner)
     learner.waits_for(Kind.LEARNER_STEP)
     learner.leave()
     goodbye, _ = syncer.hear("goodbye")

@@ -1,0 +1,152 @@
+"""Group of the processes of a learner: they meet, and form one set of devices.
+
+    Group ─► meet (`hosts.meeting`) ─► jax.distributed ─► devices of all hosts
+      ├─ host 0: lead(inner) ─► Leader, used in place of Inner
+      └─ others: follow(inner) until host 0 ends
+    a process ends or falls silent ─► every other one ends with PEER_LOST
+
+The whole learner is lost with one of its processes: whoever started it starts all of it again. On a
+CPU the devices compute together by gloo.
+"""
+
+import ctypes
+import inspect
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
+from chaoslab.diloco.learner.hosts.meeting import Meeting
+from chaoslab.diloco.learner.hosts.membership import PEER_LOST, Membership
+from chaoslab.diloco.learner.inner_steps import Inner
+from chaoslab.diloco.learner.mirrored import Follower, Leader
+
+_RUNTIME_LIMITS_S = {"heartbeat_timeout_seconds": 3600, "shutdown_timeout_seconds": 10}
+"""Of JAX, since 0.7: our heartbeats are faster, and endure that a whole learner is stopped."""
+_FOR_HOST_0 = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals by which a learner is asked for something; they may reach all of its processes."""
+_PR_SET_PDEATHSIG = 1
+_SUPERVISOR_GONE = 125
+
+
+class Group:
+    """A process among those of its learner. The devices of all hosts are there once it is made.
+
+    Standard output is that of the node contract: of host 0's events alone. What else is printed,
+    by any host, goes to standard error.
+    """
+
+    def __init__(self, own: Membership, tell: Callable[[Kind, Mapping[str, Json]], None]) -> None:
+        """Meet the others. `tell` reports a host that is lost.
+
+        MeetingFailed if they do not come.
+        """
+        self._own, self._tell = own, tell
+        self._is_ending = False
+        if own.supervisor is not None:
+            _end_with(own.supervisor)
+        _keep_output_for_events(is_first=own.is_first)
+        self._orders = Meeting(own, self._lose).orders
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        at = self._agree_on_address()
+        known = inspect.signature(jax.distributed.initialize).parameters
+        limits: dict[str, Any] = {
+            name: limit_s for name, limit_s in _RUNTIME_LIMITS_S.items() if name in known
+        }
+        jax.distributed.initialize(
+            at,
+            own.hosts,
+            own.index,
+            cluster_detection_method="deactivate",
+            coordinator_bind_address=at if own.is_first else None,
+            **limits,
+        )
+        if own.is_first:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # JAX has taken it over
+        else:
+            for number in _FOR_HOST_0:
+                signal.signal(number, signal.SIG_IGN)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process of host 0."""
+        return self._own.is_first
+
+    @contextmanager
+    def lead(self, inner: Inner) -> Iterator[Leader]:
+        """On host 0: the functions of `inner` on all hosts; the others leave at the end."""
+        leader = Leader(inner, Orders(self._orders))
+        try:
+            yield leader
+        except (OSError, jax.errors.JaxRuntimeError):
+            self._await_loss()
+            raise
+        finally:
+            self._is_ending = True
+            leader.end()
+
+    def follow(self, inner: Inner) -> None:
+        """On every other host: carry out what host 0 calls until it leaves."""
+        try:
+            Follower(inner, self._orders[0]).run()
+        except (EOFError, OSError, jax.errors.JaxRuntimeError):
+            self._await_loss()
+            raise
+        self._is_ending = True
+
+    # ------------------------------------------------------------ inside
+
+    def _agree_on_address(self) -> str:
+        """Where JAX's own processes meet: a free port of host 0."""
+        if not self._own.is_first:
+            return str(receive(self._orders[0]).facts["at"])
+        interface = self._own.interface
+        family = socket.getaddrinfo(interface, None)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as free:
+            free.bind((interface, 0))
+            port = free.getsockname()[1]
+        at = f"[{interface}]:{port}" if ":" in interface else f"{interface}:{port}"
+        Orders(self._orders).send(Order(do="initialize", facts={"at": at}))
+        return at
+
+    def _await_loss(self) -> None:
+        """Give the heartbeats time to find a lost host, which would explain an error here."""
+        time.sleep(self._own.timeout_s + 1.0)
+
+    def _lose(self, host: int, reason: str) -> None:
+        """End at once: the training thread may be inside a collective that never returns."""
+        if self._is_ending:
+            return
+        sys.stderr.write(f"host {self._own.index} lost host {host}: {reason}\n")
+        sys.stderr.flush()
+        if self._own.is_first:
+            self._tell(Kind.HOST_LOST, {"host": host, "reason": reason, "signal": None})
+        os._exit(PEER_LOST)
+
+
+def _keep_output_for_events(*, is_first: bool) -> None:
+    """Let file descriptor 1 be standard error, as C++ prints to it, too."""
+    sys.stdout.flush()
+    events = os.dup(1)
+    os.dup2(2, 1)
+    if is_first:
+        sys.stdout = os.fdopen(events, "w", encoding="utf-8")
+    else:
+        os.close(events)
+
+
+def _end_with(supervisor: int) -> None:
+    """Let the kernel kill this process when the supervisor dies."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != supervisor:
+        os._exit(_SUPERVISOR_GONE)

@@ -1,0 +1,1 @@
+"""Learners of several hosts: a process for each, their supervisor, and their connections."""

@@ -1,0 +1,222 @@
+"""Functions of `Inner` on the devices of several hosts: host 0 calls, all hosts carry out.
+
+    host 0: Leader.step(state, batch) ─┬─ order ─► host 1: follow ─ inner.step ─┐
+                                       └─► inner.step ──────────────────────────┴─► collectives
+
+A computation on devices of several processes begins once all of them have launched it, and they
+must launch all of them in the same order. So each function of the leader, whichever thread calls
+it, takes its turn: it is sent to the others, then launched here, and the next one waits until its
+results are there: with one CPU device in each process, gloo would mix their messages. States never
+leave their hosts; they go by number, and one that host 0 has let go of is dropped by the others
+with the next order.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import count
+from multiprocessing.connection import Connection
+
+import jax
+import numpy as np
+
+from chaoslab.core.events import Json
+from chaoslab.diloco.learner.executables import Executables
+from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
+from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
+from chaoslab.diloco.model.fragments import FloatArray, Fragment, Layout
+from chaoslab.diloco.model.task import Batch
+
+_END = "end"
+_END_S = 10.0
+
+
+class Held:
+    """A state that all hosts hold, by its number."""
+
+    __slots__ = ("_dropped", "number", "state")
+
+    def __init__(self, number: int, state: LearnerState, dropped: "deque[int]") -> None:
+        """`dropped` is told the number when nothing refers to this object any more."""
+        self.number, self.state, self._dropped = number, state, dropped
+
+    def __del__(self) -> None:
+        self._dropped.append(self.number)
+
+
+class Leader:
+    """`Inner` for host 0. Thread-safe; a call waits while another one is being launched."""
+
+    def __init__(self, inner: Inner, orders: Orders) -> None:
+        self._inner, self._orders = inner, orders
+        self._lock = threading.Lock()
+        self._numbers = count()
+        self._dropped: deque[int] = deque()
+        self._launched: object = None
+        """Results of the last call, which may still be computed."""
+        self._has_left = False
+        self.without_hang: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Block in which a test hook must not hang the calling thread, which holds a lock."""
+
+    @property
+    def executables(self) -> Executables:
+        """Compiled functions of host 0."""
+        return self._inner.executables
+
+    def compile(self) -> None:
+        """As `Inner.compile`."""
+        with self._turn("compile"):
+            self._inner.compile()
+
+    def cut(self, layout: Layout) -> None:
+        """As `Inner.cut`."""
+        named = [[spec.name for spec in fragment.tensors] for fragment in layout.fragments]
+        with self._turn("cut", fragments=named):
+            self._inner.cut(layout)
+
+    def init(self, seed: int) -> Held:
+        """As `Inner.init`."""
+        with self._turn("init", seed=seed):
+            return self._hold(self._inner.init(seed))
+
+    def at_step(self, held: Held, step: int) -> Held:
+        """As `Inner.at_step`."""
+        with self._turn("at_step", held, step=step):
+            return self._hold(self._inner.at_step(held.state, step))
+
+    def step(self, held: Held, batch: Batch) -> tuple[Held, jax.Array]:
+        """As `Inner.step`; the batch is that of the whole learner."""
+        with self._turn("step", held, *jax.tree.leaves(batch)):
+            state, loss = self._inner.step(held.state, batch)
+            return self._hold(state), loss
+
+    def delta(self, held: Held, fragment: int) -> jax.Array:
+        """As `Inner.delta`."""
+        with self._turn("delta", held, fragment=fragment):
+            self._launched = difference = self._inner.delta(held.state, fragment)
+            return difference
+
+    def adopt(self, held: Held, fragment: int, flat: FloatArray) -> Held:
+        """As `Inner.adopt`."""
+        with self._turn("adopt", held, flat, fragment=fragment):
+            return self._hold(self._inner.adopt(held.state, fragment, flat))
+
+    def without_work(self, held: Held) -> Held:
+        """As `Inner.without_work`."""
+        with self._turn("without_work", held):
+            return self._hold(self._inner.without_work(held.state))
+
+    def adopted(self, held: Held, fragment: int) -> FloatArray:
+        """As `Inner.adopted`."""
+        with self._turn("adopted", held, fragment=fragment):
+            return self._inner.adopted(held.state, fragment)
+
+    def trained(self, held: Held, fragment: int) -> FloatArray:
+        """As `Inner.trained`."""
+        with self._turn("trained", held, fragment=fragment):
+            return self._inner.trained(held.state, fragment)
+
+    def pack(self, held: Held) -> bytes:
+        """As `Inner.pack`."""
+        with self._turn("pack", held):
+            return self._inner.pack(held.state)
+
+    def unpack(self, payload: bytes | memoryview) -> Held:
+        """As `Inner.unpack`."""
+        with self._turn("unpack", None, np.frombuffer(payload, np.uint8)):
+            return self._hold(self._inner.unpack(payload))
+
+    def end(self) -> None:
+        """Let the other hosts leave; a call that follows is refused.
+
+        TimeoutError if one that has begun does not end.
+        """
+        if not self._lock.acquire(timeout=_END_S):
+            raise TimeoutError(f"a call on all hosts has not ended within {_END_S:g} s")
+        self._has_left = True
+        self._lock.release()
+        self._orders.send(Order(do=_END, facts={}))
+
+    # ------------------------------------------------------------ inside
+
+    @contextmanager
+    def _turn(
+        self, do: str, held: Held | None = None, *arrays: np.ndarray, **facts: Json
+    ) -> Iterator[None]:
+        """Block in which this call, and no other one, is launched on all hosts.
+
+        RuntimeError once the other hosts have left.
+        """
+        with self.without_hang(), self._lock:
+            jax.block_until_ready(self._launched)
+            if self._has_left:
+                raise RuntimeError(f"{do}: the other hosts of this learner have left")
+            dropped = [self._dropped.popleft() for _ in range(len(self._dropped))]
+            of = None if held is None else held.number
+            self._orders.send(
+                Order(do=do, facts={**facts, "of": of, "dropped": dropped}, arrays=arrays)
+            )
+            yield
+
+    def _hold(self, state: LearnerState) -> Held:
+        """In a turn: the state under the next number; other hosts count in the same way."""
+        self._launched = state
+        return Held(next(self._numbers), state, self._dropped)
+
+
+class Follower:
+    """The functions of `Inner` on a host that takes orders."""
+
+    def __init__(self, inner: Inner, orders: Connection) -> None:
+        self._inner, self._orders = inner, orders
+        self._numbers = count()
+        self._states: dict[int, LearnerState] = {}
+
+    def run(self) -> None:
+        """Carry out all orders. EOFError if host 0 ends without saying so."""
+        while (order := receive(self._orders)).do != _END:
+            for number in order.facts["dropped"]:
+                del self._states[number]
+            made = jax.block_until_ready(self._carry_out(order))
+            if isinstance(made, LearnerState):
+                self._states[next(self._numbers)] = made
+
+    def _carry_out(self, order: Order) -> object:
+        """Launch one function; the state that it gives, if it does."""
+        of = order.facts["of"]
+        if order.do == "cut":
+            self._inner.cut(self._layout(order.facts["fragments"]))
+            return None
+        if of is None:
+            return _WITHOUT_STATE[order.do](self._inner, order)
+        return _OF_STATE[order.do](self._inner, self._states[of], order)
+
+    def _layout(self, fragments: list[list[str]]) -> Layout:
+        specs = {spec.name: spec for spec in self._inner.specs}
+        return Layout(
+            tuple(
+                Fragment(index, tuple(specs[name] for name in names))
+                for index, names in enumerate(fragments)
+            )
+        )
+
+
+_WITHOUT_STATE: Mapping[str, Callable[[Inner, Order], object]] = {
+    "compile": lambda inner, _: inner.compile(),
+    "init": lambda inner, order: inner.init(order.facts["seed"]),
+    "unpack": lambda inner, order: inner.unpack(order.arrays[0].data.cast("B")),
+}
+_OF_STATE: Mapping[str, Callable[[Inner, LearnerState, Order], object]] = {
+    "at_step": lambda inner, state, order: inner.at_step(state, order.facts["step"]),
+    "step": lambda inner, state, order: inner.step(state, inner.batch_of(order.arrays))[0],
+    "delta": lambda inner, state, order: inner.delta(state, order.facts["fragment"]),
+    "adopt": lambda inner, state, order: inner.adopt(
+        state, order.facts["fragment"], order.arrays[0].view(np.float32)
+    ),
+    "without_work": lambda inner, state, _: inner.without_work(state),
+    "adopted": lambda inner, state, order: inner.adopted(state, order.facts["fragment"]),
+    "trained": lambda inner, state, order: inner.trained(state, order.facts["fragment"]),
+    "pack": lambda inner, state, _: inner.pack(state),
+}
+"""What a host that takes orders does; their results but for states are dropped."""

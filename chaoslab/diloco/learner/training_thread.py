@@ -1,0 +1,246 @@
+"""Training thread of a learner: it joins, steps, adopts what is published, and leaves.
+
+    join ─► step ─► boundary: leave a snapshot ─► adopt what arrived ─► step ─► …  (this thread)
+                                  │        ▲
+                                  ▼        │ fragments, checkpoint, stop
+                                Messenger ═══════════════════════► syncer  (its own threads)
+
+It keeps stepping whatever happens to its link, to the syncer or to other learners, unless the
+settings say `blocking` (`round_wait`). See `joining`, `replica` (its state) and `signals`.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.learner.exchange import Adoption, Counters, Inbox, Joined
+from chaoslab.diloco.learner.joining import Joining, JoinRefused
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.learner.replica import Replica, by_fragment
+from chaoslab.diloco.learner.round_wait import TURN_S, RoundWait
+from chaoslab.diloco.learner.signals import Wedge
+from chaoslab.diloco.model.task import Batch
+from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.settings import Source
+
+_SAMPLE_S = 0.25
+"""Least seconds between two learner.step events."""
+_DRAIN_S = 15.0
+"""Seconds that a learner waits, after the end, for the last versions."""
+
+
+class Learner:
+    """The training thread. `run` returns when training has ended or the learner must leave.
+
+    `emit` adds the learner's name and incarnation to each event.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        messenger: Messenger,
+        *,
+        store: LearnerStore,
+        batches: Callable[[int], Iterator[Batch]],
+        save_every_s: float,
+        emit: Emit,
+        phases: Phases,
+    ) -> None:
+        """`batches` gives those of this learner from a position on."""
+        self._replica = replica
+        self._messenger = messenger
+        self._store = store
+        self._batches = batches
+        self._save_every_s = save_every_s
+        self._emit = emit
+        self._phases = phases
+        self._donor: str | None = None
+        self.wedge = Wedge()
+        """Test hook that hangs this thread."""
+        self._leaving = ""
+        self._was_noticed = self._has_told_notice = False
+        self._saved_s = time.monotonic()
+        self._sampled_s = time.monotonic()
+        self._sampled_step = self._sampled_overruns = 0
+        self._round_wait = RoundWait(self._say_waiting)
+
+    def run(self) -> None:
+        """Join, train, leave. Raises JoinRefused or TrainingEnded if training did not begin."""
+        self._join()
+        batches = self._batches(self._replica.counters.data_position)
+        while not self._leaving:
+            inbox = self._messenger.take()
+            self._note(inbox)
+            for adoption in inbox.adoptions.values():
+                self._adopt(adoption)
+            if inbox.stop is not None:
+                self._finish(inbox.stop.versions)
+                return
+            if self._round_wait.is_needed(self._replica.counters):
+                self._await_round()
+                continue
+            with self.wedge.allowed():
+                self._replica.step(next(batches))
+            self._note_step()
+        self._store.close()  # finish a checkpoint that is being written before the last one
+        self._save()
+        self._store.close()
+        self._tell_notice()
+        self._sample()
+        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=self._leaving)
+        self._messenger.leave(self._leaving)
+
+    def install_signal_handlers(self) -> None:
+        """Install handlers of this process: SIGTERM leaves, SIGHUP announces a preemption.
+
+        Those of the test hook `wedge` as well.
+        """
+        signal.signal(signal.SIGTERM, lambda *_: self.ask_to_leave())
+        signal.signal(signal.SIGHUP, lambda *_: self._note_preemption())
+        self.wedge.install_handlers()
+
+    def ask_to_leave(self) -> None:
+        """Leave after the current step."""
+        self._leaving = "preempted" if self._was_noticed else "asked"
+        self._replica.pace.hurry()
+
+    def _note_preemption(self) -> None:
+        self._was_noticed = True  # reported by the thread: in a handler, a line may be half written
+
+    # ------------------------------------------------------------ joining
+
+    def _join(self) -> None:
+        joining = Joining(
+            replica=self._replica,
+            messenger=self._messenger,
+            store=self._store,
+            adopt=self._adopt,
+            leaving=self._asked_to_leave,
+        )
+        joined = joining.run()
+        self._say(Kind.LEARNER_COMPILED, **self._replica.compiled)
+        self._donor = joining.donor
+        self._announce(joined, joining.source)
+
+    def _asked_to_leave(self) -> str:
+        """Reason to leave; empty if none. Polled while joining, where this thread may hang."""
+        with self.wedge.allowed():
+            return self._leaving
+
+    def _announce(self, joined: Joined, source: Source) -> None:
+        self._round_wait.limit = joined.settings.steps_held
+        self._sampled_step = self._replica.counters.step
+        self._sampled_s = time.monotonic()
+        self._sampled_overruns = self._replica.pace.overruns
+        self._messenger.boundary(self._replica.snapshot())
+        self._say(
+            Kind.LEARNER_JOINED,
+            epoch=joined.epoch,
+            source=source.value,
+            donor=self._donor if source is Source.DONOR else None,
+            step=self._replica.counters.step,
+            data_position=self._replica.counters.data_position,
+            versions=by_fragment(self._replica.counters.versions),
+            digests={} if source is Source.RESUMED else self._replica.digests(),
+        )
+
+    def _note(self, inbox: Inbox) -> None:
+        """Handle a membership that was renewed or refused during training."""
+        if inbox.refused is not None:
+            raise JoinRefused(inbox.refused)
+        if inbox.joined is not None:
+            self._announce(inbox.joined, inbox.joined.source)
+
+    # ------------------------------------------------------------ training
+
+    def _note_step(self) -> None:
+        self._messenger.boundary(self._replica.snapshot())
+        self._tell_notice()
+        if time.monotonic() - self._sampled_s >= _SAMPLE_S:
+            self._sample()
+        if time.monotonic() - self._saved_s >= self._save_every_s:
+            self._save()
+
+    def _await_round(self) -> None:
+        """Wait a moment for a round instead of stepping; report and answer meanwhile."""
+        began_s = time.monotonic()
+        self._messenger.boundary(self._replica.snapshot())
+        self._messenger.wait(TURN_S)
+        self._round_wait.add(self._replica.counters, time.monotonic() - began_s)
+        self._replica.pace.restart()
+        self._tell_notice()
+        with self.wedge.allowed():
+            pass
+
+    def _say_waiting(self, counters: Counters, waited_s: float) -> None:
+        self._say(
+            Kind.LEARNER_WAITING,
+            epoch=self._messenger.epoch,
+            step=counters.step,
+            fragment=counters.oldest,
+            c_steps=counters.fragments[counters.oldest].c_steps,
+            waited_s=waited_s,
+        )
+
+    def _tell_notice(self) -> None:
+        if self._was_noticed and not self._has_told_notice:
+            self._has_told_notice = True
+            self._say(Kind.LEARNER_NOTICED, step=self._replica.counters.step)
+
+    def _adopt(self, adoption: Adoption) -> None:
+        data = self._replica.adopt(adoption)
+        if data is not None:
+            place = {"fragment": adoption.fragment, "version": adoption.version}
+            self._phases.reach(Phase.ADOPT, **place)
+            self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **data)
+
+    # ------------------------------------------------------------ reports and checkpoints
+
+    def _sample(self) -> None:
+        counters, now_s = self._replica.counters, time.monotonic()
+        steps, pace = counters.step - self._sampled_step, self._replica.pace
+        self._say(
+            Kind.LEARNER_STEP,
+            epoch=self._messenger.epoch,
+            step=counters.step,
+            steps=steps,
+            step_s=(now_s - self._sampled_s) / steps if steps else 0.0,
+            period_s=pace.period_s,
+            overruns=pace.overruns - self._sampled_overruns,
+            loss=counters.loss,
+            tokens=counters.tokens,
+            data_position=counters.data_position,
+            waited_s=self._round_wait.take_s(),
+        )
+        self._sampled_step, self._sampled_s = counters.step, now_s
+        self._sampled_overruns = pace.overruns
+
+    def _save(self) -> None:
+        """Pass the checkpoint to the store, which writes it on its own thread."""
+        self._saved_s = time.monotonic()
+        counters, _, pack = self._replica.snapshot()
+        self._store.save_later(
+            step=counters.step, data_position=counters.data_position, payload=pack
+        )
+
+    def _finish(self, versions: Sequence[int]) -> None:
+        """Training has ended: adopt the last versions, report them, leave."""
+        deadline_s = time.monotonic() + _DRAIN_S
+        while self._replica.counters.versions != list(versions) and time.monotonic() < deadline_s:
+            self._messenger.wait(0.5)
+            with self.wedge.allowed():
+                pass
+            for adoption in self._messenger.take().adoptions.values():
+                self._adopt(adoption)
+        self._sample()
+        self._replica.forget_own_work()
+        self._say(Kind.LEARNER_FINAL, **self._replica.final())
+        self._store.close()
+        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason="stopped")
+        self._messenger.leave("stopped")
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        self._emit(kind, data)

@@ -1,0 +1,149 @@
+"""Handling of pushes: from their arrival to the round they are kept for, or to their refusal.
+
+    push ─► does the policy want it? ─► decoded, valid? (`work`) ─► still wanted? ─► kept, accepted
+                       └────────────────────────┴────────────────────────┴─► refused
+    initial parameters ─► SyncerState, on disk ─► once all fragments are there: seeded
+
+For the syncer's main thread, which only reads headers: what takes long is done on the threads of
+`work`. `policy` decides, `pushes` keeps the updates until their merge.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+
+from chaoslab.core.events import Kind
+from chaoslab.diloco.model.codec import MalformedPayload, NotFinite
+from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.syncer import messages
+from chaoslab.diloco.syncer.decisions import Action, Offer, Refusal
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.pushes import Update
+from chaoslab.diloco.syncer.rejections import Rejections
+from chaoslab.diloco.syncer.sessions import Sessions
+from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.work import Work
+from chaoslab.diloco.wire import wire_pb2 as pb
+
+
+class PushHandler:
+    """Handles the pushes of all sessions, and the ends of sessions, which wait for them."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        syncer_state: SyncerState,
+        sessions: Sessions,
+        work: Work,
+        *,
+        rejections: Rejections,
+        carry_out: Callable[[Iterable[Action]], None],
+        emit: Emit,
+        now: Callable[[], float],
+    ) -> None:
+        """`carry_out` gets the actions of the policy when training begins."""
+        self._policy = policy
+        self._syncer_state = syncer_state
+        self._sessions = sessions
+        self._work = work
+        self._rejections = rejections
+        self._carry_out = carry_out
+        self._emit = emit
+        self._now = now
+        self._examined: defaultdict[int, set[int]] = defaultdict(set)
+        """By session: rounds whose push is being decoded."""
+        self._ending: dict[int, Callable[[], None]] = {}
+        """By session: what to call after its pushes."""
+
+    def receive(self, session: int, message: pb.FromLearner, payload: memoryview | None) -> None:
+        """Handle a push that arrived on a session."""
+        epoch, push, offer = message.epoch, message.push, messages.offer(message.push)
+        if self._sessions.epoch(session) != epoch:  # an ended membership, or another learner's
+            sender = self._sessions.member(session)
+            self._rejections.push(sender, Refusal.FENCED, offer=offer, epoch=epoch)
+        elif push.base_version < 0:
+            self._seed(epoch, push, payload)
+        elif not push.c_steps and not payload:  # declined: it has nothing for this round
+            self._policy.decline(self._now(), epoch, offer)
+        elif offer.round in self._examined[session]:
+            member = self._policy.membership.find(epoch)
+            self._rejections.push(member, Refusal.REPLAY, offer=offer)
+        elif refusal := self._policy.offer(epoch, offer):
+            self._refuse(epoch, offer, refusal)
+        else:
+            self._examined[session].add(offer.round)
+            self._work.at_once(
+                lambda: self._examine(push, payload),
+                lambda found: self._take(session, epoch, offer, found),
+            )
+
+    def end(self, session: int, then: Callable[[], None]) -> None:
+        """Call `then` when no push of the session is being decoded any more, at once if none is."""
+        if self._examined[session]:
+            self._ending.setdefault(session, then)
+            return
+        del self._examined[session]
+        then()
+
+    # ------------------------------------------------------------ for a round
+
+    def _examine(self, push: pb.Push, payload: memoryview | None) -> Update | Refusal:
+        """The outer gradient of a push, or why it is refused; on any thread."""
+        try:
+            fragment = self._syncer_state.fragment(push.fragment)
+            return self._syncer_state.pushes.examine(fragment, push.codec, payload)
+        except NotFinite:
+            return Refusal.NOT_FINITE
+        except MalformedPayload:
+            return Refusal.MALFORMED
+
+    def _take(self, session: int, epoch: int, offer: Offer, found: Update | Refusal) -> None:
+        """Keep an examined push for its round, if it may still be merged."""
+        self._examined[session].discard(offer.round)
+        member = self._sessions.member(session)
+        if self._sessions.epoch(session) != epoch or member is None:
+            self._rejections.push(member, Refusal.FENCED, offer=offer, epoch=epoch)
+        elif isinstance(found, Refusal):
+            self._refuse(epoch, offer, found)
+        elif refusal := self._policy.offer(epoch, offer):  # its round has ended meanwhile
+            self._refuse(epoch, offer, refusal)
+        else:
+            self._syncer_state.pushes.keep(offer.round, epoch, found)
+            who = messages.identity(member)
+            told = {"norm": found.norm, "payload_bytes": found.payload_bytes}
+            self._emit(Kind.PUSH_ACCEPTED, {**who, **asdict(offer), **told})
+            self._policy.accept(self._now(), epoch, offer)
+        if not self._examined[session] and session in self._ending:
+            self.end(session, self._ending.pop(session))
+
+    def _refuse(self, epoch: int, offer: Offer, refusal: Refusal) -> None:
+        self._rejections.push(self._policy.membership.find(epoch), refusal, offer=offer)
+        self._policy.reject_answer(self._now(), epoch, offer.round)
+
+    # ------------------------------------------------------------ initial parameters
+
+    def _seed(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
+        """Keep one fragment of the initial parameters, from the learner that was asked for them."""
+        if epoch != self._policy.seeder or self._policy.versions:
+            self._rejections.push(self._policy.membership.find(epoch), Refusal.NOT_ASKED)
+            return
+
+        def take() -> Sequence[Publication] | MalformedPayload:
+            try:
+                return self._syncer_state.take_initial(push.fragment, payload)
+            except MalformedPayload as error:
+                return error
+
+        self._work.in_order(take, lambda found: self._seeded(epoch, found))
+
+    def _seeded(self, epoch: int, found: Sequence[Publication] | MalformedPayload) -> None:
+        """Begin the training if `found` has all fragments."""
+        if isinstance(found, MalformedPayload):
+            member = self._policy.membership.find(epoch)
+            self._rejections.push(member, Refusal.MALFORMED, detail=str(found))
+            return
+        for publication in found:
+            self._syncer_state.publish(publication)
+        if found:
+            self._policy.seeder = epoch  # its parameters are on disk, whoever was asked meanwhile
+            self._carry_out(self._policy.seeded(self._now(), epoch))

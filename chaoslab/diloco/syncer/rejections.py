@@ -1,0 +1,52 @@
+"""Rejections: what the syncer refused of learners, counted by reason and reported as events."""
+
+from collections import Counter
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.syncer import messages
+from chaoslab.diloco.syncer.decisions import Member, Offer, Refusal
+from chaoslab.diloco.wire import wire_pb2 as pb
+
+
+class Rejections:
+    """Counts refused hellos, pushes and other messages. For the syncer's main thread."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self.totals: Counter[str] = Counter()
+        """By `Refusal`."""
+
+    def hello(self, hello: pb.Hello, reason: str) -> None:
+        """Count and report a learner that was not admitted."""
+        self.totals[Refusal.HELLO.value] += 1
+        who: dict[str, Json] = {"learner": hello.learner, "incarnation": hello.incarnation}
+        self._emit(Kind.MEMBER_REFUSED, {**who, "reason": reason})
+
+    def push(
+        self,
+        member: Member | None,
+        refusal: Refusal,
+        *,
+        offer: Offer | None = None,
+        epoch: int | None = None,
+        detail: str = "",
+    ) -> None:
+        """Count and report a push, or another message of a member.
+
+        `epoch`: that of the message, if it is not the member's current one.
+        """
+        self.totals[refusal.value] += 1
+        who: dict[str, Json] = {"learner": "", "incarnation": 0, "epoch": 0}
+        if member is not None:
+            who = messages.identity(member)
+        if epoch is not None:
+            who["epoch"] = epoch
+        told: dict[str, Json] = {
+            "round": offer.round if offer else 0,
+            "fragment": offer.fragment if offer else -1,
+            "c_tokens": offer.c_tokens if offer else 0,
+            "reason": refusal.value,
+            "detail": detail,
+        }
+        self._emit(Kind.PUSH_REJECTED, {**who, **told})

@@ -1,0 +1,87 @@
+"""Merges on their way to the disk: nothing is written before the last one was announced."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer.commit_log import CommitRecord
+from chaoslab.diloco.syncer.commits import Commits
+from chaoslab.diloco.syncer.decisions import Merge
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.pushes import Given
+from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.work import WorkThreads
+from tests.diloco.syncer.test_work import finish, new_inbox
+
+TOO_EARLY_S = 0.2
+"""How long a merge gets to be written before its time; one that waits costs the test this time."""
+NOTHING = Given(contributions=(), updates=(), excesses=(), median=1.0)
+
+
+class Disk:
+    """What Commits uses of a SyncerState, without parameters."""
+
+    def __init__(self) -> None:
+        self.stored: list[int] = []
+        self.has_two = threading.Event()
+        self.pushes = SimpleNamespace(of=lambda _: NOTHING)
+
+    def merge(self, *_: object) -> None: ...
+
+    def publish(self, *_: object) -> None: ...
+
+    def snapshot(self, **_: object) -> None: ...
+
+    def publication(self, fragment: int, **_: object) -> int:
+        return fragment
+
+    def store(self, line: CommitRecord, _: object) -> None:
+        self.stored.append(line.fragment)
+        if len(self.stored) == 2:
+            self.has_two.set()
+
+
+def merge_of(fragment: int) -> Merge:
+    return Merge(
+        round=fragment + 1, fragment=fragment, base_version=0, contributions=(), missed=(),
+        quorum_s=0.0, grace_s=0.0, pulled_s=0.0, fragment_tokens=0,
+    )  # fmt: skip
+
+
+def begun(disk: Disk, work: WorkThreads, announced: list[int]) -> Commits:
+    """Merges of two fragments, given one after the other."""
+
+    def announce(action: Merge, _: Publication) -> None:
+        announced.append(action.fragment)
+
+    def emit(*_: Any) -> None: ...
+
+    commits = Commits(
+        Policy(Settings(learners=("learner-0",))), cast("SyncerState", disk), work,
+        announce=announce, phases=Phases(emit, {}), emit=emit, now=lambda: 0.0,
+    )  # fmt: skip
+    for fragment in (0, 1):
+        commits.add(merge_of(fragment))
+    return commits
+
+
+def test_of_the_merges_on_disk_at_most_one_was_not_announced() -> None:
+    disk, inbox, announced = Disk(), new_inbox(), list[int]()
+    work = WorkThreads(inbox.wake)
+    begun(disk, work, announced)
+    assert not disk.has_two.wait(TOO_EARLY_S), "both are on disk, and nobody heard of either"
+    finish(work, inbox, announced, 2)
+    assert announced == disk.stored == [0, 1]
+    work.close()
+
+
+def test_a_syncer_that_ends_writes_and_announces_what_it_merged() -> None:
+    disk, announced = Disk(), list[int]()
+    work = WorkThreads(new_inbox().wake)
+    commits = begun(disk, work, announced)
+    work.close()
+    work.finish()
+    assert announced == disk.stored == [0, 1]
+    assert commits.is_empty

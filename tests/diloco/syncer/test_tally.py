@@ -1,0 +1,109 @@
+"""Counts that are kept change by change, against the same decisions by going through everything."""
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer.policy import Policy
+from tests.diloco.plain_policy import PlainPolicy
+from tests.diloco.policy_world import STEP_S, World
+from tests.diloco.recorded_policy import Call, Recorded, replay
+from tests.diloco.syncer.test_policy import NAMES, moves, rules
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "quorum": st.integers(1, 4),
+        "contribute": st.sampled_from(["all", "ready"]),
+        "blocking": st.booleans(),
+        "spacing": st.sampled_from([0.0, 0.9]),
+        "stop_steps": st.sampled_from([None, 30]),
+        "stop_loss": st.sampled_from([None, 3.0]),
+    }
+)
+
+
+def recorded(settings: Settings) -> tuple[World, list[Call]]:
+    """A world around a policy that records its inputs."""
+    world, calls = World(settings), list[Call]()
+    world.policy = cast("Policy", Recorded(Policy(settings), calls))
+    return world, calls
+
+
+def decides_alike(history: list[tuple[str, object]], changes: dict[str, Any]) -> None:
+    """Whatever happens, both policies do the same."""
+    settings = rules(**changes)
+    world, calls = recorded(settings)
+    for name in NAMES:
+        world.join(name)
+    for move, argument in history:
+        getattr(world, move)(argument)
+        world.policy.next_s()
+    for _ in range(20):
+        world.settle(rounds=1)
+        world.pass_time(max(0.0, min(STEP_S, world.policy.next_s() - world.now_s)))
+    replay(calls, PlainPolicy(settings))
+
+
+@examples(max_examples=60)
+@given(history=moves, changes=SETTINGS)
+def test_the_policy_decides_as_one_that_goes_through_all_members_and_fragments(
+    history: list[tuple[str, object]], changes: dict[str, Any]
+) -> None:
+    decides_alike(history, changes)
+
+
+@pytest.mark.thorough
+@examples(max_examples=1500)
+@given(history=moves, changes=SETTINGS)
+def test_many_policies_decide_as_those_that_go_through_all_members_and_fragments(
+    history: list[tuple[str, object]], changes: dict[str, Any]
+) -> None:
+    decides_alike(history, changes)
+
+
+@examples(max_examples=10)
+@given(steps=st.integers(20, 60), quorum=st.integers(1, 4))
+def test_the_backlog_of_an_outage_is_worked_off_alike(steps: int, quorum: int) -> None:
+    settings = rules(quorum=quorum, fragments=8, sync_every=24)
+    world, calls = recorded(settings)
+    for name in NAMES:
+        world.join(name)
+    world.settle(rounds=30)
+    world.hold_reports(steps)
+    world.settle(rounds=30)
+    replay(calls, PlainPolicy(settings))
+
+
+def test_a_fragment_whose_round_got_nothing_valid_is_looked_at_again() -> None:
+    world, calls = recorded(rules(fragments=1))
+    world.join("learner-0")
+    world.train_until_pulled("learner-0")
+    learner = world.alive["learner-0"]
+    world.policy.reject_answer(world.now_s, learner.epoch, learner.pulls[0].round)
+    world.follow()
+    assert (len(world.abandoned), len(world.pulled)) == (1, 1)
+    world.pass_time(1.0)
+    assert len(world.pulled) == 2, "although no counter has changed"
+    replay(calls, PlainPolicy(world.settings))
+
+
+@pytest.mark.parametrize("offset", range(8))
+def test_a_member_that_misses_the_end_of_a_round_is_not_counted_from_then_on(offset: int) -> None:
+    world, calls = recorded(rules(spacing=0.0))
+    for name in NAMES[:2]:
+        world.join(name)
+    world.settle(rounds=10)
+    for number in range(offset):
+        world.step(NAMES[number % 2])
+    for _ in range(12):  # learner-1 steps half as often, and never answers
+        for name in ("learner-0", "learner-1", "learner-0"):
+            world.step(name)
+            while world.alive["learner-0"].pulls:
+                world.answer("learner-0")
+        world.pass_time(0.13)
+    assert any("learner-1" in merge.missed for merge in world.merges)
+    replay(calls, PlainPolicy(world.settings))
