@@ -37,7 +37,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -45,35 +45,40 @@ from ruamel.yaml import YAML
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.secrets import Secrets
-from chaoslab.plan.file.document import Branch, Document, Mistake, Tree, override, read
+from chaoslab.plan.file.document import Branch, Document, Mistake, Override, Tree, override, read
 from chaoslab.plan.file.references import missing
-from chaoslab.plan.file.shape import UNKNOWN_KEY
+from chaoslab.plan.file.shape import UNKNOWN_KEY, record
 from chaoslab.plan.file.variables import interpolate
-from chaoslab.plan.file.whole import Kinds
+from chaoslab.plan.file.whole import Kinds, plan_shape
 from chaoslab.plan.file.writing import written
-from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.model import FaultPlan, FleetSpec, Training, with_known_labels
 
 __all__ = [
     "Document",
     "Kinds",
     "Mistake",
+    "Override",
     "json_schema",
     "load",
+    "load_settings",
     "missing",
     "resolved_yaml",
 ]
+SettingsT = TypeVar("SettingsT")
 
 
 def load(
     path: Path,
     kinds: Kinds,
     *,
-    overrides: Sequence[str] = (),
+    overrides: Sequence[str | Override] = (),
     seed: int | None = None,
     fleet: str | None = None,
     is_record: bool = False,
 ) -> tuple[FaultPlan, Document]:
     """The plan in a file, with the overrides of the command line applied before it is judged.
+
+    An override that is a text was typed as `--set`.
 
     The document says where each part was written: `refuse` places further mistakes there.
 
@@ -81,13 +86,17 @@ def load(
 
     PlanError names every mistake that could be found.
     """
-    document = read(path)
-    for setting in overrides:
-        override(document, setting, label=f"--set {setting}")
+    document = read(path, is_record=is_record)
+    given = [
+        one if isinstance(one, Override) else Override(setting=one, label=f"--set {one}")
+        for one in overrides
+    ]
     if seed is not None:
-        override(document, f"seed={seed}", label=f"--seed {seed}")
+        given.append(Override(setting=f"seed={seed}", label=f"--seed {seed}"))
     if fleet is not None:
-        override(document, f"fleet.kind={fleet}", label=f"--fleet {fleet}")
+        given.append(Override(setting=f"fleet.kind={fleet}", label=f"--fleet {fleet}"))
+    for one in given:
+        override(document, one)
     if is_record:
         document.environment = None
     interpolate(document)
@@ -96,6 +105,10 @@ def load(
     for key in ("faults", "expect"):
         specs = enumerate(found.get(key, ()))
         found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
+    if not is_record and "fleet" in found:
+        found["fleet"] = _labelled(
+            found["fleet"], found.get("training", Training()), kinds, document
+        )
     try:
         plan = FaultPlan(**found)
         _refuse_secret_names(plan, document.secrets)
@@ -105,6 +118,24 @@ def load(
             raise document.error() from error
         raise PlanError(error.message, where=error.where or str(path)) from error
     return plan, document
+
+
+def load_settings(path: Path, kind: type[SettingsT], *, noun: str, begins: str) -> SettingsT:
+    """A file of its own that is read as strictly as a plan, as a frozen dataclass of settings.
+
+    PlanError names every mistake that could be found. `noun` and `begins` are for its words.
+    """
+    document = read(path, noun=noun, begins=begins)
+    adapter = TypeAdapter(record(kind))
+    try:
+        found = adapter.validate_python(document.tree)
+    except ValidationError as error:
+        _blame(document, error)
+        document.refuse(())
+        raise
+    document.refuse(())
+    settings: SettingsT = found
+    return settings
 
 
 def resolved_yaml(plan: FaultPlan, *, secrets: Secrets | None = None) -> str:
@@ -120,7 +151,8 @@ def resolved_yaml(plan: FaultPlan, *, secrets: Secrets | None = None) -> str:
 
 def json_schema(kinds: Kinds) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of plan files, one variant for each fault and check."""
-    schema = kinds.adapter.json_schema(schema_generator=_Untitled)
+    whole = TypeAdapter(plan_shape(kinds, is_whole=True))
+    schema = whole.json_schema(schema_generator=_Untitled)
     dialect = GenerateJsonSchema.schema_dialect
     return {"$schema": dialect, **schema, "title": "chaoslab fault plan"}
 
@@ -158,18 +190,34 @@ def _name_faults(document: Document) -> None:
             fault["id"] = f"{short.replace('_', '-')}-{number}"
 
 
+def _labelled(fleet: FleetSpec, training: Training, kinds: Kinds, document: Document) -> FleetSpec:
+    """The fleet with the labels that it knows of learners; PlanError as of its inventory."""
+    settings = fleet.settings or kinds.fleets[fleet.kind]()
+    try:
+        return with_known_labels(fleet, settings, training)
+    except PlanError as error:
+        if not error.key or error.where:
+            raise  # it names places in a file of its own
+        document.blame(("fleet", *error.key.split(".")), error.message)
+        raise document.error() from error
+
+
 def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
-    """The arguments of FaultPlan; PlanError with all mistakes of the document."""
+    """What an adapter makes of a document; PlanError with all mistakes of the document."""
     found: dict[str, Any] = {}
     try:
         found = adapter.validate_python(document.tree)
     except ValidationError as error:
-        for mistake in error.errors(include_url=False):
-            branch = _branch(document.tree, mistake["loc"])
-            if branch not in document.broken:
-                document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
+        _blame(document, error)
     document.refuse(())
     return found
+
+
+def _blame(document: Document, error: ValidationError) -> None:
+    for mistake in error.errors(include_url=False):
+        branch = _branch(document.tree, mistake["loc"])
+        if branch not in document.broken:
+            document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
 
 
 def _branch(tree: Tree, way: tuple[str | int, ...]) -> Branch:

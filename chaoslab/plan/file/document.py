@@ -21,7 +21,9 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.regular_files import read_regular
 from chaoslab.core.secrets import Secrets
+from chaoslab.plan.file.yaml_errors import decimal_comma, explained
 
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 Branch: TypeAlias = tuple[str | int, ...]
@@ -109,33 +111,53 @@ class Document:
         return PlanError("\n".join(map(str, self.problems)))
 
 
-def read(path: Path) -> Document:
-    """The document in a file; PlanError if it cannot be read or is not YAML."""
+def read(
+    path: Path,
+    *,
+    noun: str = "plan",
+    begins: str = "version: 1` and `name: …",
+    is_record: bool = False,
+) -> Document:
+    """The document in a file; PlanError if it cannot be read or is not YAML.
+
+    `noun` is what its author calls it, and `begins` how one begins. A user may name a pipe, a
+    record holds none.
+    """
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = (read_regular(path) if is_record else path.read_bytes()).decode("utf-8")
     except OSError as error:
-        raise PlanError(f"the plan cannot be read: {error}", where=str(path)) from error
+        raise PlanError(f"the {noun} cannot be read: {error}", where=str(path)) from error
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode("utf-8").split("\n")
         raise PlanError(
-            f"the plan cannot be read, because byte {error.object[error.start]:#04x} is not UTF-8: "
-            "save the file as UTF-8",
+            f"the {noun} cannot be read, because byte {error.object[error.start]:#04x} is not "
+            "UTF-8: save the file as UTF-8",
             where=f"{path}:{len(before)}:{len(before[-1]) + 1}",
         ) from error
     document = Document(tree={}, text=text, values={(): f"{path}:1:1"})
     tree = _Reader(document, str(path)).tree(text, ())
     if not isinstance(tree, dict):
         if not document.problems:
-            document.blame(
-                (), "a plan must be a mapping that begins with `version: 1` and `name: …`"
-            )
+            article = "an" if noun[0] in "aeiou" else "a"
+            document.blame((), f"{article} {noun} must be a mapping that begins with `{begins}`")
         raise document.error()
     document.tree = tree
     return document
 
 
-def override(document: Document, setting: str, *, label: str) -> None:
-    """Apply `training.learners=8`; list items by number or by `id`. Errors name `label`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """What the command line says of one key, and how it was typed."""
+
+    setting: str
+    """`key=value`, such as training.learners=8; items of lists by number or by `id`."""
+    label: str
+    """The option as it was typed, which errors name."""
+
+
+def override(document: Document, given: Override) -> None:
+    """Apply it."""
+    setting, label = given.setting, given.label
     key, found, text = setting.partition("=")
     branch, problem = _locate(document.tree, key.split("."))
     if len(branch) > DEEPEST:
@@ -178,16 +200,27 @@ def nearest(
 ) -> str:
     """What to write instead of an unknown name: the most similar one, all there are, or both.
 
-    One of the `likely` names is preferred if it is similar at all.
+    One of the `likely` names is preferred if it is similar at all; of names such as `region.kill`,
+    those of the same family.
     """
     names = sorted(known)
+    kind, dot, _ = name.partition(".")
+    family = [one for one in names if dot and one.startswith(f"{kind}.")]
     similar = difflib.get_close_matches(name, sorted(likely), n=1)
-    similar = similar or difflib.get_close_matches(name, names, n=1)
+    similar = similar or _nearest_in(family, name) or family[: len(family) == 1]
+    names = family or names
+    similar = similar or ([] if family else difflib.get_close_matches(name, names, n=1))
     hint = f"; did you mean `{similar[0]}`?" if similar else ""
     is_listed = lists_all or not similar
     there = f"{'' if hint else ';'} known: {', '.join(names) or 'none'}" if is_listed else ""
     missing = " (is its package installed?)" if noun in _FROM_PACKAGES and not similar else ""
     return f"unknown {noun} `{name}`{missing}{hint}{there}"
+
+
+def _nearest_in(family: Sequence[str], name: str) -> list[str]:
+    """By what follows the dot: names that begin alike are similar for that alone."""
+    by_rest = {one.partition(".")[2]: one for one in family}
+    return [by_rest[one] for one in difflib.get_close_matches(name.partition(".")[2], by_rest, n=1)]
 
 
 _FROM_PACKAGES = {"fleet", "kind of links", "fault", "check"}
@@ -217,11 +250,11 @@ class _Reader:
                 return None
             node = YAML(typ="safe", pure=True).compose(text)
         except MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = self._place(mark.line, mark.column) if mark else self.file
-            self.document.values[branch] = place
-            hint = "; inside braces, ${…} needs quotes" if mark and "${" in text else ""
-            self.document.blame(branch, f"invalid YAML: {error.problem or error.context}{hint}")
+            found = explained(error, text)
+            self.document.values[branch] = (
+                self.file if found.line is None else self._place(found.line, found.column)
+            )
+            self.document.blame(branch, found.text)
             return None
         except YAMLError as error:
             self.document.blame(branch, f"invalid YAML: {error}")
@@ -263,7 +296,7 @@ class _Reader:
 
     def _mapping(self, node: MappingNode, branch: Branch) -> dict[str, Tree]:
         found: dict[str, Tree] = {}
-        for key_node, value_node in node.value:
+        for number, (key_node, value_node) in enumerate(node.value):
             key = str(key_node.value) if isinstance(key_node, ScalarNode) else "?"
             way = (*branch, key)
             place = self._place(key_node.start_mark.line, key_node.start_mark.column)
@@ -271,14 +304,21 @@ class _Reader:
                 text = f"is written twice, first at {self.document.keys[way]}: keep one"
                 self.document.problems.append(Problem(where=place, key=dotted(way), text=text))
                 continue
+            if number_meant := decimal_comma(node, number):
+                before = (*branch, next(reversed(found)))
+                comma = number_meant.replace(".", ",")
+                text = f"`{comma}` is read as two entries: write `{number_meant}`"
+                self.document.blame(before, text)
+                continue
             self.document.keys[way] = place
             found[key] = self._value(value_node, way)
         return found
 
     def _scalar(self, tag: str, text: str, branch: Branch) -> Tree:
         if tag == "null":
-            text = "has no value: write one, or remove the key"
-            self.document.blame(branch, text, is_key=True)
+            key, space, value = str(branch[-1] if branch else "").partition(" ")
+            meant = f"`{key}: {value}`, with a colon" if space else "one, or remove the key"
+            self.document.blame(branch, f"has no value: write {meant}", is_key=True)
         elif tag == "bool":
             return text.lower() == "true"
         elif tag == "int":

@@ -4,13 +4,14 @@
                                         └── JSON Schema, descriptions from docstrings
 
 One generic decoder serves the plan's own dataclasses and the settings of every fault and check.
-pydantic walks the data, gathers all mistakes and says where each is; the words are ours.
+pydantic walks the data, gathers all mistakes and says where each is; the words are ours. Single
+values are in `values`.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, partial
 from typing import (
     Annotated,
     Any,
@@ -19,32 +20,24 @@ from typing import (
     NotRequired,
     Required,
     TypeAlias,
+    TypeVar,
     Union,
     get_args,
     get_origin,
 )
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
     PlainValidator,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StrictStr,
-    Tag,
+    TypeAdapter,
     ValidationError,
-    WithJsonSchema,
     WrapValidator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import TypedDict
 
-from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug, PackageError, PlanError
 from chaoslab.plan.file.conventions import (
     Hint,
@@ -58,20 +51,28 @@ from chaoslab.plan.file.conventions import (
     tuple_in,
 )
 from chaoslab.plan.file.document import Tree, nearest
+from chaoslab.plan.file.values import (
+    PLAIN,
+    Shape,
+    built,
+    choice,
+    count_or_list,
+    list_of,
+    mapping_of,
+    quantity_shape,
+    refusal,
+)
 from chaoslab.plan.file.writing import written_default
 
+Kind = TypeVar("Kind")
 _typed_dict: Any = TypedDict  # its keys are known only at run time
-_tuple: Any = tuple
-_dict: Any = dict
 _union: Any = Union
-Shape: TypeAlias = Any
-"""An annotation that pydantic understands; built at run time, so no static type describes it."""
 Found: TypeAlias = dict[str, Any]
 """Decoded values by the plan's keys."""
+Doc: TypeAlias = str | Callable[[], str | None] | None
+"""What a key means, or what reads it from source code; only a JSON Schema asks."""
 
 _NONE: Final[Mapping[Hint, Shape]] = {}
-REFERENCE: Final[dict[str, Tree]] = {"type": "string", "pattern": r"\$\{.+\}"}
-"""JSON Schema of a variable, which may stand for any value."""
 
 
 # ---------------------------------------------------------------- one dataclass, one mapping
@@ -96,7 +97,7 @@ def keys_of(kind: type, special: Mapping[Hint, Shape] = _NONE) -> dict[str, Shap
 
     Settings, of type `object`, are left out: their keys are added by `with_settings`.
     """
-    hints, docs = hints_of(kind), field_docs(kind)
+    hints = hints_of(kind)
     keys: dict[str, Shape] = {}
     for field in fields_of(kind):
         if hints[field.name] is object:
@@ -105,7 +106,7 @@ def keys_of(kind: type, special: Mapping[Hint, Shape] = _NONE) -> dict[str, Shap
         default = written_default(field, hints[field.name])
         keys[key_of(field.name)] = entry(
             shape_of(field.name, hints[field.name], special, example=example),
-            docs.get(field.name),
+            partial(_field_doc, kind, field.name),
             default=None if default in ([], {}) else default,
             example=example,
             is_required=is_required(field),
@@ -126,14 +127,13 @@ def any_of(entries: Sequence[Shape]) -> Shape:
     if len(entries) == 1:
         return entries[0]
     described = [get_args(one)[0] for one in entries]
-    fields = [mark for one in described for mark in one.__metadata__ if isinstance(mark, FieldInfo)]
-    docs = dict.fromkeys(field.description for field in fields if field.description)
-    return entry(_union[tuple(described)], " ".join(docs) or None)
+    marks = [mark for one in described for mark in one.__metadata__ if isinstance(mark, Described)]
+    return entry(_union[tuple(described)], partial(_all_docs, marks))
 
 
 def entry(
     shape: Shape,
-    doc: str | None,
+    doc: Doc,
     *,
     default: Tree = None,
     example: str = "…",
@@ -143,16 +143,38 @@ def entry(
 
     `example` is what an error about the missing key says to write, as it stands in a plan.
     """
-    extra = {} if default is None else {"default": default}
-    described = Annotated[shape, Field(description=doc, json_schema_extra=extra), Example(example)]
+    told = Described(doc, default, example)
+    described = Annotated[shape, Field(json_schema_extra=told.describe), told]
     return Required[described] if is_required else NotRequired[described]
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """What could be written for a key; carried by the key's annotation."""
+class Described:
+    """What an editor or an error tells of a key; carried by the key's annotation."""
 
-    text: str
+    doc: Doc
+    default: Tree
+    example: str
+    """What could be written for it."""
+
+    def describe(self, schema: dict[str, Any]) -> None:
+        """Add it to the JSON Schema of the key."""
+        if text := _text(self.doc):
+            schema["description"] = text
+        if self.default is not None:
+            schema["default"] = self.default
+
+
+def _text(doc: Doc) -> str | None:
+    return doc() if callable(doc) else doc
+
+
+def _field_doc(kind: type, name: str) -> str | None:
+    return field_docs(kind).get(name)
+
+
+def _all_docs(marks: Sequence[Described]) -> str | None:
+    return " ".join(dict.fromkeys(filter(None, (_text(mark.doc) for mark in marks)))) or None
 
 
 def _example(field: str, hint: Hint) -> str:
@@ -199,36 +221,42 @@ def mapping(
     return Annotated[typed, WrapValidator(decode)]
 
 
-def built(build: Callable[[Any], object], found: object) -> object:
-    """What `build` makes of decoded data; its PlanError becomes a mistake there, or at its key."""
-    try:
-        return build(found)
-    except PlanError as error:
-        told = refusal(error.message)
-        if not error.key:
-            raise told from None
-        mistake = InitErrorDetails(type=told, loc=tuple(error.key.split(".")), input=found)
-        raise ValidationError.from_exception_data("plan", [mistake]) from None
-
-
-def refusal(text: str) -> PydanticCustomError:
-    """A mistake in our own words; pydantic adds where it stands."""
-    return PydanticCustomError("plan", "{text}", {"text": text})
-
-
 def variants(tag: str, shapes: Mapping[str, Shape]) -> Shape:
     """The shape of a mapping whose `tag` key says which of several shapes it has."""
-
-    def check(value: object) -> object:
-        if not isinstance(value, dict) or not isinstance(value.get(tag), str):
-            raise PlanError(f"`{tag}` is missing: write {{{tag}: {min(shapes, default='…')}, …}}")
-        if value[tag] not in shapes:
-            raise PlanError(nearest(value[tag], shapes, noun=tag), key=tag)
-        return value
-
     union = _union[tuple(shapes.values())] if shapes else Any
     known = Annotated[union, Field(discriminator=tag)] if len(shapes) > 1 else union
-    return Annotated[known, BeforeValidator(lambda value: built(check, value))]
+    return Annotated[known, BeforeValidator(lambda value: _tagged(tag, shapes, value))]
+
+
+def variants_on_demand(
+    tag: str, kinds: Mapping[str, Kind], shape: Callable[[str, Kind], Shape]
+) -> Shape:
+    """The same; the shape of each kind is made when a mapping first names it.
+
+    It has no JSON Schema.
+    """
+
+    @cache
+    def adapter(name: str) -> TypeAdapter[object]:
+        return TypeAdapter(shape(name, kinds[name]))
+
+    def decode(value: object) -> object:
+        return adapter(_tagged(tag, kinds, value)[tag]).validate_python(value)
+
+    return Annotated[Any, PlainValidator(decode)]
+
+
+def _tagged(tag: str, known: Collection[str], value: object) -> dict[str, Any]:
+    """A mapping whose `tag` is one of the known ones; else a mistake."""
+
+    def check(value: object) -> dict[str, Any]:
+        if not isinstance(value, dict) or not isinstance(value.get(tag), str):
+            raise PlanError(f"`{tag}` is missing: write {{{tag}: {min(known, default='…')}, …}}")
+        if value[tag] not in known:
+            raise PlanError(nearest(value[tag], known, noun=tag), key=tag)
+        return value
+
+    return built(check, value)
 
 
 # ---------------------------------------------------------------- one field, one value
@@ -243,118 +271,24 @@ def shape_of(
         return quantity_shape(quantity)
     if hint in special:
         return special[hint]
-    if hint in _PLAIN:
-        return _PLAIN[hint]
+    if hint in PLAIN:
+        return PLAIN[hint]
     origin: Any = get_origin(hint)
     if origin is Literal:
         return choice(hint, get_args(hint))
     if origin is tuple:
-        item = shape_of(field, get_args(hint)[0], special)
-        return Annotated[_tuple[item, ...], BeforeValidator(_list)]
+        return list_of(shape_of(field, get_args(hint)[0], special))
     if origin is Mapping:
         item = shape_of(field, get_args(hint)[1], special, example=example)
-        return Annotated[_dict[str, item], BeforeValidator(_is_mapping(field, example))]
+        return mapping_of(item, f"{field}: {example}")
     if get_args(hint)[:1] == (int,) and tuple_in(hint):
         item = shape_of(field, get_args(tuple_in(hint))[0], special)
-        return _count_or_list(item, f"{field}: {example}")
+        return count_or_list(item, f"{field}: {example}")
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return choice(hint, [member.value for member in hint])
     if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
         return record(hint, special)
     raise HarnessBug(f"a setting {field!r} of type {hint} has no form in a plan file")
-
-
-def plain(read: Callable[[Any], object], *forms: Tree) -> Shape:
-    """The shape of what `read` makes of a value; `forms` are its JSON Schemas.
-
-    A PlanError of `read` becomes a mistake at the value.
-    """
-    schema: dict[str, Any] = {"anyOf": [*forms, REFERENCE]}
-    return Annotated[Any, PlainValidator(lambda value: built(read, value)), WithJsonSchema(schema)]
-
-
-def quantity_shape(quantity: units.Quantity[Any]) -> Shape:
-    """The shape of a text such as `30s`."""
-
-    def parse(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise PlanError(f"{value!r} is not a {quantity.name}: write {quantity.examples[0]}")
-        return quantity.parse(value if isinstance(value, str) else repr(value))
-
-    numbers: list[Tree] = [{"type": "integer", "minimum": 0}] if quantity.is_bare_number else []
-    return plain(parse, *numbers, text_form(quantity))
-
-
-def text_form(quantity: units.Quantity[Any]) -> dict[str, Tree]:
-    """JSON Schema of a quantity as text."""
-    examples: list[Tree] = [*quantity.examples]
-    return {"type": "string", "pattern": f"^{quantity.pattern}$", "examples": examples}
-
-
-def choice(kind: Hint, words: Sequence[str], *, noun: str = "value") -> Shape:
-    """The shape of one word out of a closed list; a mistake names the whole list."""
-    known: list[Tree] = [*words]
-
-    def check(value: object) -> object:
-        if value not in known:
-            raise refusal(nearest(str(value), words, noun=noun, lists_all=True))
-        return value
-
-    return Annotated[kind, BeforeValidator(check), _schema({"enum": known})]
-
-
-def text(pattern: str, what: str) -> Shape:
-    """The shape of a text that matches a pattern; `what` says what it is."""
-
-    def check(value: str) -> str:
-        if not re.fullmatch(pattern, value):
-            raise refusal(f"{value!r} is not {what}")
-        return value
-
-    return Annotated[
-        StrictStr, AfterValidator(check), _schema({"type": "string", "pattern": f"^{pattern}$"})
-    ]
-
-
-def _schema(form: Tree) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [form, REFERENCE]})
-
-
-_PLAIN: Final[Mapping[Hint, Shape]] = {
-    bool: Annotated[StrictBool, _schema({"type": "boolean"})],
-    int: Annotated[StrictInt, _schema({"type": "integer"})],
-    float: Annotated[StrictFloat, Field(allow_inf_nan=False), _schema({"type": "number"})],
-    str: StrictStr,
-}
-
-
-def _list(value: object) -> object:
-    if not isinstance(value, list):
-        raise refusal(f"{value!r} is not a list: write [{value}]")
-    return value
-
-
-def _is_mapping(field: str, example: str) -> Callable[[object], object]:
-    def check(value: object) -> object:
-        if not isinstance(value, dict):
-            raise refusal(f"{value!r} is not a mapping: write `{field}: {example}`")
-        return value
-
-    return check
-
-
-def _count_or_list(item: Shape, example: str) -> Shape:
-    """The shape of a count, or of a list in its place that is not empty."""
-
-    def check(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, int | list):
-            raise refusal(f"{value!r} is not a whole number or a list: write `{example}`")
-        return value
-
-    count = Annotated[StrictInt, _schema({"type": "integer", "minimum": 1}), Tag("count")]
-    several = Annotated[_tuple[item, ...], Field(min_length=1), Tag("list")]
-    which = Discriminator(lambda value: "list" if isinstance(value, list) else "count")
-    return Annotated[_union[count, several], which, BeforeValidator(check)]
 
 
 # ---------------------------------------------------------------- our own words
@@ -375,7 +309,7 @@ _WORDS: Final[Mapping[str, str]] = {
 def _example_of(shape: Shape) -> str:
     """The example that an entry carries, below the mark that it is required."""
     (annotated,) = get_args(shape)
-    return next(mark.text for mark in annotated.__metadata__ if isinstance(mark, Example))
+    return next(mark.example for mark in annotated.__metadata__ if isinstance(mark, Described))
 
 
 def _in_our_words(

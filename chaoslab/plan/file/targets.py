@@ -11,18 +11,8 @@ from chaoslab.core import units
 from chaoslab.core.errors import PlanError
 from chaoslab.plan.file.conventions import class_doc
 from chaoslab.plan.file.document import nearest
-from chaoslab.plan.file.shape import (
-    Found,
-    Shape,
-    choice,
-    entry,
-    mapping,
-    plain,
-    quantity_shape,
-    shape_of,
-    text_form,
-    variants,
-)
+from chaoslab.plan.file.shape import Found, entry, mapping, shape_of, variants
+from chaoslab.plan.file.values import Shape, choice, plain, quantity_shape, text_form
 from chaoslab.plan.file.writing import DRAWN
 from chaoslab.plan.model import Distribution, Outage, Pick, Target
 

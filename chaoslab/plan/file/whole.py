@@ -18,20 +18,18 @@ from chaoslab.plan.file.conventions import class_doc, field_docs, keys_in
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.shape import (
     Found,
-    Shape,
     any_of,
     arguments,
-    choice,
     entry,
     keys_of,
     mapping,
-    plain,
     record,
-    text,
     variants,
+    variants_on_demand,
     with_settings,
 )
 from chaoslab.plan.file.targets import FOR, OUTAGE, TARGET
+from chaoslab.plan.file.values import Shape, choice, plain, text
 from chaoslab.plan.file.variables import TYPES
 from chaoslab.plan.model import (
     PROGRAMS,
@@ -49,6 +47,8 @@ from chaoslab.plan.model import (
 _VERSION: Final = 1
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _NAMED = "a name: use letters, digits, - and _, beginning with a letter or a digit"
+_PLAN_NAME = rf"(?!latest$){_NAME}"
+_PLAN_NAMED = f"{_NAMED}; `latest` names the newest run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +62,19 @@ class Kinds:
 
     @cached_property
     def adapter(self) -> TypeAdapter[dict[str, Any]]:
-        """What decodes plans with these kinds; building it is most of the work of a load."""
+        """What decodes plans with these kinds; faults and checks when a plan first names them."""
         return TypeAdapter(plan_shape(self))
 
 
-def plan_shape(kinds: Kinds) -> Shape:
-    """The shape of a whole plan; decodes to the arguments of `FaultPlan`."""
-    faults, checks = kinds.faults, kinds.checks
+def plan_shape(kinds: Kinds, *, is_whole: bool = False) -> Shape:
+    """The shape of a plan; decodes to the arguments of `FaultPlan`.
+
+    If it `is_whole`, the shapes of all faults and checks are made at once, for a JSON Schema.
+    """
     special = {
         FleetSpec: _fleet(kinds.fleets, kinds.links),
-        FaultSpec: variants("fault", {name: _fault(name, kind) for name, kind in faults.items()}),
-        CheckSpec: variants("check", {name: _check(name, kind) for name, kind in checks.items()}),
+        FaultSpec: _named("fault", kinds.faults, _fault, is_whole=is_whole),
+        CheckSpec: _named("check", kinds.checks, _check, is_whole=is_whole),
         AbortRule: _ABORT,
     }
     keys = {
@@ -84,13 +86,24 @@ def plan_shape(kinds: Kinds) -> Shape:
         ),
         **keys_of(FaultPlan, special),
         "name": entry(
-            text(_NAME, _NAMED), "Names the plan and its runs.", example="my-plan", is_required=True
+            text(_PLAN_NAME, _PLAN_NAMED),
+            "Names the plan and its runs.",
+            example="my-plan",
+            is_required=True,
         ),
         "vars": entry(_VARIABLES, "Variables, used as ${vars.name}; --set vars.name=… sets one."),
     }
     return mapping(
         "FaultPlan", keys, lambda found: arguments(FaultPlan, found), doc=class_doc(FaultPlan)
     )
+
+
+def _named(
+    tag: str, kinds: Mapping[str, type], shape: Callable[[str, type], Shape], *, is_whole: bool
+) -> Shape:
+    if is_whole:
+        return variants(tag, {name: shape(name, kind) for name, kind in kinds.items()})
+    return variants_on_demand(tag, kinds, shape)
 
 
 # ---------------------------------------------------------------- the frame
@@ -108,12 +121,11 @@ def _fleet(fleets: Mapping[str, type], links: Mapping[str, type]) -> Shape:
     Several may have a setting of the same name: those that the plan chooses decode theirs.
     Settings of a fleet that is not chosen are passed over, so that `--fleet` may choose another.
     """
-    docs = field_docs(FleetSpec)
     own = keys_of(FleetSpec)
     kind, link = choice(str, [*fleets], noun="fleet"), choice(str, [*links], noun="kind of links")
     own["kind"] = entry(kind, _kinds("Where nodes run.", fleets), default="local")
-    own["links"] = entry(link, _kinds(docs["links"], links))
-    own["programs"] = entry(_PROGRAMS, docs["programs"])
+    own["links"] = entry(link, lambda: _kinds(field_docs(FleetSpec)["links"], links))
+    own["programs"] = entry(_PROGRAMS, lambda: field_docs(FleetSpec)["programs"])
     by_fleet = {name: with_settings(own, name, kind) for name, kind in fleets.items()}
     by_links = {name: with_settings(own, name, kind) for name, kind in links.items()}
     entries: dict[str, list[Shape]] = {}

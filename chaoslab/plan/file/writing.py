@@ -6,6 +6,7 @@ Everything is written out, defaults included, in the plan's own keys and units; 
 (`None`) stays absent. Reading the result gives an equal plan.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field
 from enum import StrEnum
@@ -72,6 +73,8 @@ def written_value(field: str, hint: Hint, value: object) -> Tree:
     quantity = quantity_of(field, hint)
     if quantity is units.COUNT:
         return value if isinstance(value, int) else str(value)
+    if quantity is units.LIMIT and isinstance(value, float) and math.isfinite(value):
+        return value
     if quantity is not None:
         return quantity.show(value)
     if isinstance(value, StrEnum):

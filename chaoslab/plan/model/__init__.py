@@ -32,7 +32,9 @@ from chaoslab.plan.model.frame import (
     CheckSpec,
     Control,
     FleetSpec,
+    LabelsNodes,
     Limits,
+    with_known_labels,
 )
 from chaoslab.plan.model.training import (
     Algorithm,
@@ -64,6 +66,7 @@ __all__ = [
     "Grace",
     "Injection",
     "Inner",
+    "LabelsNodes",
     "LearnerGroup",
     "Limits",
     "Outage",
@@ -74,4 +77,5 @@ __all__ = [
     "Target",
     "Training",
     "Trigger",
+    "with_known_labels",
 ]

@@ -45,15 +45,22 @@ class Trigger:
     """
 
     time_s: float | None = None
+    """Time since the run began."""
     round: int | None = None
+    """Number of merged rounds."""
     step: int | None = None
+    """Steps of a learner."""
     loss: float | None = None
+    """Mean of the learners' latest training losses; met when it falls to this."""
     after: str | None = None
+    """Id of an earlier fault; met `offset` after it was healed."""
     phase: Phase | None = None
+    """Protocol point; met when a node announces it."""
     of: str | None = None
     """With `step` or `phase`: the node; by default the furthest learner, or the first to
     announce."""
     offset_s: float = 0.0
+    """With `after`: time to wait."""
     after_round: int = 0
     """With `phase`: not before this many rounds are merged."""
     hold_s: float = 0.0
@@ -108,6 +115,9 @@ class Pick(StrEnum):
     LAST_VICTIM = "last_victim"
     AT_PHASE = "at_phase"
     """The node that announces the phase of the trigger."""
+    SLOWEST = "slowest"
+    """By the speeds of `training.learners`; the seed draws among equals."""
+    FASTEST = "fastest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,13 +166,21 @@ class Arrivals:
     """Faults at random times, drawn before the start for each target or for the fleet."""
 
     per: Literal["target", "fleet"] = "target"
+    """Times drawn for each target by itself, or for the fleet as a whole."""
     dist: Distribution = Distribution.EXPONENTIAL
+    """Distribution of the times between faults; `fixed` and `lognormal` are refused."""
     mtbf_s: float | None = None
+    """Mean time between failures."""
     shape: float = 1.0
+    """Of a Weibull distribution: below 1, failures come in bursts."""
     trace_s: tuple[float, ...] = ()
+    """With `trace`: the times themselves, since the run began."""
     start_s: float = 0.0
+    """No fault before this time."""
     until_s: float | None = None
+    """No fault after this time."""
     most: int | None = None
+    """Largest number of faults; the earliest are kept."""
 
     def __post_init__(self) -> None:
         if self.dist is Distribution.TRACE:

@@ -7,12 +7,13 @@ No check and no kind of fleet or links is known by name here: their settings are
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Rounds, Share
+from chaoslab.plan.model.training import Training
 
 PROGRAMS: Final = ("syncer", "learner", "evaluator")
 """Roles whose program a plan may replace."""
@@ -75,6 +76,33 @@ class FleetSpec:
         return {role: program.split()[0] for role, program in self.programs.items()}
 
 
+@runtime_checkable
+class LabelsNodes(Protocol):
+    """Settings of a fleet that knows labels of nodes, such as the region of each."""
+
+    def labels(self) -> Mapping[str, Mapping[str, str]]:
+        """Labels by node. PlanError if they cannot be found out."""
+        ...
+
+
+def with_known_labels(fleet: FleetSpec, settings: object, training: Training) -> FleetSpec:
+    """The fleet with the labels that these settings of it know of learners of this training.
+
+    What the plan itself says of a node takes precedence. A plan that says which regions there are
+    says it of all learners.
+    """
+    if not isinstance(settings, LabelsNodes):
+        return fleet
+    has_regions = fleet.regions or any(group.region is not None for _, group in training.grouped())
+    hidden = {REGION} if has_regions else set()
+    found = dict(fleet.labels)
+    for name, known in settings.labels().items():
+        labels = {key: value for key, value in known.items() if key not in hidden}
+        if name in training.roster and labels:
+            found[name] = {**labels, **fleet.labels.get(name, {})}
+    return replace(fleet, labels=found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """Fault-free part of the run, used for comparison; faults wait until its rate is steady."""
@@ -92,10 +120,13 @@ class Limits:
     """Limits of the schedule; one that would break them is refused before the start."""
 
     min_alive: int = 1
+    """Learners that are under no fault that takes them away, at any time."""
     max_affected: Share = 1.0
     """Largest share of the learners under a fault at once."""
     protected: tuple[str, ...] = ()
+    """Names of learners that no fault may hit."""
     timeout_s: float = 600.0
+    """Longest duration of the run; then it is healed and stopped."""
 
     def __post_init__(self) -> None:
         if self.min_alive < 0 or not 0 <= self.max_affected <= 1:
@@ -109,8 +140,11 @@ class AbortRule:
     """Condition under which the run is healed and stopped; the verdict is then at best UNKNOWN."""
 
     no_round_for_s: float | None = None
+    """Time without a merged round."""
     loss_above: float | None = None
+    """Mean of the learners' latest training losses; met when it is above this, or not finite."""
     alive_below: int | None = None
+    """Number of living learners."""
 
     def __post_init__(self) -> None:
         values = (self.no_round_for_s, self.loss_above, self.alive_below)

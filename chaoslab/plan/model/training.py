@@ -14,13 +14,19 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import Count, Share, show_share
+from chaoslab.core.units import Count, Limit, Pacing, Share, StepTime, show_duration, show_share
 
 MOST_LEARNERS: Final = 10_000
 """A larger number is taken for a typing error."""
 
 TENSORS: Final[Mapping[str, int]] = {"nano": 20, "micro": 47, "mini": 74, "small": 110}
 """Number of tensors of each built-in model, the largest number of fragments."""
+
+_STEP_TIMES_S: Final = (0.001, 600.0)
+"""Shortest and longest step time that is no typing error."""
+
+_HOSTS_MOST: Final = 64
+"""A larger number of hosts of a learner is taken for a typing error."""
 
 _LEARNERS: Final = "4, or [{count: 4, speed: 100%}, {count: 4, speed: 82%}]"
 _TASK: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -31,7 +37,9 @@ class Grace:
     """Adaptive grace window: gamma times the slack, at most `max_steps` step times."""
 
     gamma: float = 0.8
+    """Share of the slack of a round that the window may use."""
     max_steps: float = 1.0
+    """Longest window, in step times."""
 
     def __post_init__(self) -> None:
         _hold(0 <= self.gamma < 1, "gamma", self.gamma, "at least 0 and below 1")
@@ -40,10 +48,15 @@ class Grace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outer:
-    """Outer optimizer of the syncer: SGD with Nesterov momentum."""
+    """Outer optimizer of the syncer: SGD with Nesterov momentum.
 
-    lr: float = 0.7
-    momentum: float = 0.6
+    Defaults are measured for nano, those of `inner` as well (`experiments/learning_rates`).
+    """
+
+    lr: float = 0.5
+    """Learning rate of the outer steps."""
+    momentum: float = 0.5
+    """Nesterov momentum of the outer steps."""
 
     def __post_init__(self) -> None:
         _hold(self.lr > 0, "lr", self.lr, "above 0")
@@ -54,25 +67,34 @@ class Outer:
 class Inner:
     """AdamW of the learners with warm-up and cosine decay to `final_share` of `lr`."""
 
-    lr: float = 3e-3
+    lr: float = 12e-3
+    """Learning rate at its peak."""
     warmup_steps: int = 50
-    decay_steps: int = 5000
+    """Steps from zero to `lr`."""
+    decay_steps: int | None = None
+    """Steps until the learning rate is at `final_share`; default: those that `stop` stands for, or
+    5,000 where that is not known."""
     final_share: float = 0.1
+    """Learning rate at the end of the cosine, as a share of `lr`."""
     weight_decay: float = 0.1
+    """Applied to tensors of two or more axes."""
     batch: int = 8
-    """Sequences per learner and step."""
+    """Sequences per learner and step; also without this key it wins over the default of a task's
+    make(batch)."""
     sequence: int = 128
-    """Tokens per sequence; bytes in the built-in models."""
+    """Tokens per sequence; bytes in the built-in models. A task gets it as it gets `batch`."""
 
     def __post_init__(self) -> None:
         _hold(self.lr > 0, "lr", self.lr, "above 0")
-        _hold(self.decay_steps >= 1, "decay_steps", self.decay_steps, "at least 1")
-        _hold(
-            0 <= self.warmup_steps < self.decay_steps,
-            "warmup_steps",
-            self.warmup_steps,
-            f"at least 0 and below `decay_steps`, which is {self.decay_steps}",
-        )
+        _hold(self.warmup_steps >= 0, "warmup_steps", self.warmup_steps, "at least 0")
+        if self.decay_steps is not None:
+            _hold(self.decay_steps >= 1, "decay_steps", self.decay_steps, "at least 1")
+            _hold(
+                self.warmup_steps < self.decay_steps,
+                "warmup_steps",
+                self.warmup_steps,
+                f"below `decay_steps`, which is {self.decay_steps}",
+            )
         _hold(0 <= self.final_share <= 1, "final_share", f"{self.final_share:.0%}", "0% to 100%")
         _hold(self.weight_decay >= 0, "weight_decay", self.weight_decay, "at least 0")
         _hold(self.batch >= 1, "batch", self.batch, "at least 1")
@@ -87,12 +109,15 @@ class Stop:
     """
 
     rounds: int | None = None
+    """Number of merged rounds."""
     tokens: Count | None = None
     """Number of committed tokens: trained on and merged."""
     steps: int | None = None
     """Number of steps of the furthest learner."""
     time_s: float | None = None
+    """Time since training began."""
     loss: float | None = None
+    """Mean of the learners' latest training losses."""
 
     def __post_init__(self) -> None:
         values = (self.rounds, self.tokens, self.steps, self.time_s, self.loss)
@@ -103,7 +128,9 @@ class Stop:
 
 
 class Algorithm(StrEnum):
-    """Algorithm. Streaming is decoupled with K = M; diloco also P = 1, no overlap."""
+    """Algorithm. Streaming is decoupled with K = M, and learners wait for rounds; diloco also has
+    P = 1 and no overlap.
+    """
 
     DECOUPLED = "decoupled"
     STREAMING = "streaming"
@@ -112,17 +139,21 @@ class Algorithm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerGroup:
-    """A number of learners with equal speed and region."""
+    """A number of learners with equal speed, region and hosts."""
 
     count: int
     """Number of learners; their names continue those of the group before."""
     speed: Share = 1.0
-    """Share of the speed that the machine allows: at 82% each step takes 1/0.82 times as long."""
+    """Share of the full speed: at 82% each step takes 1/0.82 times as long."""
     region: str | None = None
     """The label `region` of these learners."""
+    hosts: int | None = None
+    """Number of hosts of each of these learners; default: `hosts` of the training."""
 
     def __post_init__(self) -> None:
         _hold(self.count >= 1, "count", self.count, "at least 1")
+        if self.hosts is not None:
+            _hold(1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}")
         if self.region is not None and not self.region.strip():
             raise PlanError("must not be empty: write a name, or leave it out", key="region")
         if not 0.01 <= self.speed <= 1:
@@ -137,33 +168,55 @@ class Training:
     """The run under test. Defaults are measured for two shared cores."""
 
     algorithm: Algorithm = Algorithm.DECOUPLED
+    """decoupled: no learner waits for a round. streaming: a round needs all learners, and they
+    wait for it. diloco: as streaming, with one fragment and no overlap."""
     learners: int | tuple[LearnerGroup, ...] = field(default=4, metadata={"example": _LEARNERS})
     """Number of learners; or groups of different ones: [{count: 4, speed: 100%, region: us},
     {count: 4, speed: 82%, region: eu}]."""
+    hosts: int = 1
+    """Number of hosts of each learner, as of a TPU slice: a process for each, which compute each
+    step together, with parameters and optimizer divided over the devices of all. If one of them
+    ends, so does the learner."""
     reserve: int = 0
     """Number of learners that `control.scale_up` can add. The data has shards for them from the
     start, so that no shard changes when they join."""
+    step_time: StepTime = Pacing.OFF
+    """Time that a step takes at full speed, as if each learner had a chip of its own that it does
+    not share. auto: 1.3 times what steps take before the baseline, measured in each run, and longer
+    with a reserve, which will share the machine, too. off: as long as the machine takes; for
+    machines with a chip for each learner."""
     model: Literal["nano", "micro", "mini", "small"] = "nano"
+    """Built-in model, of 0.12M (nano), 1M (micro), 10M (mini) or 124M (small) parameters."""
     task: str | None = None
     """package.module:make, instead of `model`."""
     data: str = "stdlib"
     """stdlib, a file, a folder or a glob pattern, relative to the current directory."""
     fragments: int = 6
+    """P: number of fragments that the model is cut into; a round merges one."""
     sync_every: int = 24
+    """H: steps of a learner between two rounds of one fragment."""
     overlap: int = 2
+    """tau: steps that learners make during a round."""
     quorum: int = 1
+    """K: learners that must be ready before a round begins."""
+    contribute: Literal["all", "ready"] = "all"
+    """Learners that a round takes work from: all that have some, or only those that have made
+    `sync_every` - `overlap` steps when it begins."""
     grace: Grace = field(default_factory=Grace)
     merge: Literal["rda", "average"] = "rda"
+    """rda: radial-directional averaging. average: weighted average of all tensors."""
     outer: Outer = field(default_factory=Outer)
     inner: Inner = field(default_factory=Inner)
-    compression: Literal["f32", "bf16", "int8", "int4"] = "int8"
+    compression: Literal["f32", "bf16", "int8", "int4", "e3m0"] = "int8"
+    """Of outer gradients on the wire; e3m0 is a four-bit float with a sign and three bits of
+    exponent."""
     suspect_after_s: float = 2.0
     """A learner is no longer waited for after this long without a step (or twenty of its steps)."""
     drop_after_s: float = 6.0
     """A learner is no longer a member after this long without a step, and must join again."""
-    norm_limit: float | None = 8.0
+    norm_limit: Limit = 8.0
     """An update larger than this many times the usual for its fragment is scaled down to the usual;
-    null: never."""
+    off: never."""
     save_every_s: float = 10.0
     """Time between two checkpoints of a learner, on its own disk."""
     evaluate_every: Count | None = None
@@ -177,6 +230,7 @@ class Training:
         room = MOST_LEARNERS - count
         _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
         self._refuse_single_mistakes()
+        self._refuse_hosts()
         rule = f"1 to {count}, the number of learners"
         _hold(1 <= self.quorum <= count, "quorum", self.quorum, rule)
         if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
@@ -186,14 +240,28 @@ class Training:
         if self.suspect_after_s >= self.drop_after_s:
             raise PlanError("`suspect_after` must be shorter than `drop_after`")
 
+    def _refuse_hosts(self) -> None:
+        """PlanError for a number of hosts that a learner cannot have."""
+        _hold(1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}")
+        for hosts in sorted(self.host_counts):
+            if self.inner.batch % hosts:
+                raise PlanError(
+                    f"a batch of {self.inner.batch} sequences cannot be divided among {hosts} "
+                    f"hosts: write a multiple of {hosts} as `inner.batch`, or other `hosts`"
+                )
+
     def _refuse_single_mistakes(self) -> None:
         """PlanError for a value that is invalid whatever the other keys are."""
         if self.task is not None and not _TASK.fullmatch(self.task):
             raise PlanError(f"must be package.module:function, got {self.task!r}", key="task")
+        if not isinstance(self.step_time, Pacing):
+            shortest_s, longest_s = _STEP_TIMES_S
+            rule = f"{show_duration(shortest_s)} to {show_duration(longest_s)}, auto or off"
+            is_usual = shortest_s <= self.step_time <= longest_s
+            _hold(is_usual, "step_time", show_duration(self.step_time), rule)
         _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
         _hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
-        if self.norm_limit is not None:
-            _hold(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or null")
+        _hold(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or off")
         _hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
         if self.evaluate_every is not None:
             _hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
@@ -210,6 +278,11 @@ class Training:
         return sum(group.count for group in self.learners)
 
     @property
+    def waits_for_all(self) -> bool:
+        """Whether a round needs all learners of the start, and learners wait for rounds."""
+        return self.algorithm is not Algorithm.DECOUPLED
+
+    @property
     def learner_names(self) -> tuple[str, ...]:
         """learner-0, learner-1, …: the learners that are there from the start."""
         return tuple(f"learner-{index}" for index in range(self.learner_count))
@@ -224,6 +297,17 @@ class Training:
     def speeds(self) -> Mapping[str, float]:
         """Speed of every learner that is slower than the machine allows, as a share of one."""
         return {name: group.speed for name, group in self.grouped() if group.speed < 1}
+
+    @property
+    def host_counts(self) -> frozenset[int]:
+        """Numbers of hosts that learners have, or that those of the reserve would have."""
+        groups = () if isinstance(self.learners, int) else self.learners
+        return frozenset({self.hosts, *(group.hosts or self.hosts for group in groups)})
+
+    def hosts_of(self, name: str) -> int:
+        """Number of hosts of a learner of the roster."""
+        groups = (group.hosts for learner, group in self.grouped() if learner == name)
+        return next(groups, None) or self.hosts
 
     @property
     def reserve_names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import show_duration
+from chaoslab.core.units import plural, show_duration
 from chaoslab.plan.model.faults import Distribution, FaultSpec
 from chaoslab.plan.model.frame import (
     REGION,
@@ -34,17 +34,23 @@ class FaultPlan:
 
     name: str
     description: str = ""
+    """One sentence that says what happens."""
     seed: int = 0
+    """Settles all random choices before the start: targets, times and durations."""
     training: Training = field(default_factory=Training)
     fleet: FleetSpec = field(default_factory=FleetSpec)
     control: Control = Control.NONE
+    """twin: the plan also runs once without faults, so that losses and paces can be compared."""
     baseline: Baseline = field(default_factory=Baseline)
     settle_s: float = 30.0
     """Longest time after the last heal in which everything must recover."""
     limits: Limits = field(default_factory=Limits)
     faults: tuple[FaultSpec, ...] = ()
+    """What is broken, where, when and for how long."""
     abort: tuple[AbortRule, ...] = ()
+    """Rules that end the run early."""
     expect: tuple[CheckSpec, ...] = ()
+    """Checks that the verdict is made of."""
 
     @property
     def is_evaluated(self) -> bool:
@@ -139,7 +145,7 @@ class FaultPlan:
             number = some if isinstance(some, int) else 0
             if number > len(free):
                 raise PlanError(
-                    f"region {region!r} needs {number} learners, but only {len(free)} of "
+                    f"region {region!r} needs {plural(number, 'learner')}, but only {len(free)} of "
                     f"{len(learners)} are left: use fewer, or raise `training.learners`",
                     key="fleet.regions",
                 )

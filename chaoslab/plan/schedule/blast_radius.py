@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import plural
 from chaoslab.plan.model import FaultPlan, FaultSpec, Injection, Limits
 from chaoslab.plan.schedule.lines import Dropped
 
@@ -136,7 +137,8 @@ class _Blast:
             )
         if away and left < self.limits.min_alive:
             return (
-                f"{left} learners would be left, and `limits.min_alive` is {self.limits.min_alive}"
+                f"{plural(left, 'learner')} would be left, and `limits.min_alive` is "
+                f"{self.limits.min_alive}"
             )
         return ""
 

@@ -25,6 +25,8 @@ class RosterEntry:
     role: str
     """syncer, learner, or reserve for a learner that may join later."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    speed: float = 1.0
+    """Of a learner, as a share of the fastest that the machine allows."""
 
 
 Roster = Sequence[RosterEntry]
@@ -34,13 +36,13 @@ def roster_of(plan: FaultPlan) -> tuple[RosterEntry, ...]:
     """Nodes of a plan with their labels: the syncer, its learners and its reserve."""
     roles = {SYNCER: SYNCER} | dict.fromkeys(plan.training.learner_names, LEARNER)
     roles |= dict.fromkeys(plan.training.reserve_names, RESERVE)
-    labels = plan.labels
+    labels, speeds = plan.labels, plan.training.speeds
     roster = tuple(
-        RosterEntry(name=name, role=role, labels=labels.get(name, {}))
+        RosterEntry(name=name, role=role, labels=labels.get(name, {}), speed=speeds.get(name, 1.0))
         for name, role in roles.items()
     )
     known_names(roster, plan.fleet.labels, "fleet.labels")
-    known_names(roster, labels, "fleet.regions")
+    known_names(roster, list(labels), "fleet.regions")
     return roster
 
 
@@ -76,7 +78,26 @@ def choose(
         raise PlanError(f"{number} learners are to be hit, but only {left} can be")
     idle = [name for name in free if name not in busy]
     free = idle if len(idle) >= number else free
-    return some(free, number, rng) if target.pick is Pick.RANDOM else tuple(free[:number])
+    if target.pick is Pick.RANDOM:
+        return some(free, number, rng)
+    if target.pick in (Pick.SLOWEST, Pick.FASTEST):
+        free = _by_speed(free, roster, target.pick, rng)[:number]
+        return tuple(entry.name for entry in roster if entry.name in free)
+    return tuple(free[:number])
+
+
+def _by_speed(names: Sequence[str], roster: Roster, pick: Pick, rng: Random) -> list[str]:
+    """The names from the slowest, or the fastest, on; chance orders those of equal speed."""
+    speeds = {entry.name: entry.speed for entry in roster if entry.name in names}
+    if len(set(speeds.values())) == 1 < len(speeds):
+        raise PlanError(
+            f"`pick: {pick}` needs learners of different speeds, and {', '.join(names)} are "
+            "equally fast: give speeds under `training`, as in "
+            "learners: [{count: 2}, {count: 2, speed: 50%}]"
+        )
+    ranks = {name: rng.random() for name in names}
+    sign = 1 if pick is Pick.SLOWEST else -1
+    return sorted(names, key=lambda name: (sign * speeds[name], ranks[name]))
 
 
 def watched(
@@ -106,7 +127,10 @@ def known_names(roster: Roster, names: Collection[str], key: str) -> None:
     existing = [entry.name for entry in roster]
     for name in names:
         if name not in existing:
-            raise PlanError(f"`{key}` names {name}, but there are only {', '.join(existing)}")
+            where = f"{key}.{name}" if isinstance(names, Mapping) else key
+            raise PlanError(
+                f"`{key}` names {name}, but there are only {', '.join(existing)}", key=where
+            )
 
 
 def _matching(target: Target, roster: Roster) -> list[str]:

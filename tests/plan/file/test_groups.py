@@ -120,3 +120,24 @@ def test_editors_know_both_forms(learners: object, is_right: bool) -> None:
     schema = json_schema(kinds())
     errors = list(jsonschema.Draft202012Validator(schema).iter_errors(plan))
     assert (not errors) is is_right
+
+
+def test_hosts_of_a_group_come_before_those_of_the_training(load: Loader) -> None:
+    text = "training: {learners: [{count: 1}, {count: 1, hosts: 4}], hosts: 2, reserve: 1}\n"
+    training = load(HEAD + text).training
+    assert [training.hosts_of(name) for name in training.roster] == [2, 4, 2]
+    assert load(HEAD + "training: {learners: 2}\n").training.hosts_of("learner-1") == 1
+
+
+@pytest.mark.parametrize(
+    ("training", "says"),
+    [
+        ("{hosts: 0}", "training.hosts: must be 1 to 64, got 0"),
+        ("{learners: [{count: 1, hosts: 65}]}", "must be 1 to 64, got 65"),
+        ("{hosts: 3}", "a batch of 8 sequences cannot be divided among 3 hosts"),
+        ("{learners: [{count: 1, hosts: 3}]}", "cannot be divided among 3 hosts"),
+    ],
+)
+def test_hosts_that_cannot_be_are_a_mistake(load: Loader, training: str, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        load(HEAD + f"training: {training}\n")

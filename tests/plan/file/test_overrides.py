@@ -42,8 +42,8 @@ def test_a_fault_is_reached_by_its_number_or_by_its_name(load: Loader) -> None:
 def test_seed_and_fleet_have_flags_of_their_own(load: Loader) -> None:
     plan = load(HEAD + "seed: 3", seed=9, fleet="local")
     assert (plan.seed, plan.fleet.kind) == (9, "local")
-    with pytest.raises(PlanError, match=r"--fleet sim: fleet\.kind: unknown fleet `sim`"):
-        load(HEAD, fleet="sim")
+    with pytest.raises(PlanError, match=r"--fleet moon: fleet\.kind: unknown fleet `moon`"):
+        load(HEAD, fleet="moon")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from chaoslab.core.errors import ExitCode, HarnessBug, PackageError, PlanError
 from chaoslab.plan.file import Kinds
 from chaoslab.plan.file import load as load_file
+from chaoslab.plan.file.document import nearest
 from tests.plan.file.catalogue import HEAD, KILL, KINDS, Loader, one_fault
 
 
@@ -57,8 +58,8 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("training: {inner: {sequence: -128}}", "3:30", "training.inner.sequence", "at least 1"),
         ("training: {inner: {warmup_steps: -1}}", "3:34", "training.inner.warmup_steps",
          "at least 0"),
-        ("training: {inner: {warmup_steps: 5000}}", "3:34", "training.inner.warmup_steps",
-         "below `decay_steps`"),
+        ("training: {inner: {warmup_steps: 70, decay_steps: 70}}", "3:34",
+         "training.inner.warmup_steps", "below `decay_steps`"),
         ("training: {inner: {decay_steps: 0}}", "3:33", "training.inner.decay_steps", "at least 1"),
         ("training: {inner: {final_share: 150%}}", "3:33", "training.inner.final_share",
          "0% to 100%"),
@@ -71,6 +72,10 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("settle: [30s]", "3:9", "settle", "not a duration"),
         ("settle:", "3:1", "settle", "has no value"),
         ("settle: ~", "3:1", "settle", "has no value"),
+        ("training: {outer: {lr: 2,5}}", "3:24", "training.outer.lr", "write `2.5`"),
+        ("training: {outer: {lr: 0,05}}", "3:24", "training.outer.lr", "write `0.05`"),
+        ("baseline: {warmup: 12 rounds, window 24}", "3:31", "baseline.window 24",
+         "write `window: 24`, with a colon"),
         ("baseline: {warmup: 12}", "3:20", "baseline.warmup", "write 12 rounds"),
         ("baseline: {max_variation: 0.25}", "3:27", "baseline.max_variation", "write 25%"),
         ("limits: {max_affected: 150%}", "3:9", "limits", "at most 100%"),
@@ -78,7 +83,7 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("fleet: {kind: dockr}", "3:15", "fleet.kind",
          "unknown fleet `dockr`; did you mean `docker`? known: docker, local"),
         ("fleet: {links: embeded}", "3:16", "fleet.links",
-         "`embedded`? known: embedded, netem, none, toxiproxy"),
+         "`embedded`? known: embedded, netem, none, sim, toxiproxy"),
         ("fleet: {regions: [eu]}", "3:18", "fleet.regions", "{eu: [learner-0, learner-1], us: 2}"),
         ("fleet: {regions: {eu: half}}", "3:23", "fleet.regions.eu", "'half'"),
         ("fleet: {regions: {eu: 0}}", "3:8", "fleet", "'eu' has no learners"),
@@ -144,8 +149,8 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace("learners: 1", "syncer: 1"), "unknown value `1`; known: all"),
         (FAULT.replace("learners: 1", "zone: 3"), "quotes"),
         (
-            FAULT.replace("learners: 1", "learners: 1, pick: slowest"),
-            "known: at_phase, first, last_victim",
+            FAULT.replace("learners: 1", "learners: 1, pick: tallest"),
+            "known: at_phase, fastest, first, last_victim",
         ),
         (FAULT.replace("round: 3", "phase: writen"), "unknown value `writen`"),
         (FAULT.replace("round: 3", "round: 3, hold: 5s"), "`hold`"),
@@ -200,6 +205,9 @@ def test_a_plan_needs_its_version_and_its_name(load: Loader) -> None:
     assert "name: is missing: write `name: my-plan`" in told(load, "version: 1")
     assert "trial.yaml:1:10: version: must be 1" in told(load, "version: 2\nname: trial")
     assert "'a/b' is not a name" in told(load, "version: 1\nname: a/b")
+    assert "'latest' is not a name: use" in told(load, "version: 1\nname: latest")
+    assert "`latest` names the newest run" in told(load, "version: 1\nname: latest")
+    assert "is not a name" not in told(load, "version: 2\nname: latest-2")
 
 
 def test_all_mistakes_are_told_together_in_the_order_of_the_file(load: Loader) -> None:
@@ -315,8 +323,48 @@ def test_an_empty_catalogue_refuses_every_name(tmp_path: Path) -> None:
 
 def test_a_setting_that_no_plan_could_write_is_our_own_mistake(tmp_path: Path) -> None:
     path = tmp_path / "trial.yaml"
-    path.write_text(HEAD)
+    path.write_text(HEAD + "faults: [{fault: a.odd, target: {learners: 1}, for: 1s}]")
     for name, kind in (("things", set), ("target", str)):
         odd = make_dataclass("Odd", [(name, kind)])
         with pytest.raises((HarnessBug, PackageError), match=name):
             load_file(path, Kinds(faults={"a.odd": odd}))
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        ("faults:\n  - id: a\n    fault: process.kill\n   target: {learners: 1}\n", "6:4",
+         "begins in column 4, and what it belongs to (line 4) in column 3"),
+        ("training:\n  learners: 3\n    quorum: 1\n", "5:11",
+         "is indented deeper than line 4, which has a value already: begin it in column 3"),
+        ("faults:\n- id: a\n    fault: process.kill\n", "5:10", "begin it in column 3"),
+        ("faults:\n\t- id: a\n", "4:1", "a tab cannot indent, use spaces"),
+        ("training: {learners: 3\nseed: 3\n", "4:5",
+         "the `{` of line 3 is not closed before this: a `,` or the `}` is missing"),
+        ('"a\u2028b": {c: [\n', "4:1", "invalid YAML"),
+        ("description: what: and why\n", "3:18", 'needs quotes: key: "text: more text"'),
+    ],
+)  # fmt: skip
+def test_wrong_yaml_is_told_what_to_write(load: Loader, text: str, place: str, says: str) -> None:
+    said = told(load, HEAD + text)
+    assert f":{place}: " in said
+    assert says in said
+    assert "block" not in said
+    assert "token" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "says"),
+    [
+        ("region.kill", ["process.kill", "region.outage", "update.nan"], "did you mean `region.o"),
+        ("process.kil", ["process.kill", "process.killer", "x.kil"], "did you mean `process.kill`"),
+        ("process.rain", ["process.kill", "process.pause", "x.rain"],
+         "known: process.kill, process.pause"),
+        ("proces.kill", ["process.kill", "x.y"], "did you mean `process.kill`"),
+        ("rain", ["sun", "wind"], "known: sun, wind"),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_is_told_the_nearest_of_its_family(
+    name: str, known: list[str], says: str
+) -> None:
+    assert says in nearest(name, known, noun="fault")

@@ -1,5 +1,6 @@
 """The resolved plan: everything written out, and equal when it is read again."""
 
+import math
 from dataclasses import fields
 
 import pytest
@@ -132,6 +133,7 @@ PLANS = st.builds(
         data=TEXTS,
         task=st.none() | st.just("my_package.task:make"),
         merge=st.sampled_from(["rda", "average"]),
+        norm_limit=st.sampled_from([1.5, 8.0, math.inf]),
         evaluate_every=st.none() | st.integers(1, 10**12),
         stop=st.builds(Stop, tokens=st.integers(1, 10**15), time_s=st.none() | POSITIVE),
     ),
@@ -156,10 +158,18 @@ PLANS = st.builds(
 )
 
 
+@pytest.mark.thorough
 @given(plan=PLANS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[
     HealthCheck.function_scoped_fixture, HealthCheck.too_slow])  # fmt: skip
 def test_a_resolved_plan_reads_back_equal(load: Loader, plan: FaultPlan) -> None:
+    assert load(resolved_yaml(plan)) == plan
+
+
+@pytest.mark.parametrize(("limit", "written"), [(8.5, "8.5"), (math.inf, "off")])
+def test_a_limit_is_written_as_a_number_or_as_off(load: Loader, limit: float, written: str) -> None:
+    plan = FaultPlan(name="trial", training=Training(norm_limit=limit))
+    assert f"norm_limit: {written}\n" in resolved_yaml(plan)
     assert load(resolved_yaml(plan)) == plan
 
 

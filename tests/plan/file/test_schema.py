@@ -47,6 +47,7 @@ def test_it_accepts_what_the_reader_accepts(schema: dict[str, Any], text: str) -
     "text",
     [
         "name: trial",
+        "version: 1\nname: latest",
         HEAD + "lerners: 3",
         HEAD + "training: {lerners: 3}",
         HEAD + "training: {learners: x}",

@@ -7,6 +7,7 @@ from chaoslab.plan.model import (
     Arrivals,
     FaultPlan,
     FaultSpec,
+    LearnerGroup,
     Limits,
     Outage,
     Stop,
@@ -14,7 +15,7 @@ from chaoslab.plan.model import (
     Training,
     Trigger,
 )
-from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
+from chaoslab.plan.schedule import Schedule, roster_of, schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,10 @@ def fault(
 
 
 def plan_of(
-    *faults: FaultSpec, learners: int = 4, seed: int = 7, limits: Limits | None = None
+    *faults: FaultSpec,
+    learners: int | tuple[LearnerGroup, ...] = 4,
+    seed: int = 7,
+    limits: Limits | None = None,
 ) -> FaultPlan:
     """A plan with these faults, of a thousand seconds."""
     return FaultPlan(
@@ -71,7 +75,6 @@ def plan_of(
 def drawn(plan: FaultPlan, labels: dict[str, dict[str, str]] | None = None) -> Schedule:
     """The schedule of a plan on the nodes it would start."""
     roster = [
-        RosterEntry(name=entry.name, role=entry.role, labels=(labels or {}).get(entry.name, {}))
-        for entry in roster_of(plan)
+        replace(entry, labels=(labels or {}).get(entry.name, {})) for entry in roster_of(plan)
     ]
     return schedule(plan, roster)

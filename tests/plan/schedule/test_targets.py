@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import FleetSpec, Limits, Pick, Target, Trigger
+from chaoslab.plan.model import FleetSpec, LearnerGroup, Limits, Pick, Target, Trigger
 from chaoslab.plan.schedule import roster_of, schedule
 from tests.plan.schedule.drawing import drawn, fault, plan_of
 
@@ -103,6 +103,38 @@ def test_pick_first_takes_the_lowest_numbers() -> None:
         "learner-1",
         "learner-2",
     )
+
+
+MIXED = (LearnerGroup(count=2, speed=0.5), LearnerGroup(count=2), LearnerGroup(count=2, speed=0.8))
+
+
+@pytest.mark.parametrize(
+    ("pick", "count", "hit"),
+    [
+        (Pick.SLOWEST, 2, ("learner-0", "learner-1")),
+        (Pick.FASTEST, 2, ("learner-2", "learner-3")),
+        (Pick.FASTEST, 4, ("learner-2", "learner-3", "learner-4", "learner-5")),
+    ],
+)
+def test_picks_by_speed_follow_the_groups_of_the_plan(
+    pick: Pick, count: int, hit: tuple[str, ...]
+) -> None:
+    plan = plan_of(fault(Target(count=count, pick=pick)), learners=MIXED)
+    assert drawn(plan).injections[0].targets == hit
+
+
+def test_the_seed_draws_among_learners_of_equal_speed() -> None:
+    target = Target(count=1, pick=Pick.SLOWEST)
+    hit = {
+        drawn(plan_of(fault(target), learners=MIXED, seed=seed)).injections[0].targets
+        for seed in range(20)
+    }
+    assert hit == {("learner-0",), ("learner-1",)}
+
+
+def test_a_pick_by_speed_needs_learners_of_different_speeds() -> None:
+    with pytest.raises(PlanError, match=r"needs learners of different speeds.*speed: 50%"):
+        drawn(plan_of(fault(Target(count=1, pick=Pick.SLOWEST))))
 
 
 def test_last_victim_hits_those_of_the_fault_before() -> None:
