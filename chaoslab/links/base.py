@@ -10,13 +10,16 @@ of links declares what it can do; a plan that needs more is refused before anyth
 nothing of faults, plans or journals.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.links.effects import Direction, Effect, LinkAbility
+
+_HOST_PORT: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|\w[\w.-]*):[0-9]{1,5}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +150,11 @@ class LinksByName(ABC, Generic[LinkT]):
         return dict(self._links)
 
     def create(self, name: str, upstream: str) -> LinkT:
-        """See `Links.create`. FleetError if there is one of that name."""
+        """See `Links.create`. FleetError if it exists, or `upstream` is not host:port."""
         if name in self._links:
             raise FleetError(f"there is a link for {name} already")
+        if not _HOST_PORT.fullmatch(upstream):  # a node reported it, and kernel rules contain it
+            raise FleetError(f"the upstream of {name} must be host:port, got {upstream!r}")
         self._links[name] = self._make(name, upstream)
         return self._links[name]
 

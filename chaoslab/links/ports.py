@@ -14,14 +14,14 @@ _ESTABLISHED = "01"
 
 
 class HeldPort:
-    """A free port of `host`, held until `close`."""
+    """A port of `host`, held until `close`."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
-        """OSError if there is no free port."""
+    def __init__(self, host: str = "127.0.0.1", number: int = 0) -> None:
+        """0: a free one. OSError if there is none, or somebody listens on that one."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind((host, 0))
+            self._socket.bind((host, number))
         except OSError:
             self._socket.close()
             raise

@@ -43,7 +43,7 @@ from tests.contracts.link_stage import (
     sending,
     transfer,
 )
-from tests.fleet.test_local import Remembered
+from tests.fleet.local_stage import Remembered
 
 pytestmark = pytest.mark.slow
 UP, DOWN, BOTH = Direction.UP, Direction.DOWN, Direction.BOTH

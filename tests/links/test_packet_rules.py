@@ -28,7 +28,7 @@ from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.undo.actions import leftovers, undo
 from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.link_stage import Upstream, is_open, read_exactly
-from tests.fleet.test_local import Remembered
+from tests.fleet.local_stage import Remembered
 
 PORT = 45_871
 LABEL = "chaoslab:test:injection-0:1:up:0"

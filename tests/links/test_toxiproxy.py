@@ -31,7 +31,7 @@ from chaoslab.links.toxiproxy.undo_verbs import DELETE_PROXY, delete
 from tests.contracts.link_kit import MEASURES, LinkKit
 from tests.contracts.link_measures import Measure, Stage
 from tests.contracts.link_stage import Upstream
-from tests.fleet.test_local import Remembered
+from tests.fleet.local_stage import Remembered
 from tests.links.public_proxy import public_proxy
 
 pytestmark = pytest.mark.slow

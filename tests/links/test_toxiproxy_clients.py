@@ -52,8 +52,7 @@ _CHANGED: Final = {"latency": 1, "rate": 5000, "delay": 1, "timeout": 10, "bytes
 @contextmanager
 def real_server(directory: Path) -> Iterator[Server]:
     binary = server_binary.find()
-    if binary is None:
-        pytest.skip("there is no Toxiproxy server: run `chaoslab doctor --fix`")
+    assert binary is not None, "chaoslab doctor --fix"
 
     def command(port: HeldPort) -> tuple[str, ...]:
         return str(binary), "-host", port.host, "-port", str(port.number), "-proxy-metrics"

@@ -96,7 +96,7 @@ def _unnamed_rules(runs_root: Path) -> Iterator[Leftover]:
         comment = next((word for word in words if word.startswith(_LABEL)), None)
         if comment is not None and comment not in named:
             yield Leftover(what=f"a rule for packets ({comment})", where="iptables, INPUT",
-                          remedy=f"iptables -D {line.removeprefix('-A ')}")  # fmt: skip
+                          remedy=f"iptables -D {shlex.join(words[1:])}")  # fmt: skip
 
 
 def _legible(run: Path) -> tuple[UndoEntry, ...]:
@@ -130,8 +130,10 @@ def _diagnose() -> Iterator[Examined]:
 
 MAINTENANCE = Maintenance(
     verbs={
-        UNDO_DROPS: Verb(facts=RuleFacts, undo=_drop_rules, left=_rules, lets_go=True),
-        UNDO_BANDS: Verb(facts=BandFacts, undo=_close_bands, left=_bands),
+        UNDO_DROPS: Verb(
+            facts=RuleFacts, undo=_drop_rules, left=_rules, lets_go=True, ends_with_boot=True
+        ),
+        UNDO_BANDS: Verb(facts=BandFacts, undo=_close_bands, left=_bands, ends_with_boot=True),
     },
     leftovers=_unnamed_rules,
     diagnose=_diagnose,

@@ -59,14 +59,16 @@ class EmbeddedLinks(ProxiedLinks):
         In a `proxy_host` it is that one's to log and to end.
         """
         log = undo_log or NoUndoLog()
-        super().__init__(directory, log, proxy_host or _server(directory, log))
+        super().__init__(directory, log, proxy_host or local_server(directory, log))
         self._seed = seed
 
     def _client_of(self, api: Endpoint) -> ProxyClient:
         return EmbeddedProxyClient(api, self._seed)
 
 
-def _server(directory: Path, undo_log: UndoLog) -> Server:
+def local_server(directory: Path, undo_log: UndoLog) -> Server:
+    """The proxy as a process of this machine, its log below `directory`; not started yet."""
+
     def command(port: HeldPort) -> Sequence[str]:
         return sys.executable, "-m", "chaoslab.links.proxy", "--port", str(port.number)
 

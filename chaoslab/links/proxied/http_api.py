@@ -43,7 +43,9 @@ class NotThere(FleetError):
 
 
 class NobodyThere(FleetError):
-    """Nobody listens at that address: whatever a server had there is gone with it."""
+    """Nobody listens at that address, or behind the gate there (502): whatever a server had there
+    is gone with it.
+    """
 
 
 def call(
@@ -69,7 +71,7 @@ def call(
             f"the proxy at {api} does not answer {method} {path}: {error or type(error)!r}"
         ) from error
     if status >= 400:
-        kind = NotThere if status == 404 else FleetError
+        kind = {404: NotThere, 502: NobodyThere}.get(status, FleetError)
         raise kind(f"the proxy at {api} refused {method} {path}: {_reason(answer)}")
     return decoded(answer)
 

@@ -228,13 +228,17 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
 
     def _make(self, name: str, upstream: str) -> ProxiedLink:
         """A proxy on a port that stays ours as long as the links are open."""
-        client = self._open_client()
+        self._open_client()  # before a port is held
         try:
             port = self.host.port()
         except OSError as error:
             raise FleetError(f"no port is free for the link of {name}: {error}") from error
+        return self._made_on(port, name, upstream)
+
+    def _made_on(self, port: LinkPort, name: str, upstream: str) -> ProxiedLink:
+        """A proxy on a port of its host that is held already, and is ours from now on."""
         self._ports.append(port)
-        proxy = self._proxy_name(name)
+        client, proxy = self._open_client(), self._proxy_name(name)
         client.create(proxy, port.address, upstream)
         return ProxiedLink(name, proxy, port, links=self, client=client)
 

@@ -15,6 +15,8 @@ import os
 import resource
 import signal
 import sys
+import threading
+import traceback
 from contextlib import suppress
 
 from chaoslab.links.proxy.access import TOKEN, Guard, is_loopback
@@ -42,9 +44,17 @@ def main() -> int:
             f"--host {options.host} may be reached by other machines: use 127.0.0.1, or give "
             f"{_REACHABLE} and a token in {TOKEN}"
         )
+    threading.excepthook = _end_at_once
     _want_descriptors()
     asyncio.run(_serve(options.host, options.port, Guard(token=token, is_loopback=is_near)))
     return 0
+
+
+def _end_at_once(failed: threading.ExceptHookArgs) -> None:
+    """A relay that is dead carries nothing: the harness must see that the links are lost."""
+    if failed.exc_value is not None:
+        traceback.print_exception(failed.exc_value)
+    os._exit(1)
 
 
 async def _serve(host: str, port: int, guard: Guard) -> None:

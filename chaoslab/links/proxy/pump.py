@@ -1,14 +1,14 @@
 """Transfer of one direction of one connection: from a source to a target socket, through stages.
 
     source ─► take ─► stages: delay, rate, or nothing passes ─► queue ─► deliver ─► target
-    source ════════════ splice, while there is no stage ═════════════════════════════► target
+    source ════════════ `relay`, while there is no stage ════════════════════════════► target
 
 `advance` delivers what is due, takes what is allowed, and waits for the source, the target or a
 time. It is called when one of them occurs and when the stages change. Bytes in transit are bounded,
-so a slow target holds the source back.
+so a slow target holds the source back. Without stages, and once nothing is queued, the relay has
+the sockets until the stages change or the stream is over.
 """
 
-import fcntl
 import os
 import socket
 from asyncio import AbstractEventLoop, TimerHandle
@@ -17,13 +17,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 
+from chaoslab.links.proxy.relay import Flow, Outcome, Tally, relay
 from chaoslab.links.proxy.stages import CHUNK_BYTES_MAX, Stage
 
 WINDOW_BYTES = 32 << 20
 """Most bytes in transit per direction of a connection; bounds delay times rate."""
 _CHUNK_COST = 512
 """Overhead of a chunk in bytes, so that many small chunks are bounded too."""
-_PIPE_BYTES = 1 << 20
 _TURN_BYTES = 4 << 20
 """Most bytes moved in one turn; then other connections have theirs."""
 _AHEAD_S = 0.002
@@ -36,9 +36,19 @@ class Traffic:
     """Bytes in one direction of a link, over all its connections."""
 
     def __init__(self) -> None:
-        self.received = 0
-        self.delivered = 0
+        self.staged, self.relayed = Tally(), Tally()
+        """Of the event loop and of the relay's thread: each counts its own, so none is lost."""
         self.lost = 0
+
+    @property
+    def received(self) -> int:
+        """Bytes taken from the sources."""
+        return self.staged.received + self.relayed.received
+
+    @property
+    def delivered(self) -> int:
+        """Bytes handed on to the targets."""
+        return self.staged.delivered + self.relayed.delivered
 
 
 class Notice(Enum):
@@ -93,8 +103,9 @@ class Pump:
         self._is_stopped = False
         self._is_blocked = False
         """Whether the target's buffer is full."""
-        self._pipe: tuple[int, int] | None = None
-        self._in_pipe = 0
+        self._flow: Flow | None = None
+        self._is_relayed = False
+        """Whether the flow belongs to the relay's thread."""
         self._waits_for_source = self._waits_for_target = False
         self._timer: TimerHandle | None = None
 
@@ -107,6 +118,7 @@ class Pump:
 
     def shape(self, stages: Mapping[str, Stage]) -> None:
         """Use these stages from now on; reschedules bytes in transit that are due too late."""
+        self._conclude(self._take_back())
         self._stages = tuple(sorted(stages.values(), key=lambda stage: not stage.paces))
         self._is_held = any(stage.holds for stage in self._stages)
         self._is_lossy = any(stage.loses for stage in self._stages)
@@ -120,18 +132,18 @@ class Pump:
 
     def stop(self) -> None:
         """Stop using the sockets; bytes in transit are dropped."""
+        self._take_back()
         self._is_stopped = True
         self._listen(source=False, target=False)
         self._wake_at(None)
         self._queue.clear()
-        if self._pipe is not None:
-            for end in self._pipe:
-                os.close(end)
-            self._pipe = None
+        if self._flow is not None:
+            self._flow.close()
+            self._flow = None
 
     def advance(self) -> None:
         """Do what is possible now, then wait for what must happen first."""
-        if self._is_stopped:
+        if self._is_stopped or self._is_relayed:
             return
         now_s = self._loop.time()
         try:
@@ -142,13 +154,14 @@ class Pump:
         except OSError:
             self._notify(Notice.TARGET_BROKE)
         if not self._is_stopped:
-            self._wait(now_s)
+            self._hand_over_or_wait(now_s)
 
     # ---------------------------------------------------------------- taking
 
     def _may_take(self, now_s: float) -> bool:
         return (
             not self._has_ended
+            and not self._is_plain
             and not self._is_held
             and not self._is_stopped
             and self._queued < WINDOW_BYTES
@@ -158,11 +171,8 @@ class Pump:
     def _take(self, now_s: float) -> None:
         turn = _TURN_BYTES
         while turn > 0 and self._may_take(now_s):
-            is_plain = self.can_splice and not self._stages and not self._queue
-            if is_plain and self._in_pipe:
-                return
             try:
-                taken = self._relay(now_s) if is_plain else self._receive(now_s)
+                taken = self._receive(now_s)
             except BlockingIOError:
                 self._next_take_s = 0.0
                 return
@@ -175,7 +185,7 @@ class Pump:
         size = min((stage.chunk_bytes for stage in self._stages), default=CHUNK_BYTES_MAX)
         lefts = (stage.bytes_left for stage in self._stages)
         data = self._source.recv(min([size, *(left for left in lefts if left is not None)]))
-        self._traffic.received += len(data)
+        self._traffic.staged.received += len(data)
         if not data:
             self._end(now_s)
         elif self._is_lossy:
@@ -210,7 +220,8 @@ class Pump:
             return
         self._is_blocked = False
         try:
-            self._empty_pipe()
+            if self._flow is not None:  # what the relay had begun to move comes first
+                self._flow.empty(self._traffic.staged)
             while self._queue and self._queue[0].due_s <= now_s:
                 self._send(self._queue[0])
         except BlockingIOError:
@@ -222,7 +233,7 @@ class Pump:
 
     def _send(self, chunk: _Chunk) -> None:
         sent = self._target.send(chunk.data)
-        self._traffic.delivered += sent
+        self._traffic.staged.delivered += sent
         if sent < len(chunk.data):
             chunk.data = chunk.data[sent:]
             self._queued -= sent
@@ -239,26 +250,58 @@ class Pump:
         self.stop()
         self._notify(Notice.STREAM_ENDED)
 
-    # ---------------------------------------------------------------- kernel to kernel
+    # ---------------------------------------------------------------- without stages
 
-    def _relay(self, now_s: float) -> int:
-        """Move bytes through a pipe of the kernel, without copying them."""
-        if self._pipe is None:
-            self._pipe = _new_pipe()
-        flags = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
-        taken = os.splice(self._source.fileno(), self._pipe[1], _PIPE_BYTES, flags=flags)
-        self._in_pipe += taken
-        self._traffic.received += taken
-        if not taken:
-            self._end(now_s)
-        return taken
+    @property
+    def _is_plain(self) -> bool:
+        """Whether bytes pass as they come, so that the relay can move them."""
+        return self.can_splice and not (self._stages or self._queue or self._has_ended)
 
-    def _empty_pipe(self) -> None:
-        flags = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK if self._in_pipe else 0
-        while self._in_pipe and self._pipe is not None:
-            sent = os.splice(self._pipe[0], self._target.fileno(), self._in_pipe, flags=flags)
-            self._in_pipe -= sent
-            self._traffic.delivered += sent
+    def _hand_over_or_wait(self, now_s: float) -> None:
+        if self._is_plain:
+            self._hand_over()
+        else:
+            self._wait(now_s)
+
+    def _hand_over(self) -> None:
+        """Let the relay move the bytes from now on."""
+        self._listen(source=False, target=False)
+        self._wake_at(None)
+        if self._flow is None:
+            self._flow = Flow(
+                self._source.fileno(), self._target.fileno(), self._traffic.relayed, self._call_back
+            )
+        self._is_relayed = True
+        relay().add(self._flow)
+
+    def _take_back(self) -> Outcome | None:
+        """Move them here from now on; what came of the relay's flow, if it is over."""
+        if not self._is_relayed or self._flow is None:
+            return None
+        relay().remove(self._flow)
+        self._is_relayed = False
+        return self._flow.outcome
+
+    def _call_back(self) -> None:
+        """The flow is over: said by the relay's thread, which waits for nothing here."""
+        with suppress(RuntimeError):  # the loop was closed, and everything with it
+            self._loop.call_soon_threadsafe(self._go_on)
+
+    def _go_on(self) -> None:
+        """Do what is left to do after the relay's flow, unless that has been done."""
+        outcome = self._take_back()
+        if outcome is not None:
+            self._conclude(outcome)
+            self.advance()
+
+    def _conclude(self, outcome: Outcome | None) -> None:
+        match outcome:
+            case Outcome.ENDED:
+                self._end(self._loop.time())
+            case Outcome.SOURCE_BROKE:
+                self._notify(Notice.SOURCE_BROKE)
+            case Outcome.TARGET_BROKE:
+                self._notify(Notice.TARGET_BROKE)
 
     # ---------------------------------------------------------------- waiting
 
@@ -275,7 +318,7 @@ class Pump:
             moments.append(self._end_due_s)
         if not self._has_ended and self._next_take_s > now_s + _AHEAD_S:
             moments.append(self._next_take_s - _AHEAD_S)
-        self._listen(source=self._may_take(now_s) and not self._in_pipe, target=self._is_blocked)
+        self._listen(source=self._may_take(now_s), target=self._is_blocked)
         self._wake_at(min(moments, default=None))
 
     def _listen(self, *, source: bool, target: bool) -> None:
@@ -298,10 +341,3 @@ class Pump:
             self._timer = None
         if moment_s is not None:
             self._timer = self._loop.call_at(moment_s, self.advance)
-
-
-def _new_pipe() -> tuple[int, int]:
-    ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    with suppress(OSError):  # a smaller pipe works too
-        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    return ends

@@ -37,7 +37,7 @@ _FLUSH_S = 0.1
 
 
 class ToxiproxyClient(ProxyClient):
-    """The server whose API is at `api`, which has no token.
+    """The server whose API is at `api`: it asks for no token, but what lies before it may.
 
     `connections` says how many there are on a port of it.
     """
@@ -55,6 +55,8 @@ class ToxiproxyClient(ProxyClient):
         """One call by the library, which raises at some error answers and passes others on."""
         words = f"{self} was asked to {method} {path}"
         given = {} if body is None else {"json": body}
+        if self.api.token:
+            given["headers"] = {"Authorization": f"Bearer {self.api.token}"}
         try:
             answer = getattr(self._consumer, method.lower())(path, timeout=within_s, **given)
         except NotFound as error:
