@@ -11,7 +11,7 @@ can undo it.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -19,6 +19,7 @@ from typing import Protocol, Self
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
+from chaoslab.undo.facts import is_loopback
 
 
 class Ability(StrEnum):
@@ -54,6 +55,12 @@ class Ability(StrEnum):
     """Take it from its network, and connect it again."""
     UPGRADE = "upgrade"
     """Let its next incarnation run another release."""
+    HOSTS = "hosts"
+    """End the process of one of its hosts."""
+    CHIP = "chip"
+    """Keep it from the chip that it computes on."""
+    SLICE = "slice"
+    """Delete, stop or preempt the slice of a provider that it runs on, and get another."""
 
 
 class Damage(StrEnum):
@@ -85,17 +92,42 @@ class NodeSite:
     """host:port where the syncer listens; port 0 takes a free one."""
     snapshots: str | None = None
     """A folder there that syncer and evaluator share; None: in the run's own record."""
-    tokens: str | None = None
-    """A folder there that the syncer and its learners share; None: in the run's own record."""
     cache: str | None = None
     """The folder of compiled steps there; None: that of this machine."""
     flags: tuple[str, ...] = ()
     """More flags for the syncer and the learners."""
 
+    @property
+    def needs_tls(self) -> bool:
+        """Whether other machines may reach the syncer: everywhere but on loopback."""
+        return not is_loopback(self.listen.rpartition(":")[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """Processes of a node of several hosts, each with devices of its own.
+
+    On one machine the command of the node starts all of them. A fleet that has a machine for each
+    starts the command once on each, with these flags and this variable beside.
+    """
+
+    count: int
+    """Number of hosts, at least 2."""
+    flags: tuple[str, ...]
+    """Filled in: `{host}`, the number of this host, from 0, and `{meeting}`, host:port of a free
+    port on the machine of host 0 that all of them reach."""
+    secret: str
+    """Name of the environment variable for what the processes of an incarnation share, and nobody
+    else knows; the fleet draws it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """How to start a node. `{incarnation}` and `{directory}` in the command are filled in."""
+    """How to start a node.
+
+    Filled in in its command: `{incarnation}`, `{directory}`, and `{private}`, the folder of its
+    private files.
+    """
 
     name: str
     role: Role
@@ -103,7 +135,12 @@ class NodeSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More of its environment, which no file and no command line may show."""
+    private_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Files that it alone may read, such as keys, by name. They are there before it starts, outside
+    the record, with mode 0600, and removed at the end of the run."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    hosts: Hosts | None = None
+    """Its hosts, if there are several."""
     hears: bool = False
     """Whether its standard input stays open for `tell`; else there is nothing on it."""
     keeps: str = ""
@@ -196,9 +233,27 @@ class Fleet(Protocol):
         ...
 
 
+def host_number(spec: NodeSpec, host: int) -> int:
+    """Number of a host of the node, from 0; -1 is the last. FleetError if it has no such host."""
+    count = 1 if spec.hosts is None else spec.hosts.count
+    if not -count <= host < count:
+        raise FleetError(f"{spec.name} has no host {host}: it has {count}, counted from 0")
+    return host % count
+
+
 def gone(spec: NodeSpec) -> Node:
     """A node that was enlisted and has not run yet."""
     return Node(name=spec.name, role=spec.role, labels=spec.labels, incarnation=0, is_alive=False)
+
+
+def say_what_remains(remaining: Iterable[str], error: BaseException | None) -> None:
+    """After a fleet was left: FleetError names what could not be ended, or a note on `error`."""
+    if not (remaining := tuple(dict.fromkeys(remaining))):
+        return
+    left = FleetError(f"what could not be ended: {'; '.join(remaining)}")
+    if error is None:
+        raise left
+    error.add_note(str(left))
 
 
 def known_already(spec: NodeSpec) -> FleetError:

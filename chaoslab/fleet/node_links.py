@@ -2,7 +2,7 @@
 
     Fleet.link ──► NodeLinks ──► Links.create, then the standing effects of the node
     faults ──► Fleet.links[name].shape ──► the link itself ──► LINK_SHAPED
-    Fleet.poll ◄── recorder ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED, LINK_LOST
+    Fleet.poll ◄── observed ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED, LINK_LOST
 
 It knows no kind of links, no fault and no kind of fleet. A fleet enters `made_by` before its
 first node and leaves it after its last one.
@@ -35,7 +35,7 @@ class NodeLinks:
     is_excused: Callable[[], bool] = lambda: False
     """Whether what is not as it was left is the janitor's work, and no loss."""
     _links: dict[str, "_Reported"] = field(default_factory=dict)
-    _recorder: list[Observation] = field(default_factory=list)
+    _observed: list[Observation] = field(default_factory=list)
     _look_s: float = 0.0
     _is_lost: bool = False
 
@@ -65,13 +65,13 @@ class NodeLinks:
         if counters is not None and any(value is not None for value in asdict(counters).values()):
             self.report(Kind.LINK_COUNTED, name, **asdict(counters))
 
-    def recorder(self) -> list[Observation]:
+    def observed(self) -> list[Observation]:
         """What is to be reported since the last call; looks for a loss twice a second."""
         if not self._is_lost and self.clock.now_s() >= self._look_s:
             self._look_s = self.clock.now_s() + _LOOK_S
             self.look()
-        recorder, self._recorder = self._recorder, []
-        return recorder
+        observed, self._observed = self._observed, []
+        return observed
 
     def look(self) -> bool:
         """Whether what carries the links is broken; reports it the first time."""
@@ -80,12 +80,12 @@ class NodeLinks:
             self._is_lost = True
             data: dict[str, Json] = {"kind": self.made_by.kind, "links": sorted(self._links)}
             data["reason"] = "; ".join(troubles)
-            self._recorder.append(Observation(source=HARNESS, kind=Kind.LINK_LOST, data=data))
+            self._observed.append(Observation(source=HARNESS, kind=Kind.LINK_LOST, data=data))
         return self._is_lost
 
     def report(self, event: Kind, name: str, /, **facts: Json) -> None:
         """Queue an observation about one link."""
-        self._recorder.append(Observation(source=HARNESS, kind=event, data={"link": name, **facts}))
+        self._observed.append(Observation(source=HARNESS, kind=event, data={"link": name, **facts}))
 
     def _counters(self, link: "_Reported") -> Counters | None:
         try:

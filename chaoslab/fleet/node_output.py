@@ -20,7 +20,6 @@ from chaoslab.core.events import (
     Kind,
     MalformedEvent,
     Observation,
-    encode,
     read_node_line,
 )
 from chaoslab.core.payloads import (
@@ -50,7 +49,7 @@ MAY_SAY: Mapping[Role, frozenset[Kind]] = {
     )
     | {Kind.LINK_MEASURED, Kind.PHASE_REACHED, Kind.CLOCK_READ},
     Role.LEARNER: frozenset(
-        kind for kind in Kind if kind.split(".")[0] in ("learner", "update", "checkpoint")
+        kind for kind in Kind if kind.split(".")[0] in ("learner", "host", "update", "checkpoint")
     )
     | {
         Kind.LINK_MEASURED,
@@ -134,7 +133,6 @@ def hear(line: str, *, node: str, role: Role) -> Observation | None:
         if report is None:
             return None
         _require_sound(report.data, depth=0)
-        encode(report.data).encode()
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise MalformedEvent(f"{error} in {line[:200]!r}") from error
     if report.kind not in MAY_SAY[role]:

@@ -34,6 +34,22 @@ class Pausable(Protocol):
 
 
 @runtime_checkable
+class Preparable(Protocol):
+    """Can do part of a kill or a pause beforehand. No ability that a plan could ask for."""
+
+    def prepare(self, *names: str, to_pause: bool = False) -> None:
+        """Find what runs in the nodes, and write down how to undo a pause; they notice nothing.
+
+        The next signal to them, or the next pause, uses it. FleetError for a dead node.
+        """
+        ...
+
+    def unprepare(self, *names: str) -> None:
+        """Forget it, because neither follows. Safe to repeat."""
+        ...
+
+
+@runtime_checkable
 class Wedgeable(Protocol):
     """Can hang training threads."""
 
@@ -157,11 +173,80 @@ class Unpluggable(Protocol):
 
 
 @runtime_checkable
+class HasHosts(Protocol):
+    """Can end one of the processes of a node; all of the node ends with it.
+
+    `host` counts from 0, and from the last by -1. FleetError if the node is dead, or has no such
+    host; one that is not of several hosts has host 0.
+    """
+
+    def kill_host(self, name: str, host: int) -> None:
+        """End the process of a host by SIGKILL."""
+        ...
+
+    def fail_chip(self, name: str, host: int) -> None:
+        """Let the process of a host abort (SIGABRT), as a device runtime does. It needs `hears`."""
+        ...
+
+
+@runtime_checkable
 class Upgradable(Protocol):
     """Can let nodes run another release."""
 
     def upgrade(self, name: str, release: str) -> None:
         """Let its next incarnations run another release; FleetError if there is none so called."""
+        ...
+
+
+@runtime_checkable
+class HasChips(Protocol):
+    """Can keep nodes from their chips, or ask for these as another task would."""
+
+    def hold_chip(self, name: str) -> None:
+        """Let another process have the chip of a node that was killed; told by CHIP_HELD.
+
+        FleetError if the node does not let go of it.
+        """
+        ...
+
+    def free_chip(self, name: str) -> None:
+        """Give the chip back, if it is held; told by CHIP_FREED."""
+        ...
+
+    def try_chip(self, name: str) -> None:
+        """Ask for the chip of a node once, as a second task would; told by CHIP_TRIED."""
+        ...
+
+
+@runtime_checkable
+class HasSlices(Protocol):
+    """Has nodes on slices of a provider, and can do to these what the provider does."""
+
+    def delete_slice(self, *names: str) -> None:
+        """Delete the slices and their requests; returns when the provider has accepted it.
+
+        What follows is told by PROVIDER_REPORTED and NODE_EXITED. FleetError names those refused.
+        """
+        ...
+
+    def take_slice(self, *names: str) -> None:
+        """Delete the slices and leave their requests, as a preemption does."""
+        ...
+
+    def stop_slice(self, *names: str) -> None:
+        """Stop the slices, which stay."""
+        ...
+
+    def maintain_slice(self, *names: str) -> None:
+        """Let the provider simulate a maintenance event on them."""
+        ...
+
+    def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
+        """Bring back a slice to which one of these was done; told by REPAIR_MOVED.
+
+        Returns at once. The node is started when there is a slice again. `is_preempted` counts it
+        with the preemptions. Of a slice to which nothing was done, the node is started if it ended.
+        """
         ...
 
 
@@ -185,7 +270,10 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         LosesPower: frozenset({Ability.CUT_POWER}),
         Networked: frozenset({Ability.LINK}),
         Unpluggable: frozenset({Ability.UNPLUG}),
+        HasHosts: frozenset({Ability.HOSTS}),
         Upgradable: frozenset({Ability.UPGRADE}),
+        HasChips: frozenset({Ability.CHIP}),
+        HasSlices: frozenset({Ability.SLICE}),
     }
 )
 """What each stands for in a plan."""

@@ -7,8 +7,8 @@ To add one: a frozen dataclass with the members of `FleetSettings`, registered u
 (`prepare.kinds`, or an entry point of "chaoslab.fleets").
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -47,8 +47,23 @@ class FleetRequest:
     """What its nodes run, as by `python -m`."""
     data: str = ""
     """What learners train on: a name, or a file or folder of this machine."""
+    seed: int = 0
+    """Of the plan, for whatever a fleet draws itself."""
     trial: Callable[[NodeSite], TaskTrial | None] = lambda _: None
     """What tries a task of the plan's own, in the place where learners are to run."""
+    learners: Mapping[str, int] = field(default_factory=dict)
+    """Names of all that may run, with the number of hosts of each."""
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """What a fleet's settings say in addition if its runs are simulated: they have a time of their
+    own, and nothing of them is on this machine.
+    """
+
+    def clock(self) -> Clock:
+        """A virtual clock that shows zero; the fleet lets it go on."""
+        ...
 
 
 @runtime_checkable

@@ -30,8 +30,8 @@ def main(run_directory: Path) -> None:
         fleet.start(learner("learner-0"))
         fleet.start(replace(learner("learner-1"), keeps="state", has_volume=True))
         while len(stepping) < 2:
-            recorder = fleet.poll(clock.now_s() + 1.0)
-            stepping |= {one.source for one in recorder if one.kind is Kind.LEARNER_STEP}
+            observed = fleet.poll(clock.now_s() + 1.0)
+            stepping |= {one.source for one in observed if one.kind is Kind.LEARNER_STEP}
         fleet.pause("learner-1")
         fleet.fill_disk("learner-1")
         fleet.stress("learner-0", "injection-0", Neighbours(count=1))

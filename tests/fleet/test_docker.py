@@ -15,10 +15,11 @@ import chaoslab
 from chaoslab.cli.commands.doctor import examine
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.settings import ContainerFleets, Containers
-from chaoslab.fleet.docker.undo_verbs import RunResourcesFacts
+from chaoslab.fleet.docker.undo_facts import RunResourcesFacts
+from chaoslab.fleet.run_name import run_name
 from chaoslab.fleet.stressors import Slowness
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.actions import leftovers
@@ -29,13 +30,16 @@ from chaoslab.undo.log import UndoLogFile, open_undos
 from chaoslab.undo.verbs import State
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import LIMITS, Engine, base_here, engine_or_skip, learner, small_fleet
-from tests.fleet.test_local import Remembered
+from tests.fleet.local_stage import Remembered
 
 from chaoslab.fleet.docker import cleanup  # isort: skip  # after the engine
+from chaoslab.fleet.docker.engine_events import ENGINE  # isort: skip  # after the engine
+from chaoslab.fleet.docker.fleet import DockerFleet  # isort: skip  # after the engine
+from chaoslab.fleet.docker.run_context import Arrival  # isort: skip  # after the engine
 from chaoslab.fleet.docker.images import images  # isort: skip  # after the engine
 from chaoslab.fleet.docker.engine import labels  # isort: skip  # after the engine
 from chaoslab.fleet.docker.engine.engine import CPU_PERIOD_US, ContainerSpec  # isort: skip
-from chaoslab.fleet.docker.run_resources import RunResources, remains, run_name  # isort: skip
+from chaoslab.fleet.docker.run_resources import RunResources, remains  # isort: skip
 from chaoslab.fleet.docker.images.image_check import why_unfit  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -46,11 +50,6 @@ def engine() -> Iterator[Engine]:
     engine = engine_or_skip()
     yield engine
     engine.close()
-
-
-@pytest.fixture
-def undo_log() -> Remembered:
-    return Remembered()
 
 
 @pytest.fixture
@@ -87,6 +86,23 @@ def heard(stage: Stage, action: str) -> dict[str, object]:
 
     wait_until(is_told)
     return told(stage, action)[0]
+
+
+def test_want_of_memory_that_the_engine_tells_only_after_the_end_counts(
+    stage: Stage, spec: NodeSpec
+) -> None:
+    fleet = stage.fleet
+    assert isinstance(fleet, DockerFleet)
+    fleet.start(spec)
+    fleet.kill(spec.name)
+    died = heard(stage, "die")
+    life = fleet._lives[spec.name]
+    wait_until(lambda: bool(stage.poll(0.2)) or life.is_over)
+    assert not life.was_out_of_memory
+    late = Observation(source=ENGINE, kind=Kind.ENGINE_REPORTED, data={**died, "action": "oom"})
+    fleet._run_context.arrivals.put(Arrival(observe=lambda: (late,)))
+    stage.poll(0.2)
+    assert life.was_out_of_memory
 
 
 def test_a_kill_from_outside_is_seen_and_told_by_the_engine(

@@ -10,6 +10,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
+from chaoslab.fleet.run_name import run_name
 from chaoslab.fleet.stressors import HeldMemory, Neighbours
 from chaoslab.undo.actions import leftovers, lets_go, undo
 from chaoslab.undo.log import UndoLogFile, open_undos
@@ -17,7 +18,7 @@ from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
 
 from chaoslab.fleet.docker.engine import labels as verbs  # isort: skip  # after the engine, which may skip all this
-from chaoslab.fleet.docker.run_resources import run_name  # isort: skip
+
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
@@ -178,7 +179,7 @@ def test_busy_neighbours_use_the_cores_until_they_are_taken_away(
 ) -> None:
     stage.fleet.start(learner("learner-0"))
     stage.fleet.stress("learner-0", "injection-0", Neighbours(count=2, for_s=60))
-    assert "2 processes" in str(stage.until(Kind.NODE_STRESSED).data["mechanism"])
+    assert "2 busy processes" in str(stage.until(Kind.NODE_STRESSED).data["mechanism"])
     wait_until(lambda: number(counted(stage, "learner-0"), "cpu_s") > 0.2)
     (name,) = beside(engine, tmp_path)
     stage.fleet.relieve("learner-0", "injection-0")

@@ -23,6 +23,7 @@ from chaoslab.links.effects import (
 )
 from chaoslab.links.netem.links import ABILITIES, NetemLinks
 from chaoslab.links.proxied.embedded import EmbeddedLinks
+from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxied.links import ProxiedLinks
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts.link_kit import LinkKit, skip_without
@@ -39,10 +40,11 @@ from tests.contracts.link_stage import (
     transfer,
 )
 from tests.contracts.link_table import dropped_share
-from tests.engine import IS_REQUIRED, Engine, engine_or_skip
+from tests.engine import IS_REQUIRED, LIMITS, Engine, base_here, engine_or_skip
 
 from chaoslab.fleet.docker.images import images  # isort: skip  # after the engine, which may skip all this
 from chaoslab.fleet.docker.run_resources import RunResources  # isort: skip
+from chaoslab.fleet.docker.engine.engine import ContainerSpec  # isort: skip
 from chaoslab.fleet.docker.gateway import ContainerGateway  # isort: skip
 from chaoslab.fleet.docker.proxy import ContainerProxyHost  # isort: skip
 
@@ -292,6 +294,51 @@ def test_what_a_kernel_can_do_is_known_before_anything_is_started(
     for ability in ABILITIES - netem.abilities:
         assert "no tc netem" in netem.why_not(ability)
     assert run_resources.engine.names(run_resources.own) == before
+
+
+# ---------------------------------------------------------------- control
+
+_ASKING = """
+import urllib.request, urllib.error
+for port in (8474, 8475):
+    try:
+        print(urllib.request.urlopen(f"http://proxy:{port}/proxies", timeout=10).read())
+    except urllib.error.HTTPError as error:
+        print(error.code)
+    except urllib.error.URLError as error:
+        print(type(error.reason).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers"),
+    [("toxiproxy", "401 ConnectionRefusedError"), ("embedded", "401 ConnectionRefusedError")],
+)
+def test_no_node_of_the_run_changes_links(
+    run_resources: RunResources, kind: str, answers: str
+) -> None:
+    engine = run_resources.engine
+    with closing(ContainerProxyHost(run_resources.run_directory, Engine.connect())) as proxy_host:
+        api = proxy_host.open(kind)
+        assert call(api, "GET", "/proxies") == {}
+        with pytest.raises(FleetError, match="token required"):
+            call(Endpoint(address=api.address), "GET", "/proxies")
+        node = ContainerSpec(
+            name=run_resources.helper("learner-0", "asks"), image=base_here(engine),
+            command=("python3", "-S", "-c", _ASKING), limits=LIMITS,
+            network=run_resources.network, labels=run_resources.labels,
+        )  # fmt: skip
+        assert " ".join(engine.run(node, 60.0).split()) == answers
+        assert not proxy_host.ended()
+    assert not [one for one in engine.names(run_resources.own) if "proxy" in one]
+
+
+def test_a_server_that_ends_behind_its_gate_is_noticed(run_resources: RunResources) -> None:
+    with links_of("toxiproxy", run_resources) as links:
+        assert not links.troubles()
+        run_resources.engine.kill(f"{run_resources.network}-proxy-server", "SIGKILL")
+        (trouble,) = links.troubles()
+        assert "proxy-server has ended" in trouble
 
 
 def links_of(kind: str, run_resources: RunResources) -> NetemLinks | ProxiedLinks:

@@ -57,9 +57,9 @@ class Api:
         if not self.busy[name]:
             raise NotFound("No such container")
         self.busy[name] -= 1
-        state = {"Status": "removing", "Pid": 0, "ExitCode": 0, "OOMKilled": False}
-        times = {"StartedAt": "", "FinishedAt": ""}
-        return {"State": {**state, **times}, "Image": "image", "NetworkSettings": None}
+        state: dict[str, object] = {"Status": "removing", "Pid": 0, "ExitCode": 0}
+        state |= {"OOMKilled": False, "StartedAt": ""}
+        return {"State": state, "Image": "image", "NetworkSettings": None}
 
     def networks(self, **_: object) -> list[dict[str, object]]:
         return [{"Name": name, "Labels": None} for name in self.networks_there]
@@ -148,7 +148,7 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where one is, which is that of DOCKER_HOST."""
     path = str(tmp_path / "engine.sock")
     with Server(path, Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
         yield path
         server.shutdown()

@@ -20,35 +20,15 @@ from chaoslab.fleet.storage import volume
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts import node_program
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
+from tests.fleet.local_stage import Remembered, local_stage
 
 pytestmark = pytest.mark.slow
 
 
-class Remembered(NoUndoLog):
-    """Obligations in memory."""
-
-    def __init__(self) -> None:
-        self.opened: list[dict[str, object]] = []
-        self.closed: list[int] = []
-
-    def open(self, do: str, **facts: object) -> int:
-        self.opened.append({"do": do, **facts})
-        return len(self.opened) - 1
-
-    def close(self, number: int) -> None:
-        self.closed.append(number)
-
-
-@pytest.fixture
-def undo_log() -> Remembered:
-    return Remembered()
-
-
 @pytest.fixture
 def stage(tmp_path: Path, undo_log: Remembered) -> Iterator[Stage]:
-    clock = WallClock()
-    with LocalFleet(tmp_path, clock, undo_log=undo_log) as fleet:
-        yield Stage(fleet=fleet, clock=clock)
+    with local_stage(tmp_path, undo_log) as stage:
+        yield stage
 
 
 @pytest.fixture
@@ -136,6 +116,64 @@ def test_several_are_paused_together_or_none_of_them(stage: Stage) -> None:
     with pytest.raises(FleetError, match="learner-1"):
         stage.fleet.pause("learner-0", "learner-1")
     assert stage.fleet.probe("learner-0").data["state"] != "T"
+
+
+# ---------------------------------------------------------------- prepared
+
+
+def test_a_prepared_pause_is_owed_before_it_and_written_down_once(
+    stage: Stage, spec: NodeSpec, undo_log: Remembered
+) -> None:
+    stage.fleet.start(spec)
+    stage.fleet.prepare(spec.name, to_pause=True)
+    assert [one["do"] for one in undo_log.opened] == ["end_process", "resume_process"]
+    assert stage.fleet.probe(spec.name).data["state"] != "T"
+    stage.fleet.pause(spec.name)
+    assert stage.fleet.probe(spec.name).data["state"] == "T"
+    stage.fleet.resume(spec.name)
+    assert (len(undo_log.opened), undo_log.closed) == (2, [1])
+
+
+def test_what_is_not_wanted_any_more_is_owed_no_more(
+    stage: Stage, spec: NodeSpec, undo_log: Remembered
+) -> None:
+    stage.fleet.start(spec)
+    stage.fleet.prepare(spec.name, to_pause=True)
+    for _ in range(2):
+        stage.fleet.unprepare(spec.name)
+        assert undo_log.closed == [1]
+
+
+def test_a_pause_that_holds_stays_owed_when_another_one_is_left_out(
+    stage: Stage, spec: NodeSpec, undo_log: Remembered
+) -> None:
+    stage.fleet.start(spec)
+    stage.fleet.pause(spec.name)
+    stage.fleet.prepare(spec.name, to_pause=True)
+    stage.fleet.unprepare(spec.name)
+    assert not undo_log.closed
+
+
+def test_a_prepared_signal_reaches_who_was_started_since(stage: Stage, tmp_path: Path) -> None:
+    stage.fleet.start(learner("learner-0", "--children", "1", "--hatch"))
+    stage.until(Kind.LEARNER_STEP)
+    stage.fleet.prepare("learner-0", to_pause=True)
+    os.kill(int(str(stage.fleet.probe("learner-0").data["pid"])), signal.SIGHUP)
+    stage.until(Kind.LEARNER_NOTICED)
+    old, new = children_of("learner-0", tmp_path)
+    stage.fleet.pause("learner-0")
+    for child in (old, new):
+        wait_until(lambda child=child: child.status() == psutil.STATUS_STOPPED)
+
+
+def test_the_next_life_of_a_prepared_node_is_found_anew(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    stage.fleet.prepare(spec.name)
+    for incarnation in (1, 2):
+        stage.fleet.kill(spec.name)
+        exited = stage.until(Kind.NODE_EXITED)
+        assert (exited.data["incarnation"], exited.data["signal"]) == (incarnation, "SIGKILL")
+        stage.fleet.restart(spec.name)
 
 
 def test_children_do_not_outlive_a_node_that_ends_by_itself(stage: Stage, tmp_path: Path) -> None:
@@ -295,10 +333,11 @@ def test_a_start_that_cannot_be_written_down_does_not_happen(tmp_path: Path) -> 
             raise FleetError("the disk is full")
 
     clock = WallClock()
+    before = psutil.Process().children()
     with LocalFleet(tmp_path, clock, undo_log=Full()) as fleet:
         with pytest.raises(FleetError, match="the disk is full"):
             fleet.start(learner("learner-0"))
-        assert not psutil.Process().children()
+        assert not {*psutil.Process().children()} - {*before}
     assert not (tmp_path / "nodes" / "learner-0" / "1" / "stdout.log").read_text()
 
 

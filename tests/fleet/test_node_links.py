@@ -27,8 +27,8 @@ def node_links(links: FakeLinks) -> NodeLinks:
     return NodeLinks(clock=VirtualClock(), made_by=links)
 
 
-def kinds(recorder: list[Observation]) -> list[Kind]:
-    return [observation.kind for observation in recorder]
+def kinds(observed: list[Observation]) -> list[Kind]:
+    return [observation.kind for observation in observed]
 
 
 def test_without_links_a_node_dials_its_upstream_and_nothing_is_counted() -> None:
@@ -37,7 +37,7 @@ def test_without_links_a_node_dials_its_upstream_and_nothing_is_counted() -> Non
         assert node_links.create("learner-0", UP).address == UP
         node_links.count("learner-0")
         node_links.count("syncer")
-    (started,) = node_links.recorder()
+    (started,) = node_links.observed()
     assert (started.kind, started.data["kind"]) == (Kind.LINK_STARTED, "none")
 
 
@@ -47,7 +47,7 @@ def test_what_is_done_to_a_link_is_reported_in_order(node_links: NodeLinks) -> N
     link.shape("injection-3", Direction.UP, Latency(mean_s=0.2))
     node_links.count("learner-0")
     link.clear("injection-3")
-    started, shaped, counted, cleared = node_links.recorder()
+    started, shaped, counted, cleared = node_links.observed()
     assert started.data["address"] == "127.0.0.1:9000"
     assert shaped.data == {
         "link": "learner-0",
@@ -58,12 +58,12 @@ def test_what_is_done_to_a_link_is_reported_in_order(node_links: NodeLinks) -> N
     }
     assert (counted.kind, counted.data["up_bytes"]) == (Kind.LINK_COUNTED, 10)
     assert (cleared.kind, cleared.data["injection"]) == (Kind.LINK_CLEARED, "injection-3")
-    assert not node_links.recorder()
+    assert not node_links.observed()
 
 
 def test_clearing_what_never_was_is_not_reported(node_links: NodeLinks) -> None:
     node_links.create("learner-0", UP).clear("injection-3")
-    assert kinds(node_links.recorder()) == [Kind.LINK_STARTED]
+    assert kinds(node_links.observed()) == [Kind.LINK_STARTED]
 
 
 def test_a_standing_effect_is_on_the_link_before_anybody_dials(links: FakeLinks) -> None:
@@ -78,25 +78,25 @@ def test_a_standing_effect_is_on_the_link_before_anybody_dials(links: FakeLinks)
 
 def test_a_loss_is_reported_once(node_links: NodeLinks, links: FakeLinks) -> None:
     node_links.create("learner-0", UP)
-    node_links.recorder()
+    node_links.observed()
     links.broken = "process 7 has ended with SIGKILL"
     node_links.look()
     node_links.look()
-    (lost,) = node_links.recorder()
+    (lost,) = node_links.observed()
     assert lost.kind is Kind.LINK_LOST
     assert lost.data == {"kind": "fake", "links": ["learner-0"], "reason": links.broken}
-    assert not node_links.recorder()
+    assert not node_links.observed()
 
 
 def test_a_loss_is_noticed_by_looking_twice_a_second(links: FakeLinks) -> None:
     clock = VirtualClock()
     node_links = NodeLinks(clock=clock, made_by=links)
-    node_links.recorder()
+    node_links.observed()
     links.broken = "gone"
     clock.advance_to(0.4)
-    assert not node_links.recorder()
+    assert not node_links.observed()
     clock.advance_to(0.6)
-    assert kinds(node_links.recorder()) == [Kind.LINK_LOST]
+    assert kinds(node_links.observed()) == [Kind.LINK_LOST]
 
 
 def test_on_lost_links_a_heal_has_nothing_to_undo_and_a_fault_cannot_be(
@@ -109,7 +109,7 @@ def test_on_lost_links_a_heal_has_nothing_to_undo_and_a_fault_cannot_be(
     node_links.count("learner-0")
     with pytest.raises(FleetError):
         link.shape("injection-1", Direction.BOTH, Freeze())
-    assert kinds(node_links.recorder()) == [
+    assert kinds(node_links.observed()) == [
         Kind.LINK_STARTED,
         Kind.LINK_SHAPED,
         Kind.LINK_LOST,

@@ -22,7 +22,7 @@ from chaoslab.fleet.stressors import HeldMemory, Mechanism, MemoryLimit, Neighbo
 from chaoslab.undo.actions import undo
 from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.fleet_kit import Stage, wait_until
-from tests.fleet.test_local import Remembered
+from tests.fleet.local_stage import Remembered, local_stage
 
 pytestmark = pytest.mark.slow
 
@@ -37,16 +37,11 @@ needs_limit = pytest.mark.skipif(
 
 
 @pytest.fixture
-def undo_log() -> Remembered:
-    return Remembered()
-
-
-@pytest.fixture
 def stage(tmp_path: Path, undo_log: Remembered) -> Iterator[Stage]:
-    clock = WallClock()
-    with LocalFleet(tmp_path, clock, undo_log=undo_log) as fleet:
-        fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
-        yield Stage(fleet=fleet, clock=clock)
+    node = NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY))
+    with local_stage(tmp_path, undo_log) as stage:
+        stage.fleet.start(node)
+        yield stage
 
 
 @pytest.fixture
@@ -73,11 +68,18 @@ def keepers(count: int = 0) -> list[psutil.Process]:
     """Of this very process; so many are waited for, since each first has to become one."""
 
     def found() -> list[psutil.Process]:
-        children = psutil.Process().children()
-        return [one for one in children if "keeper.py" in " ".join(one.cmdline())]
+        return [one for one in psutil.Process().children() if "keeper.py" in words(one)]
 
     wait_until(lambda: len(found()) >= count)
     return found()
+
+
+def words(process: psutil.Process) -> str:
+    """Its command line; none of a process that ended, whether or not it was waited for."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 @needs_quota

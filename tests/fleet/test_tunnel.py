@@ -19,7 +19,7 @@ from chaoslab.core.events import Kind
 from tests import fake_ssh
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
-from tests.fleet.test_local import Remembered
+from tests.fleet.local_stage import Remembered
 
 from chaoslab.fleet.docker.engine.tunnel import Tunnel  # isort: skip  # the engine may skip all this
 
@@ -54,7 +54,7 @@ def folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def engine_socket(folders: Path) -> Iterator[Path]:
     place = folders / "far.sock"
     with socketserver.ThreadingUnixStreamServer(str(place), Echo) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield place
         server.shutdown()
 
@@ -90,7 +90,7 @@ def test_the_socket_over_there_is_asked_here_until_the_tunnel_is_closed(
 
 def test_a_port_of_the_loopback_over_there_is_brought_here(folders: Path) -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         with closing(Tunnel.to_port("ssh://there", server.server_address[1])) as tunnel:
             assert tunnel.address.startswith("127.0.0.1:")
             assert said_by(tunnel.address) == b"HELLO"
@@ -108,6 +108,7 @@ def test_a_port_that_somebody_took_meanwhile_is_not_the_last_one(
     Tunnel.to_port("ssh://there", 1).close()
 
 
+@pytest.mark.thorough
 def test_a_harness_that_is_killed_leaves_no_ssh_and_no_folder(
     engine_socket: Path, folders: Path
 ) -> None:

@@ -4,8 +4,8 @@
                                          └► left ─► what of it is still there
     labels chaoslab.host, chaoslab.directory ─► resources of runs that nobody can ask any more
 
-The verbs and their facts stand in `undo_verbs`, which does not import the SDK. Everything here
-raises AbilityError if no engine answers.
+`undo_verbs` names the verbs and `undo_facts` has their facts; neither imports the SDK. Everything
+here raises AbilityError if no engine answers.
 """
 
 import socket
@@ -18,7 +18,7 @@ from chaoslab.fleet.docker.engine import labels as verbs
 from chaoslab.fleet.docker.engine.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.run_resources import empty, remains
 from chaoslab.fleet.docker.storage import Place, resize
-from chaoslab.fleet.docker.undo_verbs import (
+from chaoslab.fleet.docker.undo_facts import (
     ContainerFacts,
     EngineFacts,
     LimitFacts,

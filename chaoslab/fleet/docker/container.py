@@ -25,10 +25,12 @@ from chaoslab.fleet.docker.engine import labels
 from chaoslab.fleet.docker.engine.engine import ContainerSpec, Limits, Missing, Seen, Usage
 from chaoslab.fleet.docker.engine.stream import STDERR
 from chaoslab.fleet.docker.engine.usage import Meter
+from chaoslab.fleet.docker.private_files import put_private_files
 from chaoslab.fleet.docker.run_context import (
     CACHE,
     ENTRY,
     NODE,
+    PRIVATE,
     SHARED,
     Arrival,
     RunContext,
@@ -100,8 +102,10 @@ class Container(Incarnation):
             log = self._files.log
             self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
             if_it_fails.callback(self.engine.remove, self.name)
-            command = self._command(NODE)
+            command = self._command(NODE, PRIVATE)
             self.engine.create(self._container_spec(command))
+            if self.spec.private_files:
+                put_private_files(self.engine, self.name, PRIVATE, self.spec.private_files)
             self._stream = self.engine.attach(self.name, hears=self.spec.hears)
             if_it_fails.callback(self._stream.close)
             self.engine.start(self.name)
@@ -260,7 +264,7 @@ class Container(Incarnation):
                     f"{self.spec.name} ({self.name}) says nothing more and has not ended"
                 )
             seen = self.engine.inspect(self.name)
-            self.was_out_of_memory = seen.was_out_of_memory
+            self.was_out_of_memory |= seen.was_out_of_memory
             ending = self._ending(seen)
         except Missing:  # somebody else removed it, and how it ended with it
             ending = {"exit_code": None, "signal": None, "out_of_memory": False}
@@ -283,13 +287,12 @@ class Container(Incarnation):
         self._errors.close()
         self.pending_undos.settle_all()
 
-    @staticmethod
-    def _ending(seen: Seen) -> dict[str, Json]:
+    def _ending(self, seen: Seen) -> dict[str, Json]:
         by_signal = _SIGNALS < seen.exit_code < _SIGNALS + 65
         return {
             "exit_code": None if by_signal else seen.exit_code,
             "signal": signal_name(seen.exit_code - _SIGNALS) if by_signal else None,
-            "out_of_memory": seen.was_out_of_memory,
+            "out_of_memory": self.was_out_of_memory,
         }
 
 

@@ -13,7 +13,7 @@ Other threads only carry bytes to the queue on which `poll` waits.
 """
 
 import queue
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Final, Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.fleet.docker import stress_drivers
 from chaoslab.fleet.docker.container import Container
@@ -53,9 +54,8 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
         python="python3",
         listen=f"0.0.0.0:{SYNCER_PORT}",
         snapshots=f"{SHARED}/snapshots",
-        tokens=f"{SHARED}/tokens",
         cache=CACHE,
-        flags=("--private-network", f"--health-file={HEALTH}"),
+        flags=(f"--health-file={HEALTH}",),
     )
     end_s_max = 20.0
 
@@ -191,7 +191,17 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
     def _take(self, arrival: Arrival) -> None:
         if arrival.error is not None and self._is_open:
             raise arrival.error
-        self._record(arrival.observe())
+        observed = arrival.observe()
+        for seen in observed:
+            if seen.kind is Kind.ENGINE_REPORTED and seen.data["action"] == "oom":
+                self._note_out_of_memory(seen.data)
+        self._record(observed)
+
+    def _note_out_of_memory(self, reported: Mapping[str, Json]) -> None:
+        """The engine may say so only after it has said that the container died."""
+        life = self._lives.get(str(reported["node"]))
+        if life is not None and life.incarnation == reported["incarnation"]:
+            life.was_out_of_memory = True
 
 
 def _together(lives: Iterable[Container], verb: Callable[[Container], None]) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.core.units import plural
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine.engine import ContainerSpec, Missing
 from chaoslab.fleet.docker.engine.stream import Stream
@@ -50,7 +51,7 @@ class Beside(StressDriver):
     def mechanism(self) -> str:
         if isinstance(self._stressor, HeldMemory):
             return "a container that holds the memory"
-        return f"a container of {self._stressor.count} processes that compute"
+        return f"a container with {plural(self._stressor.count, 'busy process', 'busy processes')}"
 
     @property
     def is_broken(self) -> bool:

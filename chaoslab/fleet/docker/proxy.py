@@ -1,12 +1,15 @@
 """A proxy server in a container on the network of a run; see `links.proxied.host`.
 
     learner ── dials its address on the network ──► the server's container ──► syncer:4600
-    harness ── its API, on a port that the engine publishes to this machine alone ──┘
+    harness ── token ──► its API, on a port that the engine publishes to this machine ──┘
+                         of Toxiproxy, which asks for no token: a gate before it
 
     harness ── Tools, in a container beside it, made when packets are first to suffer ──► iptables
 
-Toxiproxy comes from an image of its own, chaoslab's proxy from that of the nodes. What the server
-leaves goes with the run's resources, and the rules with the server's network.
+Toxiproxy comes from an image of its own, chaoslab's proxy and the gate (`links.proxy.gate`) from
+that of the nodes. Toxiproxy shares the network of the gate's container and has its API on loopback
+there, so no node of the run reaches it. What the server leaves goes with the run's resources, and
+the rules with the server's network.
 """
 
 import secrets
@@ -33,13 +36,16 @@ _FIRST_PORT: Final = 4700
 _READY_S: Final = 20.0
 _PAUSE_S: Final = 0.02
 _LIMITS: Final = Limits(cpus=1.0, memory_bytes=512 << 20, processes=256)
+_INNER_PORT: Final = 8475
+_LISTEN: Final = ("--host", "0.0.0.0", "--port", str(_API_PORT))  # noqa: S104 - in its container
 _COMMANDS: Final = {
-    "toxiproxy": ("/toxiproxy-server", "-host", "0.0.0.0", "-port", str(_API_PORT)),  # noqa: S104
-    "embedded": (
-        "python3", "-m", "chaoslab.links.proxy",
-        "--host", "0.0.0.0", "--port", str(_API_PORT), "--reachable-by-others",  # noqa: S104 - inside its container
+    "toxiproxy": (
+        "python3", "-m", "chaoslab.links.proxy.gate", *_LISTEN, "--api-port", str(_INNER_PORT),
     ),
+    "embedded": ("python3", "-m", "chaoslab.links.proxy", *_LISTEN, "--reachable-by-others"),
 }  # fmt: skip
+"""By kind of links: what listens for the harness; each asks for the token."""
+_TOXIPROXY: Final = ("/toxiproxy-server", "-host", "127.0.0.1", "-port", str(_INNER_PORT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,48 +75,67 @@ class ContainerProxyHost:
             engine=engine, run_directory=run_directory.resolve(), undo_log=NoUndoLog()
         )
         self._name = f"{self._run_resources.network}-proxy"
+        self._server = f"{self._name}-server"
         self._next = _FIRST_PORT
-        self._is_open = False
+        self._opened: list[str] = []
+        """Containers that were made."""
         self._tools: Tools | None = None
         self._drops: ProxyDrops | None = None
 
     def require_toxiproxy(self) -> None:
-        """AbilityError if the engine has no image of it."""
-        if self._engine.image_id(name := images.proxy_image()) is None:
-            raise AbilityError(
-                f"links: toxiproxy need the image {name}: run `chaoslab images build`, or use "
-                "links: embedded"
-            )
+        """AbilityError if the engine has no image of it, or none of its gate."""
+        for name in (images.proxy_image(), images.source().image):
+            if self._engine.image_id(name) is None:
+                raise AbilityError(
+                    f"links: toxiproxy need the image {name}: run `chaoslab images build`, or use "
+                    "links: embedded"
+                )
 
     def open(self, kind: str) -> Endpoint:
         """Start the server. FleetError if it does not answer.
 
-        Whoever is on the network of the run reaches its API; only chaoslab's own asks for a token.
+        Whoever is on the network of the run reaches what asks for a token, and nothing else.
         """
-        token = secrets.token_urlsafe() if kind == "embedded" else ""
-        image = images.proxy_image() if kind == "toxiproxy" else images.source().image
+        token = secrets.token_urlsafe()
         self._engine.create(
             ContainerSpec(
                 name=self._name,
-                image=image,
+                image=images.source().image,
                 command=_COMMANDS[kind],
                 limits=self._engine.within(_LIMITS),
                 network=self._run_resources.network,
                 aliases=("proxy",),
-                environment={"LOG_LEVEL": "warn", **({TOKEN: token} if token else {})},
+                environment={TOKEN: token},
                 labels=self._run_resources.labels,
-                hears=True,  # the embedded proxy ends with its standard input
+                hears=True,  # it ends with its standard input
                 published=_API_PORT,
             )
         )
-        self._is_open = True
+        self._opened.append(self._name)
         self._engine.start(self._name)
+        if kind == "toxiproxy":
+            self._start_toxiproxy()
         api = Endpoint(address=self._engine.reached(self._name, _API_PORT), token=token)
         self._await_answer(api)
         return api
 
+    def _start_toxiproxy(self) -> None:
+        self._engine.create(
+            ContainerSpec(
+                name=self._server,
+                image=images.proxy_image(),
+                command=_TOXIPROXY,
+                limits=self._engine.within(_LIMITS),
+                network=f"container:{self._name}",
+                environment={"LOG_LEVEL": "warn"},
+                labels=self._run_resources.labels,
+            )
+        )
+        self._opened.append(self._server)
+        self._engine.start(self._server)
+
     def ended(self) -> str:
-        return self._engine.ended(self._name)
+        return next(filter(None, map(self._engine.ended, self._opened)), "")
 
     def port(self) -> ContainerPort:
         """The next free port: nothing else listens in the container."""
@@ -150,9 +175,9 @@ class ContainerProxyHost:
         if self._tools is not None:
             self._tools.close()
             self._tools = self._drops = None
-        if self._is_open:
-            self._engine.remove(self._name)
-            self._is_open = False
+        while self._opened:
+            self._engine.remove(self._opened[-1])
+            self._opened.pop()
         self._engine.close()
 
     def _await_answer(self, api: Endpoint) -> None:

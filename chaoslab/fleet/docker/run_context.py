@@ -17,6 +17,8 @@ from chaoslab.fleet.incarnation_files import Place
 NODE: Final = f"{HOME}/node"
 SHARED: Final = f"{HOME}/shared"
 CACHE: Final = f"{HOME}/cache"
+PRIVATE: Final = "/run/chaoslab"
+"""Where a container sees its private files: on its own file system, and gone with it."""
 HEALTH: Final = "/tmp/health"  # noqa: S108 - of a container, where docker/Dockerfile looks for it
 ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
 """The hooks do nothing to a program until it takes them up, as with a local node."""

@@ -23,8 +23,8 @@ from chaoslab.fleet.docker.engine.labels import (
     LABEL_RUN,
     labels_of,
     own_name,
-    run_name,
 )
+from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import UndoLog
 
 LABEL_NODE: Final = "chaoslab.node"

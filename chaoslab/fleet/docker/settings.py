@@ -10,6 +10,7 @@ imported as late.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -113,6 +114,7 @@ class ContainerFleets:
         from chaoslab.fleet.docker.capabilities import lacking  # noqa: PLC0415
         from chaoslab.fleet.docker.fleet import DockerFleet  # noqa: PLC0415  # needs the SDK
 
+        import_module("chaoslab.fleet.authority")  # AbilityError without its library
         engine = _connect()
         try:
             image = self._require_image(engine)
@@ -206,6 +208,11 @@ class ContainerFleets:
                 "on another: put it into the image, and name that as fleet.containers.image"
             )
         path = str(place.resolve())
+        if ":" in path:  # which parts a source from its target, as engines read it
+            raise AbilityError(
+                f"a container cannot see {path!r}, because its name has a colon: rename it, or put "
+                "the text into the image, and name that as fleet.containers.image"
+            )
         return {path: path}
 
 

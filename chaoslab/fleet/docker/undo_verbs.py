@@ -9,20 +9,24 @@
 does not import, may be missing.
 """
 
-import ipaddress
-import os
-import re
+import shlex
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker.engine import labels
-from chaoslab.fleet.docker.engine.labels import LABEL_RUN, own_name, run_name
-from chaoslab.undo.facts import NODE, Facts, is_loopback, require, require_match
+from chaoslab.fleet.docker.engine.labels import LABEL_RUN, own_name
+from chaoslab.fleet.docker.undo_facts import (
+    ContainerFacts,
+    EngineFacts,
+    LimitFacts,
+    PlugFacts,
+    RunResourcesFacts,
+    StoreFacts,
+)
 from chaoslab.undo.log import is_held, may_owe
 from chaoslab.undo.verbs import (
     Examined,
@@ -34,96 +38,6 @@ from chaoslab.undo.verbs import (
     missing,
     ok,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineFacts(Facts):
-    """Something on an engine: this machine's, or the one that DOCKER_HOST names."""
-
-    engine: str
-
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.engine)
-        is_here = parts.scheme == "unix" or is_loopback(parts.hostname or "")
-        require(
-            is_here or self.engine == os.environ.get("DOCKER_HOST"),
-            f"the engine at {self.engine} is neither on this machine nor the one that DOCKER_HOST "
-            f"names: if it is the run's, set DOCKER_HOST={self.engine} and heal again",
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResourcesFacts(EngineFacts):
-    """All that a run made on an engine."""
-
-    run: str
-
-    def __post_init__(self) -> None:
-        EngineFacts.__post_init__(self)
-        require(self.run == run_name(self.directory), f"{self.run!r} is another run")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerFacts(EngineFacts):
-    """A container of the run, by its name."""
-
-    container: str
-
-    def __post_init__(self) -> None:
-        EngineFacts.__post_init__(self)
-        _require_own_name(self, self.container, "container")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitFacts(ContainerFacts):
-    """What the container might use before."""
-
-    cpus: float
-    memory_bytes: int
-    processes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlugFacts(ContainerFacts):
-    """How the container was connected before."""
-
-    network: str
-    aliases: list[str]
-    address: str
-
-    def __post_init__(self) -> None:
-        ContainerFacts.__post_init__(self)
-        own = own_name(run_name(self.directory))
-        require(self.network == own, f"the network {self.network!r} is not this run's")
-        for alias in self.aliases:
-            require_match(NODE, alias, "node")
-        require(not self.address or _is_address(self.address), f"{self.address!r} is no address")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFacts(RunResourcesFacts):
-    """A volume of the run on an engine, and the image of the container that frees it."""
-
-    volume: str
-    image: str
-
-    def __post_init__(self) -> None:
-        RunResourcesFacts.__post_init__(self)
-        _require_own_name(self, self.volume, "volume")
-
-
-def _require_own_name(facts: Facts, name: str, what: str) -> None:
-    own = own_name(run_name(facts.directory))
-    is_own = re.fullmatch(rf"{re.escape(own)}-[\w.-]+", name) is not None
-    require(is_own, f"the {what} {name!r} is not this run's")
-
-
-def _is_address(word: str) -> bool:
-    try:
-        ipaddress.ip_address(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _on_engine(
@@ -168,16 +82,17 @@ def _unheld(_: Path) -> Iterator[Leftover]:
         path = Path(directory)
         holding = path.parent if path.name == "control" else path
         if not path.exists() or not is_held(holding):
-            here = f"$(docker ps -aq --filter label={LABEL_RUN}={run})"
+            label = shlex.quote(f"label={LABEL_RUN}={run}")
+            network = shlex.quote(own_name(run))
             is_known = path.exists() and may_owe(holding)
             yield Leftover(
                 what=f"containers, a network or volumes labelled {LABEL_RUN}={run}",
                 where=url,
-                remedy=f"chaoslab heal {holding}"
+                remedy=f"chaoslab heal {shlex.quote(str(holding))}"
                 if is_known
-                else f"docker rm -f {here}; "
-                f"docker network rm chaoslab-{run}; docker volume rm "
-                f"$(docker volume ls -q --filter label={LABEL_RUN}={run})",
+                else f"docker rm -f $(docker ps -aq --filter {label}); "
+                f"docker network rm {network}; "
+                f"docker volume rm $(docker volume ls -q --filter {label})",
             )
 
 
@@ -197,6 +112,7 @@ def _docker() -> Examined:
         from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
         from chaoslab.fleet.docker.images import images  # noqa: PLC0415  # needs the SDK
 
+        import_module("chaoslab.fleet.authority")  # AbilityError without its library
         with closing(Engine.connect()) as engine:
             facts = engine.facts()
             unbuilt = [one for one in images.needed() if engine.image_id(one) is None]

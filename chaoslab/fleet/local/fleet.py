@@ -12,24 +12,31 @@ The thread that uses it must outlive it: the kernel ends a node when the thread 
 ends.
 """
 
+import math
 import os
 import selectors
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
+from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
+from chaoslab.fleet.local.chips import Chips
 from chaoslab.fleet.local.incarnation import LocalIncarnation, signal_trees
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit
+from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.local.slowdown import slower
+from chaoslab.fleet.local.spawning import ForkServer, Process, Start, executed
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
-from chaoslab.fleet.protocols import LosesPower, abilities_of
+from chaoslab.fleet.protocols import HasChips, LosesPower, abilities_of
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount
 from chaoslab.fleet.stress.registry import StressDriver, Wish
@@ -62,7 +69,7 @@ class _Abilities:
         return abilities_of(kind)
 
 
-class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
+class LocalFleet(NodeFleet[LocalIncarnation], LosesPower, HasChips):
     """A fleet of processes; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "local"
@@ -70,6 +77,8 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
     lacking = _Lacking()
     node_site = NodeSite()
     end_s_max = 10.0
+    has_fork_server: ClassVar[bool] = False
+    """Whether learners that start again are forked from a process with their imports."""
 
     def __init__(
         self,
@@ -82,10 +91,13 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         """Nodes write below `run_directory`; undo entries go to `undo_log`."""
         place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
         super().__init__(place, node_links, _driver)
+        self._chips = Chips(place.run_directory, undo_log)
         self._selector = selectors.DefaultSelector()
         self._pidfds: dict[str, int] = {}
         self._unfinished: list[LocalIncarnation] = []
         """Over, but not all of their processes could be ended."""
+        self._fork_server: ForkServer | None = None
+        self._private_folder = PrivateFolder(place.run_directory, undo_log)
         self._thread = threading.get_ident()
 
     @property
@@ -93,7 +105,10 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         """Stressors first: a process that one has stopped is let go before it is killed."""
         return (
             self._stress_registry.relieve_all,
+            self._chips.free_all,
             self._end_all,
+            self._end_fork_server,
+            self._private_folder.close,
             self._selector.close,
             *(storage.close for storage in self._storages.values()),
             self._close_links,
@@ -104,13 +119,33 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
             raise HarnessBug(
                 "nodes are started by the thread that made the fleet: they die with it"
             )
-        life = LocalIncarnation(spec, incarnation, self._place)
+        private = self._private_folder.put(spec)
+        spawn = partial(self._spawn, spec)
+        life = LocalIncarnation(spec, incarnation, self._place, spawn, private)
         self._selector.register(life.pipe, selectors.EVENT_READ, life)
         if hasattr(os, "pidfd_open"):
             pidfd = os.pidfd_open(life.process.pid)
             self._pidfds[spec.name] = pidfd
             self._selector.register(pidfd, selectors.EVENT_READ, None)
         return life
+
+    def _spawn(self, spec: NodeSpec, start: Start) -> Process:
+        """By the fork server, if there is one for this node and it is ready."""
+        server = self._fork_server
+        if server is not None and server.serves(start.command, spec.environment):
+            forked = server.fork(start)
+            if forked is not None:
+                return forked
+        process = executed(start)
+        is_first = self.has_fork_server and server is None and spec.role is Role.LEARNER
+        if is_first and ForkServer.can_run(start.command):
+            home, log = self._place.run_directory, self._place.undo_log
+            self._fork_server = ForkServer(start.command, spec.environment, home, log)
+        return process
+
+    def _end_fork_server(self) -> None:
+        if self._fork_server is not None:
+            self._fork_server.close()
 
     def _disk(self, spec: NodeSpec) -> FilesHere:
         return FilesHere(spec, self._place)
@@ -123,7 +158,19 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         life = self._ended_if_told(name)
         if life is not None and not life.is_over:
             raise FleetError(f"{name} lives: a power cut ends it first")
-        self._recorder.append(self._storage(name).cut_power())
+        self._observed.append(self._storage(name).cut_power())
+
+    def hold_chip(self, name: str) -> None:
+        self._latest(name)
+        self._observed += self._chips.hold(name)
+
+    def free_chip(self, name: str) -> None:
+        self._latest(name)
+        self._observed += self._chips.free(name)
+
+    def try_chip(self, name: str) -> None:
+        self._latest(name)
+        self._observed.append(self._chips.attempt(name))
 
     def _end_all(self) -> list[str]:
         stuck = super()._end_all()
@@ -137,12 +184,23 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         """Wait for output or an exit, and take in what is there: output first, exits after it."""
         if len(self._pidfds) < sum(not life.is_over for life in self._lives.values()):
             limit_s = min(limit_s, _BLINK_S)
-        for key, _ in self._selector.select(limit_s):
+        for key, _ in self._ready(limit_s):
             if isinstance(key.data, LocalIncarnation):
                 self._read(key.data)
         for life in list(self._lives.values()):
             if not life.is_over and life.has_exited:
                 self._finish(life)
+
+    def _ready(self, limit_s: float) -> "list[tuple[selectors.SelectorKey, int]]":
+        """What can be read; the last fraction of a millisecond is slept, as epoll counts whole ones
+        and comes back up to one too late.
+        """
+        until_s = time.monotonic() + limit_s
+        whole_ms = math.floor(1e3 * limit_s)
+        ready = self._selector.select(max(0.0, (whole_ms - 0.5) / 1e3))
+        if not ready and (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(left_s)
+        return ready
 
     def _read(self, life: LocalIncarnation) -> None:
         self._record(life.read())
@@ -156,9 +214,15 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
             os.close(pidfd)
         if life.pipe in self._selector.get_map():
             self._selector.unregister(life.pipe)
-        self._recorder += life.finish()
+        self._observed += life.finish()
         if life.remaining:
             self._unfinished.append(life)
+
+
+class ForkingFleet(LocalFleet):
+    """A fleet of processes with a fork server."""
+
+    has_fork_server = True
 
 
 def _driver(wish: Wish[LocalIncarnation]) -> StressDriver:

@@ -1,6 +1,6 @@
 """One incarnation of a local node: its process, what it prints, its end.
 
-    spawn guard ─► the node's program ─ pipe ─► observations
+    spawning ─► the node's program ─ pipe ─► observations
 
 The process is reaped only after all that it left behind was ended: until then its pid cannot belong
 to anybody else.
@@ -10,10 +10,8 @@ import fcntl
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 
 import psutil
@@ -21,10 +19,11 @@ import psutil
 from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
-from chaoslab.core.process_identity import NODE_MARK, identify, is_same, send
+from chaoslab.core.process_identity import NODE_MARK, cpu_s, identify, is_same, send
 from chaoslab.core.process_tree import SPAWN_GUARD
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, signal_name
+from chaoslab.fleet.local.spawning import Forked, Process, Start, executed
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.incarnation import Incarnation
 
@@ -46,15 +45,28 @@ class LocalIncarnation(Incarnation):
 
     undo_pause, undo_wedge = "resume_process", "unwedge_process"
 
-    def __init__(self, spec: NodeSpec, incarnation: int, place: Place) -> None:
-        """Start it. Nothing runs before the way to undo that was written down."""
+    def __init__(
+        self,
+        spec: NodeSpec,
+        incarnation: int,
+        place: Place,
+        spawn: Callable[[Start], Process] = executed,
+        private: str = "",
+    ) -> None:
+        """Start it by `spawn`. Nothing runs before the way to undo that was written down.
+
+        `private` is the folder of its private files.
+        """
         super().__init__(spec, incarnation, place)
+        self._spawned_by = spawn
         self.is_silent = False
         """Nothing more will come from its standard output."""
         self.remaining: tuple[int, ...] = ()
         """Processes of its tree that could not be ended."""
+        self._receivers: process_tree.Receivers | None = None
+        """Found beforehand, for the next signal to its tree."""
         try:
-            self._begin(self._checked_command())
+            self._begin(self._checked_command(private))
         except OSError as error:
             raise FleetError(f"{spec.name} cannot be started: {error}") from error
 
@@ -64,7 +76,9 @@ class LocalIncarnation(Incarnation):
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """Identity of the main process."""
+        """Identity of the main process, and what a fork server had done for it."""
+        if isinstance(self.process, Forked):
+            return {**self.identity.facts, "imports_cpu_s": self.process.imports_cpu_s}
         return self.identity.facts
 
     @property
@@ -74,9 +88,9 @@ class LocalIncarnation(Incarnation):
 
     # ---------------------------------------------------------------- beginning
 
-    def _checked_command(self) -> list[str]:
+    def _checked_command(self, private: str) -> list[str]:
         path = self.spec.environment.get("PATH", os.environ.get("PATH", os.defpath))
-        words = self._command(str(self._directory.parent))
+        words = self._command(str(self._directory.parent), private)
         if not words or shutil.which(words[0], path=path) is None:
             raise FleetError(
                 f"{self.spec.name} cannot be started: there is no program {words[:1]} on PATH; "
@@ -111,24 +125,18 @@ class LocalIncarnation(Incarnation):
         if self.process.stdin is not None:
             self.process.stdin.close()
 
-    def _spawn(self, command: list[str], gate: int) -> "subprocess.Popen[bytes]":
-        interpreter = (sys.executable, "-I", "-S", str(SPAWN_GUARD), str(gate), str(os.getpid()))
-        with self._files.errors.open("wb") as errors:
-            process = subprocess.Popen(
-                [*interpreter, *command],
-                stdin=subprocess.PIPE if self.spec.hears else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={
-                    **os.environ,
-                    **self.spec.environment,
-                    **self.spec.secrets,
-                    NODE_MARK: self.mark,
-                },
-                process_group=0,  # no session: see the spawn guard
-                pass_fds=(gate,),
-                bufsize=0,
+    def _spawn(self, command: list[str], gate: int) -> Process:
+        spec = self.spec
+        environment = {**os.environ, **spec.environment, **spec.secrets, NODE_MARK: self.mark}
+        process = self._spawned_by(
+            Start(
+                command=command,
+                environment=environment,
+                errors=self._files.errors,
+                gate=gate,
+                hears=spec.hears,
             )
+        )
         if process.stdout is None:
             raise HarnessBug("a node was started without a pipe")
         self._stdout = process.stdout
@@ -152,8 +160,13 @@ class LocalIncarnation(Incarnation):
     # ---------------------------------------------------------------- while it runs
 
     def cpu_used(self) -> tuple[float, float]:
-        """Now, and the CPU seconds that its main process has used by now; 0 when it is gone."""
-        return self.place.clock.now_s(), self._look().cpu_s
+        """Now, and the CPU seconds that its main process has used by now; 0 when it is gone.
+
+        Of a node of several hosts those of their processes.
+        """
+        if self.spec.hosts is not None:
+            return self.place.clock.now_s(), self._look().cpu_s
+        return self.place.clock.now_s(), 0.0 if self.is_over else cpu_s(self.identity)
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -191,6 +204,17 @@ class LocalIncarnation(Incarnation):
         left = process_tree.resume_tree(self.identity, self.mark, limit_s=_GOING_S)
         if left:
             raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
+
+    def prepare(self) -> None:
+        self._receivers = process_tree.receivers(self.identity)
+
+    def unprepare(self) -> None:
+        self._receivers = None
+
+    def take_receivers(self) -> process_tree.Receivers | None:
+        """Those found beforehand, once."""
+        found, self._receivers = self._receivers, None
+        return found
 
     def signal(self, name: str) -> None:
         """Signal the main process alone; does nothing once it is over.
@@ -237,7 +261,10 @@ class LocalIncarnation(Incarnation):
         )
 
     def _look(self) -> process_tree.Look:
-        return process_tree.GONE if self.is_over else process_tree.look(self.identity)
+        if self.is_over:
+            return process_tree.GONE
+        whole = self.spec.hosts is not None
+        return (process_tree.look_with_children if whole else process_tree.look)(self.identity)
 
     # ---------------------------------------------------------------- its end
 
@@ -278,4 +305,6 @@ def signal_trees(lives: Iterable[LocalIncarnation], name: str) -> None:
     reached = [life for life in lives if not life.is_over]
     for life in reached:
         life.note_sent(name)
-    process_tree.signal_trees([life.identity for life in reached], signal.Signals[name])
+    mains = [life.identity for life in reached]
+    prepared = [life.take_receivers() for life in reached]
+    process_tree.signal_trees(mains, signal.Signals[name], prepared)

@@ -18,6 +18,7 @@ import psutil
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.core.units import plural
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation
@@ -46,7 +47,9 @@ class Beside(StressDriver):
     def mechanism(self) -> str:
         if isinstance(self._stressor, HeldMemory):
             return "a process that holds the memory"
-        return f"{self._stressor.count} processes that compute on the node's cores"
+        return (
+            f"{plural(self._stressor.count, 'busy process', 'busy processes')} on the node's cores"
+        )
 
     @property
     def is_broken(self) -> bool:

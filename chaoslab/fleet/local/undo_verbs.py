@@ -1,8 +1,9 @@
-"""Undo of what the kernel was asked for beside a node: limits on it, and volumes below it.
+"""Undo of what lies beside a local node: limits on it, volumes below it, its private files.
 
     remove_cgroup   a limit on some processes, which go back to where they were
     unmount         a node's own volume; what is in it stays
     free_volume     a volume that is full has room again
+    remove_private_folder   keys of the nodes, which lie outside the record
 
 A cgroup is called by the pid of its harness; the table of mounts says which volumes are ours.
 """
@@ -16,6 +17,8 @@ from chaoslab.core.private_files import open_folder
 from chaoslab.core.process_tree import is_running
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
+from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, abandoned, is_made_for, remove
+from chaoslab.fleet.local.spawning import ForkServer
 from chaoslab.fleet.storage import files, power, volume
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.log import is_held
@@ -72,6 +75,19 @@ class VolumeFacts(Facts):
         return folder.relative_to(self.directory).parts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateFacts(Facts):
+    """The folder of the private files of a run's nodes."""
+
+    folder: str
+
+    def __post_init__(self) -> None:
+        require(
+            is_made_for(self.directory, Path(self.folder)),
+            f"{self.folder} is no folder of private files of {self.directory}",
+        )
+
+
 def _remove_cgroup(facts: CgroupFacts) -> Healed:
     """Give its processes back and remove it; FleetError if the kernel does not let go of it."""
     was_there = cgroups.remove(Path(facts.path), Path(facts.back))
@@ -120,12 +136,22 @@ def _own_folder(facts: VolumeFacts) -> Path:
         return Path(facts.folder)
 
 
+def _remove_private(facts: PrivateFacts) -> Healed:
+    was_there = remove(Path(facts.folder))
+    return Healed(actions=(f"the keys in {facts.folder}, removed",) if was_there else ())
+
+
+def _private(facts: PrivateFacts) -> tuple[str, ...]:
+    return (f"the keys in {facts.folder}",) if Path(facts.folder).is_dir() else ()
+
+
 # ---------------------------------------------------------------- leftovers
 
 
 def _leftovers(_: Path) -> Iterator[Leftover]:
     yield from _dead_cgroups()
     yield from _lost_volumes()
+    yield from _abandoned_keys()
 
 
 def _dead_cgroups() -> Iterator[Leftover]:
@@ -153,6 +179,12 @@ def _lost_volumes() -> Iterator[Leftover]:
                           remedy=f"umount {shlex.quote(where)}")  # fmt: skip
 
 
+def _abandoned_keys() -> Iterator[Leftover]:
+    for folder in abandoned():
+        yield Leftover(what="keys of the nodes of a dead harness", where=str(folder),
+                       remedy=f"rm -r {shlex.quote(str(folder))}")  # fmt: skip
+
+
 # ---------------------------------------------------------------- what this machine can do
 
 
@@ -160,6 +192,7 @@ def _diagnose() -> Iterator[Examined]:
     yield _cgroups()
     yield _volumes()
     yield _power()
+    yield _fork_server()
 
 
 def _cgroups() -> Examined:
@@ -193,12 +226,28 @@ def _power() -> Examined:
     )
 
 
+def _fork_server() -> Examined:
+    if why_not := ForkServer.why_not():
+        detail = f"{why_not}: learners that start again are started as programs"
+        return missing("fork server", detail, "use Linux 3.4 or newer")
+    return ok(
+        "fork server",
+        "learners that start again can be forks with their imports done: fork_server: true "
+        "under fleet, off by default",
+    )
+
+
 MAINTENANCE = Maintenance(
     verbs={
         cgroups.UNDO_CGROUP: Verb(
-            facts=CgroupFacts, undo=_remove_cgroup, left=_cgroup, lets_go=True
+            facts=CgroupFacts,
+            undo=_remove_cgroup,
+            left=_cgroup,
+            lets_go=True,
+            ends_with_boot=True,
         ),
         files.UNDO_VOLUME: Verb(facts=VolumeFacts, undo=_unmount, left=_volume),
+        UNDO_PRIVATE: Verb(facts=PrivateFacts, undo=_remove_private, left=_private),
         files.UNDO_FILLED: Verb(facts=VolumeFacts, undo=_free, left=_full, lets_go=True),
     },
     leftovers=_leftovers,

@@ -20,16 +20,28 @@ from typing import ClassVar, Final, Generic, Self, TypeVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
-from chaoslab.fleet.base import Damage, Fleet, Node, NodeSpec, gone, known_already, probed
+from chaoslab.fleet.base import (
+    Damage,
+    Fleet,
+    Node,
+    NodeSpec,
+    gone,
+    host_number,
+    known_already,
+    probed,
+    say_what_remains,
+)
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.incarnation import Incarnation
 from chaoslab.fleet.protocols import (
+    HasHosts,
     HasVolumes,
     Hookable,
     Networked,
     Notifiable,
     Pausable,
+    Preparable,
     StoresFiles,
     Stressable,
     Wedgeable,
@@ -49,12 +61,14 @@ IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
 class NodeFleet(
     Fleet,
     Pausable,
+    Preparable,
     Wedgeable,
     Notifiable,
     Hookable,
     Stressable,
     StoresFiles,
     HasVolumes,
+    HasHosts,
     Networked,
     Generic[IncarnationT],
 ):
@@ -77,7 +91,7 @@ class NodeFleet(
         self._lives: dict[str, IncarnationT] = {}
         """Latest incarnation of each node that was ever started."""
         self._storages: dict[str, Storage] = {}
-        self._recorder: list[Observation] = []
+        self._observed: list[Observation] = []
         """Observations that `poll` has not returned yet."""
         self._is_open = True
 
@@ -139,12 +153,7 @@ class NodeFleet(
         with ExitStack() as steps:
             for step in reversed(self._leaving):
                 steps.callback(attempt, step)
-        if not remaining:
-            return
-        left = FleetError(f"what could not be ended: {'; '.join(dict.fromkeys(remaining))}")
-        if error is None:
-            raise left
-        error.add_note(str(left))
+        say_what_remains(remaining, error)
 
     def _close_links(self) -> None:
         self._node_links.made_by.__exit__(None, None, None)
@@ -182,7 +191,7 @@ class NodeFleet(
         self._storage(name)
         begun = self._begin(self._specs[name], life.incarnation + 1 if life else 1)
         self._lives[name] = begun
-        self._recorder.append(begun.started())
+        self._observed.append(begun.started())
         return self._node(name)
 
     def kill(self, *names: str) -> None:
@@ -199,6 +208,19 @@ class NodeFleet(
         self._signal(lives, name)
 
     # ---------------------------------------------------------------- faults
+
+    def prepare(self, *names: str, to_pause: bool = False) -> None:
+        lives = [self._running(name) for name in names]
+        for life in lives:
+            life.prepare()
+            if to_pause:
+                life.owe(life.undo_pause)
+
+    def unprepare(self, *names: str) -> None:
+        for life in filter(None, map(self._latest, names)):
+            life.unprepare()
+            if not life.is_over and not life.is_paused:
+                life.pending_undos.settle(life.undo_pause)
 
     def pause(self, *names: str) -> None:
         lives = [self._running(name) for name in names]
@@ -235,6 +257,26 @@ class NodeFleet(
     def tell(self, name: str, do: str, **facts: Json) -> None:
         self._running(name).tell({"do": do, **facts})
 
+    def kill_host(self, name: str, host: int) -> None:
+        """By the node's supervisor; of a node with one process, by SIGKILL to all of it."""
+        life = self._running(name)
+        index = host_number(life.spec, host)
+        if life.spec.hosts is None:
+            self.kill(name)
+        else:
+            self._end_by_hook(life, "SIGKILL", do="host", index=index, signal="SIGKILL")
+
+    def fail_chip(self, name: str, host: int) -> None:
+        """By a test hook of the process."""
+        life = self._running(name)
+        self._end_by_hook(life, "SIGABRT", do="chip", index=host_number(life.spec, host))
+
+    def _end_by_hook(self, life: IncarnationT, by: str, **request: Json) -> None:
+        """Ask a node for what ends it by a signal."""
+        life.is_ending = True
+        life.note_sent(by)
+        life.tell(request)
+
     def stress(self, name: str, injection: str, stressor: Stressor) -> None:
         self._stress_registry.put(self._running(name), injection, stressor)
 
@@ -244,15 +286,15 @@ class NodeFleet(
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         self._ended_if_told(name)
-        self._recorder += self._storage(name).damage(how, every=every)
+        self._observed += self._storage(name).damage(how, every=every)
 
     def fill_disk(self, name: str) -> None:
         """Lower the limit of its volume."""
-        self._recorder.append(self._storage(name).fill())
+        self._observed.append(self._storage(name).fill())
 
     def free_disk(self, name: str) -> None:
         """Restore the limit of its volume."""
-        self._recorder += self._storage(name).free()
+        self._observed += self._storage(name).free()
 
     # ---------------------------------------------------------------- observations
 
@@ -273,15 +315,15 @@ class NodeFleet(
 
     def poll(self, until_s: float) -> Sequence[Observation]:
         """What nodes reported and which ended; a node's last lines come before its exit."""
-        self._recorder += self._node_links.recorder()
-        self._recorder += self._stress_registry.observations(self._lives.values())
-        while self._is_open and not self._recorder:
+        self._observed += self._node_links.observed()
+        self._observed += self._stress_registry.observations(self._lives.values())
+        while self._is_open and not self._observed:
             left_s = until_s - self._place.clock.now_s()
             self._wait(max(0.0, left_s))
             if left_s <= 0:
                 break
-        recorder, self._recorder = self._recorder, []
-        return recorder
+        observed, self._observed = self._observed, []
+        return observed
 
     # ---------------------------------------------------------------- inside
 
@@ -311,7 +353,7 @@ class NodeFleet(
 
     def _record(self, said: Sequence[Observation]) -> None:
         self._stress_registry.hear(said)
-        self._recorder += said
+        self._observed += said
 
     def _ended_if_told(self, name: str) -> IncarnationT | None:
         """Latest incarnation, after waiting for its end if it was told to end."""

@@ -7,6 +7,7 @@ It knows one process; names, verbs and waiting are the fleet's.
 """
 
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -20,6 +21,7 @@ from chaoslab.record.exits import ENDING_SIGNALS
 from chaoslab.undo.base import PendingUndos
 
 _log = logging.getLogger(__name__)
+_FILLED_IN = re.compile(r"\{(incarnation|directory|private)\}")
 
 
 class Incarnation(ABC):
@@ -87,6 +89,12 @@ class Incarnation(ABC):
     def _write(self, line: bytes) -> None:
         """Write to its standard input. OSError if that is closed or full."""
 
+    def prepare(self) -> None:  # noqa: B027 - where nothing is found beforehand
+        """Find what the next signal to all of it has to reach."""
+
+    def unprepare(self) -> None:  # noqa: B027 - as above
+        """Forget that."""
+
     # ---------------------------------------------------------------- what all have in common
 
     def started(self) -> Observation:
@@ -120,12 +128,14 @@ class Incarnation(ABC):
         if name in ENDING_SIGNALS:
             self._sent.append(name)
 
-    def _command(self, directory: str) -> list[str]:
-        """Its command line, with incarnation and directory filled in."""
-        return [
-            word.replace("{incarnation}", str(self.incarnation)).replace("{directory}", directory)
-            for word in self.spec.command
-        ]
+    def _command(self, directory: str, private: str) -> list[str]:
+        """Its command line, with incarnation and both folders filled in."""
+        values = {
+            "{incarnation}": str(self.incarnation),
+            "{directory}": directory,
+            "{private}": private,
+        }
+        return [_FILLED_IN.sub(lambda found: values[found[0]], word) for word in self.spec.command]
 
     def _report_exit(
         self, last: Sequence[Observation], ending: dict[str, Json], lost_bytes: int

@@ -11,8 +11,10 @@ so a harness that is stopped leaves no stress behind.
     duty PID START_TICKS   the node's group runs until it has used its share of the time, then stops
     burn CORE,CORE COUNT   computes without end on these cores, in so many processes
     hold SIZE_BYTES        holds memory and has touched all of it; says what the machine has left
+    lock FILE              takes the lock of a file as soon as nobody has it, and keeps it
 """
 
+import fcntl
 import math
 import os
 import select
@@ -122,22 +124,60 @@ def hold(_: float, until_s: float, size: str) -> None:
             return
 
 
-PROGRAMS: Mapping[str, Callable[..., None]] = {"duty": duty, "burn": burn, "hold": hold}
+def lock(_: float, until_s: float, file: str) -> None:
+    """Take the lock of a file, which then names this process, and keep it."""
+    taken = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    is_held = False
+    while time.monotonic() < until_s and read_strength(TICK_S) is not None:
+        if not is_held:
+            try:
+                fcntl.flock(taken, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            is_held = True
+            os.ftruncate(taken, 0)
+            os.pwrite(taken, b"%d\n" % os.getpid(), 0)
+
+
+PROGRAMS: Mapping[str, Callable[..., None]] = {
+    "duty": duty,
+    "burn": burn,
+    "hold": hold,
+    "lock": lock,
+}
 
 
 # ---------------------------------------------------------------- asking the kernel
 
 
 def used_s(pid: int, start_ticks: str) -> float | None:
-    """CPU seconds that a process has used; None when it is gone or the pid is another's."""
+    """CPU seconds that a process and those that its main thread started have used by now.
+
+    None when it is gone or the pid is another's.
+    """
+    fields = stat_fields(pid)
+    if fields is None or fields[19] != start_ticks or fields[0] in "ZX":
+        return None
+    all_of_it = [fields, *filter(None, map(stat_fields, children(pid)))]
+    return sum(int(one[11]) + int(one[12]) for one in all_of_it) / os.sysconf("SC_CLK_TCK")
+
+
+def stat_fields(pid: int) -> list[str] | None:
+    """/proc/PID/stat behind the name; None when the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            fields = stat.read().rpartition(")")[2].split()
+            return stat.read().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if fields[19] != start_ticks or fields[0] in "ZX":
-        return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children(pid: int) -> list[int]:
+    """Of its main thread, as a learner of several hosts has; none where the kernel lists none."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
+            return [int(word) for word in listed.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def print_available() -> None:

@@ -71,7 +71,6 @@ class Seen:
     was_out_of_memory: bool
     error: str
     started_at: str
-    finished_at: str
     image: str
     """The id of what it runs."""
     address: str

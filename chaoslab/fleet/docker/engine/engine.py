@@ -7,7 +7,9 @@ It asks and answers in plain data, keeps no state, and knows no run. Works with 
 the version is negotiated.
 """
 
+import io
 import json
+import tarfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
@@ -143,6 +145,28 @@ class Engine(Stores):
             )
             return str(made["Id"])
 
+    def user(self, container: str) -> str:
+        """User that it runs as: a name or number, perhaps with a group; empty for root."""
+        with self._asked(f"to inspect {container}"):
+            return str(self._client.api.inspect_container(container)["Config"].get("User") or "")
+
+    def put_archive(self, container: str, folder: str, archive: bytes) -> None:
+        """Unpack a tar archive on a container's file system, whether it runs or not."""
+        with self._asked(f"to write files of {container}"):
+            self._client.api.put_archive(container, folder, archive)
+
+    def read_file(self, container: str, path: str) -> bytes:
+        """Content of one file of a container, whether it runs or not."""
+        with self._asked(f"to read {path} of {container}"):
+            pieces, _ = self._client.api.get_archive(container, path)
+            packed = io.BytesIO(b"".join(pieces))
+        with tarfile.open(fileobj=packed) as tar:
+            member = tar.next()
+            content = tar.extractfile(member) if member is not None and member.isfile() else None
+            if content is None:
+                raise FleetError(f"{path} of {container} is not a regular file")
+            return content.read()
+
     def start(self, container: str) -> None:
         """Start a container that was created."""
         with self._asked(f"to start {container}"):
@@ -191,7 +215,6 @@ class Engine(Stores):
             was_out_of_memory=bool(state["OOMKilled"]),
             error=str(state.get("Error") or ""),
             started_at=str(state["StartedAt"]),
-            finished_at=str(state["FinishedAt"]),
             image=str(found["Image"]),
             address=next(filter(None, addresses), ""),
         )

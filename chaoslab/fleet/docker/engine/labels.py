@@ -3,7 +3,6 @@
 Apart from the rest so that reading an undo log does not need the Docker SDK.
 """
 
-import hashlib
 import secrets
 import socket
 from collections.abc import Mapping
@@ -26,13 +25,6 @@ PLUG: Final = "plug_container"
 """engine, container, network, aliases, address: as it was connected before."""
 FREE_VOLUME: Final = "free_container_volume"
 """engine, run, volume, image: give a volume that is full room again."""
-_DIGITS: Final = 10
-
-
-def run_name(run_directory: Path) -> str:
-    """A few hex digits that no other run shares, on this machine or another."""
-    whose = f"{socket.gethostname()}:{run_directory.absolute()}"
-    return hashlib.sha256(whose.encode()).hexdigest()[:_DIGITS]
 
 
 def own_name(run: str) -> str:

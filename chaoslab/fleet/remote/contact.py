@@ -1,0 +1,122 @@
+"""Contact with a host agent, and its end: gaps, calls that nobody answers, losses.
+
+    heard ─┬─ silent for `answer_s` ─► OutOfReach: a call ends, the agent may come back
+           └─ silent for `lost_s` ───► AgentLost: its nodes are gone, and no call is answered again
+
+A harness that stood still for the time of a lease has lost its agents by its own doing.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Self
+
+from chaoslab.core.errors import FleetError
+
+GAP_S: Final = 1.0
+"""A shorter gap moves no stamp by more than what a harness may be late anyway."""
+_LOOK_S: Final = 0.5
+
+
+class OutOfReach(FleetError):
+    """An agent was not heard for a while; whether a call of that time was carried out is open."""
+
+
+class AgentLost(FleetError):
+    """The agent of a host cannot be reached any more, or is another one."""
+
+    def __init__(self, message: str, *, by_lease: bool = False) -> None:
+        """`by_lease`: it ended its nodes because this process had not renewed its lease."""
+        super().__init__(message)
+        self.by_lease = by_lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A time in which an agent was not heard."""
+
+    for_s: float
+    undone: tuple[str, ...] = ()
+    """What it undid meanwhile because it was overdue, as sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """For how long an agent and its harness trust each other without a word."""
+
+    lease_s: float = 30.0
+    """An agent ends everything when nobody renewed its lease for so long."""
+    lost_s: float = 30.0
+    """An agent counts as lost when it was out of reach for so long."""
+    answer_s: float = 4.0
+    """A call is given up when its agent was silent for so long: before the harness, which waits for
+    it, counts as one that stands still.
+    """
+
+
+@dataclass(slots=True, kw_only=True)
+class Silence:
+    """For how long an agent said nothing over a connection that did not break.
+
+    Only time in which it was asked counts: a process that stands still itself asks nothing.
+    """
+
+    _asked: int = 0
+    _longest_s: float = 0.0
+
+    def ask(self) -> None:
+        """It was sent something that it answers."""
+        self._asked += 1
+
+    def end(self, for_s: float, every_s: float) -> None:
+        """It said something, after so long; it was asked once in `every_s`."""
+        self._longest_s = max(self._longest_s, min(for_s, self._asked * every_s))
+        self._asked = 0
+
+    def take(self) -> float:
+        """The longest time since this was called last."""
+        longest_s, self._longest_s = self._longest_s, 0.0
+        return longest_s
+
+
+@dataclass(slots=True, kw_only=True)
+class OwnStall:
+    """For how long this process itself stood still, and renewed no lease."""
+
+    lease_s: float
+    stood_still_s: float = 0.0
+    """The longest time."""
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether the lease of every agent was over meanwhile."""
+        return self.stood_still_s >= self.lease_s
+
+    def loss(self, host: str, lost_s: float, error: Exception) -> AgentLost:
+        """To raise when the agent of a host is not heard any more."""
+        if self.has_lapsed:
+            stood = f"the harness stood still for {self.stood_still_s:.1f} s"
+            words = f"{stood}, and its lease of {self.lease_s:g} s was over"
+        else:
+            words = f"its host agent is out of reach for {lost_s:g} s"
+        why = str(error) or "nothing answers"
+        return AgentLost(f"{host}: {words}: {why}", by_lease=self.has_lapsed)
+
+    @asynccontextmanager
+    async def measured(self) -> AsyncIterator[Self]:
+        """Measure it meanwhile."""
+        measuring = asyncio.create_task(self._measure())
+        try:
+            yield self
+        finally:
+            measuring.cancel()
+
+    async def _measure(self) -> None:
+        before_s = time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            now_s = time.monotonic()
+            self.stood_still_s = max(self.stood_still_s, now_s - before_s)
+            before_s = now_s

@@ -1,0 +1,319 @@
+"""Nodes on other hosts: a fleet that forwards each verb to the host agents concerned.
+
+    start, kill, pause … ──► Host of each node, side by side ──► agent: a local fleet there
+    poll ◄── queue ◄── observations of all agents, in the order in which they arrived
+
+What an agent does is what the local fleet does, by the same code. Here is only what no single host
+can know: which node is where, and that a host is lost. A lost host takes its nodes with it; they
+can be started again when it can be reached again.
+
+A fleet is used from one thread; connections are on another one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import Final, Self
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.base import (
+    Ability,
+    Fleet,
+    Node,
+    NodeSite,
+    NodeSpec,
+    gone,
+    known_already,
+    say_what_remains,
+)
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.protocols import HasHosts, Networked
+from chaoslab.fleet.remote.calls import HostCalls
+from chaoslab.fleet.remote.forwarded import ForwardsVerbs
+from chaoslab.fleet.remote.ground import Ground, HostSite
+from chaoslab.fleet.remote.host import Host
+from chaoslab.fleet.remote.host_keeper import HostKeeper
+from chaoslab.fleet.remote.links import HostLinks
+from chaoslab.fleet.remote.members import Member, Placed
+from chaoslab.fleet.remote.protocol.messages import (
+    from_spec,
+    to_node,
+)
+from chaoslab.fleet.remote.protocol.reach import HostAddress
+from chaoslab.fleet.remote.reports import Reports
+from chaoslab.links.base import Link
+from chaoslab.undo.base import UndoLog
+
+_BATCH: Final = 2048
+"""How many observations are taken in before `poll` returns."""
+_LOOK_S: Final = 0.1
+"""How often it is looked for what is due, while something will be."""
+
+
+class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
+    """A fleet of hosts; see `base.Fleet` and `protocols` for what each verb promises."""
+
+    def __init__(
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        kind: str,
+        undo_log: UndoLog,
+        ground: Ground,
+        lacking: frozenset[Ability] = frozenset(),
+        node_links: NodeLinks | None = None,
+    ) -> None:
+        """Records of the nodes come to `run_directory` when the fleet is left."""
+        self.kind, self.lacking = kind, lacking
+        self._clock, self._undo_log = clock, undo_log
+        self.ground, self._loop = ground, ground.loop
+        self._node_links = node_links or NodeLinks(clock=clock)
+        made_by = self._node_links.made_by
+        self._host_links = made_by if isinstance(made_by, HostLinks) else None
+        if self._host_links is not None:
+            self._host_links.use(ground.loop, self._host_of)
+        self._placed: dict[str, Placed] = {}
+        self._observed: list[Observation] = []
+        self._keeper = HostKeeper(ground, undo_log, run_directory)
+        self._reports = Reports(ground, clock, run_directory, self._placed)
+        self._calls = HostCalls(ground.loop, undo_log)
+        self._is_open = True
+
+    # ---------------------------------------------------------------- begin and end
+
+    def __enter__(self) -> Self:
+        """Start an agent on every host that there is."""
+        try:
+            self._keeper.start(tuple(self.ground.hosts.values()))
+            self._node_links.made_by.__enter__()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End all nodes, fetch their records and end the agents; FleetError names what remains."""
+        if not self._is_open:
+            return
+        remaining = self._close_links()
+        self._is_open = False
+        self._calls.close()
+        remaining += self._keeper.part_with_all(self.is_gone_for_good)
+        for one in self._placed.values():
+            one.node = replace(one.node, is_alive=False)
+        self._loop.close()
+        say_what_remains(remaining, error)
+
+    def is_gone_for_good(self, host: str) -> bool:  # noqa: ARG002 - by a provider's word
+        """Whether a host that cannot be reached will never be there again."""
+        return False
+
+    def _close_links(self) -> list[str]:
+        """Their proxies end with their agents at the latest."""
+        try:
+            self._node_links.made_by.__exit__(None, None, None)
+        except FleetError as refusal:
+            return [str(refusal)]
+        return []
+
+    # ---------------------------------------------------------------- nodes
+
+    @property
+    def node_site(self) -> NodeSite:
+        return HostSite(listen=self.ground.listen)
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Every node ever started or enlisted; `is_alive` until `poll` has told of its exit."""
+        return {name: one.node for name, one in self._placed.items()}
+
+    def start(self, spec: NodeSpec) -> Node:
+        self.enlist(spec)
+        return self.restart(spec.name)
+
+    def enlist(self, spec: NodeSpec) -> Node:
+        """As promised. Its hosts are told when they are up: at the latest before it starts."""
+        if spec.name in self._placed:
+            raise known_already(spec)
+        hosts = [self.ground.hosts[name] for name in self.ground.place(spec.name)]
+        count = 1 if spec.hosts is None else spec.hosts.count
+        if len(hosts) not in (1, count):
+            raise FleetError(f"{spec.name} has {count} processes and {len(hosts)} hosts")
+        one = Placed(spec=spec, node=gone(spec), members=[Member(host=host) for host in hosts])
+        self._placed[spec.name] = one
+        if not one.is_spread and one.first.host.is_up:
+            self._tell_all(one)
+        return one.node
+
+    def restart(self, name: str) -> Node:
+        """As promised; its link is where it is. FleetError while a host is out of reach.
+
+        On one that was lost an agent is started first, in the background: FleetError until it is
+        up.
+        """
+        one = self._placed[name]
+        if one.is_spread and one.is_whole:
+            return one.node
+        self._keeper.require([member.host for member in one.members])
+        if self._host_links is not None:
+            self._host_links.follow(name)
+        if one.is_spread:
+            self._end_members(one)
+        if one.is_spread or not one.first.is_known:
+            self._tell_all(one)
+        hosts = [member.host for member in one.members]
+        begin = Host.call if one.node.incarnation else Host.set_up
+        begun = self._calls.side_by_side(hosts, lambda host: begin(host, "restart", name))
+        one.node = to_node(begun[0])
+        return one.node
+
+    def _end_members(self, one: Placed) -> None:
+        """All of them, before the first one starts again: they are incarnations of one node."""
+        known = [member.host for member in one.members if member.is_known]
+        self._calls.side_by_side(known, lambda host: host.call("end", one.spec.name))
+
+    def _tell_all(self, one: Placed) -> None:
+        """Enlist a node on its hosts, where its next incarnation follows those elsewhere."""
+        first, meeting = one.next_incarnation, ""
+        if one.is_spread:
+            port = self._set_up(one.first.host, "free_port")
+            meeting = f"{one.first.host.name}:{port}"
+        for member, spec in zip(one.members, one.specs(meeting, token_hex(32)), strict=True):
+            self._set_up(member.host, "enlist", spec=from_spec(spec), first=first)
+            member.told = member.host.session
+
+    def kill(self, *names: str) -> None:
+        self.signal(*names, signal="SIGKILL")
+
+    def signal(self, *names: str, signal: str) -> None:
+        for one in [self._placed[name] for name in names]:
+            one.tell_end(range(len(one.members)))
+        self._forward("signal", *names, signal=str(signal))
+
+    def kill_host(self, name: str, host: int) -> None:
+        one = self._placed[name]
+        number = one.number_of(host)
+        if one.is_spread:
+            self._require_alive(one)
+            self._calls.kill_members(one, [number])
+        else:
+            self._forward("kill_host", name, host=number)
+
+    def fail_chip(self, name: str, host: int) -> None:
+        one = self._placed[name]
+        number = one.number_of(host)
+        if one.is_spread:
+            self._require_alive(one)
+            one.tell_end([number])
+            failing = one.members[number].host
+            self._calls.side_by_side([failing], lambda host: host.call("fail_chip", name, host=0))
+        else:
+            self._forward("fail_chip", name, host=number)
+
+    # ---------------------------------------------------------------- observations
+
+    def probe(self, name: str) -> Observation:
+        one = self._placed[name]
+        seen = self._calls.probe(one)
+        if self._is_open and one.first.is_known:
+            self._node_links.count(name)
+        return seen
+
+    def link(self, name: str, upstream: str) -> Link:
+        return self._node_links.create(name, upstream)
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        return self._node_links.links
+
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        self._observed += self._node_links.observed()
+        while not self._observed:
+            self._calls.kill_rest(self._placed.values(), self._clock.now_s())
+            left_s = until_s - self._clock.now_s()
+            if not self._take(self._wait_s(left_s)) and (left_s <= 0 or not self._is_open):
+                break
+        while len(self._observed) < _BATCH and self._take(0.0):
+            continue
+        observed, self._observed = self._observed, []
+        return observed
+
+    # ---------------------------------------------------------------- hosts that go and come
+
+    def lost(self, name: str, why: str) -> None:
+        """The hosts of a node are gone, as somebody else knows: it is reported as ended."""
+        hosts = [member.host for member in self._placed[name].members]
+        self._calls.side_by_side(hosts, lambda one: one.give_up(why))
+
+    def take_in(self, hosts: Sequence[HostAddress]) -> Callable[[], None]:
+        """Write down that these hosts will be used; returns what starts their agents.
+
+        That takes seconds, and any thread may call it. `rehost` does what was not done before.
+        """
+        return partial(self._keeper.occupy, [self._keeper.take_in(found) for found in hosts])
+
+    def rehost(self, name: str, hosts: Sequence[HostAddress]) -> None:
+        """The node is on these hosts from now on; `restart` starts it there.
+
+        Nothing where it is there already. FleetError if it lives elsewhere, or one of them cannot
+        be reached. Its old hosts are gone for good.
+        """
+        one = self._placed[name]
+        old = [member.host for member in one.members]
+        if [host.name for host in old if host.is_up] == [found.address for found in hosts]:
+            return
+        if one.node.is_alive:
+            raise FleetError(f"{name} lives on {old[0].name}: it cannot be moved")
+        new = [self._keeper.take_in(found) for found in hosts]
+        self._keeper.occupy(new)
+        for host in old:
+            if all(host is not one for one in new):
+                self._keeper.forget(host)
+        one.members = [Member(host=host) for host in new]
+
+    def hosts_of(self, name: str) -> list[str]:
+        """Names of the hosts of a node, that of its first process first."""
+        return [member.host.name for member in self._placed[name].members]
+
+    # ---------------------------------------------------------------- inside
+
+    def _host_of(self, node: str) -> Host:
+        """Where a node is, or is to be. KeyError if it has no place."""
+        one = self._placed.get(node)
+        return one.first.host if one is not None else self.ground.hosts[self.ground.place(node)[0]]
+
+    def _wait_s(self, left_s: float) -> float:
+        """For how long to wait for news."""
+        if not self._is_open:
+            return 0.0
+        has_to_look = any(one.waits for one in self._placed.values())
+        return max(0.0, min(left_s, _LOOK_S) if has_to_look else left_s)
+
+    def _take(self, limit_s: float) -> bool:
+        """Take one piece of news in, after waiting for it; whether there was any."""
+        told = self._reports.take(limit_s)
+        self._observed += told or ()
+        return told is not None
+
+    def _set_up(self, host: Host, verb: str, /, **settings: Json) -> Json:
+        value: Json
+        (value,) = self._calls.side_by_side([host], lambda one: one.set_up(verb, **settings))
+        return value
+
+    def _require_alive(self, one: Placed) -> None:
+        if not one.node.is_alive:
+            raise FleetError(f"{one.spec.name} is not running")
+
+    def _forward(self, verb: str, /, *names: str, **settings: Json) -> None:
+        self._calls.forward([self._placed[name] for name in names], verb, **settings)

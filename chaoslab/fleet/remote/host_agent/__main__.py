@@ -1,0 +1,109 @@
+"""`python -m chaoslab.fleet.remote.host_agent`: starts, runs and ends a host agent.
+
+    facts ────── what this host can do
+    doctor ───── the same in words, and what earlier runs left here
+    left RUN ─── what a run still has here
+    start RUN ── a process in a session of its own: serve RUN ── once it listens: where, as JSON
+    halt RUN ─── SIGTERM to the agent, then what it still owes is undone
+    record RUN ─ what its nodes printed and how they ended, as a tar file
+    remove RUN ─ the folder of a run that owes nothing
+
+What commands find is one JSON object on standard output, or the tar file; a refusal is one on
+standard error, with exit code 1. They are called over ssh and by tests.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from chaoslab import __version__
+from chaoslab.core.errors import ChaoslabError, FleetError
+from chaoslab.core.events import Json
+from chaoslab.core.process_identity import boot_id
+from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.remote.host_agent.folder import HostFolder, home, write_record
+from chaoslab.fleet.remote.host_agent.life import halt, serve, start
+from chaoslab.undo import leftovers
+from chaoslab.undo.actions import leftovers as still_there
+from chaoslab.undo.catalogue import maintenance
+from chaoslab.undo.log import open_undos
+
+_COMMANDS: Final = ("facts", "doctor", "left", "start", "serve", "halt", "record", "remove")
+_LEASE_S: Final = 30.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """One command; 1 if it is refused."""
+    flags = argparse.ArgumentParser(
+        prog="python -m chaoslab.fleet.remote.host_agent", description=__doc__
+    )
+    flags.add_argument("command", choices=_COMMANDS)
+    flags.add_argument("run", nargs="?", default="", help="ten hex digits")
+    flags.add_argument("--lease-s", type=float, default=_LEASE_S)
+    asked = flags.parse_args(arguments)
+    try:
+        found = _carry_out(asked.command, asked.run, asked.lease_s)
+    except (ChaoslabError, OSError) as error:
+        sys.stderr.write(json.dumps({"error": str(error)}) + "\n")
+        return 1
+    if asked.command != "record":
+        sys.stdout.write(json.dumps(found) + "\n")
+    return 0
+
+
+def _carry_out(command: str, run: str, lease_s: float) -> Mapping[str, Json]:
+    if command in ("facts", "doctor"):
+        return _facts() if command == "facts" else _doctor()
+    folder = HostFolder(run=run)
+    match command:
+        case "left":
+            return {"left": list(_left(folder))}
+        case "start":
+            return start(folder, lease_s)
+        case "serve":
+            return serve(folder, lease_s)
+        case "halt":
+            return halt(folder)
+        case "record":
+            write_record(folder.path, sys.stdout.buffer)
+            return {}
+        case _:
+            return _remove(folder)
+
+
+def _facts() -> Mapping[str, Json]:
+    lacking = sorted(ability.value for ability in LocalFleet.lacking)
+    return {"version": __version__, "boot_id": boot_id(), "lacking": lacking}
+
+
+def _doctor() -> Mapping[str, Json]:
+    """Lines of `chaoslab doctor` for this host."""
+    sources = [one for name, one in maintenance().items() if name in ("processes", "local")]
+    abilities = [one for source in sources for one in source.diagnose()]
+    return {
+        "abilities": [{**asdict(one), "state": one.state.value} for one in abilities],
+        "residue": [asdict(one) for one in leftovers.find(home())],
+    }
+
+
+def _left(folder: HostFolder) -> Iterator[str]:
+    """What a run has here, in a few words each."""
+    if (who := folder.agent) is not None:
+        yield f"the host agent of run {folder.run} (process {who.pid})"
+    if folder.path.is_dir():
+        yield f"the folder {folder.path} of run {folder.run}"
+        for owed in open_undos(folder.path):
+            yield from still_there(owed)
+
+
+def _remove(folder: HostFolder) -> Mapping[str, Json]:
+    if folder.agent is not None:
+        raise FleetError(f"the host agent of run {folder.run} still lives: halt it first")
+    return {"removed": str(folder.path) if folder.remove() else ""}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

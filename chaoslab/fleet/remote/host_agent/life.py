@@ -1,0 +1,161 @@
+"""Life of a host agent: started apart from ssh, serving, and ended.
+
+start ── a process ──► serve: janitor, undo log, spool, fleet, socket ─► AgentLoop
+  ◄── agent.json: it can be found now ──┘
+halt ─── SIGTERM, in the end SIGKILL ──► what it still owes is undone
+"""
+
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.core.process_identity import Identity, identify, send
+from chaoslab.core.process_tree import import_path
+from chaoslab.fleet.remote.host_agent.agent_loop import DISMISSED, AgentLoop
+from chaoslab.fleet.remote.host_agent.clients import Answers
+from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
+from chaoslab.fleet.remote.host_agent.folder import HostFolder, prune
+from chaoslab.fleet.remote.host_agent.listener import listening
+from chaoslab.fleet.remote.host_agent.proxy import HostProxy
+from chaoslab.fleet.remote.host_agent.spool import Spool
+from chaoslab.fleet.remote.host_agent.verbs import Verbs
+from chaoslab.fleet.remote.protocol.names import AGENT
+from chaoslab.undo.janitor import Overdue, heal, start_janitor
+from chaoslab.undo.log import UndoLogFile
+
+_START_S: Final = 60.0
+_END_S: Final = 40.0
+_KILL_S: Final = 5.0
+_PAUSE_S: Final = 0.01
+_log = logging.getLogger(__name__)
+
+
+# ---------------------------------------------------------------- start
+
+
+def start(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
+    """The agent, started unless it lives. FleetError if it does not come up."""
+    if folder.agent is None:
+        folder.make()
+        _prune()
+        if remaining := heal(folder.path).remaining:
+            raise FleetError(
+                f"an earlier host agent left what cannot be undone: {'; '.join(remaining)}"
+            )
+        _spawn(folder, lease_s)
+    return {"socket": folder.socket, "folder": str(folder.path)}
+
+
+def _prune() -> None:
+    """What stays because it cannot be removed is no reason not to run."""
+    try:
+        prune(time.time())
+    except OSError as error:
+        sys.stderr.write(f"old folders stay: {error}\n")
+
+
+def _spawn(folder: HostFolder, lease_s: float) -> None:
+    log = folder.path / "host_agent.log"
+    with log.open("ab") as errors:
+        process = subprocess.Popen(
+            (sys.executable, "-m", AGENT, "serve", folder.run, "--lease-s", repr(lease_s)),
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            cwd=folder.path,
+            env={**os.environ, "PYTHONPATH": import_path()},
+            start_new_session=True,
+        )
+    deadline_s = time.monotonic() + _START_S
+    while folder.agent is None:
+        if process.poll() is not None or time.monotonic() > deadline_s:
+            process.kill()
+            words = log.read_text(errors="replace").strip()[-1000:]
+            raise FleetError(f"the host agent does not come up; {log} ends with: {words}")
+        time.sleep(_PAUSE_S)
+
+
+# ---------------------------------------------------------------- serve
+
+
+def serve(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
+    """Be the agent, until it is over."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    who = identify(os.getpid())
+    if who is None:
+        raise FleetError("this process cannot be identified: /proc is missing")
+    with ExitStack() as stack:
+        guard = stack.enter_context(start_janitor(folder.path))
+        undo_log = stack.enter_context(UndoLogFile(folder.path))
+        listener, socket = stack.enter_context(listening(folder.path, undo_log))
+        spool = stack.enter_context(Spool(folder.path))
+        fleet = HostedFleet(folder.path, WallClock(), undo_log=undo_log)
+        proxy = HostProxy(folder.path, undo_log)
+        stack.callback(proxy.close)
+        stack.callback(fleet.leave)
+        fleet.__enter__()
+        verbs = Verbs(fleet, proxy, words=folder.words, due_within=undo_log.due_within)
+        loop = AgentLoop(
+            listener=listener,
+            fleet=fleet,
+            spool=spool,
+            answers=Answers(verbs.answer),
+            overdue=Overdue(run_directory=folder.path),
+            guard=guard,
+            lease_s=lease_s,
+            session=secrets.token_hex(8),
+        )
+        _obey_signals(loop)
+        folder.write_agent(who, socket)
+        why = loop.serve()
+    _log.info("the host agent has ended: %s", why)
+    if why == DISMISSED:  # whoever did that has all records
+        folder.remove()
+    loop.bid_farewell()
+    return {"ended": why}
+
+
+def _obey_signals(loop: AgentLoop) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: loop.tell_end())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+# ---------------------------------------------------------------- end
+
+
+def halt(folder: HostFolder) -> Mapping[str, Json]:
+    """End the agent, if it lives, and undo what is left; FleetError if something remains."""
+    who = folder.agent
+    if who is not None:
+        _end(folder, who)
+    healed = heal(folder.path) if folder.path.is_dir() else None
+    if healed is not None and healed.remaining:
+        raise FleetError("; ".join(healed.remaining))
+    return {"had_agent": who is not None, "actions": list(healed.actions) if healed else []}
+
+
+def _end(folder: HostFolder, who: Identity) -> None:
+    """End an agent: in order, then by force. FleetError if it stays."""
+    in_order, by_force = (signal.SIGTERM, signal.SIGCONT), (signal.SIGKILL,)
+    for numbers, within_s in ((in_order, _END_S), (by_force, _KILL_S)):
+        for number in numbers:
+            send(who, number)
+        deadline_s = time.monotonic() + within_s
+        while folder.agent is not None:
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(_PAUSE_S)
+        else:
+            return
+    raise FleetError(f"the host agent (process {who.pid}) cannot be ended")

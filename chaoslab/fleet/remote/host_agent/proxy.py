@@ -1,0 +1,53 @@
+"""Proxy of a host: one process for all links of the learners there, started when it is asked for.
+
+open ─► the embedded proxy, on loopback ── its API and token ─► harness
+port ─► a port of loopback, held for one link
+"""
+
+from pathlib import Path
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.links.ports import HeldPort
+from chaoslab.links.proxied.embedded import local_server
+from chaoslab.links.proxied.process import Server
+from chaoslab.undo.base import UndoLog
+
+
+class HostProxy:
+    """The proxy of one agent."""
+
+    def __init__(self, folder: Path, undo_log: UndoLog) -> None:
+        self._folder, self._undo_log = folder, undo_log
+        self._server: Server | None = None
+        self._ports: list[HeldPort] = []
+
+    def open(self) -> Json:
+        """Start it: its API and the token. FleetError if it does not run."""
+        if self._server is None:
+            self._server = local_server(self._folder, self._undo_log)
+            self._server.open()
+        api = self._server.api
+        return {"api": api.address, "token": api.token}
+
+    def port(self, *, number: int) -> str:
+        """Hold that port until the end, or with 0 a free one; its address. FleetError."""
+        try:
+            held = HeldPort(number=number)
+        except OSError as error:
+            raise FleetError(f"port {number} cannot be held: {error}") from error
+        self._ports.append(held)
+        return held.address
+
+    def ended(self) -> str:
+        """How it ended, as half a sentence; empty while it runs."""
+        return self._server.ended() if self._server is not None else "it was not started"
+
+    def close(self) -> None:
+        """End it, if it runs. Safe to repeat."""
+        for held in self._ports:
+            held.close()
+        self._ports.clear()
+        if self._server is not None:
+            self._server.close()
+            self._server = None

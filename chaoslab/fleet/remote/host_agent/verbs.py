@@ -1,0 +1,109 @@
+"""Verbs of a host agent: a call by name, carried out by the host's fleet, answered in JSON.
+
+    {"do": "pause", "names": ["learner-0"], "with": {}} ─► fleet.pause("learner-0") ─► value | error
+
+The list of verbs is closed: it is what `fleet.base` and `fleet.protocols` promise, and what a
+remote fleet needs beside that. An error that a verb promises is an answer; any other ends the
+agent, and with it the nodes.
+"""
+
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from chaoslab.core.errors import ChaoslabError
+from chaoslab.core.events import Json
+from chaoslab.fleet.base import Damage
+from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
+from chaoslab.fleet.remote.host_agent.proxy import HostProxy
+from chaoslab.fleet.remote.protocol.messages import (
+    Garbled,
+    from_error,
+    from_node,
+    from_observation,
+    to_spec,
+    to_stressor,
+)
+
+Verb: TypeAlias = Callable[..., Json]
+_PLAIN: Final = (
+    *("kill", "signal", "prepare", "unprepare", "pause", "resume", "wedge", "unwedge", "notice"),
+    *("relieve", "fill_disk", "free_disk", "cut_power", "kill_host", "fail_chip", "end"),
+    *("hold_chip", "free_chip", "try_chip"),
+)
+"""Verbs that take names and plain values, and return nothing."""
+
+
+class Verbs:
+    """What an agent does when it is asked."""
+
+    def __init__(
+        self,
+        fleet: HostedFleet,
+        proxy: HostProxy,
+        *,
+        words: Mapping[str, str],
+        due_within: Callable[[float | None], AbstractContextManager[object]],
+    ) -> None:
+        """`words`: what `{python}` and the like in command lines stand for on this host.
+
+        `due_within`: the undo log's, for what a verb does that holds for so long.
+        """
+        self._fleet, self._words, self._due_within = fleet, words, due_within
+        self.table: dict[str, Verb] = {name: getattr(fleet, name) for name in _PLAIN}
+        self.table |= {
+            "enlist": self._enlist,
+            "restart": lambda name: from_node(fleet.restart(name)),
+            "probe": lambda name: from_observation(fleet.probe(name)),
+            "tell": self._tell,
+            "stress": self._stress,
+            "damage": self._damage,
+            "leave": fleet.leave,
+            "free_port": free_port,
+            "open_proxy": proxy.open,
+            "proxy_port": proxy.port,
+            "proxy_ended": proxy.ended,
+            "close_proxy": proxy.close,
+        }
+
+    def answer(self, call: Mapping[str, Any]) -> dict[str, Json]:
+        """Carry out a call: `value`, or the `error` that the verb promises."""
+        try:
+            return {"value": self._do(call)}
+        except (KeyError, ChaoslabError) as error:
+            return {"error": from_error(error)}
+
+    def _do(self, call: Mapping[str, Any]) -> Json:
+        verb, due_s = self.table.get(str(call.get("do"))), call.get("due_s")
+        names, settings = call.get("names", []), call.get("with", {})
+        if verb is None or not isinstance(names, list) or not isinstance(settings, dict):
+            raise Garbled(f"{call!r} is no call of a host agent")
+        with self._due_within(None if due_s is None else float(due_s)):
+            return verb(*names, **settings)
+
+    def _enlist(self, spec: Any, first: int) -> Json:
+        given = to_spec(spec)
+        command = tuple(map(self._filled, given.command))
+        return from_node(self._fleet.enlist_from(replace(given, command=command), first))
+
+    def _filled(self, word: str) -> str:
+        for name, value in self._words.items():
+            word = word.replace(f"{{{name}}}", value)
+        return word
+
+    def _tell(self, name: str, do: str, facts: Mapping[str, Json]) -> None:
+        self._fleet.tell(name, do, **facts)
+
+    def _stress(self, name: str, injection: str, stressor: Any) -> None:
+        self._fleet.stress(name, injection, to_stressor(stressor))
+
+    def _damage(self, name: str, how: str, *, every: bool) -> None:
+        self._fleet.damage(name, Damage(how), every=every)
+
+
+def free_port() -> int:
+    """A port that is free on every address of this host now."""
+    with socket.create_server(("", 0)) as listener:
+        return int(listener.getsockname()[1])

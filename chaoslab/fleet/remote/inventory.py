@@ -1,0 +1,265 @@
+"""Inventory: which node runs on which hosts, and how those are reached. A YAML file, read strictly.
+
+    ssh: {user: ubuntu, key: ~/.ssh/id_ed25519}     ─┐
+    syncer: {host: 10.0.0.2}                         ├─► Inventory ─ access ─► Access of a host
+    learners:                                        │             └ labels ─► targets, links
+      learner-0: {hosts: [10.0.0.3], region: eu}    ─┘
+
+Nothing is connected here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.errors import PlanError
+from chaoslab.fleet.remote.protocol.names import is_interpreter
+from chaoslab.fleet.remote.ssh.access import KNOWN_HOSTS, Access, expanded, is_address, is_host
+from chaoslab.fleet.tpu.inventory import Budget, Cloud, Repair, TpuEntry
+from chaoslab.fleet.tpu.prices import region_of
+from chaoslab.plan.file import load_settings
+from chaoslab.plan.model import REGION, SYNCER
+
+_OF_SYNCER: Final = (SYNCER, "evaluator")
+"""Nodes that run where the syncer does: the evaluator reads what that wrote."""
+GENERATION: Final = "generation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshSettings:
+    """How every host is reached. Nothing of ~/.ssh/config is read."""
+
+    user: str = ""
+    """User there; left out: the one who runs chaoslab."""
+    port: int = 22
+    """Port of sshd."""
+    key: str = ""
+    """File of the private key; left out: the keys at `SSH_AUTH_SOCK`, and the usual files."""
+    known_hosts: str = KNOWN_HOSTS
+    """File with the keys of the hosts; a host whose key is not in it is refused."""
+    jump: str = ""
+    """[USER@]HOST[:PORT] by way of which hosts are reached, an IPv6 address in brackets."""
+
+    def __post_init__(self) -> None:
+        self.access("localhost")
+
+    def require_files(self, inventory: str) -> None:
+        """PlanError if a file that is named is not there."""
+        own = self.known_hosts if self.known_hosts != KNOWN_HOSTS else ""
+        for key, file in (("key", self.key), ("known_hosts", own)):
+            if file and not expanded(file).is_file():
+                raise PlanError(f"there is no file {file}", where=inventory, key=f"ssh.{key}")
+
+    def access(self, host: str) -> Access:
+        """Access to a host. PlanError if the host or these settings cannot be."""
+        return Access(
+            host=host,
+            port=self.port,
+            user=self.user,
+            key=self.key,
+            known_hosts=self.known_hosts,
+            jump=self.jump,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncerPlace:
+    """Where the syncer runs."""
+
+    host: str = field(metadata={"example": "10.0.0.2"})
+    """Name or address of the host, as ssh dials it."""
+    address: str = ""
+    """Its own address that learners dial; left out: `host`, which must be an address then."""
+    port: int = 0
+    """Port that they dial, for networks that let only some through; left out: a free one."""
+
+    def __post_init__(self) -> None:
+        _require_host(self.host, "host")
+        if not 0 <= self.port < 2**16:
+            raise PlanError(f"must be 1 to 65,535, got {self.port}", key="port")
+        if is_address(self.dialled) and not _is_of_one_host(self.dialled):
+            raise PlanError(
+                f"{self.dialled} is no host's own address: learners dial it on their hosts",
+                key="address" if self.address else "host",
+            )
+        if not is_address(self.dialled):
+            raise PlanError(
+                f"{self.dialled!r} is no address: learners dial it, so write one as `address`",
+                key="address" if self.address else "host",
+            )
+
+    @property
+    def dialled(self) -> str:
+        """The address on which the syncer listens."""
+        return self.address or self.host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerPlace:
+    """Where a learner runs, and the labels that this gives it."""
+
+    hosts: tuple[str, ...] = ()
+    """Names or addresses of its hosts, as ssh dials them; its first process runs on the first."""
+    tpu: TpuEntry | None = None
+    """The Cloud TPU slice whose hosts it has, in place of `hosts`; for the fleet tpu-vm."""
+    region: str = ""
+    """Label `region`: for targets, and for the profiles of links; of a slice: its zone's."""
+    generation: str = ""
+    """Label `generation`: of its chips, for targets; of a slice: its type's."""
+    labels: Mapping[str, str] = field(default_factory=dict, metadata={"example": "{rack: a1}"})
+    """More labels."""
+
+    def __post_init__(self) -> None:
+        if not self.hosts and self.tpu is None:
+            raise PlanError("needs a host: write [10.0.0.3]", key="hosts")
+        if self.hosts and self.tpu is not None:
+            raise PlanError("a learner has hosts or a slice, not both", key="hosts")
+        for host in self.hosts:
+            _require_host(host, "hosts")
+        if len(set(self.hosts)) < len(self.hosts):
+            raise PlanError("a host is named twice: a learner has one process on each", key="hosts")
+
+    @property
+    def all_labels(self) -> Mapping[str, str]:
+        """Region and generation among the others."""
+        region, generation = self.region, self.generation
+        if self.tpu is not None:
+            region = region or region_of(self.tpu.zone)
+            generation = generation or self.tpu.accelerator.generation
+        own = {REGION: region, GENERATION: generation}
+        return {**self.labels, **{name: value for name, value in own.items() if value}}
+
+    def problem_with(self, count: int) -> str:
+        """Why a learner of so many processes cannot run here; empty if it can."""
+        if self.tpu is not None:
+            given = self.tpu.accelerator.hosts
+            told = f"a slice {self.tpu.type} has {given} hosts"
+            return "" if given == count else f"{told}: write `training: {{hosts: {given}}}`"
+        given = len(self.hosts)
+        if given in (1, count):
+            return ""
+        return (
+            f"it has {given} hosts in the inventory: write `training: {{hosts: {given}}}`, or name "
+            f"one host, or {count}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """All hosts of a fleet."""
+
+    syncer: SyncerPlace = field(metadata={"example": "{host: 10.0.0.2}"})
+    """Where the syncer and the evaluator run."""
+    learners: Mapping[str, LearnerPlace] = field(
+        metadata={"example": "{learner-0: {hosts: [10.0.0.3]}}"}
+    )
+    """Where each learner runs, by its name in the plan."""
+    ssh: SshSettings = field(default_factory=SshSettings)
+    """How hosts are reached."""
+    name: str = ""
+    """Names the fleet, and labels all that is created for it; needed with slices."""
+    project: str = ""
+    """Project of the cloud; needed with slices."""
+    budget: Budget | None = None
+    """Most that the slices may cost, and how long they may exist; needed with slices."""
+    repair: Repair = field(default_factory=Repair)
+    """How often slices are replaced, and for how long that is waited for."""
+    prices: Mapping[str, float] = field(default_factory=dict, metadata={"example": "{v5e: 1.2}"})
+    """By generation, in USD per chip and hour: in place of the listed ones."""
+    endpoint: str = ""
+    """127.0.0.1:PORT of an emulator of the cloud's API; left out: Google's."""
+    public_key: str = ""
+    """Public ssh key for new hosts: "user:ssh-ed25519 AAAA..."; left out: those of the project."""
+    python: str = "python3"
+    """Interpreter on every host, 3.11 or newer. If it has all libraries it is used as it is;
+    otherwise an environment is made of it, once, and kept on the host."""
+
+    def __post_init__(self) -> None:
+        if not is_interpreter(self.python):
+            raise PlanError(
+                f"{self.python!r} is no interpreter: write python3, or a path without spaces",
+                key="python",
+            )
+        if self.slices:
+            self.require_cloud()
+
+    @property
+    def slices(self) -> Mapping[str, TpuEntry]:
+        """Slices by learner."""
+        return {name: one.tpu for name, one in self.learners.items() if one.tpu is not None}
+
+    def require_cloud(self) -> Cloud:
+        """All that is said of the cloud. PlanError if something is missing, slices included."""
+        if not self.slices:
+            raise PlanError("has no entry `tpu`: there is nothing to create", key="learners")
+        missing = [key for key in ("name", "project", "budget") if not getattr(self, key)]
+        if missing or self.budget is None:
+            raise PlanError("is missing: slices need it, see docs/tpu.md", key=missing[0])
+        return Cloud(
+            name=self.name,
+            project=self.project,
+            slices=self.slices,
+            budget=self.budget,
+            repair=self.repair,
+            prices=self.prices,
+            endpoint=self.endpoint,
+            public_key=self.public_key,
+        )
+
+    def hosts_of(self, node: str) -> tuple[str, ...]:
+        """Hosts of a node, the one of its first process first. KeyError if it has none."""
+        return (self.syncer.host,) if node in _OF_SYNCER else self.learners[node].hosts
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host once, the syncer's first."""
+        named = (host for place in self.learners.values() for host in place.hosts)
+        return tuple(dict.fromkeys((self.syncer.host, *named)))
+
+    @property
+    def labels(self) -> Mapping[str, Mapping[str, str]]:
+        """Labels of learners by name."""
+        return {name: place.all_labels for name, place in self.learners.items() if place.all_labels}
+
+    @property
+    def listen(self) -> str:
+        """host:port where the syncer listens."""
+        address, port = self.syncer.dialled, self.syncer.port
+        return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+    def require(self, learners: Mapping[str, int]) -> None:
+        """PlanError if one of these learners has no place, or not as many hosts as it needs."""
+        if missing := [name for name in learners if name not in self.learners]:
+            raise PlanError(
+                f"the inventory has no hosts for {', '.join(missing)}: it names "
+                f"{', '.join(self.learners)}",
+                key="inventory",
+            )
+        for name, count in learners.items():
+            if problem := self.learners[name].problem_with(count):
+                raise PlanError(f"the plan has {count} for {name}, and {problem}", key="inventory")
+
+
+def load(path: Path) -> Inventory:
+    """The inventory in a file; PlanError names every mistake in it, with its line and column."""
+    found = load_settings(path, Inventory, noun="inventory", begins="syncer: {host: …}")
+    home, ssh = path.absolute().parent, found.ssh
+    key, known_hosts = _beside(ssh.key, home), _beside(ssh.known_hosts, home)
+    return replace(found, ssh=replace(ssh, key=key, known_hosts=known_hosts))
+
+
+def _is_of_one_host(address: str) -> bool:
+    found = ip_address(address)
+    return not (found.is_unspecified or found.is_multicast)
+
+
+def _beside(file: str, folder: Path) -> str:
+    """A file that is named without a folder lies beside the inventory."""
+    return str(folder / file) if file and not file.startswith(("/", "~")) else file
+
+
+def _require_host(host: str, key: str) -> None:
+    if not is_host(host):
+        raise PlanError(f"{host!r} is no name or address of a host", key=key)

@@ -1,0 +1,138 @@
+"""Messages between a harness and the host agents of its fleet: JSON lines over a Unix socket.
+
+    harness ── attach: after which number ─────────────────────────────────────────► agent
+            ── call: id, verb, arguments ──────────────────────────────────────────►
+            ── renew: the lease, and what need not be kept any more ───────────────►
+            ◄── hello: who it is ── answer: id, value or error ── seen: number, observation ──
+
+Each line is a JSON object with one of these words as its only key. Decoding is strict.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from chaoslab.core.errors import AbilityError, ChaoslabError, FleetError, HarnessBug, PlanError
+from chaoslab.core.events import Json, Kind, Observation, decode
+from chaoslab.fleet.base import Node, NodeSpec
+from chaoslab.fleet.stressors import Stressor
+
+LINE_BYTES_MOST: Final = 16 << 20
+"""A longer line is refused: no command line and no certificate is so long."""
+_Shown = TypeVar("_Shown")
+_PRIVATE: Final = "private_files"
+_SPECS = TypeAdapter(NodeSpec)
+_NODES = TypeAdapter(Node)
+_STRESSORS: Final = {one.kind: TypeAdapter[Stressor](one) for one in get_args(Stressor)}
+_ERRORS: Final = {
+    one.__name__: one for one in (KeyError, FleetError, PlanError, AbilityError, HarnessBug)
+}
+
+
+class Garbled(FleetError):
+    """A line that is no message of this protocol."""
+
+
+def read_line(line: bytes) -> Mapping[str, Any]:
+    """The message in a line; Garbled if there is none."""
+    try:
+        found = decode(line.decode())
+    except ValueError as error:
+        raise Garbled(f"{line[:200]!r} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Garbled(f"{line[:200]!r} is no JSON object")
+    return found
+
+
+# ---------------------------------------------------------------- nodes and stressors
+
+
+def from_spec(spec: NodeSpec) -> Json:
+    """A node's specification as JSON, its secrets included: it travels on private channels only."""
+    shown = _SPECS.dump_python(spec)
+    if _PRIVATE in shown:
+        shown[_PRIVATE] = {
+            name: base64.b64encode(content).decode() for name, content in shown[_PRIVATE].items()
+        }
+    return {**shown, "role": spec.role.value, "command": list(spec.command)}
+
+
+def to_spec(shown: Any) -> NodeSpec:
+    """The specification again; Garbled if it is none."""
+    if isinstance(shown, dict) and _PRIVATE in shown:
+        files = shown[_PRIVATE]
+        shown = {**shown, _PRIVATE: {name: base64.b64decode(files[name]) for name in files}}
+    return _validated(_SPECS, shown)
+
+
+def from_node(node: Node) -> Json:
+    """A node as JSON."""
+    return {**_NODES.dump_python(node), "role": node.role.value}
+
+
+def to_node(shown: Any) -> Node:
+    """The node again; Garbled if it is none."""
+    return _validated(_NODES, shown)
+
+
+def from_stressor(stressor: Stressor) -> Json:
+    """A stressor as JSON: its kind and its settings."""
+    return {"kind": stressor.kind, **_STRESSORS[stressor.kind].dump_python(stressor, mode="json")}
+
+
+def to_stressor(shown: Any) -> Stressor:
+    """The stressor again; Garbled if there is none of this kind."""
+    settings = dict(shown) if isinstance(shown, dict) else {}
+    kind = settings.pop("kind", None)
+    if kind not in _STRESSORS:
+        raise Garbled(f"{shown!r} is no stressor")
+    return _validated(_STRESSORS[kind], settings)
+
+
+def _validated(adapter: "TypeAdapter[_Shown]", shown: Any) -> _Shown:
+    try:
+        return adapter.validate_python(shown)
+    except ValidationError as error:
+        raise Garbled(f"{error}") from error
+
+
+# ---------------------------------------------------------------- observations
+
+
+def from_observation(seen: Observation) -> dict[str, Json]:
+    """An observation as JSON."""
+    shown: dict[str, Json] = {"source": seen.source, "kind": seen.kind.value, "data": seen.data}
+    return shown if seen.node_s is None else {**shown, "node_s": seen.node_s}
+
+
+def to_observation(shown: Any) -> Observation:
+    """The observation again; Garbled if it is none."""
+    try:
+        return Observation(
+            source=str(shown["source"]),
+            kind=Kind(shown["kind"]),
+            data=dict(shown["data"]),
+            node_s=shown.get("node_s"),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Garbled(f"{shown!r} is no observation: {error}") from error
+
+
+# ---------------------------------------------------------------- errors
+
+
+def from_error(error: KeyError | ChaoslabError) -> Json:
+    """An error of a verb as JSON: the nearest of those that a verb promises, and its words."""
+    names = [kind.__name__ for kind in type(error).__mro__]
+    kind = next((name for name in names if name in _ERRORS), HarnessBug.__name__)
+    words = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return {"kind": kind, "message": words}
+
+
+def to_error(shown: Any, host: str) -> Exception:
+    """The error again, to be raised here; its words name the host."""
+    kind = _ERRORS.get(str(shown.get("kind")), HarnessBug)
+    words = str(shown.get("message"))
+    return kind(words) if kind is KeyError else kind(f"{words} (on {host})")

