@@ -1,5 +1,6 @@
 """Bases of faults by what they do: end a process, ask a hook, starve a node, shape a link.
 
+    HitsTogether  all targets are signalled at once, and found beforehand
     EndsProcess   the subclass ends the target        heal: its next incarnation starts
     AsksHook      the target's test hook is asked     heal: the hook lets go
     Stresses      the fleet puts a stressor on it     heal: the stressor is taken away
@@ -15,12 +16,29 @@ from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.faults.base import BaseFault, Layer
+from chaoslab.faults.base import BaseFault, Choices, Layer
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import Hookable, Networked, Stressable, able
+from chaoslab.fleet.protocols import Hookable, Networked, Preparable, Stressable, able
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.effects import Direction, Effect, Shaping
 from chaoslab.plan.model import Injection
+
+
+class HitsTogether(BaseFault):
+    """A fault that signals all its targets at once, and lets the fleet find them beforehand."""
+
+    __slots__ = ()
+    to_pause: ClassVar[bool] = False
+
+    def prepare(self, injection: Injection, fleet: Fleet) -> None:
+        """Let the fleet find what runs in them."""
+        if isinstance(fleet, Preparable):
+            fleet.prepare(*injection.targets, to_pause=self.to_pause)
+
+    def unprepare(self, injection: Injection, fleet: Fleet) -> None:
+        """Let the fleet forget it."""
+        if isinstance(fleet, Preparable):
+            fleet.unprepare(*injection.targets)
 
 
 class EndsProcess(BaseFault):
@@ -112,6 +130,7 @@ class LinkFault(BaseFault):
     needs = frozenset({Ability.LINK})
     shares_targets = True
     duration_key = "for_s"
+    narrower: ClassVar[Choices] = {"direction": {Direction.BOTH: Direction.BOTH.ways}}
 
     def __post_init__(self) -> None:
         self.shapings()  # an effect that cannot be is refused when the plan is read

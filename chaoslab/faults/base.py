@@ -10,12 +10,14 @@ To add one: one class, one line in the catalogue, one run of the contract kit. M
 of `BaseFault`, or of a base in `actions` that also carries out what several faults do.
 """
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from enum import StrEnum
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
@@ -45,6 +47,8 @@ class Layer(StrEnum):
     """The contents of files."""
     VOLUME = "volume"
     """A file system: its room, and what of it was flushed."""
+    PROVIDER = "provider"
+    """What a cloud provider does to the machines that it gives."""
     PROGRAM = "program"
     """The node itself, by its test hooks."""
 
@@ -114,7 +118,68 @@ class ShapesLinks(Protocol):
         ...
 
 
-class BaseFault(Fault):
+@runtime_checkable
+class PreparesTargets(Protocol):
+    """What a fault says in addition when part of it can be done before its time, without effect."""
+
+    def prepare(self, injection: Injection, fleet: Fleet) -> None:
+        """Called shortly before `inject` where its time is known, or the round that it waits for is
+        near. FleetError if refused.
+        """
+        ...
+
+    def unprepare(self, injection: Injection, fleet: Fleet) -> None:
+        """Undo that, because `inject` does not follow; safe to repeat."""
+        ...
+
+
+Choices: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
+"""Of each setting, by a wide choice: those that are part of it."""
+
+
+class HasStrength:
+    """Settings by which a fault does more or less: what a search for the mildest one changes."""
+
+    __slots__ = ()
+
+    strength: ClassVar[Mapping[str, float]] = {}
+    """Numbers that make it stronger or milder, each with the value at which it would do nothing."""
+    narrower: ClassVar[Choices] = {}
+    """Settings that can be made to do a part of what they do, such as one direction of both."""
+
+    def milder(self) -> Iterator[Self]:
+        """Half as strong: in every setting of `strength` at once, then in each alone.
+
+        What would not be valid is left out.
+        """
+        half = {name: _halfway(getattr(self, name), to) for name, to in self.strength.items()}
+        yield from self._valid(half)
+        for name, value in half.items() if len(half) > 1 else ():
+            yield from self._valid({name: value})
+
+    def narrowed(self) -> Iterator[Self]:
+        """With each narrower choice for one setting."""
+        own = {one.name for one in fields(self)}  # type: ignore[arg-type]  # a dataclass, as all are
+        for name in (name for name in self.narrower if name in own):
+            for choice in self.narrower[name].get(getattr(self, name), ()):
+                yield from self._valid({name: choice})
+
+    def _valid(self, settings: Mapping[str, object]) -> Iterator[Self]:
+        try:
+            changed = replace(self, **settings)  # type: ignore[type-var]  # see above
+        except PlanError:
+            return
+        if changed != self:
+            yield changed
+
+
+def _halfway(value: float, nothing: float) -> float:
+    """Between a value and the one that does nothing; twice as much where that is infinity."""
+    half = 2 * value if math.isinf(nothing) else nothing + (value - nothing) / 2
+    return int(half) if isinstance(value, int) else float(f"{half:.6g}")  # no 1.0999999999999999
+
+
+class BaseFault(HasStrength, Fault):
     """Base of faults that are proved on each target by itself, and done at once unless they say so.
 
     A subclass has the data of a fault, `needs`, `inject`, `heal` and `look`.
@@ -123,6 +188,8 @@ class BaseFault(Fault):
     __slots__ = ()
 
     brings_in = False
+    comes_back: ClassVar[bool] = False
+    """Whether a victim that it takes away may be back before the heal."""
     roles = frozenset({Role.LEARNER})
 
     duration_key: ClassVar[str] = ""

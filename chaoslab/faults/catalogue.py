@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from chaoslab.faults import (
+    chip,
     clock,
     compute,
     container,
     control,
     control_storm,
+    host,
     network,
     network_break,
     network_cut,
@@ -21,6 +23,7 @@ from chaoslab.faults import (
     storage,
     storage_room,
     syncer,
+    tpu,
     update,
 )
 from chaoslab.faults.base import Fault
@@ -33,6 +36,8 @@ _ALL: tuple[type[Fault], ...] = (
     process.ProcessPreempt,
     process_pause.ProcessHang,
     starvation.ProcessOom,
+    host.HostKill,
+    host.ChipFail,
     compute.ComputeSlow,
     starvation.ComputeSteal,
     compute.ComputeJitter,
@@ -61,6 +66,12 @@ _ALL: tuple[type[Fault], ...] = (
     region.RegionOutage,
     container.NetworkDisconnect,
     container.ContainerReplace,
+    chip.HoldChip,
+    chip.ShareChip,
+    tpu.TpuDelete,
+    tpu.TpuStop,
+    tpu.TpuMaintenance,
+    tpu.SpotPreempt,
     clock.ClockStep,
     clock.ClockDrift,
     update.UpdateNan,

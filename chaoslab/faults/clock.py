@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from statistics import median
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import ClockRead
+from chaoslab.core.units import elapsed, plural
 from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
@@ -60,6 +62,7 @@ class ClockStep(AsksHook):
 
     name = "clock.step"
     summary = "the node's wall clock is set, ahead or back"
+    strength: ClassVar[Mapping[str, float]] = {"by_s": 0.0}
     hook = _HOOK
     imitates = (
         "NTP or a resumed virtual machine sets the clock; C code of the node reads the right time"
@@ -98,8 +101,8 @@ class ClockStep(AsksHook):
         is_held = all(abs(ahead_s - before_s - self._step_s) <= _LATE_S for ahead_s in later_s)
         return Found(
             code=window.lasted(_held_s(window, said)) if is_held else Code.OUT_OF_TOLERANCE,
-            text=f"had its wall clock {abs(step_s):.1f} s {'ahead' if step_s > 0 else 'back'}, in "
-            f"{len(later_s)} readings",
+            text=f"had its wall clock {elapsed(abs(step_s))} {'ahead' if step_s > 0 else 'back'}, "
+            f"in {plural(len(later_s), 'reading')}",
             measured=measured,
             proof=(said[0], said[1], said[-1]),
         )
@@ -119,6 +122,7 @@ class ClockDrift(AsksHook):
 
     name = "clock.drift"
     summary = "the node's clocks run too fast or too slow"
+    strength: ClassVar[Mapping[str, float]] = {"rate": 1.0}
     hook = _HOOK
     imitates = (
         "an oscillator that is off, a thousand times too much; the kernel's waits are not changed"

@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
@@ -42,6 +43,7 @@ class _Slowing(Stresses):
     mechanism: Mechanism
     tolerance: float
 
+    strength: ClassVar[Mapping[str, float]] = {"factor": 1.0}
     layer = Layer.SCHEDULER
     proof = "step time by the learner's own before, less what slowed the others; `tolerance` of it"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import EngineReported, NodeStarted
+from chaoslab.core.units import delay
 from chaoslab.faults.actions import EndsProcess
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
@@ -133,7 +134,7 @@ class ContainerReplace(EndsProcess):
         return Found(
             code=Code.AS_ASKED if has_left else Code.NOT_ORDERLY,
             text=f"{'left in order' if has_left else f'ended ({how_it_ended(exited)})'} and came "
-            f"back {restarted.time_s - exited.time_s:.1f} s later from another image",
+            f"back {delay(restarted.time_s - exited.time_s, '{} later')} from another image",
             measured={
                 "image_id": new,
                 "image_id_before": old,

@@ -21,6 +21,7 @@ from chaoslab.core.payloads import (
     MemberSuspected,
     RoundMerged,
 )
+from chaoslab.core.units import delay
 from chaoslab.faults.actions import EndsProcess
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
@@ -67,7 +68,7 @@ class ControlScaleUp(BaseFault):
         if life is None:
             return no_evidence(Code.NOT_STARTED, "was not started")
         stayed_s = life.end_s - life.started.time_s
-        if life.exited is not None:
+        if not life.is_to_the_end:
             code = Code.ENDED_AGAIN
         elif life.ready is None:
             code = Code.NO_REPORT
@@ -131,7 +132,7 @@ class ControlLeave(EndsProcess):
             text=_how_it_left(said, dropped, suspected)
             + f", exited with code 0 and was away for {away_s:.1f} s"
             + (
-                f"; the next round came {next_round_s:.2f} s later"
+                f"; the next round came {delay(next_round_s, '{} later')}"
                 if next_round_s is not None
                 else ""
             ),
@@ -153,12 +154,12 @@ def _how_it_joined(life: Life) -> str:
         return "was started, and never said that it is a learner"
     text = "was started"
     if joined is not None:
-        text += f", was a member after {life.after_s(joined):.1f} s"
+        text += f", was a member {delay(joined.time_s - life.started.time_s)}"
         donor = joined.payload.donor
         text += f" (state of {donor})" if donor else ""
     if (contributed_s := life.contributed_s) is not None:
-        text += f", contributed after {contributed_s:.1f} s"
-    if exited is not None:
+        text += f", contributed {delay(contributed_s)}"
+    if exited is not None and not life.is_to_the_end:
         return f"{text} and was gone again ({how_it_ended(exited)})"
     return text if joined is not None else f"{text}, and was not let in while the fault lasted"
 

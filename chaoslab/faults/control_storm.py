@@ -13,12 +13,14 @@ but a learner that died again.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import NodeExited
+from chaoslab.core.units import delay, plural
 from chaoslab.faults.actions import start_all
-from chaoslab.faults.base import Fault, Layer
+from chaoslab.faults.base import Fault, HasStrength, Layer
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.lives import Life, lives
@@ -40,7 +42,7 @@ TOGETHER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlRejoinStorm(Fault):
+class ControlRejoinStorm(HasStrength, Fault):
     """Kill the targets and start all of them again at once, after `down`; as often as asked."""
 
     times: int = 1
@@ -52,11 +54,13 @@ class ControlRejoinStorm(Fault):
 
     name = "control.rejoin_storm"
     summary = "learners die, and all come back in the same instant"
+    strength: ClassVar[Mapping[str, float]] = {"times": 0.0, "down_s": 0.0}
     layer = Layer.PROCESS
     imitates = "a zone whose machines all come back at once"
     proof = "exits by SIGKILL, and returns that were all under way at one time"
     needs = frozenset({Ability.KILL})
     takes_away = True
+    comes_back = True
     brings_in = False
     roles = frozenset({Role.LEARNER})
 
@@ -115,7 +119,7 @@ class ControlRejoinStorm(Fault):
             code=code,
             text=f"{_how_often(deaths, returns)}{_together(storms)}"
             + (
-                f"; it contributed {last.contributed_s:.1f} s after its last start"
+                f"; after its last start it contributed {delay(last.contributed_s, 'within {}')}"
                 if last.contributed_s is not None
                 else "; it had not contributed when the fault ended"
             ),
@@ -188,7 +192,8 @@ def _deaths(window: EvidenceWindow) -> list[Event[NodeExited]]:
 def _how_often(deaths: Sequence[Event], returns: Sequence[Life]) -> str:
     if len(deaths) == len(returns) == 1:
         return "died and came back"
-    return f"died {len(deaths)} times and came back {len(returns)} times"
+    died, back = plural(len(deaths), "time"), plural(len(returns), "time")
+    return f"died {died} and came back {back}"
 
 
 def _together(storms: Sequence[_Storm]) -> str:
@@ -197,7 +202,7 @@ def _together(storms: Sequence[_Storm]) -> str:
         return ", alone"
     fewest = min(storm.on_their_way for storm in storms)
     spread_s = max(storm.join_spread_s for storm in storms)
-    let_in = f"let in within {spread_s:.2f} s of each other"
+    let_in = f"let in {delay(spread_s, 'within {} of each other', soon='together')}"
     return f", {fewest} of {asked} on their way at once and {let_in}"
 
 

@@ -4,14 +4,16 @@ What proves each is measured where bytes arrive, beside what was asked, within a
 Learners stay in training: nobody is taken away.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkCounted
-from chaoslab.core.units import Share
+from chaoslab.core.units import Share, plural
 from chaoslab.faults.actions import OneEffect
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
@@ -61,6 +63,7 @@ class NetworkLatency(OneEffect):
 
     name = "network.latency"
     summary = "every byte of the link arrives later"
+    strength: ClassVar[Mapping[str, float]] = {"mean_s": 0.0, "jitter_s": 0.0}
     imitates = "a longer route between regions; behind a proxy connecting stays as fast"
     proof = f"round trip of pings beside the stream, more than before; {DELAY}"
     takes_away = False
@@ -119,6 +122,7 @@ class NetworkBandwidth(_Slows):
 
     name = "network.bandwidth"
     summary = "the link carries only so many bytes per second"
+    strength: ClassVar[Mapping[str, float]] = {"rate_bytes_per_s": math.inf}
     imitates = "a thin or shared WAN link; never the interconnect of the chips"
     proof = f"throughput of real fragments where they arrive; {RATE}"
 
@@ -144,6 +148,7 @@ class NetworkSlice(_Slows):
 
     name = "network.slice"
     summary = "the stream arrives in small pieces, one after the other"
+    strength: ClassVar[Mapping[str, float]] = {"delay_s": 0.0}
     imitates = "a path that delivers in small pieces: a small MTU, a slow middlebox"
     proof = f"throughput of real fragments against size / delay; {RATE}"
 
@@ -175,6 +180,7 @@ class NetworkLoss(OneEffect):
 
     name = "network.loss"
     summary = "packets are lost and TCP sends them again"
+    strength: ClassVar[Mapping[str, float]] = {"share": 0.0}
     layer = Layer.PACKET
     imitates = "a lossy path: TCP sends again and slows down"
     proof = f"packets of the link that the kernel counted and dropped; {SHARE}"
@@ -233,9 +239,11 @@ class NetworkLimitData(OneEffect):
 
     name = "network.limit_data"
     summary = "connections end after so many bytes, again and again"
+    strength: ClassVar[Mapping[str, float]] = {"size_bytes": math.inf}
     imitates = "a middlebox that ends connections after so many bytes"
     proof = f"the learner's streams broke off, each with about so many bytes; {RATE}"
     takes_away = True
+    comes_back = True
 
     @property
     def effect(self) -> LimitData:
@@ -256,7 +264,7 @@ class NetworkLimitData(OneEffect):
         most = max(_carried(window, way, until_s) for way in self.direction.ways) / len(ended)
         measured: dict[str, Json] = {"streams_ended": len(ended), "bytes_of_a_stream": most}
         text = (
-            f"had {len(ended)} streams broken off after {most / 1e3:,.0f} kB each; "
+            f"had {plural(len(ended), 'stream')} broken off after {most / 1e3:,.0f} kB each; "
             f"{self.size_bytes / 1e3:,.0f} kB were asked ({RATE})"
         )
         uncounted = max(chunk_bytes(window, way) for way in self.direction.ways)

@@ -8,10 +8,13 @@ must be back when the fault is healed.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
+from chaoslab.core.units import delay, elapsed, plural
 from chaoslab.faults.actions import OneEffect, clear_all, shape_all
+from chaoslab.faults.base import Choices
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import closings, failed_dials, is_soon, openings, was_open
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
@@ -26,6 +29,7 @@ class _BreaksStream(OneEffect):
     __slots__ = ()
 
     takes_away = True
+    comes_back = True
 
     def look(self, window: EvidenceWindow) -> Found:
         """What became of the stream, if there was one."""
@@ -46,6 +50,7 @@ class NetworkRefuse(_BreaksStream):
     summary = "connections end, and new ones are refused"
     imitates = "a host without its service, or a load balancer that turns it away"
     proof = "the learner's stream ended at once and no dial was answered"
+    comes_back = False
     direction = Direction.BOTH
     effect = Refuse()
 
@@ -61,8 +66,8 @@ class NetworkRefuse(_BreaksStream):
         down_s = (opened[0].time_s if opened else window.end_s) - ended.time_s
         return Found(
             code=Code.WORKED_MEANWHILE if opened else window.lasted(down_s),
-            text=f"lost its stream after {ended.time_s - window.begin_s:.1f} s and had none for "
-            f"{down_s:.1f} s; {len(failed)} dials failed",
+            text=f"lost its stream {delay(ended.time_s - window.begin_s)} and had none for "
+            f"{elapsed(down_s)}; {plural(len(failed), 'dial')} failed",
             measured={
                 "streams_opened": len(opened),
                 "dials_failed": len(failed),
@@ -83,6 +88,7 @@ class NetworkReset(_BreaksStream):
 
     name = "network.reset"
     summary = "connections break off, once or again and again"
+    strength: ClassVar[Mapping[str, float]] = {"times": 0.0}
     imitates = "a NAT or middlebox that forgets its connections"
     proof = "the learner's stream ended as often as asked, each time at once"
     direction = Direction.BOTH
@@ -109,7 +115,7 @@ class NetworkReset(_BreaksStream):
         """Ends of streams that followed a reset at once."""
         times_s = [self.every_s * number for number in range(self.times)]
         also: Mapping[str, Json] = {"streams_opened": len(openings(window))}
-        return _look_struck(window, times_s, "had its stream broken off {} times", also)
+        return _look_struck(window, times_s, "had its stream broken off {}", also)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +131,7 @@ class NetworkFlap(_BreaksStream):
 
     name = "network.flap"
     summary = "the link goes down and comes up, again and again"
+    strength: ClassVar[Mapping[str, float]] = {"times": 0.0, "down_s": 0.0}
     imitates = "an unstable link or route"
     proof = "the learner's stream ended as often as asked, each time at once"
     direction = Direction.BOTH
@@ -159,7 +166,7 @@ class NetworkFlap(_BreaksStream):
         times_s = [self._period_s * number for number in range(self.times)]
         failed = failed_dials(window)
         also: Mapping[str, Json] = {"dials_failed": len(failed)}
-        says = "went down {} times with a stream on it"
+        says = "went down {} with a stream on it"
         return _look_struck(window, times_s, says, also, *failed[:1])
 
     @property
@@ -177,6 +184,8 @@ class NetworkHalfOpen(_BreaksStream):
 
     name = "network.half_open"
     summary = "one end of the connection breaks and the other is not told"
+    narrower: ClassVar[Choices] = {}
+    """Each direction is another failure, and none is part of the other two."""
     imitates = "a NAT entry that expires in one direction; a peer that lost power"
     proof = "the learner's stream ended: at once (up), or not before it was missed"
     effect = HalfOpen()
@@ -192,7 +201,7 @@ class NetworkHalfOpen(_BreaksStream):
             "learner_is_told": ended is not None and is_soon(window, ended),
             "learner_noticed_after_s": after_s if ended else None,
         }
-        text = f"noticed after {after_s:.1f} s that its stream was dead"
+        text = f"noticed {delay(after_s)} that its stream was dead"
         if ended is None:
             text = f"did not notice for {after_s:.1f} s that its stream was dead"
             code = Code.NO_EFFECT
@@ -201,6 +210,10 @@ class NetworkHalfOpen(_BreaksStream):
         else:
             code = Code.WRONG_MOMENT
         return Found(code=code, text=text, measured=measured, proof=(ended,))
+
+
+def _asked(times: int) -> str:
+    return "1 was asked" if times == 1 else f"{times} were asked"
 
 
 def _look_struck(
@@ -214,7 +227,7 @@ def _look_struck(
     closed = closings(window)
     found = [next((e for e in closed if is_soon(window, e, at_s)), None) for at_s in times_s]
     ended = list({e.seq: e for e in found if e is not None}.values())
-    text = f"{says.format(len(ended))}; {len(times_s)} were asked"
+    text = f"{says.format(plural(len(ended), 'time'))}; {_asked(len(times_s))}"
     if not ended:
         return no_evidence(Code.NO_EFFECT, text, streams_ended=0)
     return Found(

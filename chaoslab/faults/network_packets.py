@@ -8,6 +8,7 @@ effect and carried traffic. TCP repairs all three, so learners stay in training.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
@@ -28,6 +29,7 @@ class _Shaken(OneEffect):
 
     share: Share
 
+    strength: ClassVar[Mapping[str, float]] = {"share": 0.0}
     layer = Layer.PACKET
     proof = "weak at best: netem took it and traffic went on; nobody counts packets"
     takes_away = False
@@ -91,6 +93,7 @@ class NetworkReorder(_Shaken):
 
     name = "network.reorder"
     summary = "packets overtake each other; needs sch_netem"
+    strength: ClassVar[Mapping[str, float]] = {"share": 0.0, "delay_s": 0.0}
     imitates = "routing over several paths of different length"
 
     def __post_init__(self) -> None:

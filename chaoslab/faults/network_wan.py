@@ -5,11 +5,12 @@ trace          ─► rows of a CSV file, each from its time on: rate, latency, 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
+from typing import Self
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
@@ -64,6 +65,16 @@ class NetworkRegionProfile(LinkFault):
         f"round trip at least as far ({FAR}); payloads no faster ({SLOW}) where enough came through"
     )
     takes_away = False
+
+    def milder(self) -> Iterator[Self]:
+        """At most half as strong in latency, jitter and rate, also where the profile says them."""
+        path = self._path
+        half: dict[str, float] = {"latency_s": path.latency_s / 2, "jitter_s": path.jitter_s / 2}
+        rate = {"rate_bytes_per_s": 2 * max(path.up_bytes_per_s, path.down_bytes_per_s)}
+        yield from self._valid({**half, **rate})
+        if path.latency_s:
+            yield from self._valid(half)
+            yield from self._valid(rate)
 
     def shapings(self) -> tuple[Shaping, ...]:
         """The profile's, with what is given in place of its own."""

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerLeft, LearnerNoticed, MemberLeft, NodeExited, NodeStarted
-from chaoslab.faults.actions import EndsProcess
+from chaoslab.core.units import delay, plural
+from chaoslab.faults.actions import EndsProcess, HitsTogether
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Ability, Fleet
@@ -35,7 +37,7 @@ class Signal(StrEnum):
     SIGBUS = "SIGBUS"
 
 
-class EndsBySignal(EndsProcess):
+class EndsBySignal(HitsTogether, EndsProcess):
     """A fault that ends its targets by a signal, all at once."""
 
     __slots__ = ()
@@ -88,7 +90,7 @@ class ProcessKill(EndsBySignal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessRestart(EndsProcess):
+class ProcessRestart(HitsTogether, EndsProcess):
     """Kill the node's tree and start its next incarnation at once, as a supervisor would.
 
     The heal starts a target that died again meanwhile.
@@ -98,6 +100,7 @@ class ProcessRestart(EndsProcess):
     summary = "kill and start again at once"
     imitates = "a crash that a supervisor answers at once"
     proof = "exit by SIGKILL, then the next incarnation started"
+    comes_back = True
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Kill all victims, then start all of them again."""
@@ -122,14 +125,14 @@ class ProcessRestart(EndsProcess):
         down_s = restarted.time_s - exited.time_s
         return Found(
             code=Code.AS_ASKED,
-            text=f"was killed and started again {down_s:.2f} s later",
+            text=f"was killed and started again {delay(down_s, '{} later')}",
             measured={"restarts": 1, "down_s": down_s},
             proof=(exited, restarted),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessCrashLoop(EndsProcess):
+class ProcessCrashLoop(HitsTogether, EndsProcess):
     """Kill the node, then start it and kill it again several times before it may stay up."""
 
     times: int = 3
@@ -139,6 +142,7 @@ class ProcessCrashLoop(EndsProcess):
 
     name = "process.crash_loop"
     summary = "start and die, several times in a row"
+    strength: ClassVar[Mapping[str, float]] = {"times": 0.0}
     imitates = "a bad host on which every start crashes"
     proof = "as many exits by SIGKILL, each of another incarnation"
 
@@ -183,7 +187,7 @@ class ProcessCrashLoop(EndsProcess):
         asked = self.times + 1
         return Found(
             code=Code.AS_ASKED if len(crashes) >= asked else Code.FEWER_TIMES,
-            text=f"died by SIGKILL {len(crashes)} times; {asked} were asked",
+            text=f"died by SIGKILL {plural(len(crashes), 'time')}; {asked} were asked",
             measured={"crashes": len(crashes), "life_s": _median_life_s(window, crashes)},
             proof=tuple(crashes.values()),
         )
@@ -250,7 +254,7 @@ class ProcessPreempt(EndsProcess):
             code=code,
             text=f"{'noticed' if noticed else 'never reported the notice'}, then "
             f"{'left by itself' if by_itself else f'ended ({how_it_ended(exited)})'} "
-            f"after {gone_after_s:.1f} s",
+            f"{delay(gone_after_s)}",
             measured={
                 "noticed_after_s": noticed.time_s - window.begin_s if noticed else None,
                 "gone_after_s": gone_after_s,
@@ -275,7 +279,7 @@ def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
     dropped_s = max(0.0, dropped.time_s - exited.time_s) if dropped else None
     text = f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s"
     if dropped_s is not None:
-        text += f"; the syncer dropped it after {dropped_s:.1f} s"
+        text += f"; the syncer dropped it {delay(dropped_s)}"
     elif window.was_member:
         text += "; the syncer had not dropped it when the fault ended"
     return Found(

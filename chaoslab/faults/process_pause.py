@@ -12,12 +12,15 @@ from statistics import median
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     LearnerStep,
+    LearnerWaiting,
     Leaving,
     MemberLeft,
     MemberSuspected,
     NodeProbed,
     PushAccepted,
 )
+from chaoslab.core.units import plural
+from chaoslab.faults.actions import HitsTogether
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of_life
@@ -34,7 +37,7 @@ _STEPS_GIVEN = 3
 """A hung learner's pushes are all of the step at which it hangs, but for one still on its way."""
 
 
-class PausesProcess(BaseFault):
+class PausesProcess(HitsTogether):
     """A fault that stops its targets and lets them go on."""
 
     __slots__ = ()
@@ -43,6 +46,7 @@ class PausesProcess(BaseFault):
     proof = "process state T, probed from outside, and no report meanwhile"
     needs = frozenset({Ability.PAUSE})
     takes_away = True
+    to_pause = True
     duration_key = "paused_s"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
@@ -77,7 +81,7 @@ class PausesProcess(BaseFault):
             text += f", but not all the time: {', '.join(window.probed_states)}"
         if spoke:
             code = Code.WORKED_MEANWHILE
-            text += f", but reported {len(spoke)} times meanwhile"
+            text += f", but reported {plural(len(spoke), 'time')} meanwhile"
         return Found(
             code=code,
             text=text,
@@ -119,14 +123,19 @@ class ProcessHang(BaseFault):
             able(fleet, Wedgeable).unwedge(name)
 
     def look(self, window: EvidenceWindow) -> Found:
-        """It stepped, then stood still for far longer than it ever pauses, and was not gone."""
+        """It stepped, then stood still for far longer than it ever pauses, and was not gone.
+
+        A learner that reports that it waits for a round does not hang.
+        """
         earlier = _steps(window, window.before)
         usual_s = _usual_interval_s(earlier) if earlier else 0.0
         if not earlier or window.begin_s - earlier[-1].time_s > _SILENCE * usual_s + AFTERGLOW_S:
             return no_evidence(Code.NOT_STEPPING, "was not stepping when the fault began")
         if otherwise := _not_hung(window):
             return otherwise
-        last = [*earlier, *_steps(window, window.during)][-1]
+        waits = of_life(window.during, LearnerWaiting, window.incarnation)
+        signs = [*earlier, *_steps(window, window.during), *waits]
+        last = max(signs, key=lambda event: event.time_s)
         hung_s = window.end_s - max(last.time_s, window.begin_s)
         measured: dict[str, Json] = {"hung_s": hung_s, "usual_interval_s": usual_s}
         if hung_s < _SILENCE * usual_s:

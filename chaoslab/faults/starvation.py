@@ -7,11 +7,12 @@ kills. What is no such thing is called what it is (`by: imitation`).
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import NodeCounted
-from chaoslab.core.units import Factor
+from chaoslab.core.units import Factor, plural
 from chaoslab.faults.actions import Stresses, start_all
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
@@ -41,6 +42,7 @@ class ComputeSteal(Stresses):
 
     name = "compute.steal"
     summary = "other processes compute on the learner's cores"
+    strength: ClassVar[Mapping[str, float]] = {"burners": 0.0}
     layer = Layer.SCHEDULER
     imitates = "a noisy neighbour, or data loading that competes for the cores"
     proof = "CPU time that they used, and step time by the learner's own before"
@@ -89,6 +91,7 @@ class MemoryPressure(Stresses):
 
     name = "memory.pressure"
     summary = "another process holds memory beside the learner"
+    strength: ClassVar[Mapping[str, float]] = {"size_bytes": 0.0}
     layer = Layer.MEMORY
     imitates = "a leak in a neighbour; a page cache that is pushed out"
     proof = "resident size of that process, and what the machine has left"
@@ -189,7 +192,7 @@ class ProcessOom(Stresses):
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
-            text = f"was not killed; the kernel counts {kills} such kills"
+            text = f"was not killed; the kernel counts {plural(kills, 'such kill')}"
             return no_evidence(Code.STILL_RUNNING, text, oom_kills=kills)
         if exited.payload.signal != "SIGKILL":
             text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"
@@ -205,8 +208,9 @@ class ProcessOom(Stresses):
             return no_evidence(Code.OTHER_CAUSE, text, **measured)
         return Found(
             code=window.lasted(down_s),
-            text=f"was killed by the kernel for want of memory (it counts {kills} kills, those of "
-            f"our own processes included) and was down for {down_s:.1f} s",
+            text="was killed by the kernel for want of memory (it counts "
+            f"{plural(kills, 'kill')}, those of our own processes included) and was down for "
+            f"{down_s:.1f} s",
             measured=measured,
             proof=(exited, counted[-1]),
         )

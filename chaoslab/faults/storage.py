@@ -20,8 +20,9 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import CheckpointFound, LearnerJoined, StorageDamaged, StoragePowerLost
+from chaoslab.core.units import plural
 from chaoslab.faults.actions import EndsProcess
-from chaoslab.faults.base import BaseFault, Layer
+from chaoslab.faults.base import BaseFault, Choices, Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Ability, Damage, Fleet, Role
@@ -46,6 +47,7 @@ class _DamagesCheckpoint(EndsProcess):
     __slots__ = ()
     which: Which
 
+    narrower: ClassVar[Choices] = {"which": {Which.ALL: (Which.NEWEST,)}}
     damage: ClassVar[Damage]
     """What is done to the file."""
 
@@ -232,12 +234,14 @@ def _met(found: Event[CheckpointFound] | None, window: EvidenceWindow) -> str:
 
 def _lost(cut: StoragePowerLost) -> str:
     said = f"its disk was shut down ({cut.refused})"
+    if not cut.files:
+        return f"{said} and held no files"
     if not cut.lost:
-        return f"{said} and lost nothing: all {cut.files} files are as they were"
+        return f"{said} and lost nothing of {plural(cut.files, 'file')}"
     changes = ", ".join(
         f"{one.file} {_bytes(one.bytes_before)} -> {_bytes(one.bytes_after)}" for one in cut.lost
     )
-    return f"{said}; of {cut.files} files {len(cut.lost)} are not as before: {changes}"
+    return f"{said}; of {plural(cut.files, 'file')} it changed or lost {len(cut.lost)}: {changes}"
 
 
 def _bytes(size: int | None) -> str:

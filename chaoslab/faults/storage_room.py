@@ -6,12 +6,15 @@ refuses what comes. A slow one is the learner's own test hook, which holds up ea
 much time has gone by as its bytes would have taken: no place that we run in can throttle a folder.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import CheckpointFailed, CheckpointSaved, StorageFilled
+from chaoslab.core.units import plural
 from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
@@ -70,7 +73,7 @@ class StorageDiskFull(FillsVolume):
         }
         said = "nobody tried to write before the fault ended"
         if refused:
-            said = f"the disk refused {len(refused)} checkpoints"
+            said = f"the disk refused {plural(len(refused), 'checkpoint')}"
         return Found(
             code=Code.AS_ASKED if refused else Code.NOT_USED,
             text=f"had no byte left; {said}",
@@ -88,6 +91,7 @@ class StorageSlowDisk(AsksHook):
 
     name = "storage.slow_disk"
     summary = "checkpoints are written at a crawl"
+    strength: ClassVar[Mapping[str, float]] = {"rate_bytes_per_s": math.inf}
     imitates = "a worn-out or throttled disk; the program waits, the disk itself is untouched"
     proof = "bytes and seconds of the checkpoints that were written meanwhile"
     hook = "disk"
@@ -119,7 +123,7 @@ class StorageSlowDisk(AsksHook):
         is_held = fastest <= _TOLERANCE * self.rate_bytes_per_s
         return Found(
             code=Code.AS_ASKED if is_held else Code.OUT_OF_TOLERANCE,
-            text=f"wrote {len(held_up)} checkpoints at {fastest:,.0f} bytes/s at most",
+            text=f"wrote {plural(len(held_up), 'checkpoint')} at {fastest:,.0f} bytes/s at most",
             measured=measured,
             proof=tuple(held_up),
         )

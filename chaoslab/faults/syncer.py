@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import NodeExited, RoundMerged, SyncerBlocked, SyncerFreed
+from chaoslab.core.units import plural
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 from chaoslab.faults.process import EndsBySignal, Signal
@@ -50,7 +51,7 @@ class SyncerKill(EndsBySignal):
         return Found(
             code=Code.WORKED_MEANWHILE if late else window.lasted(down_s),
             text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; it had merged "
-            f"{sum(versions.values())} rounds"
+            f"{plural(sum(versions.values()), 'round')}"
             + (", and another one while it was down" if late else ""),
             measured={
                 "signal": exited.payload.signal,

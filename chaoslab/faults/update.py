@@ -27,6 +27,7 @@ from chaoslab.core.payloads import (
     PushRejected,
     UpdateTampered,
 )
+from chaoslab.core.units import plural
 from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
@@ -89,9 +90,7 @@ class UpdateNan(_Spoils):
         def is_nonsense(event: Event[PushAccepted]) -> bool:
             return event.payload.norm is not None and not math.isfinite(event.payload.norm)
 
-        return _answered(
-            window, spoilt, "{} updates with a NaN", is_nonsense, PushRefusal.NOT_FINITE
-        )
+        return _answered(window, spoilt, "{} with a NaN", is_nonsense, PushRefusal.NOT_FINITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +102,7 @@ class UpdateScaled(_Spoils):
 
     name = "update.scaled"
     summary = "every update of the victim is many times too large"
+    strength: ClassVar[Mapping[str, float]] = {"factor": 1.0}
     imitates = "a wrong learning rate, corruption or malice, as it shows in an update's size"
     proof = "norms of the victim's pushes at the syncer, against those before"
     kind = "scaled"
@@ -135,7 +135,7 @@ class UpdateScaled(_Spoils):
         is_near = not growths or _is_about(abs(self.factor), median(growths))
         return Found(
             code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
-            text=f"{_grew(growths)}; of {len(spoilt)} such updates the syncer shortened "
+            text=f"{_grew(growths)}; of {plural(len(spoilt), 'such update')} the syncer shortened "
             f"{len(bounded)} and refused {len(refused)}",
             measured=measured,
             proof=(*taken[:1], *bounded[:1], *refused[:1]),
@@ -162,9 +162,7 @@ class UpdateStale(_Spoils):
         def is_old(event: Event[PushAccepted]) -> bool:
             return event.payload.base_version < current.get(_push(event), -1)
 
-        return _answered(
-            window, spoilt, "{} old updates in place of new ones", is_old, PushRefusal.STALE
-        )
+        return _answered(window, spoilt, "{} that it had pushed before", is_old, PushRefusal.STALE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +188,7 @@ class UpdateDuplicate(_Spoils):
         answers = [*map(_push, window.of(PushAccepted)), *map(_push, window.of(PushRejected))]
         twice = frozenset(push for push, count in Counter(answers).items() if count > 1)
         reasons = (PushRefusal.REPLAY, PushRefusal.LATE)
-        return _answered(window, spoilt, "{} updates twice", is_second, *reasons, among=twice)
+        return _answered(window, spoilt, "{} twice", is_second, *reasons, among=twice)
 
 
 # ---------------------------------------------------------------- evidence
@@ -218,7 +216,7 @@ def _answered(
 
     `among`: only these can have been.
     """
-    pushed = what.format(len(spoilt))
+    pushed = what.format(plural(len(spoilt), "update"))
     candidates = spoilt if among is None else spoilt & among
     refused = [e for e in _rejections(window, reasons) if _push(e) in candidates]
     taken = [e for e in window.of(PushAccepted) if is_taken(e) and _push(e) in candidates]

@@ -48,6 +48,12 @@ def lets_go(owed: UndoEntry) -> bool:
     return verb is not None and verb.lets_go
 
 
+def ends_with_boot(do: str) -> bool:
+    """Whether a restart of the machine undoes it; no for what nobody knows."""
+    verb = _known(do)
+    return verb is not None and verb.ends_with_boot
+
+
 def _known(do: str) -> Verb[Any] | None:
     try:
         return verb_of(do)

@@ -21,6 +21,11 @@ class UndoLog(Protocol):
         """The action is undone, and that was verified."""
         ...
 
+    @property
+    def due_in_s(self) -> float | None:
+        """In how long what is opened now is due; None: with the end of the run."""
+        ...
+
 
 class NoUndoLog:
     """The log that remembers nothing: for fleets that leave nothing behind."""
@@ -31,6 +36,11 @@ class NoUndoLog:
 
     def close(self, number: int) -> None:
         """Nothing was kept."""
+
+    @property
+    def due_in_s(self) -> float | None:
+        """Never."""
+        return None
 
 
 class PendingUndos:

@@ -93,7 +93,7 @@ class Pulse:
 def read_undone(run_directory: Path) -> Iterator[str]:
     """What a janitor undid while the harness was silent, oldest first."""
     path = run_directory / UNDONE
-    if not path.exists():
+    if not path.is_file():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
         with suppress(ValueError):  # a torn last line

@@ -212,12 +212,43 @@ def _await_end(process: "subprocess.Popen[bytes]", log: Path) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
+class Overdue:
+    """What is overdue is let go of, for a harness that does not get to it."""
+
+    run_directory: Path
+    _done: set[tuple[Path, int]] = field(default_factory=set)
+
+    def let_go(self) -> list[str]:
+        """Of everything whose time is over and that can be let go of; what was done, as sentences.
+
+        What could not be undone is tried again at the next call. FleetError or OSError if the
+        undo log cannot be read, or what was done cannot be written down.
+        """
+        did: list[str] = []
+        now_s = time.monotonic()
+        for log in undo_logs(self.run_directory):
+            for owed in log.owed:
+                is_due = owed.until_s is not None and now_s >= owed.until_s + _SLACK_S
+                if is_due and lets_go(owed) and (log.path, owed.number) not in self._done:
+                    did += self._undo(log.path, owed)
+        return did
+
+    def _undo(self, path: Path, owed: UndoEntry) -> tuple[str, ...]:
+        done = undo(owed)
+        if not done.remaining:
+            self._done.add((path, owed.number))
+        if done.actions:
+            facts: dict[str, Json] = {"open": owed.number, "do": owed.do, "did": list(done.actions)}
+            append(self.run_directory / UNDONE, facts)
+        return done.actions
+
+
+@dataclass(slots=True, kw_only=True)
 class _Watchdog:
     """What is overdue is undone while the harness is silent."""
 
-    run_directory: Path
+    overdue: Overdue
     silent_s: float = 0.0
-    _done: set[tuple[Path, int]] = field(default_factory=set)
 
     def until_the_end(self, pipe: int) -> None:
         """Listen to the pipe until nobody holds its other end."""
@@ -231,27 +262,9 @@ class _Watchdog:
             self.silent_s, looked_s = (0.0 if is_heard else self.silent_s + passed_s), now_s
             if self.silent_s >= SILENT_S:
                 try:
-                    self._let_go()
+                    self.overdue.let_go()
                 except (FleetError, OSError) as error:  # tried again at the next look
                     _say(f"what is overdue cannot be undone: {error}")
-
-    def _let_go(self) -> None:
-        """Of everything whose time is over and that can be let go of."""
-        now_s = time.monotonic()
-        for log in undo_logs(self.run_directory):
-            for owed in log.owed:
-                is_due = owed.until_s is not None and now_s >= owed.until_s + _SLACK_S
-                if is_due and lets_go(owed) and (log.path, owed.number) not in self._done:
-                    self._undo(log.path, owed)
-
-    def _undo(self, path: Path, owed: UndoEntry) -> None:
-        """What cannot be undone is tried again at the next look."""
-        done = undo(owed)
-        if not done.remaining:
-            self._done.add((path, owed.number))
-        if done.actions:
-            facts: dict[str, Json] = {"open": owed.number, "do": owed.do, "did": list(done.actions)}
-            append(self.run_directory / UNDONE, facts)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -262,7 +275,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write("usage: python -m chaoslab.undo.janitor RUN_DIR\n")
         return 2
     run_directory = Path(arguments[0])
-    _Watchdog(run_directory=run_directory).until_the_end(0)
+    _Watchdog(overdue=Overdue(run_directory=run_directory)).until_the_end(0)
     healed = perform(run_directory)
     for line in healed.remaining:
         _say(line)

@@ -6,10 +6,12 @@
 The second part is said by whoever may have left it (`verbs.Maintenance`). Looking changes nothing.
 """
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.units import plural
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.catalogue import maintenance
 from chaoslab.undo.janitor import find_runs, half_written
@@ -33,14 +35,14 @@ def _owed(runs_root: Path) -> Iterator[Leftover]:
             left = sorted({what for owed in open_undos(run) for what in leftovers(owed)})
         except FleetError as error:
             yield Leftover(what=f"an undo log that cannot be read: {error}", where=str(run),
-                          remedy=f"chaoslab heal {run}")  # fmt: skip
+                          remedy=_heal(run))  # fmt: skip
             continue
         if left:
             shown = ", ".join(left[:5]) + (", …" if len(left) > 5 else "")
             yield Leftover(
-                what=f"{len(left)} things outlived their run ({shown})",
+                what=f"{plural(len(left), 'thing')} of a run that is over ({shown})",
                 where=str(run),
-                remedy=f"chaoslab heal {run}",
+                remedy=_heal(run),
             )
 
 
@@ -51,4 +53,9 @@ def _half_written(runs_root: Path) -> Iterator[Leftover]:
             continue
         for path in half_written(run):
             yield Leftover(what=f"half a file, {path.name}", where=str(path.parent),
-                          remedy=f"chaoslab heal {run}")  # fmt: skip
+                          remedy=_heal(run))  # fmt: skip
+
+
+def _heal(run: Path) -> str:
+    """The command that undoes what a run owes, for a shell: a record may be called anything."""
+    return f"chaoslab heal {shlex.quote(str(run))}"

@@ -1,8 +1,11 @@
 """Undo log of a run: how to undo each thing that it does, written down before it is done.
 
-    harness ── open: how to undo, flushed BEFORE the action ──► obligations.jsonl ──► owed, holder
+    harness ── open: how to undo, written BEFORE the action ──► obligations.jsonl ──► owed, holder
             ── close: undone and verified ──────────────────►
             ── held_by: this process runs it now ───────────►
+
+What was written outlives the harness. Only an entry whose action outlives the machine's next start
+as well waits for the disk, which can take a second on a busy one: a fault would come late.
 
 One writer while the harness lives; afterwards whoever heals. A file that others could have written
 is refused (`private_files`). Nothing here undoes anything: `actions` does,
@@ -32,7 +35,7 @@ from chaoslab.core.process_identity import (
     names_process,
 )
 from chaoslab.core.process_tree import is_running
-from chaoslab.undo.actions import leftovers, lets_go, looks
+from chaoslab.undo.actions import ends_with_boot, leftovers, lets_go, looks
 from chaoslab.undo.heartbeat import StillThere
 from chaoslab.undo.verbs import UndoEntry
 
@@ -70,13 +73,13 @@ class UndoLogFile:
         self._append_if_possible({"held_by": None})
 
     def open(self, do: str, **facts: Json) -> int:
-        """Write down how to undo what is about to be done; on disk when this returns."""
+        """Write down how to undo what is about to be done, before this returns."""
         number, self._next = self._next, self._next + 1
         until: dict[str, Json] = {}
         if self._until_s is not None:
             until = {"until_s": self._until_s, "boot_id": boot_id()}
         entry: dict[str, Json] = {"open": number, "do": do, **until, **facts}
-        self._append(entry)
+        self._append(entry, durable=not ends_with_boot(do))
         self._open.add(number)
         if self._opening is not None:
             self._opening.append(
@@ -92,6 +95,11 @@ class UndoLogFile:
         """
         self._open.discard(number)
         self._append_if_possible({"close": number})
+
+    @property
+    def due_in_s(self) -> float | None:
+        """In how long what is opened now is due; None: with the end of the run."""
+        return None if self._until_s is None else self._until_s - time.monotonic()
 
     @contextmanager
     def due_within(self, for_s: float | None) -> Iterator[StillThere]:
@@ -124,9 +132,9 @@ class UndoLogFile:
                     opened[index] = replace(owed, number=self.open(owed.do, **facts))
         return tuple(found)
 
-    def _append(self, facts: Mapping[str, Json]) -> None:
+    def _append(self, facts: Mapping[str, Json], *, durable: bool = False) -> None:
         try:
-            append(self._path, facts)
+            append(self._path, facts, durable=durable)
         except OSError as error:
             raise FleetError(
                 f"{self._path} cannot be written ({error}), and what cannot be undone is not done"
@@ -139,8 +147,8 @@ class UndoLogFile:
             logging.getLogger(__name__).warning("%s cannot be written: %s", self._path, error)
 
 
-def append(path: Path, facts: Mapping[str, Json]) -> None:
-    """One more line, on disk when this returns; OSError leaves the file as it was.
+def append(path: Path, facts: Mapping[str, Json], *, durable: bool = False) -> None:
+    """One more line; OSError leaves the file as it was. `durable`: on disk when this returns.
 
     NotPrivate, a FleetError, if others could have written the file.
     """
@@ -151,15 +159,17 @@ def append(path: Path, facts: Mapping[str, Json]) -> None:
         if file.write(line) != len(line):
             _cut_torn_line(file)
             raise OSError("no space for a whole line")
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
 
 
 def _cut_torn_line(file: IO[bytes]) -> None:
     """A writer that died within a line did not begin the action: nobody owes for it."""
-    file.seek(0)
-    written = file.read()
-    if written and not written.endswith(b"\n"):
-        file.truncate(written.rfind(b"\n") + 1)
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - 1))
+    if file.read(1) not in (b"", b"\n"):
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
 
 
 # ---------------------------------------------------------------- reading

@@ -162,10 +162,19 @@ def _parent_death_signal() -> Examined:
 
 MAINTENANCE = Maintenance(
     verbs={
-        "end_process": Verb(facts=ProcessFacts, undo=_end_process, left=_processes),
-        "resume_process": Verb(facts=ProcessFacts, undo=_resume, left=_stopped, lets_go=True),
+        "end_process": Verb(
+            facts=ProcessFacts, undo=_end_process, left=_processes, ends_with_boot=True
+        ),
+        "resume_process": Verb(
+            facts=ProcessFacts, undo=_resume, left=_stopped, lets_go=True, ends_with_boot=True
+        ),
         "unwedge_process": Verb(
-            facts=ProcessFacts, undo=_unwedge, left=lambda _: (), lets_go=True, looks=False
+            facts=ProcessFacts,
+            undo=_unwedge,
+            left=lambda _: (),
+            lets_go=True,
+            looks=False,
+            ends_with_boot=True,
         ),
     },
     leftovers=lambda _: strays(),

@@ -125,8 +125,8 @@ def test_a_learner_that_was_not_there_and_came_is_proved_with_its_clocks() -> No
         "stayed_s": 5.0,
     }
     assert found.text == (
-        "learner-4 was started, was a member after 2.0 s (state of learner-0), "
-        "contributed after 3.0 s"
+        "learner-4 was started, was a member after 2.00 s (state of learner-0), "
+        "contributed after 3.00 s"
     )
 
 
@@ -161,6 +161,22 @@ def test_that_the_syncer_lets_nobody_in_is_no_doubt_about_the_fault() -> None:
 
 def test_whoever_is_to_stay_needs_no_length() -> None:
     assert joining(for_s=None).arrive("learner-4", 10.0).end(13.5).evidence.status is Status.PROVED
+
+
+def test_whoever_is_to_stay_may_leave_when_training_is_over() -> None:
+    record = joining(for_s=None).arrive("learner-4", 10.0)
+    record.add(13.2, Kind.LEARNER_LEFT, "learner-4", reason="stopped")
+    found = record.add(13.4, Kind.NODE_EXITED, "learner-4", exit_code=0).end(13.5).evidence
+    assert found.status is Status.PROVED
+    assert "gone again" not in found.text
+
+
+@pytest.mark.parametrize(("reason", "exit_code"), [("asked", 0), ("stopped", 1)])
+def test_whoever_is_to_stay_and_leaves_otherwise_is_weak(reason: str, exit_code: int) -> None:
+    record = joining(for_s=None).arrive("learner-4", 10.0)
+    record.add(13.2, Kind.LEARNER_LEFT, "learner-4", reason=reason)
+    found = record.add(13.4, Kind.NODE_EXITED, "learner-4", exit_code=exit_code).end(13.5).evidence
+    assert found.code is Code.ENDED_AGAIN
 
 
 # ---------------------------------------------------------------- leave
@@ -254,7 +270,7 @@ def test_returns_at_once_are_proved_with_what_they_cost() -> None:
     }
     assert one.text == (
         "learner-1 died and came back, 2 of 2 on their way at once and let in within 0.20 s of "
-        "each other; it contributed 3.0 s after its last start"
+        "each other; after its last start it contributed within 3.00 s"
     )
 
 

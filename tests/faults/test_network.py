@@ -375,6 +375,7 @@ def test_silence_is_proved_at_the_end_that_should_have_heard(fault: Fault) -> No
     assert record.evidence.status is Status.PROVED
     assert record.evidence.measured["up_silent_s"] == pytest.approx(10.0)
     assert record.evidence.measured["down_silent_s"] == pytest.approx(10.0)
+    assert "got nothing up for all of its 10.0 s" in record.evidence.text
 
 
 def test_silence_in_one_direction_says_nothing_of_the_other() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
@@ -17,11 +16,15 @@ from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreemp
 from chaoslab.faults.process_pause import ProcessHang, ProcessPause
 from chaoslab.faults.starvation import ProcessOom
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.record.journal import Journal
-from chaoslab.undo.base import NoUndoLog
 from tests.contracts import node_program
-from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, injection_of
+from tests.contracts.fault_kit import (
+    LEARNERS,
+    VICTIMS,
+    Director,
+    FaultKit,
+    injection_of,
+    on_real_processes,
+)
 from tests.faults.fault_record import FaultRecord
 
 QUICK: tuple[Fault, ...] = (
@@ -106,10 +109,17 @@ def test_a_kill_is_proved_by_the_exit_and_names_the_drop() -> None:
     assert found.requested == {"signal": "SIGKILL", "down_s": 5.0}
     assert found.measured["down_s"] == pytest.approx(4.9)
     assert found.measured["dropped_after_s"] == pytest.approx(0.4)
+    assert "the syncer dropped it after 0.40 s" in found.text
     assert [record.history.events[seq].kind for seq in found.proof] == [
         Kind.NODE_EXITED,
         Kind.MEMBER_LEFT,
     ]
+
+
+def test_a_drop_that_follows_the_exit_directly_came_at_once() -> None:
+    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
+    record.add(10.102, Kind.MEMBER_LEFT, source="syncer", reason="closed").probe(15.0, "gone")
+    assert record.evidence.text.endswith("the syncer dropped it at once")
 
 
 def test_a_syncer_that_does_not_notice_a_death_does_not_unprove_it() -> None:
@@ -255,6 +265,13 @@ def test_a_learner_that_says_nothing_of_its_steps_and_works_on_does_not_hang(
     assert found.code is code
 
 
+def test_a_learner_that_says_that_it_waits_for_a_round_does_not_hang() -> None:
+    record = alive(ProcessHang()).probe(10.0, "S")
+    for quarter in range(20):
+        record.add(10.1 + quarter / 4, Kind.LEARNER_WAITING, waited_s=quarter / 4, fragment=0)
+    assert record.probe(15.0, "S").evidence.code is Code.NO_EFFECT
+
+
 def test_a_hang_too_short_to_tell_from_a_normal_pause_is_failed() -> None:
     record = alive(ProcessHang(), for_s=1.0).probe(10.0, "S").probe(11.0, "S")
     assert record.evidence.code is Code.NO_EFFECT
@@ -326,16 +343,7 @@ def test_a_preemption_without_notice_is_weak_and_without_end_failed() -> None:
 
 @pytest.fixture
 def director(tmp_path: Path) -> Iterator[Director]:
-    clock = WallClock()
-    with (
-        Journal(tmp_path, clock) as journal,
-        LocalFleet(tmp_path, clock, undo_log=NoUndoLog()) as fleet,
-    ):
-        for name in LEARNERS:
-            fleet.start(stand_in(name))
-        director = Director(fleet=fleet, clock=clock, journal=journal)
-        while {e.source for e in journal.history.of(Kind.LEARNER_STEP)} != set(LEARNERS):
-            director.wait(clock.now_s() + 0.05)
+    with on_real_processes(tmp_path, [stand_in(name) for name in LEARNERS]) as director:
         yield director
 
 
@@ -352,11 +360,7 @@ def test_on_real_processes_it_is_proved_and_healed(fault: Fault, director: Direc
     assert [(piece.target, piece.status) for piece in pieces] == [
         (name, Status.PROVED) for name in VICTIMS
     ], [piece.text for piece in pieces]
-    steps = len(director.journal.history.of(Kind.LEARNER_STEP))
-    stepped: set[str] = set()
-    while stepped != set(LEARNERS):
-        director.wait(director.clock.now_s() + 0.05)
-        stepped = {e.source for e in director.journal.history.of(Kind.LEARNER_STEP)[steps:]}
+    director.wait_for_steps(LEARNERS)
     assert all(node.is_alive for node in director.fleet.nodes.values())
 
 
@@ -365,20 +369,11 @@ def test_on_real_processes_it_is_proved_and_healed(fault: Fault, director: Direc
 def test_on_a_program_without_hooks_a_hook_does_nothing(
     fault_of_hooks: Fault, tmp_path: Path
 ) -> None:
-    clock = WallClock()
-    with (
-        Journal(tmp_path, clock) as journal,
-        LocalFleet(tmp_path, clock, undo_log=NoUndoLog()) as fleet,
-    ):
-        for name in VICTIMS:
-            fleet.start(stand_in(name, "--deaf"))
-        director = Director(fleet=fleet, clock=clock, journal=journal)
-        while {e.source for e in journal.history.of(Kind.LEARNER_STEP)} != set(VICTIMS):
-            director.wait(clock.now_s() + 0.05)
+    with on_real_processes(tmp_path, [stand_in(name, "--deaf") for name in VICTIMS]) as director:
         injection = injection_of(fault_of_hooks, for_s=0.5)
         director.write(Kind.FAULT_INJECTING, injection)
-        fault_of_hooks.inject(injection, fleet)
-        director.wait(clock.now_s() + 0.5)
+        fault_of_hooks.inject(injection, director.fleet)
+        director.wait(director.clock.now_s() + 0.5)
         director.probe(injection)
-        pieces = fault_of_hooks.evidence(injection, journal.history)
+        pieces = fault_of_hooks.evidence(injection, director.journal.history)
     assert {piece.status for piece in pieces} == {Status.FAILED}

@@ -9,8 +9,10 @@ import pytest
 
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import identify
-from chaoslab.fleet.docker.engine.labels import own_name, run_name
+from chaoslab.fleet.docker.engine.labels import own_name
 from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.local.private_folder import run_of as private_run
+from chaoslab.fleet.run_name import run_name
 from chaoslab.fleet.storage import volume
 from chaoslab.links.netem import bands, netfilter
 from chaoslab.links.netem.netfilter import Iptables
@@ -60,6 +62,9 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         },
         "unmount": {"node": "learner-0", "folder": folder},
         "free_volume": {"node": "learner-0", "folder": folder},
+        "remove_private_folder": {
+            "folder": f"/tmp/chaoslab-private-17-{private_run(directory)}-0123abcd",
+        },
         "empty_estate": {**engine, "run": run_name(directory)},
         "unpause_container": container,
         "unwedge_container": container,
@@ -69,6 +74,12 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         },
         "free_container_volume": {
             **engine, "run": run_name(directory), "volume": f"{own}-learner-0", "image": "node",
+        },
+        "end_agent": {
+            "host": "10.0.0.3", "port": 22, "user": "ubuntu", "key": "~/.ssh/id",
+            "known_hosts": "~/.ssh/known_hosts", "jump": "", "host_keys": [],
+            "run": run_name(directory), "python": "/usr/bin/python3", "code": "0" * 64,
+            "environment": "-",
         },
     }  # fmt: skip
 
@@ -146,6 +157,13 @@ FOREIGN = [
     Foreign("unmount", {"folder": "{run}/nodes/learner-0/../../../x"}, "is not what learner-0"),
     Foreign("unmount", {"folder": "{run}/nodes/learner-1/checkpoints"}, "is not what learner-0"),
     Foreign("free_volume", {"folder": "{run}"}, "is not what learner-0 keeps"),
+    Foreign("remove_private_folder", {"folder": "/home"}, "is no folder of private files"),
+    Foreign("remove_private_folder", {"folder": "{run}"}, "is no folder of private files"),
+    Foreign(
+        "remove_private_folder",
+        {"folder": f"/tmp/chaoslab-private-17-{'0' * 16}-0123abcd"},
+        "is no folder of private files",
+    ),
     Foreign("empty_estate", {"run": "0123456789"}, "is another run"),
     Foreign("empty_estate", {"engine": "tcp://192.0.2.7:2375"}, "set DOCKER_HOST="),
     Foreign("unpause_container", {"container": "database"}, "is not this run's"),
@@ -156,6 +174,14 @@ FOREIGN = [
     Foreign("plug_container", {"aliases": ["a b"]}, "is not a valid node name"),
     Foreign("plug_container", {"address": "--help"}, "is no address"),
     Foreign("free_container_volume", {"volume": "pgdata"}, "is not this run's"),
+    Foreign("end_agent", {"run": "0123456789"}, "is not that of"),
+    Foreign("end_agent", {"host": "-oProxyCommand=x"}, "is no name or address of a host"),
+    Foreign("end_agent", {"user": "-l root"}, "is no name of a user"),
+    Foreign("end_agent", {"jump": "a b"}, "is no name or address of a host"),
+    Foreign("end_agent", {"python": "python3; reboot"}, "is no interpreter"),
+    Foreign("end_agent", {"code": "../.."}, "is no SHA-256"),
+    Foreign("end_agent", {"environment": "../../bin"}, "is no environment"),
+    Foreign("end_agent", {"host_keys": ["ssh-rsa x\n* ssh-rsa y"]}, "is no public key"),
 ]
 
 

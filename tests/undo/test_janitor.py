@@ -18,6 +18,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify
 from chaoslab.core.process_tree import end_tree, resume_tree, stopped
+from chaoslab.fleet.local.private_folder import UNDO_PRIVATE
 from chaoslab.links.netem import bands, netfilter, packet_rules
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.toxiproxy import undo_verbs as toxiproxy_undo_verbs
@@ -379,7 +380,7 @@ def harness(run_directory: Path, *flags: str) -> tuple[subprocess.Popen[str], li
         if line == "ready\n":
             break
         started.append(psutil.Process(int(line)))
-    assert len(started) == 4
+    assert len(started) == (5 if "--forks" in flags else 4)
     return process, started
 
 
@@ -390,31 +391,66 @@ def end(process: subprocess.Popen[str], by: signal.Signals) -> None:
     process.stdout.close()
 
 
+def private_folder(run_directory: Path) -> Path:
+    """Where the keys of a harness's nodes are."""
+    owed = [one for one in open_undos(run_directory) if one.do == UNDO_PRIVATE]
+    (folder,) = (Path(str(one.facts["folder"])) for one in owed)
+    assert {key.read_bytes() for key in folder.glob("*/key.pem")} == {b"the key of a node"}
+    return folder
+
+
 @pytest.mark.slow
 def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     process, started = harness(tmp_path, "--no-janitor")
     nodes, children = started[:2], started[2:]
+    keys = private_folder(tmp_path)
     end(process, signal.SIGKILL)
     wait_until(lambda: all(is_gone(node) for node in nodes))
+    assert keys.exists()
+    assert heal(tmp_path).actions
+    assert all(is_gone(child) for child in children)
+    assert not keys.exists()
+
+
+@pytest.mark.slow
+def test_a_fork_server_and_its_forks_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+    process, started = harness(tmp_path, "--no-janitor", "--forks")
+    server_and_nodes, children = started[:3], started[3:]
+    end(process, signal.SIGKILL)
+    wait_until(lambda: all(is_gone(one) for one in server_and_nodes))
     assert heal(tmp_path).actions
     assert all(is_gone(child) for child in children)
 
 
 @pytest.mark.slow
-def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
-    process, started = harness(tmp_path)
+def test_the_janitor_ends_forks_and_their_server_when_the_harness_is_killed(
+    tmp_path: Path,
+) -> None:
+    process, started = harness(tmp_path, "--forks")
     end(process, signal.SIGKILL)
     wait_until(lambda: all(is_gone(one) for one in started))
     wait_until(lambda: not open_undos(tmp_path))
+
+
+@pytest.mark.slow
+def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
+    process, started = harness(tmp_path)
+    keys = private_folder(tmp_path)
+    end(process, signal.SIGKILL)
+    wait_until(lambda: all(is_gone(one) for one in started))
+    wait_until(lambda: not open_undos(tmp_path))
+    assert not keys.exists()
     assert not (tmp_path / "janitor.log").read_text()
 
 
 @pytest.mark.slow
 def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> None:
     process, started = harness(tmp_path)
+    keys = private_folder(tmp_path)
     end(process, signal.SIGINT)
     assert all(is_gone(one) for one in started)
     assert not open_undos(tmp_path)
+    assert not keys.exists()
     assert not (tmp_path / "janitor.log").exists()
 
 

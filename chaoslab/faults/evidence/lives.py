@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     LearnerJoined,
+    LearnerLeft,
     LearnerStarted,
+    LeftBecause,
     MemberJoined,
     NodeExited,
     NodeStarted,
@@ -27,6 +29,8 @@ class Life:
     """It holds every fragment."""
     accepted: Event[PushAccepted] | None
     """Its first contribution."""
+    left: Event[LearnerLeft] | None
+    """It said that it leaves."""
     exited: Event[NodeExited] | None
     end_s: float
     """Its exit, or the end of the window."""
@@ -34,6 +38,14 @@ class Life:
     def after_s(self, event: Event | None) -> float | None:
         """From its start to one of these events."""
         return None if event is None else max(0.0, event.time_s - self.started.time_s)
+
+    @property
+    def is_to_the_end(self) -> bool:
+        """Whether it went on, or left in order because training was over."""
+        if self.exited is None:
+            return True
+        is_over = self.left is not None and self.left.payload.reason is LeftBecause.STOPPED
+        return is_over and self.exited.payload.exit_code == 0
 
     @property
     def contributed_s(self) -> float | None:
@@ -70,6 +82,7 @@ def _life(started: Event[NodeStarted], window: EvidenceWindow) -> Life:
         member=next(iter(of_life(seen, MemberJoined, number)), None),
         complete=next(iter(of_life(seen, LearnerJoined, number)), None),
         accepted=next(iter(of_life(seen, PushAccepted, number)), None),
+        left=next(iter(of_life(seen, LearnerLeft, number)), None),
         exited=exited,
         end_s=exited.time_s if exited else window.end_s,
     )

@@ -15,6 +15,7 @@ from statistics import fmean, harmonic_mean, median
 
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerStep, NodeCounted, NodeRelieved
+from chaoslab.core.units import plural
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of, of_life
 from chaoslab.record.exits import how_it_ended
@@ -120,7 +121,7 @@ def pace_of(
     others = _others(window, untouched)
     samples = tuple(_samples(during, stages, window, own_s * others))
     if len(samples) < _LEAST_SAMPLES:
-        text = f"reported {len(samples)} whole samples during the fault, too few to tell"
+        text = f"reported {plural(len(samples), 'whole sample')} during the fault, too few to tell"
         return no_evidence(Code.TOO_FEW_SAMPLES, text)
     return Pace(own_s=own_s, samples=samples, others=others, proof=(calm[-1], during[-1]))
 

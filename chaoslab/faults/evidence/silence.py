@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkCleared, LinkMeasured, LinkShaped
+from chaoslab.core.units import elapsed
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import FRESH_S, lasted_s, reports, worst
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
@@ -22,6 +23,8 @@ _JUST_S = 1.5
 and their answers travel each way, and a busy machine delays some."""
 _APART_S = 1.0
 """Two faults that silence one link cannot be told apart if they come closer together than this."""
+_WHOLE_S = 0.1
+"""A fault that was silent but for this much was silent all the time."""
 _SILENCING = frozenset(effect.kind for effect in (Freeze, Blackhole, Refuse))
 """Effects under which nothing arrives."""
 
@@ -48,7 +51,7 @@ def _look_for_silence(window: EvidenceWindow, way: Direction) -> Found:
     since_s = max(_last_heard_s([*before, *during]), window.begin_s)
     silent_s = window.end_s - since_s
     measured: dict[str, Json] = {f"{way}_silent_s": silent_s}
-    text = f"got nothing {way} for the last {silent_s:.1f} s of {lasted_s(window):.1f} s"
+    text = f"got nothing {way} for {_span(silent_s, lasted_s(window))}"
     if silent_s < FRESH_S and silent_s < lasted_s(window) / 2:
         return no_evidence(Code.NO_EFFECT, f"{text}: bytes went on arriving", **measured)
     if rival := _silenced_by(window, way, since_s + _APART_S):
@@ -57,6 +60,13 @@ def _look_for_silence(window: EvidenceWindow, way: Direction) -> Found:
     return Found(
         code=window.lasted(silent_s), text=text, measured=measured, proof=(before[-1], during[-1])
     )
+
+
+def _span(silent_s: float, lasted_s: float) -> str:
+    """What of a fault's time was silent, which is always the end of it."""
+    if lasted_s - silent_s < _WHOLE_S:
+        return f"all of its {elapsed(lasted_s)}"
+    return f"the last {elapsed(silent_s)} of {elapsed(lasted_s)}"
 
 
 def _silenced_before(window: EvidenceWindow, way: Direction) -> str | None:

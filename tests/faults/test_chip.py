@@ -1,0 +1,150 @@
+"""Faults on who has a chip: their contract, their evidence, and the real thing."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.events import Kind
+from chaoslab.core.payloads import Status
+from chaoslab.faults.base import Fault
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.chip import HoldChip, ShareChip
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.fleet.local.fleet import LocalFleet
+from tests.contracts.fault_kit import (
+    LEARNERS,
+    VICTIMS,
+    Director,
+    FaultKit,
+    injection_of,
+    on_real_processes,
+)
+from tests.faults.test_process import Record, alive
+from tests.fleet import chip_program
+
+ROOT = Path(__file__).parent.parent.parent
+QUICK: tuple[Fault, ...] = (HoldChip(times=2, every_s=1.5), ShareChip(times=2, every_s=0.3))
+
+
+@pytest.fixture(params=QUICK, ids=lambda fault: fault.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    return request.param  # type: ignore[no-any-return]  # pytest knows no types
+
+
+class TestFaultsOnChips(FaultKit):
+    """The kit."""
+
+
+def test_the_catalogue_has_both_under_their_names() -> None:
+    assert all(FAULTS[fault.name] is type(fault) for fault in QUICK)
+
+
+@pytest.mark.parametrize("wrong", [{"times": 0}, {"every_s": 0.0}])
+def test_a_setting_that_cannot_work_is_a_plan_error(wrong: dict[str, float]) -> None:
+    for kind in (HoldChip, ShareChip):
+        with pytest.raises(PlanError):
+            kind(**wrong)  # type: ignore[arg-type]  # on purpose
+
+
+def killed() -> Record:
+    record = alive(HoldChip(times=2))
+    record.add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None, sent=["SIGKILL"])
+    return record.add(10.2, Kind.CHIP_HELD, holder=77)
+
+
+def started_in_vain(record: Record, time_s: float, incarnation: int) -> Record:
+    record.add(time_s, Kind.NODE_STARTED, incarnation=incarnation)
+    return record.add(
+        time_s + 0.5, Kind.NODE_EXITED, incarnation=incarnation, exit_code=69, signal=None, sent=[]
+    )
+
+
+def test_starts_that_fail_for_want_of_the_chip_prove_that_it_is_held() -> None:
+    record = started_in_vain(started_in_vain(killed(), 10.5, 2), 12.5, 3)
+    found = record.evidence
+    assert (found.status, found.measured["starts_failed"]) == (Status.PROVED, 2)
+    kinds = [record.history.events[seq].kind for seq in found.proof]
+    assert kinds == [Kind.NODE_EXITED, Kind.CHIP_HELD, Kind.NODE_EXITED, Kind.NODE_EXITED]
+
+
+def test_fewer_starts_than_asked_are_weak() -> None:
+    assert started_in_vain(killed(), 10.5, 2).evidence.code is Code.FEWER_TIMES
+
+
+def test_a_learner_that_trains_without_its_chip_was_not_kept_from_it() -> None:
+    record = killed().add(11.0, Kind.NODE_STARTED, incarnation=2)
+    record.add(12.0, Kind.LEARNER_STEP, incarnation=2, step=5, steps=1, step_s=0.1)
+    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.WORKED_MEANWHILE
+
+
+def test_a_crash_for_another_reason_does_not_count() -> None:
+    record = killed().add(11.0, Kind.NODE_STARTED, incarnation=2)
+    record.add(11.5, Kind.NODE_EXITED, incarnation=2, exit_code=1, signal=None, sent=[])
+    assert record.evidence.code is Code.NO_REPORT
+
+
+def shared(*, granted: bool, holder: int | None) -> Record:
+    record = Record(ShareChip(times=2)).add(1.0, Kind.NODE_STARTED, pid=42).begin(10.0)
+    for time_s in (10.1, 11.1):
+        record.add(time_s, Kind.CHIP_TRIED, holder=holder, is_granted=granted)
+    return record
+
+
+def test_a_second_task_that_is_refused_while_the_learner_goes_on_proves_it() -> None:
+    assert shared(granted=False, holder=42).stepping(12.0).evidence.status is Status.PROVED
+
+
+@pytest.mark.parametrize(
+    ("granted", "holder", "steps", "code"),
+    [
+        (True, None, (12.0,), Code.NO_EFFECT),
+        (False, 43, (12.0,), Code.OTHER_CAUSE),
+        (False, 42, (), Code.NOT_STEPPING),
+    ],
+)
+def test_all_else_does_not(
+    *, granted: bool, holder: int | None, steps: tuple[float, ...], code: Code
+) -> None:
+    assert shared(granted=granted, holder=holder).stepping(*steps).evidence.code is code
+
+
+# ---------------------------------------------------------------- the real thing
+
+
+def stand_in(name: str) -> NodeSpec:
+    command = (
+        sys.executable, chip_program.__file__, "{directory}", "--name", name,
+        "--incarnation", "{incarnation}",
+    )  # fmt: skip
+    environment = {"PYTHONPATH": str(ROOT)}
+    return NodeSpec(name=name, role=Role.LEARNER, command=command, environment=environment)
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Director]:
+    with on_real_processes(tmp_path, [stand_in(name) for name in LEARNERS]) as director:
+        yield director
+
+
+@pytest.mark.slow
+def test_on_real_processes_it_is_proved_and_healed(fault: Fault, real: Director) -> None:
+    pieces = real.carry_out(fault, injection_of(fault, for_s=3.5))
+    assert [(piece.target, piece.status) for piece in pieces] == [
+        (name, Status.PROVED) for name in VICTIMS
+    ], [piece.text for piece in pieces]
+    real.wait_for_steps(LEARNERS)
+
+
+@pytest.mark.slow
+def test_the_chip_of_a_node_that_lives_cannot_be_held(
+    real: Director, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaoslab.fleet.local.chips._HOLD_S", 0.1)
+    assert isinstance(real.fleet, LocalFleet)
+    with pytest.raises(FleetError, match="still held"):
+        real.fleet.hold_chip(VICTIMS[0])
