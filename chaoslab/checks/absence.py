@@ -12,8 +12,19 @@ it never counts as a return.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
 
-from chaoslab.checks.timeline import Part, of_learner, once, parts_of, training_end_s
+from chaoslab.checks.stretches import Stretches
+from chaoslab.checks.timeline import (
+    fault_windows,
+    of_learner,
+    of_learner_after,
+    of_learner_between,
+    once,
+    parts_after,
+    training_end_s,
+)
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerStep,
@@ -25,6 +36,8 @@ from chaoslab.core.payloads import (
     RoundMerged,
 )
 from chaoslab.record.journal import FaultStory, History
+
+_M = TypeVar("_M", bound=Membership)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +88,8 @@ class Absence:
         return max(0.0, self.back_s - from_s)
 
     def __str__(self) -> str:
-        faults = dict.fromkeys(f"{story.spec} ({story.fault})" for story in self.stories)
-        return f"{self.learner} after {' and '.join(faults)}"
+        faults = dict.fromkeys(f"`{story.spec}` ({story.fault})" for story in self.stories)
+        return f"{self.learner} after fault {' and '.join(faults)}"
 
 
 @once
@@ -89,12 +102,18 @@ def absences(history: History) -> tuple[Absence, ...]:
             for learner in story.targets:
                 if learner in history.learners:
                     by_learner[learner].append(story)
-    mine = parts_of(history)
     found: list[Absence] = []
     for learner, stories in by_learner.items():
         opened = _open_absences(learner, stories, end_s)
-        found += [_come_back(absence, history, mine.get(learner, ())) for absence in opened]
+        found += [_come_back(absence, history) for absence in opened]
     return tuple(sorted(found, key=lambda absence: (absence.gone_s, absence.learner)))
+
+
+def busy_stretches(history: History, learner: str) -> Stretches:
+    """When a learner was under a fault, or on its way back from one; they may overlap."""
+    under = [(w.start_s, w.end_s) for w in fault_windows(history) if learner in w.story.targets]
+    away = [(one.gone_s, one.back_s) for one in absences(history) if one.learner == learner]
+    return [*under, *away]
 
 
 def _open_absences(learner: str, stories: Sequence[FaultStory], end_s: float) -> list[Absence]:
@@ -123,7 +142,7 @@ def _healed_s(story: FaultStory) -> float:
     return story.healed.time_s if story.healed else float("inf")
 
 
-def _come_back(absence: Absence, history: History, mine: Sequence[Part]) -> Absence:
+def _come_back(absence: Absence, history: History) -> Absence:
     """Follow the learner from the heal to its contributions."""
     absence = replace(absence, impostures=_impostures(absence, history))
     absence = _restarted(absence, history, _healing(absence))
@@ -133,24 +152,24 @@ def _come_back(absence: Absence, history: History, mine: Sequence[Part]) -> Abse
     false = {event.seq for event in absence.impostures}
 
     def is_its(event: Event, said: Membership) -> bool:
-        return (
-            since.seq < event.seq
-            and event.seq not in false
-            and event.time_s <= absence.until_s
-            and said.learner == absence.learner
-            and said.incarnation == absence.incarnation
-        )
+        return said.incarnation == absence.incarnation and event.seq not in false
 
     merged = [
         part.merged
-        for part in mine
+        for part in parts_after(history, absence.learner, since, absence.until_s)
         if is_its(part.merged, part.contributor) and not part.merged.payload.is_restated
     ]
-    accepted = [e for e in history.of(PushAccepted) if is_its(e, e.payload)]
+
+    def first(kind: type[_M]) -> list[Event[_M]]:
+        later = of_learner_after(history, kind, absence.learner, since, absence.until_s)
+        return list(islice((event for event in later if is_its(event, event.payload)), 1))
+
     return replace(
         absence,
-        stepped=next((e for e in history.of(LearnerStep) if is_its(e, e.payload)), None),
-        accepted=min([*accepted[:1], *merged[:1]], key=lambda event: event.seq, default=None),
+        stepped=next(iter(first(LearnerStep)), None),
+        accepted=min(
+            [*first(PushAccepted), *merged[:1]], key=lambda event: event.seq, default=None
+        ),
         merged=tuple(merged),
     )
 
@@ -197,7 +216,8 @@ def _impostures(absence: Absence, history: History) -> tuple[Event, ...]:
         left.setdefault(event.payload.epoch, event.seq)
     return tuple(
         event
-        for event in history.between(absence.gone_s, absence.until_s, PushAccepted)
-        if event.payload.learner == absence.learner
-        and left.get(event.payload.epoch, event.seq) < event.seq
+        for event in of_learner_between(
+            history, PushAccepted, absence.learner, absence.gone_s, absence.until_s
+        )
+        if left.get(event.payload.epoch, event.seq) < event.seq
     )

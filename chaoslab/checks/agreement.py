@@ -26,6 +26,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     SyncerFinal,
 )
+from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 _Published = Mapping[tuple[str, int], Event[RoundMerged]]
@@ -61,8 +62,8 @@ class Agreement:
         return conclude(
             self.name,
             [*violations, doubt],
-            passed=f"{len(finals)} learners ended with the fragments that the syncer published and "
-            "stored",
+            passed=f"{plural(len(finals), 'learner')} ended with the fragments that the "
+            "syncer published and stored",
             samples=len(history.of(LearnerAdopted)) + len(finals),
             numbers={
                 "adoptions": len(history.of(LearnerAdopted)),

@@ -16,6 +16,7 @@ from chaoslab.checks.base import Check, Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.violations import unknown
+from chaoslab.core.units import elapsed
 from chaoslab.record.journal import History
 
 
@@ -41,7 +42,7 @@ class TrainingContinues:
         return Finding(
             check=self.name,
             outcome=_outcome(answer, self.expected),
-            reason=f"{said}: no round for {gap_s:.2f} s at the longest{_wanted(self.expected)}",
+            reason=f"{said}: no round for {elapsed(gap_s)} at the longest{_wanted(self.expected)}",
             codes=() if answer is self.expected else (code,),
             observed=answer,
             bound=self.expected,

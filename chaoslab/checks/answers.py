@@ -20,8 +20,8 @@ from chaoslab.checks.timeline import (
     training_end,
     training_end_s,
 )
-from chaoslab.core.events import Json
-from chaoslab.core.payloads import FaultSkipped, RunFinished, RunOutcome
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import FaultSkipped, NodeStarted, RunFinished, RunOutcome
 from chaoslab.record.journal import FaultStory, History
 
 _SURE_FACTOR, _SURE_S = 10.0, 5.0
@@ -32,12 +32,16 @@ class Return:
     """Whether a learner that faults took away came back the last time, and after how long."""
 
     rejoined: bool | None
-    """None: the run was cut short before it had its chance."""
+    """None: the run was cut short before the learner had as long after its heal as the `rejoin`
+    check of the plan allows, 30 s without one."""
     after_s: float | None
     """From the beginning of a heal to the first accepted contribution, the longest of all its
     returns; None if it is not back."""
     was_asked: bool = True
     """False: the plan never heals what took it away (`for: rest`), so it need not return."""
+    imports_cpu_s: float | None = None
+    """CPU time of the imports with which a fork server began its last process; one that starts from
+    nothing is back that much later, or more. None: it was no fork."""
 
 
 _NOT_ASKED = Return(rejoined=False, after_s=None, was_asked=False)
@@ -51,13 +55,19 @@ class Injected:
     """What became of one injection. `requested` and `measured` are keyed by target."""
 
     id: str
+    """Its name in events: injection-0, injection-1, …"""
     fault: str
+    """Name of the fault, such as process.kill."""
     targets: tuple[str, ...]
+    """Names of the nodes that were hit."""
     status: str = field(metadata={"enum": STATUSES})
-    """proved | weak | failed | moot (`checks.moot`); one that was skipped has failed, or moot."""
+    """See docs/verdict.md; an injection that was skipped is failed or moot."""
     reason: str
+    """Why it has that status."""
     requested: Mapping[str, Json]
+    """What was asked for, by target."""
     measured: Mapping[str, Json]
+    """What was measured, by target."""
 
 
 def training_continued(history: History) -> bool | None:
@@ -90,7 +100,7 @@ def longest_gap_s(history: History) -> float | None:
     start_s = baseline_end_s(history)
     if start_s is None:
         return None
-    return round(longest_gap(history, start_s, training_end_s(history)).length_s, 3)
+    return longest_gap(history, start_s, training_end_s(history)).length_s
 
 
 def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
@@ -115,6 +125,7 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
                 history=history,
             ),
             after_s=round(longest_s[who], 3) if absence.accepted else None,
+            imports_cpu_s=_imports_cpu_s(absence.up),
         )
     for outage in outages(history):
         if not outage.was_to_be_healed:
@@ -133,6 +144,14 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
                     after_s=None if after_s is None else round(longest_s[who], 3),
                 )
     return found
+
+
+def _imports_cpu_s(up: Event | None) -> float | None:
+    """Of the process that was started to bring a learner back, if it was a fork."""
+    if up is None or not isinstance(up.payload, NodeStarted):
+        return None
+    saved_s = up.payload.imports_cpu_s
+    return None if saved_s is None else round(saved_s, 3)
 
 
 def overdue(history: History, *, within_s: float) -> frozenset[str]:

@@ -8,19 +8,31 @@
 
 Required is what the links carried in the baseline, when nothing held them back; available is the
 rate at which payloads arrived while they did. The saving is this run's with its settings (model,
-fragments, compression, steps between two rounds) and is comparable with no published figure.
+fragments, compression, steps between two rounds) and is comparable with no published figure. A
+small sum can come in bursts: `max_peak` bounds those (`bursts`).
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from typing import ClassVar
 
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
+from chaoslab.checks.bursts import Burst, bursts
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import baseline_end_s, training_end_s
-from chaoslab.checks.violations import Measured, Violation, conclude, room_above, unknown
+from chaoslab.checks.timeline import baseline_end_s, once, training_end_s
+from chaoslab.checks.violations import (
+    Doubt,
+    Measured,
+    Violation,
+    conclude,
+    room_above,
+    unknown,
+)
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerStarted, LearnerStep, LinkMeasured
 from chaoslab.core.units import Factor
@@ -32,7 +44,7 @@ _OVER_S = 5.0
 _FORMULA = "parameters x 4 bytes x 2 x steps of all learners / bytes that arrived at both ends"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Flow:
     """One direction of one link: reports of the end where the bytes arrive, in order."""
 
@@ -48,42 +60,48 @@ class _Flow:
         """From the first report to the last."""
         return self.reports[-1].time_s - self.reports[0].time_s if self.reports else 0.0
 
-    @property
+    @cached_property
     def bytes(self) -> float:
         """What arrived from the first report to the last."""
-        return sum(amount for _, amount in self.steps())
+        return sum(self.arrived)
 
-    def steps(self) -> Iterator[tuple[Event[LinkMeasured], float]]:
-        """Each report with what had arrived since the one before.
+    @cached_property
+    def arrived(self) -> Sequence[float]:
+        """With each report but the first: what had arrived since the one before.
 
         A count that falls, and one of another life, began at zero.
         """
-        for before, event in pairwise(self.reports):
-            now, earlier = event.payload.bytes, before.payload.bytes
-            was_reset = now < earlier or (
-                self.direction == "down" and event.payload.incarnation != before.payload.incarnation
-            )
-            yield event, now if was_reset else now - earlier
+        is_down = self.direction == "down"
+        counts = [(said.bytes, said.incarnation) for said in self._said]
+        return [
+            later if later < earlier or (is_down and life != former) else later - earlier
+            for (earlier, former), (later, life) in pairwise(counts)
+        ]
 
+    @cached_property
     def peak(self) -> tuple[float, Event[LinkMeasured] | None]:
         """The highest rate over about `_OVER_S` in bytes per second, and when it ended."""
         best: tuple[float, Event[LinkMeasured] | None] = 0.0, None
-        steps = list(self.steps())
-        starts_s = [event.time_s for event in self.reports]
+        times_s, arrived = [report.time_s for report in self.reports], self.arrived
         first, amount = 0, 0.0
-        for last, (event, arrived) in enumerate(steps):
-            amount += arrived
-            while event.time_s - starts_s[first + 1] >= _OVER_S and first < last:
-                amount -= steps[first][1]
+        for last, end_s in enumerate(times_s[1:]):
+            amount += arrived[last]
+            while end_s - times_s[first + 1] >= _OVER_S and first < last:
+                amount -= arrived[first]
                 first += 1
-            span_s = event.time_s - starts_s[first]
-            if span_s >= _OVER_S:
-                best = max(best, (amount / span_s, event), key=lambda found: found[0])
+            span_s = end_s - times_s[first]
+            if span_s >= _OVER_S and amount / span_s > best[0]:
+                best = amount / span_s, self.reports[last + 1]
         return best
 
-    def rates(self) -> list[float]:
+    @cached_property
+    def rates(self) -> Sequence[float]:
         """The rates at which payloads arrived, report by report."""
-        return [e.payload.bytes_per_s for e in self.reports if e.payload.bytes_per_s]
+        return [said.bytes_per_s for said in self._said if said.bytes_per_s]
+
+    @cached_property
+    def _said(self) -> Sequence[LinkMeasured]:
+        return [report.payload for report in self.reports]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +115,14 @@ class Bandwidth:
     """Highest rate of any link in either direction, over five seconds; none without a bound."""
     min_saving: Factor = 1.0
     """How many times less must arrive than if gradients were sent in every step."""
+    max_peak: Factor | None = None
+    """Most that one learner may push in the time of one round (H steps / P), as a multiple of its
+    mean in the baseline. Evenly spread rounds give about 2, because a window can hold the ends of
+    two; P fragments at once give P. Not judged without a bound."""
+
+    def __post_init__(self) -> None:
+        if self.max_peak is not None and self.max_peak < 1:
+            raise PlanError(f"`max_peak: {self.max_peak:g}x` is below the mean itself: use 3x")
 
     def judge(self, history: History) -> Finding:
         """Add up from the end of the baseline to the end of training."""
@@ -121,24 +147,61 @@ class Bandwidth:
     def _finding(
         self, history: History, flows: Sequence[_Flow], *, saving: float, gradients: float
     ) -> Finding:
-        peaks = [(*flow.peak(), flow) for flow in flows]
+        peaks = [(*flow.peak, flow) for flow in flows]
         peak, _, fastest = max(peaks, key=lambda found: found[0])
         arrived = sum(flow.bytes for flow in flows)
-        bound = self.max_bytes_per_s
+        found = bursts(history)
+        worst = self._worst(peak, found)
         finding = conclude(
             self.name,
-            [*(self._too_fast(*found) for found in peaks), self._wasted(flows, saving)],
+            [
+                *(self._too_fast(*found) for found in peaks),
+                *self._bunched(found),
+                self._wasted(flows, saving),
+            ],
             passed=f"{saving:.1f} times less arrived than gradients in every step would have been "
             f"({_said(arrived)} instead of {_said(gradients)}); the fastest link, {fastest}, "
             f"carried {_said(peak)}/s at most",
             samples=sum(len(flow.reports) for flow in flows),
-            measured=None if bound is None else Measured(peak, bound, digits=1),
-            numbers=_numbers(history, flows, saving=saving, gradients=gradients),
+            measured=worst,
+            numbers=_numbers(history, flows, saving=saving, gradients=gradients) | _shown(found),
         )
-        if bound is None or (saving < self.min_saving and peak <= bound):
+        if worst is None or (saving < self.min_saving and worst.worst <= worst.bound):
             margin = room_above(saving, self.min_saving)
-            return replace(finding, observed=round(saving, 3), bound=self.min_saving, margin=margin)
+            return replace(
+                finding,
+                observed=round(saving, 3),
+                bound=self.min_saving,
+                margin=margin,
+                unit=Unit.FACTOR,
+            )
         return finding
+
+    def _worst(self, rate: float, found: Sequence[Burst]) -> Measured | None:
+        """Of rate and peak, the one with the least room below its bound; None without bounds."""
+        measured = []
+        if self.max_bytes_per_s is not None:
+            measured.append(Measured(rate, self.max_bytes_per_s, Unit.BYTES_PER_S, digits=1))
+        if self.max_peak is not None and found:
+            measured.append(
+                Measured(max(burst.factor for burst in found), self.max_peak, Unit.FACTOR)
+            )
+        return max(measured, key=lambda one: one.worst / one.bound, default=None)
+
+    def _bunched(self, found: Sequence[Burst]) -> Iterator[Violation | Doubt]:
+        if self.max_peak is None:
+            return
+        if not found:
+            text = "no push says how large it is, or too few came in the baseline"
+            yield Doubt(Code.RECORD_INCOMPLETE, text)
+        for burst in found:
+            if burst.factor > self.max_peak:
+                text = (
+                    f"{burst.learner} pushed {burst.factor:.1f} times its mean in the "
+                    f"{burst.window_s:.2f} s before {burst.last.time_s:.1f} s; the bound is "
+                    f"{self.max_peak:g}x"
+                )
+                yield Violation.at(burst.last, Code.PEAK_TOO_HIGH, text, burst.learner)
 
     def _too_fast(
         self, peak: float, event: Event[LinkMeasured] | None, flow: _Flow
@@ -164,17 +227,30 @@ class Bandwidth:
 
 def _flows(history: History, start_s: float, end_s: float) -> tuple[_Flow, ...]:
     """Both directions of every learner's link within that time."""
-    found: dict[tuple[str, str], list[Event[LinkMeasured]]] = {
-        (learner, direction): [] for learner in history.learners for direction in ("up", "down")
-    }
-    for event in history.between(start_s, end_s, LinkMeasured):
-        key = (event.payload.learner, event.payload.direction)
-        if key in found:
-            found[key].append(event)
+    reports = _by_flow(history)
     return tuple(
-        _Flow(learner=learner, direction=direction, reports=tuple(reports))
-        for (learner, direction), reports in found.items()
+        _Flow(
+            learner=learner,
+            direction=direction,
+            reports=tuple(
+                event
+                for event in reports.get((learner, direction), ())
+                if start_s <= event.time_s <= end_s
+            ),
+        )
+        for learner in history.learners
+        for direction in ("up", "down")
     )
+
+
+@once
+def _by_flow(history: History) -> Mapping[tuple[str, str], Sequence[Event[LinkMeasured]]]:
+    """All reports of each link and direction, in order."""
+    found: dict[tuple[str, str], list[Event[LinkMeasured]]] = defaultdict(list)
+    for event in history.of(LinkMeasured):
+        said = event.payload
+        found[said.learner, said.direction].append(event)
+    return found
 
 
 def _gradient_bytes(history: History, start_s: float, end_s: float) -> float:
@@ -187,17 +263,17 @@ def _gradient_bytes(history: History, start_s: float, end_s: float) -> float:
 
 def _numbers(
     history: History, flows: Sequence[_Flow], *, saving: float, gradients: float
-) -> Mapping[str, Json]:
+) -> dict[str, Json]:
     before = _flows(history, 0.0, baseline_end_s(history) or 0.0)
     required = {str(flow): flow.bytes / flow.seconds for flow in before if flow.seconds}
-    available = {str(flow): median(flow.rates()) for flow in flows if flow.rates()}
+    available = {str(flow): median(flow.rates) for flow in flows if flow.rates}
     return {
         "saving_factor": round(saving, 3),
         "formula": _FORMULA,
         "gradients_every_step_bytes": round(gradients),
         "arrived_bytes": {str(flow): round(flow.bytes) for flow in flows},
         "mean_bytes_per_s": {str(flow): round(flow.bytes / flow.seconds, 1) for flow in flows},
-        "peak_bytes_per_s": {str(flow): round(flow.peak()[0], 1) for flow in flows},
+        "peak_bytes_per_s": {str(flow): round(flow.peak[0], 1) for flow in flows},
         "required_bytes_per_s": {name: round(rate, 1) for name, rate in required.items()},
         "available_bytes_per_s": {name: round(rate, 1) for name, rate in available.items()},
         "required_of_available_share": {
@@ -205,6 +281,16 @@ def _numbers(
             for name in required
             if available.get(name)
         },
+    }
+
+
+def _shown(found: Sequence[Burst]) -> dict[str, Json]:
+    """Numbers of the bursts; none of a record that cannot tell."""
+    if not found:
+        return {}
+    return {
+        "push_peak_window_s": round(found[0].window_s, 4),
+        "push_peak_of_mean": {burst.learner: round(burst.factor, 3) for burst in found},
     }
 
 

@@ -22,6 +22,22 @@ class Outcome(StrEnum):
     FAIL = "FAIL"
 
 
+class Unit(StrEnum):
+    """Of what a check measures and of its bound."""
+
+    SECONDS = "s"
+    SHARE = "share"
+    """0.65 is 65 %."""
+    FACTOR = "x"
+    """Times as much as what it is compared with."""
+    BYTES_PER_S = "bytes/s"
+    PER_MINUTE = "1/min"
+    ROUNDS = "rounds"
+    LINES = "lines"
+    INJECTIONS = "injections"
+    VIOLATIONS = "violations"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What a check found."""
@@ -29,20 +45,42 @@ class Finding:
     check: str
     """Name of the check, or of a rule that always holds."""
     outcome: Outcome
+    """PASS, FAIL or UNKNOWN of this check alone."""
     reason: str
     """One sentence a person understands without the code; names the culprit when there is one."""
     codes: tuple[str, ...] = ()
     """Of what was found or missing, see `checks.codes`; empty for PASS and in older verdicts."""
     observed: Json = None
+    """What was measured, in the unit of the bound."""
     bound: Json = None
+    """What was allowed."""
     margin: float | None = None
     """Signed distance to the bound as a share of it; negative when violated."""
     samples: int = 0
+    """Number of observations that it rests on."""
     culprits: tuple[str, ...] = ()
+    """What violates it, by name: learners, injections, entries of the plan."""
     evidence: tuple[int, ...] = ()
     """Journal sequence numbers, the first violation first."""
     numbers: Mapping[str, Json] = field(default_factory=dict)
     """Further figures worth showing, each key ending in its unit."""
+    unit: str = ""
+    """Of observed and bound: one of `Unit`, or another text; empty for yes and no, if nothing was
+    measured, and in older verdicts."""
+    best: float | None = None
+    """What an undisturbed run would show, in the unit of the bound; None if not known, and in older
+    verdicts."""
+
+    @property
+    def room(self) -> float | None:
+        """Share of the attainable margin that is left: 1 for `best`, 0 at the bound, negative when
+        violated. The margin where `best` is not known; None without a margin, or if the bound is
+        the best, so that every run is at it.
+        """
+        if self.margin is None or self.best is None or not isinstance(self.bound, int | float):
+            return self.margin
+        attainable = abs(self.bound - self.best)
+        return self.margin * abs(self.bound) / attainable if attainable else None
 
 
 @runtime_checkable

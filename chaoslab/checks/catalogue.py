@@ -13,12 +13,15 @@ from chaoslab.checks.contribution import ContributionShare
 from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.checks.detection import Detection
 from chaoslab.checks.goodput import Goodput
+from chaoslab.checks.handover import Handover
 from chaoslab.checks.injections import Injections
 from chaoslab.checks.join import Join
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.progress import Continuity
+from chaoslab.checks.quorum import QuorumProgress
 from chaoslab.checks.recovery import Recovery
 from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.repairs import Repairs
 from chaoslab.checks.retries import Retries
 from chaoslab.checks.staleness import Staleness
 from chaoslab.checks.succession import Succession
@@ -31,8 +34,10 @@ CHECKS: Mapping[str, type[Check]] = MappingProxyType(
         LearnersRejoin.name: LearnersRejoin,
         Injections.name: Injections,
         Continuity.name: Continuity,
+        QuorumProgress.name: QuorumProgress,
         Rejoin.name: Rejoin,
         Join.name: Join,
+        Handover.name: Handover,
         Survivors.name: Survivors,
         Goodput.name: Goodput,
         ContributionShare.name: ContributionShare,
@@ -43,6 +48,7 @@ CHECKS: Mapping[str, type[Check]] = MappingProxyType(
         Staleness.name: Staleness,
         Retries.name: Retries,
         Recovery.name: Recovery,
+        Repairs.name: Repairs,
         Bandwidth.name: Bandwidth,
         Versions.name: Versions,
         Succession.name: Succession,

@@ -16,7 +16,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import training_end_s
-from chaoslab.checks.violations import Doubt, Violation, conclude
+from chaoslab.checks.violations import Doubt, Violation, conclude, time_left
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     CheckpointFailed,
@@ -25,6 +25,7 @@ from chaoslab.core.payloads import (
     StorageDamaged,
     StorageFreed,
 )
+from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 
@@ -49,7 +50,8 @@ class Checkpoints:
             self.name,
             [*_believed(history), *_passed_over(history), *self._never_again(history)],
             nothing=Doubt(Code.NOTHING_TO_JUDGE, "no learner said a word of checkpoints"),
-            passed=f"{len(saved)} checkpoints were saved, and {len(found)} starts resumed the "
+            passed=f"{plural(len(saved), 'checkpoint was', 'checkpoints were')} saved, and "
+            f"{plural(len(found), 'start')} resumed the "
             f"newest whole one; of {len(damaged)} damaged or lost files none was believed, and "
             f"after {len(failed)} refused writes saving went on",
             samples=len(saved) + len(failed),
@@ -73,7 +75,7 @@ class Checkpoints:
             if end_s - since_s >= self.again_within_s:
                 yield Violation.at(trouble, Code.NOT_SAVED_AGAIN, text, learner)
             else:
-                left = f"but only {max(0.0, end_s - since_s):.1f} s were left for that"
+                left = f"but {time_left(end_s - since_s)} for that"
                 yield Doubt(Code.TOO_LITTLE_TIME, f"{text}, {left}")
 
 

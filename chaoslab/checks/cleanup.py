@@ -9,6 +9,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import NodeExited, NodeStarted, ResidueFound, RunFinished
+from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 
@@ -33,7 +34,8 @@ class Cleanup:
         return conclude(
             self.name,
             found,
-            passed=f"{len(begun)} faults were undone and all {len(started)} processes are gone",
+            passed=f"{plural(len(begun), 'fault was', 'faults were')} undone and all "
+            f"{plural(len(started), 'process is', 'processes are')} gone",
             samples=len(begun) + len(started),
         )
 
@@ -49,7 +51,7 @@ def _unhealed(history: History) -> Iterator[Violation]:
     for story in history.faults:
         if story.injecting.payload.for_s is not None and not story.healed:
             how = "was never finished" if story.healing else "was never begun"
-            text = f"the heal of {story.spec} ({story.fault}) {how}"
+            text = f"the heal of `{story.spec}` ({story.fault}) {how}"
             yield Violation.at(story.injecting, Code.NOT_HEALED, text, story.injection)
 
 

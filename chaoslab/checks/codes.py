@@ -16,6 +16,7 @@ class Code(StrEnum):
     TRAINING_WENT_ON = "training_went_on"
     """The plan expects that it stops."""
     PACE_TOO_LOW = "pace_too_low"
+    PACE_TOO_HIGH = "pace_too_high"
     PACE_NOT_REGAINED = "pace_not_regained"
     # -- learners that come back or are brought in
     NOT_REJOINED = "not_rejoined"
@@ -44,6 +45,8 @@ class Code(StrEnum):
     NEVER_STARTED = "never_started"
     """It took part, and nobody had started it."""
     BEHIND = "behind"
+    REPAIR_GIVEN_UP = "repair_given_up"
+    """Its slice was not replaced: a budget was spent, or nothing came in time."""
     DIALLED_TOO_OFTEN = "dialled_too_often"
     # -- membership
     NOT_MISSED = "not_missed"
@@ -90,6 +93,8 @@ class Code(StrEnum):
     ROUND_CLOSED_TWICE = "round_closed_twice"
     TWO_SYNCERS = "two_syncers"
     LAST_VERSION_DIFFERS = "last_version_differs"
+    # -- a member that waits for the state of the training
+    NOT_HELPED = "not_helped"
     # -- a syncer that was away
     NOT_HEARD_AGAIN = "not_heard_again"
     VERSION_LOST = "version_lost"
@@ -102,6 +107,8 @@ class Code(StrEnum):
     DAMAGED_FILE_BELIEVED = "damaged_file_believed"
     OLDER_FILE_RESUMED = "older_file_resumed"
     RATE_TOO_HIGH = "rate_too_high"
+    PEAK_TOO_HIGH = "peak_too_high"
+    """Pushes of one learner that should be spread came together."""
     SAVING_TOO_LOW = "saving_too_low"
     LOSS_TOO_HIGH = "loss_too_high"
     LOSS_NOT_FINITE = "loss_not_finite"
@@ -129,6 +136,9 @@ class Code(StrEnum):
     NOBODY_LEFT = "nobody_left"
     MACHINE_HELD_UP = "machine_held_up"
     """The harness, or the machine, in the time of the finding; a FAIL may have it, too."""
+    STEP_TIME_NOT_KEPT = "step_time_not_kept"
+    """The machine could not carry the learners at the plan's step time; a code of the speed that
+    was found may stand before it."""
     CHECK_CRASHED = "check_crashed"
     NOT_PROVED = "not_proved"
     """An injection has no proof, or its evidence is weak or failed."""
@@ -137,6 +147,8 @@ class Code(StrEnum):
     HEAL_FAILED = "heal_failed"
     NO_JANITOR = "no_janitor"
     LINKS_LOST = "links_lost"
+    DISK_BLOCKED = "disk_blocked"
+    """Of a host: it refused what was written there."""
     RUN_CUT_SHORT = "run_cut_short"
     STOP_NOT_SAID = "stop_not_said"
     STOPPED_BY_REQUEST = "stopped_by_request"

@@ -16,10 +16,10 @@ from statistics import median
 from typing import ClassVar
 
 from chaoslab.checks.absence import absences
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.capacity import Slowed, slowed
 from chaoslab.checks.codes import Code
-from chaoslab.checks.stretches import Stretches, holds
+from chaoslab.checks.stretches import Stretches, holds, union
 from chaoslab.checks.timeline import (
     baseline_end_s,
     baseline_figure,
@@ -31,7 +31,7 @@ from chaoslab.checks.timeline import (
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import MemberLeft, RoundMerged
-from chaoslab.core.units import Factor, Share
+from chaoslab.core.units import Factor, Share, plural
 from chaoslab.record.journal import History
 
 _ONSET_S = 2.0
@@ -73,7 +73,7 @@ class ContributionShare:
         stretches = _stretches(history, slow)
         rounds = [e for e in history.of(RoundMerged) if holds(stretches, e.time_s)]
         if len(rounds) < self.min_rounds:
-            reason = f"{len(rounds)} merges to judge by, and it takes {self.min_rounds}"
+            reason = f"{plural(len(rounds), 'merge')} to judge by, and it takes {self.min_rounds}"
             return unknown(self.name, Code.TOO_FEW_SAMPLES, reason, samples=len(rounds))
         accounts = _accounts(history, stretches)
         if len(accounts) < 2:
@@ -91,12 +91,12 @@ class ContributionShare:
         return conclude(
             self.name,
             found,
-            passed=f"the weight of {len(accounts)} learners followed their tokens: at worst "
-            f"{worst.learner} had {worst.weight_share:.0%} of the weight for "
+            passed=f"the weight of {plural(len(accounts), 'learner')} followed their tokens: "
+            f"at worst {worst.learner} had {worst.weight_share:.0%} of the weight for "
             f"{worst.tokens_share:.0%} of the tokens"
             + (f"; merges came {drag:.2f}x as far apart as before" if drag is not None else ""),
             samples=len(rounds),
-            measured=Measured(worst.difference, self.max_difference, digits=4),
+            measured=Measured(worst.difference, self.max_difference, Unit.SHARE, digits=4),
             numbers={
                 "weight_share": {a.learner: round(a.weight_share, 4) for a in accounts},
                 "tokens_share": {a.learner: round(a.tokens_share, 4) for a in accounts},
@@ -126,7 +126,7 @@ class ContributionShare:
 
 def _stretches(history: History, slow: Sequence[Slowed]) -> Stretches:
     if slow:
-        return [(one.start_s + _ONSET_S, one.end_s) for one in slow]
+        return union((one.start_s + _ONSET_S, one.end_s) for one in slow)
     return [(baseline_end_s(history) or 0.0, training_end_s(history))]
 
 

@@ -4,13 +4,14 @@ run.started of both ─► same seed, learners, training, data, code, machine? �
 the twin's record ───► ended by its stop rule, evaluated, nobody lost? ─────┴─► "", or why not
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from chaoslab.core.payloads import (
     EvaluationMeasured,
     FaultInjecting,
     NodeExited,
     NodeStarted,
+    PaceSet,
     RoundMerged,
     RunFinished,
     RunOutcome,
@@ -26,6 +27,9 @@ _ALIKE: Mapping[str, Callable[[RunStarted], object]] = {
     "reserve": lambda started: started.reserve,
 }
 """What every record says of itself; `provenance` has the rest, from when there was one."""
+_PACE_TOLERANCE = 0.2
+"""By so much step times that each run measured for itself may differ: a kept twin is compared at
+equal tokens, not at equal times."""
 
 
 def why_not_comparable(run: History, twin: History) -> str:
@@ -37,7 +41,8 @@ def why_not_comparable(run: History, twin: History) -> str:
         return "it is the record of the run itself"
     if not its.payload.is_twin or twin.of(FaultInjecting):
         return "it is a run of its own, and no fault-free twin"
-    if differences := [*_differences(mine.payload, its.payload), *_other_images(run, twin)]:
+    parts = _differences(mine.payload, its.payload), _other_images(run, twin), _pace(run, twin)
+    if differences := [one for part in parts for one in part]:
         return f"it differs from the run in {', '.join(differences)}"
     return why_not_whole(twin)
 
@@ -70,6 +75,19 @@ def _differences(mine: RunStarted, its: RunStarted) -> list[str]:
         return found
     parts = sorted(key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key))
     return list(dict.fromkeys([*found, *parts]))
+
+
+def _pace(run: History, twin: History) -> Iterator[str]:
+    """Step times that are too far apart, or that only one of them kept."""
+    ours, theirs = run.last(PaceSet), twin.last(PaceSet)
+    if ours is None and theirs is None:
+        return
+    if ours is None or theirs is None:
+        yield f"the step time, which only the {'twin' if ours is None else 'run'} kept"
+        return
+    step_s, its_s = ours.payload.step_s, theirs.payload.step_s
+    if abs(its_s / step_s - 1) > _PACE_TOLERANCE:
+        yield f"the step time ({its_s * 1000:.0f} ms instead of {step_s * 1000:.0f} ms)"
 
 
 def _other_images(run: History, twin: History) -> list[str]:

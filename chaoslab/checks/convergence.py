@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
@@ -29,7 +29,7 @@ from chaoslab.core.payloads import (
     PushRejected,
     UpdateTampered,
 )
-from chaoslab.core.units import Factor, Share
+from chaoslab.core.units import Factor, Share, plural
 from chaoslab.record.journal import History
 
 _Curve: TypeAlias = Sequence[tuple[float, float]]
@@ -39,6 +39,7 @@ _MIN_COMMON_SHARE = 0.5
 """Less of the run's committed tokens than this says nothing, neither way."""
 _MAX_STRETCH_SHARE = 0.5
 """Of the tokens: losses fall fast at first, so a line over more than this lies far above them."""
+_MODELLED = "; both losses are a simulation's, which trains nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +74,20 @@ class LossParity:
             last = history.of(EvaluationMeasured)[-1]
             violation = Violation.at(last, Code.LOSS_NOT_FINITE, where, "")
             return conclude(self.name, [violation], passed="", samples=samples)
-        beyond = f"; the run was evaluated {_span(run)}, and the twin ended before"
         is_beyond = run[-1][0] > tokens
+        but = f"; the run was evaluated {_span(run)}, and the twin ended before"
+        said = (but if is_beyond else "") + (_MODELLED if _is_modelled(history) else "")
         within = Outcome.UNKNOWN if is_beyond else Outcome.PASS
         codes = (Code.TWIN_TOO_SHORT,) if is_beyond else ()
         return Finding(
             check=self.name,
             outcome=within if delta <= self.max_delta else Outcome.FAIL,
             reason=f"{where}, the fault-free twin's {theirs:.4f}: {delta:+.2%}, the bound is "
-            f"{self.max_delta:+.2%}{beyond if is_beyond else ''}",
+            f"{self.max_delta:+.2%}{said}",
             codes=codes if delta <= self.max_delta else (Code.LOSS_TOO_HIGH,),
             observed=round(delta, 5),
             bound=self.max_delta,
+            unit=Unit.SHARE,
             margin=room_below(delta, self.max_delta),
             samples=samples,
             evidence=tuple(event.seq for event in history.of(EvaluationMeasured)[-1:]),
@@ -128,6 +131,10 @@ def _how_it_died(history: History, whose: str = "") -> str:
     return ""
 
 
+def _is_modelled(history: History) -> bool:
+    return any(event.payload.is_modelled for event in history.of(EvaluationMeasured))
+
+
 def _curve(history: History) -> _Curve:
     """One loss for each number of tokens, in order."""
     measured = history.of(EvaluationMeasured)
@@ -155,7 +162,7 @@ def _coarse(curve: _Curve, tokens: float, whose: str = "run") -> str:
 def _often(curve: _Curve) -> str:
     if len(curve) == 1:
         return f"once (at {curve[0][0]:,.0f} committed tokens)"
-    return f"{len(curve)} times"
+    return plural(len(curve), "time")
 
 
 def _more_often(curve: _Curve) -> str:
@@ -212,7 +219,8 @@ class NumericHealth:
             self.name,
             violations,
             nothing=Doubt(Code.NOTHING_TO_JUDGE, "no loss was recorded"),
-            passed=f"{len(values)} losses were finite, the highest {max(finite, default=0):.3f}",
+            passed=f"{plural(len(values), 'loss was', 'losses were')} finite, "
+            f"the highest {max(finite, default=0):.3f}",
             samples=len(values),
             numbers={
                 "untrained_loss": untrained,
@@ -230,8 +238,9 @@ def _untrained_loss(history: History) -> float | None:
         if event.payload.committed_tokens == 0
     ]
     firsts: dict[str, float] = {}
+    founders = history.founders
     for event in history.of(LearnerStep):
-        if event.payload.incarnation == 1 and event.payload.learner in history.founders:
+        if event.payload.incarnation == 1 and event.payload.learner in founders:
             firsts.setdefault(event.payload.learner, event.payload.loss)
     known = [loss for loss in at_zero or firsts.values() if math.isfinite(loss)]
     return max(known, default=None)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.disturbances import disturbances
 from chaoslab.checks.outages import outages
+from chaoslab.checks.stretches import holds, union_by_name
 from chaoslab.checks.timeline import before_the_end, fault_windows, members_before
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Kind
@@ -27,6 +28,7 @@ from chaoslab.core.payloads import (
     MemberSuspected,
     NodeExited,
 )
+from chaoslab.core.units import delay
 from chaoslab.record.journal import History
 
 _Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
@@ -68,10 +70,10 @@ class Detection:
             self.name,
             [*violations, *disturbed],
             nothing=Doubt(Code.NO_FAULT, "nobody was away for long enough to be missed"),
-            passed=f"the syncer knew of every victim within {slowest_s:.2f} s and dropped "
+            passed=f"the syncer knew of every victim {delay(slowest_s, 'within {}')} and dropped "
             "nobody else",
             samples=len(seen),
-            measured=Measured(slowest_s, self.within_s) if seen else None,
+            measured=Measured(slowest_s, self.within_s, Unit.SECONDS) if seen else None,
             numbers={"false_suspicions": len(false) - len(left)},
         )
 
@@ -125,13 +127,14 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]
         for who, heard in outage.returns.items():
             reasons += [(who, outage.gone_s, heard.time_s if heard else outage.until_s)]
         reasons += [(who, outage.gone_s, outage.until_s) for who in outage.lent]
+    excused = union_by_name(reasons)
     for event in before_the_end(history, history.of(MemberSuspected, MemberLeft)):
         learner, time_s = event.payload.learner, event.time_s
         said = event.payload
         has_left = isinstance(said, MemberLeft) and said.reason is Leaving.SAID_GOODBYE
         if has_left and _stopped_s(history, learner) >= time_s:
             continue  # training has ended: its words and the syncer's may arrive in any order
-        if not any(learner == who and a <= time_s <= b for who, a, b in reasons):
+        if not holds(excused.get(learner, ()), time_s):
             yield event
 
 
@@ -162,9 +165,10 @@ def _silent_since_s(event: _Missed, history: History) -> float:
     """Since when the syncer or the learner had said nothing before one was taken for gone."""
     learner = event.payload.learner
     own = (Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT)
-    before = [e for e in history.events if e.seq < event.seq and e.kind not in own]
-    stepped = (e for e in reversed(before) if e.kind is Kind.LEARNER_STEP and e.source == learner)
-    spoken = (e for e in reversed(before) if e.source == event.source)
+    before = history.events[: event.seq]
+    works = (Kind.LEARNER_STEP, Kind.LEARNER_WAITING)
+    stepped = (e for e in reversed(before) if e.kind in works and e.source == learner)
+    spoken = (e for e in reversed(before) if e.source == event.source and e.kind not in own)
     last = [e.time_s for e in (next(stepped, None), next(spoken, None)) if e is not None]
     return min(last, default=event.time_s)
 

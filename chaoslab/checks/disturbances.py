@@ -12,6 +12,7 @@ counts as a disturbance, never the load that the run itself makes: see docs/reco
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
@@ -94,12 +95,16 @@ def without(history: History, disturbed: Sequence[Disturbance]) -> History:
     """
     stretches = union((one.start_s, one.end_s) for one in disturbed)
     starts_s = [start_s for start_s, _ in stretches]
+    sums_s = [*accumulate((end_s - start_s for start_s, end_s in stretches), initial=0.0)]
 
     def moved_s(time_s: float) -> float:
-        begun = stretches[: bisect_right(starts_s, time_s)]
-        return time_s - sum(min(time_s, end_s) - start_s for start_s, end_s in begun)
+        begun = bisect_right(starts_s, time_s)
+        if not begun:
+            return time_s
+        start_s, end_s = stretches[begun - 1]
+        return time_s - (sums_s[begun - 1] + (min(time_s, end_s) - start_s))
 
-    busy = [(one.start_s, one.end_s) for one in _busy(history)]
+    busy = union((one.start_s, one.end_s) for one in _busy(history))
     events = (_emptied(e, busy).at(moved_s(e.time_s)) for e in history.events)
     return history.retimed(events, control=history.control)
 
@@ -119,7 +124,7 @@ def _stalls(history: History) -> Iterator[Disturbance]:
         yield Disturbance(
             start_s=stall.start_s,
             end_s=stall.end_s,
-            text=f"the harness stood still for {stall.event.payload.silent_s:.1f} s from "
+            text=f"{stall.event.payload.what} for {stall.event.payload.silent_s:.1f} s from "
             f"{stall.start_s:.1f} s on",
             seq=stall.event.seq,
         )

@@ -4,31 +4,36 @@
     committed ▇▇▇▇▇▇▄▄▃▃▃▄▄▃▆▇▇▇▇▇      observed: tokens merged while a fault was open
 
 While a fault holds the syncer nobody can merge, so there it counts until all has been merged again.
+More than expected is wrong, too, if learners keep a step time (`training.step_time`): whoever is
+left is no faster than its chip. Where they share cores without one, more is usual.
 
 Raw tokens, which also count work that was later overwritten or lost, stand beside it.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.capacity import pace_shares, slowed
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
+from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches, overlap_s, union
 from chaoslab.checks.timeline import baseline_figure, fault_windows, trained
-from chaoslab.checks.violations import room_above, unknown
+from chaoslab.checks.violations import room_above, room_below, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import (
     LearnerJoined,
     LinkCleared,
     LinkShaped,
     NodeExited,
+    NodeStarted,
     RoundMerged,
 )
-from chaoslab.core.units import Share
+from chaoslab.core.units import Share, elapsed, show_share
 from chaoslab.record.journal import History
 
 _MOMENTS = frozenset({"reset"})
@@ -44,20 +49,30 @@ class Goodput:
 
     min_share: Share = 0.7
     """Of the baseline's committed tokens per second, times the share of learner time left."""
+    max_share: Share | None = None
+    """Likewise, at most; only with `training.step_time`."""
     min_rounds: int = 10
     """The faults must be open for as long as the baseline needs for this many rounds."""
 
     def __post_init__(self) -> None:
         if self.min_share <= 0:
             raise PlanError("`min_share: 0%` is met whatever happens: use 50%")
+        if self.max_share is not None and self.max_share <= max(1.0, self.min_share):
+            raise PlanError(
+                f"must be above 100% and above `min_share`, got {show_share(self.max_share)}",
+                key="max_share",
+            )
 
     def judge(self, history: History) -> Finding:
         """Compare over all the time in which any fault was open."""
+        spans = [(window.start_s, window.end_s) for window in fault_windows(history)]
+        stretches = union([*spans, *_caught_up(history)])
+        return unless_overrun(self._compared(history, stretches), history, stretches)
+
+    def _compared(self, history: History, stretches: Stretches) -> Finding:
+        """The pace in these stretches against that of the baseline."""
         baseline_per_s = baseline_figure(history, lambda usual: usual.tokens_per_s)
         baseline_gap_s = baseline_figure(history, lambda usual: usual.gap_s_median)
-        windows = fault_windows(history)
-        spans = [(window.start_s, window.end_s) for window in windows]
-        stretches = union([*spans, *_caught_up(history)])
         seconds = _length_s(stretches)
         if baseline_per_s is None or baseline_gap_s is None:
             return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
@@ -79,23 +94,36 @@ class Goodput:
                 self.name, Code.NOBODY_LEFT, "the faults left no learner to work", numbers=numbers
             )
         if seconds < self.min_rounds * baseline_gap_s:
-            reason = f"the faults were open for {seconds:.2f} s in all, too short to tell a pace"
+            reason = f"the faults were open for {elapsed(seconds)} in all, too short to tell a pace"
             return unknown(self.name, Code.TOO_LITTLE_TIME, reason, samples=rounds, numbers=numbers)
         share = committed / seconds / expected_per_s
+        bound, code = self._nearest(share)
+        is_low = code is Code.PACE_TOO_LOW
+        margin = room_above(share, bound) if is_low else room_below(share, bound)
+        is_broken = share < bound if is_low else share > bound
         return Finding(
             check=self.name,
-            outcome=Outcome.PASS if share >= self.min_share else Outcome.FAIL,
+            outcome=Outcome.FAIL if is_broken else Outcome.PASS,
             reason=f"under faults {committed / seconds:,.0f} tokens/s were committed, {share:.0%} "
             f"of the baseline's pace for the {alive:.0%} of learner time that was there; the bound "
-            f"is {self.min_share:.0%}",
-            codes=() if share >= self.min_share else (Code.PACE_TOO_LOW,),
+            f"is {bound:.0%}",
+            codes=(code,) if is_broken else (),
             observed=round(share, 4),
-            bound=self.min_share,
-            margin=room_above(share, self.min_share),
+            bound=bound,
+            unit=Unit.SHARE,
+            margin=margin,
+            best=1.0,
             samples=rounds,
-            evidence=tuple(window.story.injecting.seq for window in windows),
+            evidence=tuple(window.story.injecting.seq for window in fault_windows(history)),
             numbers=numbers,
         )
+
+    def _nearest(self, share: float) -> tuple[float, Code]:
+        """The bound that is broken, or else the nearer one, and the code of its violation."""
+        upper = self.max_share
+        if upper is not None and upper - share < share - self.min_share:
+            return upper, Code.PACE_TOO_HIGH
+        return self.min_share, Code.PACE_TOO_LOW
 
 
 def _committed(history: History, stretches: Stretches) -> tuple[int, float]:
@@ -119,12 +147,11 @@ def _caught_up(history: History) -> Iterator[tuple[float, float]]:
 
     What the learners did meanwhile is committed by those merges, so it counts with them.
     """
-    rounds = history.of(RoundMerged)
-    fragments = {event.payload.fragment for event in rounds}
+    fragments = {event.payload.fragment for event in history.of(RoundMerged)}
     for outage in outages(history):
         left, end_s = set(fragments), outage.until_s
-        for merged in rounds:
-            if left and outage.healed_s < merged.time_s <= outage.until_s:
+        for merged in history.between(outage.healed_s, outage.until_s, RoundMerged):
+            if left and outage.healed_s < merged.time_s:
                 left.discard(merged.payload.fragment)
                 end_s = merged.time_s if not left else end_s
         yield outage.gone_s, end_s
@@ -165,7 +192,9 @@ def _joined_s(history: History, stretches: Stretches) -> float:
 
 
 def _taken(absence: Absence, history: History) -> Stretches:
-    """All of it, or when its link was cut: one that flaps carries bytes in between."""
+    """All of it but its lives meanwhile; or when its link was cut, if that is what the faults did:
+    one that flaps carries bytes in between.
+    """
     end_s = absence.since.time_s if absence.since else absence.until_s
     injections = {story.injection for story in absence.stories}
     mine = [
@@ -174,7 +203,7 @@ def _taken(absence: Absence, history: History) -> Stretches:
         if event.payload.link == absence.learner and event.payload.injection in injections
     ]
     if {event.payload.injection for event in mine} != injections:
-        return [(absence.gone_s, end_s)]
+        return _without_lives(absence.learner, absence.gone_s, end_s, history)
     stretches: list[tuple[float, float]] = []
     since_s: dict[str, float] = {}
     for event in mine:
@@ -187,9 +216,29 @@ def _taken(absence: Absence, history: History) -> Stretches:
     return union((max(a, absence.gone_s), min(b, end_s)) for a, b in stretches if a < end_s)
 
 
+def _without_lives(learner: str, gone_s: float, end_s: float, history: History) -> Stretches:
+    """The time between, except from each start of a process of the learner to its exit.
+
+    A fault may start its victim and end it again, as a storm of rejoins does.
+    """
+    stretches: list[tuple[float, float]] = []
+    since_s: float | None = gone_s
+    for event in history.between(gone_s, end_s, NodeStarted, NodeExited):
+        if event.payload.node != learner or not gone_s < event.time_s < end_s:
+            continue
+        if isinstance(event.payload, NodeExited):
+            since_s = event.time_s if since_s is None else since_s
+        elif since_s is not None:
+            stretches.append((since_s, event.time_s))
+            since_s = None
+    return stretches if since_s is None else [*stretches, (since_s, end_s)]
+
+
 def _length_s(stretches: Stretches) -> float:
     return sum(end_s - start_s for start_s, end_s in stretches)
 
 
 def _holds(stretches: Stretches, time_s: float) -> bool:
-    return any(start_s < time_s <= end_s for start_s, end_s in stretches)
+    """Whether a time lies in one of them, which are in order and apart; beginnings are outside."""
+    begun = bisect_left(stretches, (time_s,))
+    return begun > 0 and time_s <= stretches[begun - 1][1]

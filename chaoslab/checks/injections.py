@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.answers import injections
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import room_above
 from chaoslab.core.errors import PlanError
@@ -40,7 +40,9 @@ class Injections:
             + (f" ({said})" if said else ""),
             observed=proved,
             bound=self.min_proved,
+            unit=Unit.INJECTIONS,
             margin=room_above(proved, self.min_proved),
+            best=all_ - counts["moot"],
             samples=all_,
             numbers=dict(counts),
         )

@@ -12,10 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import after, by_label, parts_of, training_end_s
-from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
+from chaoslab.checks.timeline import (
+    after,
+    by_label,
+    of_learner_between,
+    parts_after,
+    training_end_s,
+)
+from chaoslab.checks.violations import (
+    Doubt,
+    Measured,
+    Violation,
+    after_longest,
+    conclude,
+    time_left,
+)
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -65,7 +78,7 @@ class _Arrival:
         return max(0.0, self.until_s - since.time_s)
 
     def __str__(self) -> str:
-        return f"{self.learner}, brought in by {self.story.spec} ({self.story.fault}),"
+        return f"{self.learner}, brought in by `{self.story.spec}` ({self.story.fault}),"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +101,18 @@ class Join:
         """Judge each arrival; one that was given too little time is a doubt."""
         found = list(_arrivals(history))
         clocks_s = [arrival.clock_s(arrival.accepted) for arrival in found]
-        longest_s = max((clock_s for clock_s in clocks_s if clock_s is not None), default=None)
+        contributed_s = [clock_s for clock_s in clocks_s if clock_s is not None]
+        longest_s = max(contributed_s, default=None)
         return conclude(
             self.name,
             [self._problem(arrival, history) for arrival in found],
             nothing=Doubt(Code.NO_FAULT, "no fault brought a learner in"),
-            passed=f"{', '.join(dict.fromkeys(a.learner for a in found))} joined and contributed, "
-            f"after at most {longest_s or 0.0:.1f} s",
+            passed=f"{', '.join(dict.fromkeys(a.learner for a in found))} joined and contributed "
+            f"{after_longest(contributed_s)}",
             samples=len(found),
-            measured=None if longest_s is None else Measured(longest_s, self.within_s),
+            measured=None
+            if longest_s is None
+            else Measured(longest_s, self.within_s, Unit.SECONDS),
             numbers=_numbers(found),
         )
 
@@ -108,7 +124,7 @@ class Join:
         clock_s = arrival.clock_s(arrival.accepted)
         if clock_s is None:
             if arrival.room_s < self.within_s and arrival.refused is None:
-                text = f"only {arrival.room_s:.1f} s were left for {arrival} to join"
+                text = f"{time_left(arrival.room_s)} for {arrival} to join"
                 return Doubt(Code.TOO_LITTLE_TIME, text)
             return _violation(
                 Code.NOT_JOINED, arrival, f"{arrival} {_how_far(arrival)}", arrival.member
@@ -177,13 +193,13 @@ def _follow(arrival: _Arrival, history: History) -> _Arrival:
     life = arrival.learner, started.payload.incarnation
 
     def first(kind: type[_L]) -> Event[_L] | None:
-        later = after(since, history.between(since.time_s, until_s, kind))
-        return next((event for event in later if event.payload.life == life), None)
+        found = of_learner_between(history, kind, arrival.learner, since.time_s, until_s)
+        return next((e for e in after(since, found) if e.payload.life == life), None)
 
     merged = [
         part.merged
-        for part in parts_of(history).get(arrival.learner, ())
-        if part.contributor.life == life and part.merged.time_s <= until_s
+        for part in parts_after(history, arrival.learner, since, until_s)
+        if part.contributor.life == life
     ]
     return replace(
         arrival,

@@ -30,6 +30,7 @@ from chaoslab.core.payloads import (
     SyncerFinal,
     SyncerReady,
 )
+from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 _Who: TypeAlias = str | int | None
@@ -63,8 +64,8 @@ class Ledger:
             self.name,
             [*violations, *_doubts(accounts)],
             nothing=Doubt(Code.NOTHING_TO_JUDGE, "nothing was merged"),
-            passed=f"{len(accounts.merged)} contributions are the same on both sides, and each was "
-            "merged once",
+            passed=f"{plural(len(accounts.merged), 'contribution is', 'contributions are')} the "
+            "same on both sides, and each was merged once",
             samples=len(accounts.merged),
             numbers=totals(accounts),
         )

@@ -15,8 +15,9 @@ from chaoslab.checks.stretches import overlap_s
 from chaoslab.checks.timeline import (
     after,
     members_before,
+    of_learner_between,
     once,
-    parts_of,
+    parts_after,
     training_end_s,
 )
 from chaoslab.core.events import Event
@@ -71,7 +72,7 @@ class Outage:
         return None if event is None or self.since is None else event.time_s - self.healed_s
 
     def __str__(self) -> str:
-        return f"{self.story.spec} ({self.story.fault})"
+        return f"`{self.story.spec}` ({self.story.fault})"
 
 
 @once
@@ -144,13 +145,9 @@ def _lent(history: History, until_s: float) -> frozenset[str]:
 
 def heard(history: History, learner: str, since: Event, until_s: float) -> Event | None:
     """The first work of a learner that was accepted after an event, or the first round with it."""
-    pushes = after(since, history.between(since.time_s, until_s, PushAccepted))
-    accepted = (event for event in pushes if event.payload.learner == learner)
-    merged = (
-        part.merged
-        for part in parts_of(history).get(learner, ())
-        if part.merged.seq > since.seq and part.merged.time_s <= until_s
-        if not part.merged.payload.is_restated
-    )
+    pushes = of_learner_between(history, PushAccepted, learner, since.time_s, until_s)
+    accepted = after(since, pushes)
+    later = parts_after(history, learner, since, until_s)
+    merged = (part.merged for part in later if not part.merged.payload.is_restated)
     found = [event for event in (next(accepted, None), next(merged, None)) if event]
     return min(found, key=lambda event: event.seq, default=None)

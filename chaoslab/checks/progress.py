@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
-from chaoslab.checks.stretches import holds
+from chaoslab.checks.pacing import unless_overrun
+from chaoslab.checks.stretches import holds, union
 from chaoslab.checks.timeline import (
     FaultWindow,
     Gap,
@@ -25,7 +26,7 @@ from chaoslab.checks.timeline import (
 )
 from chaoslab.checks.violations import room_below, unknown
 from chaoslab.core.payloads import RoundMerged
-from chaoslab.core.units import Bound, Relative
+from chaoslab.core.units import Bound, Relative, elapsed, plural
 from chaoslab.record.journal import History
 
 _THRICE = Relative(factor=3.0)
@@ -61,17 +62,20 @@ class Continuity:
             outcome, reason = Outcome.FAIL, f"{where}; the bound is {bound_s:.2f} s"
         elif rounds < self.min_rounds:
             outcome, codes = Outcome.UNKNOWN, (Code.TOO_FEW_SAMPLES,)
-            reason = f"only {rounds} rounds were merged under faults, {self.min_rounds} are needed"
+            counted = plural(rounds, "round was", "rounds were")
+            reason = f"only {counted} merged under faults, {self.min_rounds} are needed"
         else:
             outcome, reason = Outcome.PASS, f"training went on; the longest pause: {where}"
-        return Finding(
+        found = Finding(
             check=self.name,
             outcome=outcome,
             reason=reason,
             codes=codes,
-            observed=round(gap.length_s, 3),
+            observed=gap.length_s,
             bound=round(bound_s, 3),
+            unit=Unit.SECONDS,
             margin=room_below(gap.length_s, bound_s),
+            best=self._best_s(history),
             samples=rounds,
             evidence=gap.evidence,
             numbers={
@@ -79,6 +83,9 @@ class Continuity:
                 "baseline_gap_s": baseline_figure(history, lambda usual: usual.gap_s_max),
             },
         )
+        if not isinstance(self.max_gap, Relative):
+            return found  # seconds, however fast the learners are
+        return unless_overrun(found, history, [(gap.start_s, gap.end_s)] if codes else [])
 
     def _bound_s(self, history: History) -> float | None:
         if not isinstance(self.max_gap, Relative):
@@ -86,14 +93,19 @@ class Continuity:
         baseline_s = baseline_figure(history, lambda usual: usual.gap_s_max)
         return None if baseline_s is None else max(self.floor_s, self.max_gap.factor * baseline_s)
 
+    def _best_s(self, history: History) -> float | None:
+        """The longest gap of the baseline, for a bound that is a multiple of it."""
+        if not isinstance(self.max_gap, Relative):
+            return None
+        return baseline_figure(history, lambda usual: usual.gap_s_max)
+
 
 def _said_gap(gap: Gap) -> str:
-    """A gap as the beginning of a sentence."""
+    """A gap as the beginning of a sentence, with the figures that the first answer shows."""
+    since = f"from {elapsed(gap.start_s)} on"
     if gap.is_tail:
-        return (
-            f"no round in the last {gap.length_s:.2f} s of training, from {gap.start_s:.1f} s on,"
-        )
-    return f"no round for {gap.length_s:.2f} s, from {gap.start_s:.1f} s on,"
+        return f"no round in the last {elapsed(gap.length_s)} of training, {since},"
+    return f"no round for {elapsed(gap.length_s)}, {since},"
 
 
 def _circumstances(gap: Gap, windows: Sequence[FaultWindow], away: Sequence[Absence]) -> str:
@@ -104,9 +116,13 @@ def _circumstances(gap: Gap, windows: Sequence[FaultWindow], away: Sequence[Abse
         for absence in away
         if absence.since and absence.since.time_s < gap.end_s and absence.back_s > gap.start_s
     ]
-    parts = [f"{' and '.join(names)} was open"] if names else []
-    parts += [f"{', '.join(back)} {'were' if back[1:] else 'was'} on the way back"] if back else []
+    parts = [f"{' and '.join(names)} {_was(names)} open"] if names else []
+    parts += [f"{', '.join(back)} {_was(back)} on the way back"] if back else []
     return f"while {' and '.join(parts) or 'no fault was open'}"
+
+
+def _was(names: Sequence[str]) -> str:
+    return "were" if len(names) > 1 else "was"
 
 
 def _rounds_under_faults(
@@ -121,4 +137,5 @@ def _rounds_under_faults(
         stretches = [(baseline_end_s(history) or 0.0, training_end_s(history))]
     stretches += [(absence.gone_s, absence.back_s) for absence in away]
     stretches += [(outage.gone_s, outage.until_s) for outage in outages(history)]
-    return sum(holds(stretches, merged.time_s) for merged in history.of(RoundMerged))
+    joined = union(stretches)
+    return sum(holds(joined, merged.time_s) for merged in history.of(RoundMerged))

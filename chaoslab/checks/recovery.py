@@ -14,10 +14,18 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import ClassVar
 
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
+from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.timeline import baseline_end_s, by_label, parts, parts_of, training_end_s
-from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
+from chaoslab.checks.violations import (
+    Doubt,
+    Measured,
+    Violation,
+    after_longest,
+    conclude,
+    unknown,
+)
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import RoundMerged
@@ -43,7 +51,7 @@ class _Heal:
     is_last: bool
 
     def __str__(self) -> str:
-        return " and ".join(dict.fromkeys(f"{s.spec} ({s.fault})" for s in self.stories))
+        return " and ".join(dict.fromkeys(f"`{s.spec}` ({s.fault})" for s in self.stories))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,18 +98,29 @@ class Recovery:
         ]
         text = f"training went on for too short a time after {' and '.join(open_)}"
         slowest_s = max(seen, default=0.0)
-        return conclude(
+        broken = [
+            (heal, violation)
+            for heal, after_s in judged
+            if (violation := self._violation(heal, after_s, pace)) is not None
+        ]
+        found = conclude(
             self.name,
             [
-                *(self._violation(heal, time_s, pace) for heal, time_s in judged),
+                *(violation for _, violation in broken),
                 Doubt(Code.TOO_LITTLE_TIME, text) if open_ else None,
             ],
             nothing=Doubt(Code.NO_FAULT, "no fault was healed"),
-            passed=f"the old pace was back after at most {slowest_s:.1f} s",
+            passed=f"the old pace was back {after_longest(seen)}",
             samples=len(seen),
-            measured=Measured(slowest_s, self.within_s) if seen else None,
+            measured=Measured(slowest_s, self.within_s, Unit.SECONDS) if seen else None,
             numbers=_numbers(judged, pace),
         )
+        latest_s = [self._latest_s(heal, pace) for heal, _ in broken]
+        return unless_overrun(found, history, [(at_s, at_s + pace.window_s) for at_s in latest_s])
+
+    def _latest_s(self, heal: _Heal, pace: _Pace) -> float:
+        """The beginning of the last window in which the old pace had to be back."""
+        return min(heal.event.time_s + self.within_s, heal.until_s - pace.window_s)
 
     def _recovered_after_s(self, heal: _Heal, pace: _Pace) -> float | None:
         """Seconds from the heal to the first window at the old pace; None without one."""
@@ -130,12 +149,11 @@ class Recovery:
             return None
         if after_s is None and not self._had_room(heal, pace):
             return None
-        latest_s = min(heal.event.time_s + self.within_s, heal.until_s - pace.window_s)
-        slow = self._slow(latest_s, heal.victims, pace) or ["rounds"]
+        slow = self._slow(self._latest_s(heal, pace), heal.victims, pace) or ["rounds"]
         lasted = "never" if after_s is None else f"only after {after_s:.1f} s"
         culprits = [who for who in heal.victims if f"contributions of {who}" in slow]
         text = (
-            f"after {heal} the old pace came back {lasted}: {self.within_s:g} s after the "
+            f"after fault {heal} the old pace came back {lasted}: {self.within_s:g} s after the "
             f"heal {' and '.join(slow)} came at less than {self.min_share:.0%} of it"
         )
         return Violation.at(heal.event, Code.PACE_NOT_REGAINED, text, ", ".join(culprits))
@@ -164,8 +182,8 @@ def _pace(history: History) -> _Pace | None:
         window_s=max(_WINDOW_S, _WINDOW_ROUNDS / rounds_per_s),
         times_s=[event.time_s for event in history.of(RoundMerged)],
         by_learner={
-            learner: [part.merged.time_s for part in mine]
-            for learner, mine in parts_of(history).items()
+            learner: [part.time_s for part in parts_of(history, learner)]
+            for learner in history.learners
         },
     )
 

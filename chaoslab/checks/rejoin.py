@@ -5,15 +5,26 @@ Three clocks from the restart or the resume: process up, first step, first accep
 contributes once, or one that works on an old version to the end.
 """
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import by_label, of_learner, parts_of
-from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
+from chaoslab.checks.violations import (
+    Doubt,
+    Measured,
+    Violation,
+    after_longest,
+    conclude,
+    time_left,
+)
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -24,6 +35,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     SyncerFinal,
 )
+from chaoslab.core.units import delay
 from chaoslab.record.journal import History
 
 _FAIR_CHANCES = 3
@@ -54,15 +66,16 @@ class Rejoin:
     def judge(self, history: History) -> Finding:
         """Judge each absence; one that training left too little time for is a doubt."""
         found = absences(history)
-        longest_s = max((absence.waited_s for absence in found), default=0.0)
+        waited_s = [absence.waited_s for absence in found]
+        longest_s = max(waited_s, default=0.0)
         names = ", ".join(dict.fromkeys(absence.learner for absence in found))
         return conclude(
             self.name,
             [self._problem(absence, history) for absence in found],
             nothing=Doubt(Code.NO_FAULT, "no fault took a learner away"),
-            passed=f"{names} came back and contributed again, after at most {longest_s:.1f} s",
+            passed=f"{names} came back and contributed again {after_longest(waited_s)}",
             samples=len(found),
-            measured=Measured(longest_s, self.within_s) if found else None,
+            measured=Measured(longest_s, self.within_s, Unit.SECONDS) if found else None,
             numbers=_numbers(found),
         )
 
@@ -94,17 +107,17 @@ class Rejoin:
     def _never_contributed(self, absence: Absence) -> Violation | Doubt | None:
         room_s = absence.waited_s
         if room_s < self.within_s:
-            text = f"only {room_s:.1f} s were left for {absence} to come back"
+            text = f"{time_left(room_s)} for {absence} to come back"
             return Doubt(Code.TOO_LITTLE_TIME, text) if absence.is_last else None
         up_s, stepped_s = absence.clock_s(absence.up), absence.clock_s(absence.stepped)
         if up_s is None:
             code, how = Code.NOT_RESTARTED, "its process never came up"
         elif stepped_s is None:
             code = Code.NO_STEP
-            how = f"its process was up after {up_s:.1f} s, but it never made a step"
+            how = f"its process was up {delay(up_s)}, but it never made a step"
         else:
             code = Code.NOTHING_ACCEPTED
-            how = f"it stepped after {stepped_s:.1f} s, but nothing that it sent was accepted"
+            how = f"it stepped {delay(stepped_s)}, but nothing that it sent was accepted"
         text = f"{absence} did not rejoin in {room_s:.1f} s: {how}"
         return _violation(code, absence, text, absence.up)
 
@@ -141,27 +154,41 @@ def _repeats(absence: Absence, history: History) -> Violation | None:
 
     Later than that, nobody can know what the syncer had heard.
     """
-    merged: dict[int, float] = {}
-    for part in parts_of(history).get(absence.learner, ()):
-        life = part.contributor.incarnation
-        merged[life] = max(part.contributor.step, merged.get(life, 0.0))
-    reached = [
-        event.payload.data_position
-        for event in of_learner(history, LearnerStep, absence.learner)
-        if event.payload.incarnation != absence.incarnation
-        and event.time_s <= absence.gone_s
-        and event.payload.step <= merged.get(event.payload.incarnation, -1.0)
-    ]
+    known = history.once(_reached, absence.learner)
+    before = [samples for life, samples in known.items() if life != absence.incarnation]
+    ends = [(at, bisect_right(times_s, absence.gone_s)) for times_s, at in before]
+    reached = max((positions[end - 1] for positions, end in ends if end), default=0)
     for joined in of_learner(history, LearnerJoined, absence.learner):
         position = joined.payload.data_position
         is_its = joined.payload.incarnation == absence.incarnation
-        if is_its and position < max(reached, default=0):
+        if is_its and position < reached:
             text = (
                 f"{absence} joined at batch {position} of its data, although it had reached "
-                f"{max(reached)} before: it trains again on what it had trained on"
+                f"{reached} before: it trains again on what it had trained on"
             )
             return _violation(Code.DATA_REPEATED, absence, text, joined)
     return None
+
+
+def _reached(history: History, learner: str) -> Mapping[int, tuple[Sequence[float], Sequence[int]]]:
+    """By incarnation: the times of its samples, in order, and the furthest position up to each.
+
+    Those of steps beyond the last one that was merged are left out.
+    """
+    merged: dict[int, float] = {}
+    for part in parts_of(history, learner):
+        life = part.contributor.incarnation
+        merged[life] = max(part.contributor.step, merged.get(life, 0.0))
+    found: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for sample in of_learner(history, LearnerStep, learner):
+        said = sample.payload
+        if said.step <= merged.get(said.incarnation, -1.0):
+            found[said.incarnation].append((sample.time_s, said.data_position))
+    lives = {life: sorted(samples) for life, samples in found.items()}
+    return {
+        life: ([time_s for time_s, _ in samples], [*accumulate((at for _, at in samples), max)])
+        for life, samples in lives.items()
+    }
 
 
 def _never_healed(absence: Absence) -> Violation | Doubt:
@@ -182,9 +209,14 @@ def _violation(code: Code, absence: Absence, text: str, event: Event | None) -> 
 def _held(absence: Absence, history: History) -> Mapping[str, int]:
     """The versions the learner ended with: by its final word, or by what it said to adopt."""
     versions: dict[str, int] = {}
-    for event in history.of(LearnerJoined, LearnerAdopted, LearnerFinal):
+    events: list[Event[LearnerJoined] | Event[LearnerAdopted] | Event[LearnerFinal]] = [
+        *of_learner(history, LearnerJoined, absence.learner),
+        *of_learner(history, LearnerAdopted, absence.learner),
+        *of_learner(history, LearnerFinal, absence.learner),
+    ]
+    for event in sorted(events, key=attrgetter("seq")):
         said = event.payload
-        if said.life != (absence.learner, absence.incarnation):
+        if said.incarnation != absence.incarnation:
             continue
         if isinstance(said, LearnerAdopted):
             versions[str(said.fragment)] = said.version

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
+from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 _MINUTE_S = 60.0
@@ -49,9 +50,9 @@ class Retries:
         return conclude(
             self.name,
             [*map(self._violation, busiest, busiest.values()), *_unreported(silent)],
-            passed=f"no learner dialled again more than {most} times in a minute",
+            passed=f"no learner dialled again more than {plural(most, 'time')} in a minute",
             samples=len(history.of(LinkMeasured)),
-            measured=Measured(most, self.max_per_minute),
+            measured=Measured(most, self.max_per_minute, Unit.PER_MINUTE),
             numbers=_numbers(dials, busiest),
         )
 

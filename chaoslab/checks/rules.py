@@ -12,17 +12,18 @@ Each rule that is not kept becomes a finding of its own; a rule that is kept say
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
 from chaoslab.checks.timeline import says_stopped, training_end
 from chaoslab.checks.unknown_participants import strangers
-from chaoslab.checks.unrequested_exits import left_early, unrequested
-from chaoslab.checks.violations import Doubt, conclude, unknown
+from chaoslab.checks.unrequested_exits import by_lease, left_early, unrequested
+from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     BaselineMeasured,
+    DiskBlocked,
     EvidenceMeasured,
     FaultHealFailed,
     FaultInjecting,
@@ -47,18 +48,20 @@ _Injection: TypeAlias = Event[FaultInjecting | FaultSkipped]
 
 def always_judged(history: History) -> Iterator[Finding]:
     """The findings of the rules that were not kept, in the order in which they count."""
-    for rule, violations in (
-        ("unasked", [*unrequested(history), *left_early(history)]),
-        ("strangers", list(strangers(history))),
-    ):
-        if violations:
-            yield conclude(rule, violations, passed="", samples=len(violations))
+    always: Mapping[str, Sequence[Violation | Doubt]] = {
+        "unasked": (*unrequested(history), *left_early(history), *by_lease(history)),
+        "strangers": tuple(strangers(history)),
+    }
+    for rule, found in always.items():
+        if found:
+            yield conclude(rule, found, passed="", samples=len(found))
     yield from _baseline(history)
     yield from _evidence(history)
     yield from _entries(history)
     yield from _late(history)
     yield from _heals(history)
     yield from _links(history)
+    yield from _disks(history)
     yield from _unguarded(history)
     yield from _refused(history)
     yield from _ending(history)
@@ -88,6 +91,7 @@ def _evidence(history: History) -> Iterator[Finding]:
             ),
             observed=len(doubts),
             bound=0,
+            unit=Unit.INJECTIONS,
             samples=len(history.faults) + len(history.of(FaultSkipped)),
             culprits=tuple(event.payload.injection for event, _ in doubts),
             evidence=tuple(event.seq for event, _ in doubts),
@@ -131,11 +135,11 @@ def _unproved(story: FaultStory) -> Doubt:
 
 
 def _name(story: FaultStory) -> str:
-    return f"{story.spec} ({story.injection}, {story.fault})"
+    return f"`{story.spec}` ({story.injection}, {story.fault})"
 
 
 def _skipped(said: FaultSkipped) -> Doubt:
-    name = f"{said.spec or said.injection} ({said.fault})"
+    name = f"`{said.spec or said.injection}` ({said.fault})"
     return Doubt(Code.NOT_INJECTED, f"{name} was never injected: {said.reason}")
 
 
@@ -165,8 +169,10 @@ def _listed(history: History) -> Sequence[PlanEntry]:
 
 
 def _never(entry: PlanEntry) -> str:
-    name = f"{entry.spec} ({entry.fault})"
+    name = f"`{entry.spec}` ({entry.fault})"
     if entry.injections:
+        if entry.injections == 1:
+            return f"the injection of {name} did not take place"
         return f"none of the {entry.injections} injections of {name} took place"
     return f"no injection of {name} was scheduled: chance drew none that the limits allow"
 
@@ -175,7 +181,7 @@ def _late(history: History) -> Iterator[Finding]:
     """Faults that were to come at a point of the protocol, and came when it was over."""
     late = [(story, over) for story in history.faults if (over := phase_over(story, history))]
     if late:
-        names = ", ".join(f"{story.spec} ({story.injection})" for story, _ in late)
+        names = ", ".join(f"`{story.spec}` ({story.injection})" for story, _ in late)
         yield unknown(
             "phase",
             Code.INJECTED_TOO_LATE,
@@ -222,6 +228,24 @@ def _links(history: History) -> Iterator[Finding]:
         yield unknown("links", Code.LINKS_LOST, text, evidence=[lost])
 
 
+def _disks(history: History) -> Iterator[Finding]:
+    """A host that beats while its disk is full: what went wrong there may be due to that."""
+    blocked = history.of(DiskBlocked)
+    if blocked:
+        told = "; ".join(
+            f"the disk of {e.payload.host} refused what was written from {e.time_s:.1f} s on "
+            f"({e.payload.reason})"
+            for e in blocked
+        )
+        yield unknown(
+            "disks",
+            Code.DISK_BLOCKED,
+            f"{told}, and no fault had asked for that: records of its nodes are incomplete",
+            culprits=tuple(dict.fromkeys(e.payload.host for e in blocked)),
+            evidence=blocked,
+        )
+
+
 def _refused(history: History) -> Iterator[Finding]:
     """What a node said and the journal does not hold: nobody knows what else was the case."""
     ends = [e for e in history.of(NodeExited) if e.payload.refused_lines]
@@ -235,6 +259,7 @@ def _refused(history: History) -> Iterator[Finding]:
             f"were to say: {named}; its stdout.log holds them",
             observed=sum(event.payload.refused_lines for event in ends),
             bound=0,
+            unit=Unit.LINES,
             samples=len(history.of(NodeExited)),
             culprits=tuple(dict.fromkeys(event.payload.node for event in ends)),
             evidence=tuple(event.seq for event in ends),

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
+from chaoslab.checks.stretches import holds, union_by_name
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
+from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 _ADOPTIONS_LEAST = 10
@@ -74,9 +76,10 @@ class Staleness:
         return conclude(
             self.name,
             [*violations, _doubt(excused, end_s, adoptions)],
-            passed=f"no learner at work was more than {worst} versions of a fragment behind",
+            passed=f"no learner at work was more than {plural(worst, 'version')} of a "
+            "fragment behind",
             samples=adoptions,
-            measured=Measured(worst, self.max_rounds) if adoptions else None,
+            measured=Measured(worst, self.max_rounds, Unit.ROUNDS) if adoptions else None,
             numbers=_numbers(holders),
         )
 
@@ -95,6 +98,7 @@ class Staleness:
         violations: dict[str, Violation] = {}
         adoptions = 0
         newcomers = history.newcomers
+        away = union_by_name((one.learner, one.gone_s, until_s) for one, until_s in excused)
         for event in history.of(RoundMerged, LearnerJoined, LearnerAdopted, NodeExited):
             if event.time_s > end_s:
                 break
@@ -107,10 +111,10 @@ class Staleness:
                 newest[str(said.fragment)] = said.version
                 touched = list(holders.values())
             else:
-                touched = [h for h in holders.values() if h.learner == said.learner]
+                touched = [holders[said.learner]] if said.learner in holders else []
                 adoptions += isinstance(said, LearnerAdopted) and event.time_s >= start_s
             for holder in touched:
-                is_away = _is_excused(holder.learner, event.time_s, excused)
+                is_away = holds(away.get(holder.learner, ()), event.time_s)
                 outdated_s = event.time_s - min(holder.outdated_s.values(), default=event.time_s)
                 _hold(holder, said, event.time_s, newest)
                 if event.time_s < start_s:
@@ -118,8 +122,8 @@ class Staleness:
                 lag = holder.look(newest, outdated_s, is_away=is_away)
                 if lag > self.max_rounds and not is_away and holder.learner not in violations:
                     text = (
-                        f"{holder.learner} was {lag} versions of a fragment behind the syncer at "
-                        f"{event.time_s:.1f} s; the bound is {self.max_rounds}"
+                        f"{holder.learner} was {plural(lag, 'version')} of a fragment behind the "
+                        f"syncer at {event.time_s:.1f} s; the bound is {self.max_rounds}"
                     )
                     violations[holder.learner] = Violation.at(
                         event, Code.BEHIND, text, holder.learner
@@ -148,17 +152,13 @@ def _hold(
             holder.outdated_s.pop(fragment, None)
 
 
-def _is_excused(learner: str, time_s: float, excused: Sequence[tuple[Absence, float]]) -> bool:
-    return any(
-        absence.learner == learner and absence.gone_s <= time_s <= until_s
-        for absence, until_s in excused
-    )
-
-
 def _doubt(excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: int) -> Doubt | None:
     """Who was still allowed to be behind when training ended, or that too little was adopted."""
     if adoptions < _ADOPTIONS_LEAST:
-        return Doubt(Code.TOO_FEW_SAMPLES, f"only {adoptions} versions were adopted")
+        return Doubt(
+            Code.TOO_FEW_SAMPLES,
+            f"only {plural(adoptions, 'version was', 'versions were')} adopted",
+        )
     open_ = [
         str(absence)
         for absence, until_s in excused

@@ -1,6 +1,9 @@
 """Stretches of a run's time, each from a start to an end: what holds, joins and adds them up."""
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import TypeAlias
 
 Stretches: TypeAlias = Sequence[tuple[float, float]]
@@ -8,8 +11,9 @@ Stretches: TypeAlias = Sequence[tuple[float, float]]
 
 
 def holds(stretches: Stretches, time_s: float) -> bool:
-    """Whether a time lies in one of them."""
-    return any(start_s <= time_s <= end_s for start_s, end_s in stretches)
+    """Whether a time lies in one of them, which are in order and apart (`union`)."""
+    begun = bisect_right(stretches, (time_s, inf))
+    return begun > 0 and time_s <= stretches[begun - 1][1]
 
 
 def union(stretches: Iterable[tuple[float, float]]) -> Stretches:
@@ -21,6 +25,14 @@ def union(stretches: Iterable[tuple[float, float]]) -> Stretches:
         else:
             joined.append((start_s, end_s))
     return joined
+
+
+def union_by_name(stretches: Iterable[tuple[str, float, float]]) -> Mapping[str, Stretches]:
+    """The `union` of the stretches of each name, from (name, start, end) of each."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for name, start_s, end_s in stretches:
+        found[name].append((start_s, end_s))
+    return {name: union(own) for name, own in found.items()}
 
 
 def overlap_s(stretches: Stretches, start_s: float, end_s: float) -> float:

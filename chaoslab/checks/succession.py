@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.checks.base import Finding
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import Outage, outages
 from chaoslab.checks.timeline import by_label
-from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
-from chaoslab.core.events import Event, Json
+from chaoslab.checks.violations import Doubt, Measured, Violation, after_longest, conclude
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import MemberJoined, RoundMerged, SyncerReady
 from chaoslab.record.journal import History
 
@@ -54,10 +54,9 @@ class Succession:
             self.name,
             [*violations, *_doubts(found, lives)],
             nothing=Doubt(Code.NO_FAULT, "the syncer was never away"),
-            passed=f"{_came_back(len(lives))}; everybody was heard again after at most "
-            f"{longest_s:.1f} s",
+            passed=f"{_came_back(len(lives))}; everybody was heard again {after_longest(clocks)}",
             samples=len(found) + len(lives),
-            measured=Measured(longest_s, self.within_s) if clocks else None,
+            measured=Measured(longest_s, self.within_s, Unit.SECONDS) if clocks else None,
             numbers=_numbers(found),
         )
 
@@ -69,7 +68,7 @@ class Succession:
             if (room_s if after_s is None else after_s) <= self.within_s:
                 continue
             took = "nothing" if after_s is None else f"for {after_s:.1f} s nothing"
-            text = f"after {outage} {took} of {learner} was accepted; the bound is"
+            text = f"after fault {outage} {took} of {learner} was accepted; the bound is"
             seen = outage.since or outage.story.injecting
             yield Violation.at(seen, Code.NOT_HEARD_AGAIN, f"{text} {self.within_s:g} s", learner)
 
@@ -124,6 +123,8 @@ def _said_otherwise(history: History) -> Iterator[Violation]:
     """Merges that a later life read from its disk, and that are not what was published."""
     said = {event.payload.round: event for event in history.of(RoundMerged)}
     for again in history.events:
+        if again.kind is not Kind.ROUND_MERGED:
+            continue
         now = again.payload
         if not isinstance(now, RoundMerged) or not now.is_restated:
             continue
@@ -151,7 +152,7 @@ def _epochs(history: History) -> Iterator[Violation]:
 
 def _doubts(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> Iterator[Doubt]:
     open_ = [
-        f"{who} after {outage}"
+        f"{who} after fault {outage}"
         for outage in found
         for who in outage.returns
         if outage.is_last and outage.after_s(who) is None

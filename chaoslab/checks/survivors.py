@@ -4,6 +4,9 @@
     learner-1 under injection-0  ▇▇▇▇▇▇▇            a survivor stands still: no sample where many
                                                     were due
 
+A learner that waits for a round, as synchronous algorithms demand, stands still like any other: the
+finding says what it waited for.
+
 A learner is a survivor of a fault that does not target it, except while it is itself under another
 fault or on its way back from one. Learners that joined later have no baseline, so nobody can tell
 whether they kept their pace.
@@ -11,19 +14,27 @@ whether they kept their pace.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 from typing import ClassVar
 
-from chaoslab.checks.absence import absences
-from chaoslab.checks.base import Finding
+from chaoslab.checks.absence import busy_stretches
+from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.stretches import holds
-from chaoslab.checks.timeline import FaultWindow, baseline_end_s, fault_windows, of_learner
+from chaoslab.checks.pacing import unless_overrun
+from chaoslab.checks.stretches import Stretches, holds, union
+from chaoslab.checks.timeline import (
+    FaultWindow,
+    baseline_end_s,
+    fault_windows,
+    of_learner,
+    of_learner_between,
+)
 from chaoslab.checks.unrequested_exits import unrequested
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import BaselineMeasured, LearnerStep
-from chaoslab.core.units import Factor
+from chaoslab.core.payloads import BaselineMeasured, LearnerStep, LearnerWaiting
+from chaoslab.core.units import Factor, plural
 from chaoslab.record.journal import History
 
 _CONTRADICTION, _HEARD_LATE_S = 1.5, 1.0
@@ -32,7 +43,7 @@ _DUE_FACTOR = 2.0
 """Standing still needs a fault long enough for this many times the samples that were asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Pace:
     """One survivor under one fault. `own_s` is its baseline step time, if known."""
 
@@ -42,8 +53,18 @@ class _Pace:
     own_s: float | None
     samples_due: float
     """How many its baseline would have given; 0 if it was itself away for a part of the time."""
+    waits: tuple[Event[LearnerWaiting], ...]
+    """Its reports that it waited for a round."""
 
     @property
+    def said_wait(self) -> str:
+        """Its longest wait for a round, as the end of a sentence; empty if it did not wait."""
+        if not self.waits:
+            return ""
+        longest = max(self.waits, key=lambda event: event.payload.waited_s).payload
+        return f"; it waited {longest.waited_s:.1f} s for a round of fragment {longest.fragment}"
+
+    @cached_property
     def slowdown(self) -> float | None:
         """Median step time against its own baseline; None without samples or baseline."""
         if not self.own_s or not self.samples:
@@ -80,30 +101,36 @@ class Survivors:
         elif unjudged:
             text = f"too few step samples under a fault of {', '.join(sorted(unjudged))}"
             doubt = Doubt(Code.TOO_FEW_SAMPLES, text)
-        return conclude(
+        found = conclude(
             self.name,
             [*violations, doubt],
-            passed=f"{len({p.learner for p in judged})} survivors kept their pace: at worst a step "
-            f"took {worst:.2f}x its own baseline",
+            passed=f"{plural(len({p.learner for p in judged}), 'survivor')} kept pace: at worst "
+            f"a step took {worst:.2f}x its own baseline",
             samples=sum(len(pace.samples) for pace in judged),
-            measured=Measured(worst, self.max_slowdown) if judged else None,
+            measured=self._measured(worst) if judged else None,
             numbers={"slowdown_factor": _slowest(judged)},
         )
+        return unless_overrun(found, history, [(p.window.start_s, p.window.end_s) for p in judged])
+
+    def _measured(self, worst: float) -> Measured:
+        """The largest slowdown; at its own pace a learner is at 1x."""
+        return Measured(worst, self.max_slowdown, Unit.FACTOR, best=1.0)
 
     def _pace_violation(self, pace: _Pace) -> Violation | None:
         first = pace.samples[0] if pace.samples else pace.window.story.injecting
         if len(pace.samples) < self.min_samples <= pace.samples_due / _DUE_FACTOR:
             seconds = pace.window.end_s - pace.window.start_s
             text = (
-                f"{pace.learner} stood still: {len(pace.samples)} step samples in {seconds:.1f} s "
-                f"while {pace.window} was open, about {pace.samples_due:.0f} were due"
+                f"{pace.learner} stood still: {plural(len(pace.samples), 'step sample')} in "
+                f"{seconds:.1f} s while {pace.window} was open, about {pace.samples_due:.0f} were "
+                f"due{pace.said_wait}"
             )
             return Violation.at(first, Code.STOOD_STILL, text, pace.learner)
         if len(pace.samples) < self.min_samples or (pace.slowdown or 0.0) <= self.max_slowdown:
             return None
         text = (
             f"{pace.learner} took {pace.slowdown:.2f}x its own step time while {pace.window} "
-            f"was open; the bound is {self.max_slowdown:g}x"
+            f"was open; the bound is {self.max_slowdown:g}x{pace.said_wait}"
         )
         return Violation.at(first, Code.SLOWED, text, pace.learner)
 
@@ -113,14 +140,13 @@ class Survivors:
 
 def _paces(history: History) -> Iterator[_Pace]:
     """Every survivor under every fault that it was at work for, at least a part of the time."""
-    windows, away = fault_windows(history), absences(history)
+    windows = fault_windows(history)
     measured = history.last(BaselineMeasured)
     for learner in history.founders:
         samples = of_learner(history, LearnerStep, learner)
         every_s = _sampled_every_s(samples, baseline_end_s(history))
-        busy = [(w.start_s, w.end_s) for w in windows if learner in w.story.targets]
-        busy += [(a.gone_s, a.back_s) for a in away if a.learner == learner]
-        usual = [sample for sample in samples if not holds(busy, sample.time_s)]
+        busy = busy_stretches(history, learner)
+        joined = union(busy)
         for window in windows:
             if learner in window.story.targets:
                 continue
@@ -131,9 +157,14 @@ def _paces(history: History) -> Iterator[_Pace]:
             yield _Pace(
                 learner=learner,
                 window=window,
-                samples=tuple(e for e in usual if _lies_in(e, window)),
+                samples=_samples(history, learner, window, joined),
                 own_s=_own_step_s(learner, measured),
                 samples_due=seconds / every_s if is_whole and every_s else 0.0,
+                waits=tuple(
+                    of_learner_between(
+                        history, LearnerWaiting, learner, window.start_s, window.end_s
+                    )
+                ),
             )
 
 
@@ -147,10 +178,17 @@ def _sampled_every_s(samples: Sequence[Event], until_s: float | None) -> float |
     return (times_s[-1] - times_s[0]) / (len(times_s) - 1) if len(times_s) > 1 else None
 
 
-def _lies_in(sample: Event[LearnerStep], window: FaultWindow) -> bool:
-    """Whether all steps of the sample were made while the injection was open."""
-    began_s = sample.time_s - sample.payload.steps * sample.payload.step_s
-    return window.start_s <= began_s and sample.time_s <= window.end_s
+def _samples(
+    history: History, learner: str, window: FaultWindow, busy: Stretches
+) -> tuple[Event[LearnerStep], ...]:
+    """Of a learner at work, those whose steps were all made while the injection was open."""
+    meanwhile = of_learner_between(history, LearnerStep, learner, window.start_s, window.end_s)
+    return tuple(
+        sample
+        for sample in meanwhile
+        if window.start_s <= sample.time_s - sample.payload.steps * sample.payload.step_s
+        and not holds(busy, sample.time_s)
+    )
 
 
 def _slowest(judged: Sequence[_Pace]) -> Mapping[str, Json]:

@@ -8,11 +8,13 @@ does not count. A syncer that never says it leaves the end of the run. A record 
 earlier has no end. Reads only; decides nothing.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
+from operator import attrgetter
 from typing import TypeVar
 
 from chaoslab.core.events import Event, Json
@@ -33,6 +35,7 @@ from chaoslab.core.payloads import (
     SyncerFinal,
     SyncerStopped,
 )
+from chaoslab.record.in_time import InTime
 from chaoslab.record.journal import FaultStory, History
 
 _E = TypeVar("_E", bound=Event)
@@ -53,7 +56,7 @@ class FaultWindow:
     end_s: float
 
     def __str__(self) -> str:
-        return f"{self.story.spec} ({self.story.fault} on {', '.join(self.story.targets)})"
+        return f"`{self.story.spec}` ({self.story.fault} on {', '.join(self.story.targets)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +71,8 @@ class Gap:
 
     @property
     def length_s(self) -> float:
-        """How long nothing was merged."""
-        return self.end_s - self.start_s
+        """How long nothing was merged, to the millisecond: what is shown is what is judged."""
+        return round(self.end_s - self.start_s, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,16 @@ class Part:
     def learner(self) -> str:
         """Who contributed."""
         return self.contributor.learner
+
+    @property
+    def seq(self) -> int:
+        """Of the round."""
+        return self.merged.seq
+
+    @property
+    def time_s(self) -> float:
+        """When it was merged."""
+        return self.merged.time_s
 
 
 def once(view: Callable[[History], _T]) -> Callable[[History], _T]:
@@ -229,25 +242,53 @@ def trained(history: History) -> Iterator[tuple[Event[LearnerStep], float]]:
 # ---------------------------------------------------------------- learners
 
 
+def parts_of(history: History, learner: str) -> Sequence[Part]:
+    """What one learner contributed, in order."""
+    found = _parts_by_learner(history).get(learner)
+    return found.events if found else ()
+
+
+def parts_after(history: History, learner: str, since: Event, until_s: float) -> Iterator[Part]:
+    """That of rounds that come later in the record than an event, with time_s <= until_s."""
+    found = _parts_by_learner(history).get(learner)
+    return found.after(since, until_s) if found else iter(())
+
+
 @once
-def parts_of(history: History) -> Mapping[str, Sequence[Part]]:
-    """The same by learner."""
+def _parts_by_learner(history: History) -> Mapping[str, InTime[Part]]:
     found: dict[str, list[Part]] = defaultdict(list)
     for part in parts(history):
         found[part.learner].append(part)
-    return found
+    return {learner: InTime(mine) for learner, mine in found.items()}
 
 
 def of_learner(history: History, kind: type[_L], learner: str) -> Sequence[Event[_L]]:
     """The events of a kind that are about one learner, in order."""
-    return history.once(_by_learner, kind).get(learner, ())
+    found = history.once(_by_learner, kind).get(learner)
+    return found.events if found else ()
 
 
-def _by_learner(history: History, kind: type[_L]) -> Mapping[str, Sequence[Event[_L]]]:
+def of_learner_between(
+    history: History, kind: type[_L], learner: str, start_s: float, end_s: float
+) -> Sequence[Event[_L]]:
+    """Those of them with start_s <= time_s <= end_s."""
+    found = history.once(_by_learner, kind).get(learner)
+    return found.between(start_s, end_s) if found else ()
+
+
+def of_learner_after(
+    history: History, kind: type[_L], learner: str, since: Event, until_s: float
+) -> Iterator[Event[_L]]:
+    """Those of them that come later in the record than another event, with time_s <= until_s."""
+    found = history.once(_by_learner, kind).get(learner)
+    return found.after(since, until_s) if found else iter(())
+
+
+def _by_learner(history: History, kind: type[_L]) -> Mapping[str, InTime[Event[_L]]]:
     found: dict[str, list[Event[_L]]] = defaultdict(list)
     for event in history.of(kind):
         found[event.payload.learner].append(event)
-    return found
+    return {learner: InTime(events) for learner, events in found.items()}
 
 
 def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:
@@ -266,22 +307,30 @@ def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:
         yield event
 
 
-def after(since: Event, events: Iterable[_E]) -> Iterator[_E]:
-    """Those of the events that come later in the record."""
-    return (event for event in events if event.seq > since.seq)
+def after(since: Event, events: Sequence[_E]) -> Iterator[_E]:
+    """Those of the events, which are in order, that come later in the record."""
+    first = bisect_right(events, since.seq, key=attrgetter("seq"))
+    return map(events.__getitem__, range(first, len(events)))
 
 
 def members_before(history: History, event: Event) -> Mapping[str, int]:
     """Who was a member when an event came, and under which epoch."""
     members: dict[str, int] = {}
-    for moved in history.of(MemberJoined, MemberLeft):
-        if moved.seq > event.seq:
-            break
-        if isinstance(moved.payload, MemberJoined):
-            members[moved.payload.learner] = moved.payload.epoch
-        else:
-            members.pop(moved.payload.learner, None)
+    for learner, moves in _moves(history).items():
+        known = bisect_right(moves, event.seq, key=attrgetter("seq"))
+        said = moves[known - 1].payload if known else None
+        if isinstance(said, MemberJoined):
+            members[learner] = said.epoch
     return members
+
+
+@once
+def _moves(history: History) -> Mapping[str, Sequence[Event[MemberJoined] | Event[MemberLeft]]]:
+    """How the memberships of each learner began and ended, in order."""
+    found: dict[str, list[Event[MemberJoined] | Event[MemberLeft]]] = defaultdict(list)
+    for event in history.of(MemberJoined, MemberLeft):
+        found[event.payload.learner].append(event)
+    return found
 
 
 def by_label(labels: Iterable[str], values: Iterable[float | str | None]) -> Mapping[str, Json]:

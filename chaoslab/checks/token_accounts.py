@@ -12,12 +12,11 @@ the steps it was trained on; an amount over all P fragments is their mean. Reads
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeAlias
 
-from chaoslab.checks.timeline import Part, parts
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     Contributor,
@@ -26,9 +25,11 @@ from chaoslab.core.payloads import (
     LearnerJoined,
     LearnerPushed,
     LearnerStep,
+    Membership,
     PushAccepted,
     Pushed,
     PushRejected,
+    Round,
     RoundMerged,
     SyncerFinal,
 )
@@ -36,6 +37,8 @@ from chaoslab.record.journal import History
 
 Incarnation: TypeAlias = tuple[str, int]
 """(learner, incarnation)"""
+Key: TypeAlias = tuple[str, int, int, int, str]
+"""(learner, incarnation, epoch, round, fragment)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,8 @@ class Entry:
 
     event: Event
     """The push, or the round that it was merged in."""
+    key: Key
+    """What makes it the same contribution on both sides."""
     life: Incarnation
     epoch: int
     round: int
@@ -54,11 +59,6 @@ class Entry:
     tokens_to: float
     version: int = 0
     """The version it was merged into; 0 before it was merged."""
-
-    @property
-    def key(self) -> tuple[str, int, int, int, str]:
-        """What makes it the same contribution on both sides."""
-        return (*self.life, self.epoch, self.round, self.fragment)
 
     @property
     def counts(self) -> tuple[float, float, float, float]:
@@ -76,8 +76,12 @@ class Accounts:
         self.history = history
         self.pushed = [_entry(e, e.payload, e.payload) for e in history.of(LearnerPushed)]
         self.accepted = [_entry(e, e.payload, e.payload) for e in history.of(PushAccepted)]
-        self.merged = [_merged(part) for part in parts(history)]
-        self.rejected = {_key(event.payload) for event in history.of(PushRejected)}
+        self.merged = [
+            _entry(event, contributor, event.payload, event.payload.version)
+            for event in history.of(RoundMerged)
+            for contributor in event.payload.contributors
+        ]
+        self.rejected = {_key(e.payload, e.payload) for e in history.of(PushRejected)}
         self.finals = {event.payload.life: event for event in history.of(LearnerFinal)}
 
     @cached_property
@@ -131,22 +135,36 @@ class Accounts:
         for event in self.history.of(LearnerAdopted):
             yield event.payload.life, str(event.payload.fragment), event
 
+    @cached_property
+    def _given(self) -> Mapping[Incarnation, float]:
+        """Merged tokens of each life, of all fragments."""
+        given: dict[Incarnation, float] = defaultdict(float)
+        for entry in self.merged:
+            given[entry.life] += entry.c_tokens
+        return given
+
+    @cached_property
+    def _discarded(self) -> Mapping[Incarnation, float]:
+        """The same of the tokens that it discarded when it adopted."""
+        discarded: dict[Incarnation, float] = defaultdict(float)
+        for life, _, event in self.adoptions():
+            discarded[life] += event.payload.discarded_tokens
+        return discarded
+
     def balance(self, life: Incarnation) -> Mapping[str, float]:
         """Where the raw tokens of a life went, as means over the fragments.
 
         `lost` is what a life without a final account took with it, as far as it is known.
         """
         fragments = max(1, self.fragments)
-        committed = sum(e.c_tokens for e in self.merged if e.life == life) / fragments
-        discarded = sum(
-            event.payload.discarded_tokens for own, _, event in self.adoptions() if own == life
-        )
+        committed = self._given[life] / fragments
+        discarded = self._discarded[life] / fragments
         raw = self.raw_tokens.get(life, 0.0)
-        rest = max(0.0, raw - committed - discarded / fragments)
+        rest = max(0.0, raw - committed - discarded)
         return {
             "raw_tokens": raw,
             "committed_tokens": committed,
-            "discarded_tokens": discarded / fragments,
+            "discarded_tokens": discarded,
             "in_flight_tokens": rest if life in self.finals else 0.0,
             "lost_tokens": 0.0 if life in self.finals else rest,
         }
@@ -156,18 +174,16 @@ def _version(entry: Entry) -> int:
     return entry.version
 
 
-def _key(said: PushRejected) -> tuple[str, int, int, int, str]:
-    return (*said.life, said.epoch, said.round, str(said.fragment))
+def _key(said: Membership, of: Round) -> Key:
+    return said.learner, said.incarnation, said.epoch, of.round, str(of.fragment)
 
 
-def _merged(part: Part) -> Entry:
-    said = part.merged.payload
-    return replace(_entry(part.merged, part.contributor, said), version=said.version)
-
-
-def _entry(event: Event, said: Pushed | Contributor, of: Pushed | RoundMerged) -> Entry:
+def _entry(
+    event: Event, said: Pushed | Contributor, of: Pushed | RoundMerged, version: int = 0
+) -> Entry:
     return Entry(
         event=event,
+        key=_key(said, of),
         life=said.life,
         epoch=said.epoch,
         round=of.round,
@@ -176,4 +192,5 @@ def _entry(event: Event, said: Pushed | Contributor, of: Pushed | RoundMerged) -
         c_tokens=said.c_tokens,
         tokens_from=said.tokens_from,
         tokens_to=said.tokens_to,
+        version=version,
     )

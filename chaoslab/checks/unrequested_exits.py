@@ -3,6 +3,7 @@
     exit that the evidence of an injection on the node names              ─► asked for
     exit by a signal that the harness sent while an injection was on it   ─► asked for
     exit with code 0 once training had ended, or by the harness's signal  ─► asked for
+    exit by the lease of its host, because the harness stood still        ─► a doubt
     any other exit                                                        ─► unasked
     a learner's "training has stopped" before the syncer ended it         ─► unasked
 
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import ENDING_S, farewells, training_end
-from chaoslab.checks.violations import Violation
+from chaoslab.checks.violations import Doubt, Violation
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import NodeExited, NodeStarted, RunFinished, RunOutcome, Status
 from chaoslab.record.exits import was_ended_by_harness
@@ -25,10 +26,25 @@ _SLACK_S = 1.0
 
 def unrequested(history: History) -> Iterator[Violation]:
     """Every exit of a learner or the syncer that nobody asked for, in order."""
+    for event in _unasked(history):
+        if not event.payload.lease_over:
+            yield Violation.at(event, Code.EXIT_NOT_ASKED, said_exit(event), event.payload.node)
+
+
+def by_lease(history: History) -> Iterator[Doubt]:
+    """Every exit for which the harness itself is to blame."""
+    for event in _unasked(history):
+        if event.payload.lease_over:
+            node, words = event.payload.node, event.payload.last_words
+            text = f"{node} was ended by its host, which could not hear the harness ({words})"
+            yield Doubt(Code.MACHINE_HELD_UP, text)
+
+
+def _unasked(history: History) -> Iterator[Event[NodeExited]]:
     for event in _judged_exits(history):
         was_asked = any(_asked_for(story, event, history) for story in history.faults)
         if not was_asked and not _is_ending(event, history):
-            yield Violation.at(event, Code.EXIT_NOT_ASKED, said_exit(event), event.payload.node)
+            yield event
 
 
 def left_early(history: History) -> Iterator[Violation]:

@@ -47,6 +47,8 @@ _EXIT_CODES = {
     Outcome.FAIL: ExitCode.FAIL,
     Outcome.UNKNOWN: ExitCode.UNKNOWN,
 }
+SCHEMA_VERSION = "1.2"
+"""Of verdict.json: the second number rises with added keys, the first with any other change."""
 _BROKEN_RECORD = "record"
 _ANSWERS = (TrainingContinues, LearnersRejoin)
 
@@ -63,7 +65,7 @@ class Record:
     @classmethod
     def of(cls, history: History) -> "Record":
         """MalformedEvent if a line lacks what this takes."""
-        timed = by_node_clocks(history)
+        timed = history.once(by_node_clocks)
         disturbed = disturbances(timed)
         return cls(
             history=timed,
@@ -77,23 +79,30 @@ class Verdict:
     """What verdict.json holds."""
 
     outcome: Outcome
+    """FAIL if any finding is, else UNKNOWN if any is, else PASS."""
     exit_code: ExitCode
+    """Of the command that ran or judged it."""
     training_continued: bool | None
     """Whether rounds went on being merged to the end; None: unknown."""
     longest_gap_s: float | None
+    """Longest time without a merged round since the baseline; None: unknown."""
     learners_rejoined: Mapping[str, Return]
     """Every learner that a fault took away."""
     findings: tuple[Finding, ...]
+    """Of each check of the plan, and of each rule of every run that was violated."""
     injections: tuple[Injected, ...]
+    """Every injection in the order of the schedule, with its evidence."""
     residue: tuple[Mapping[str, Json], ...] = field(
         metadata={"items": {"type": "object", "required": ["what", "where", "remedy"]}}
     )
+    """What could not be undone: `what`, `where`, `remedy`; empty in a clean run."""
     journal: Seal | None = None
     """Of the journal that was judged; None for one that was written without chains."""
 
     def to_json(self) -> Mapping[str, Json]:
         """The object of verdict.json, as `schema` describes it."""
         return {
+            "schema_version": SCHEMA_VERSION,
             "outcome": self.outcome.value,
             "exit_code": int(self.exit_code),
             "training_continued": self.training_continued,
@@ -115,6 +124,16 @@ class Verdict:
         return {status: found[status] for status in STATUSES}
 
     @property
+    def by_name(self) -> Mapping[str, Finding]:
+        """Each finding by its check; the second one of a check is `join (2)`."""
+        found, seen = dict[str, Finding](), Counter[str]()
+        for finding in self.findings:
+            seen[finding.check] += 1
+            again = seen[finding.check]
+            found[finding.check if again == 1 else f"{finding.check} ({again})"] = finding
+        return found
+
+    @property
     def is_of_broken_record(self) -> bool:
         """Whether a broken line of the record left the first answers open."""
         return any(finding.check == _BROKEN_RECORD for finding in self.findings)
@@ -127,7 +146,12 @@ class Verdict:
 
     @classmethod
     def from_json(cls, data: Json) -> "Verdict":
-        """Read `to_json` back; MalformedEvent says what is missing or wrong."""
+        """Read `to_json` back, also of versions before; keys that later ones added are ignored.
+
+        MalformedEvent says what is missing or wrong, or that a newer chaoslab is needed.
+        """
+        if isinstance(data, Mapping):
+            _refuse_other_version(str(data.get("schema_version", SCHEMA_VERSION)))
         return read_object(cls, data, "verdict.json")
 
 
@@ -176,12 +200,20 @@ def _verdict(record: Record, findings: Sequence[Finding], rejoin_s: float) -> Ve
 
 
 def schema() -> Mapping[str, Json]:
-    """The JSON Schema of verdict.json."""
-    counts = schema_of(Mapping[str, int]) | {"required": STATUSES}
+    """The JSON Schema of verdict.json; docs/schemas has that of each version."""
+    counts = schema_of(Mapping[str, int]) | {
+        "required": STATUSES,
+        "description": "How many injections are proved, weak, failed and moot.",
+    }
+    version = {
+        "const": SCHEMA_VERSION,
+        "description": "The second number rises with added keys, the first with any other change.",
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:chaoslab:verdict:{SCHEMA_VERSION}",
         "title": "chaoslab verdict",
-        **schema_of(Verdict, injection_counts=counts),
+        **schema_of(Verdict, schema_version=version, injection_counts=counts),
     }
 
 
@@ -249,6 +281,16 @@ def _exit_code(history: History, outcome: Outcome) -> ExitCode:
 
 
 # ---------------------------------------------------------------- to and from verdict.json
+
+
+def _refuse_other_version(version: str) -> None:
+    """Whether it can be read; verdicts from before there were versions have the keys of 1.0."""
+    major = SCHEMA_VERSION.partition(".")[0]
+    if version.partition(".")[0] != major:
+        raise MalformedEvent(
+            f"verdict.json has schema version {version}, and this chaoslab reads {major}.*: "
+            "use the chaoslab that wrote it"
+        )
 
 
 def finding_json(finding: Finding) -> Mapping[str, Json]:

@@ -14,6 +14,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import NodeExited, NodeStarted, RoundAbandoned, RoundMerged, SyncerFinal
+from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 _STANDSTILL_LEAST = 3
@@ -38,7 +39,8 @@ class Versions:
             self.name,
             violations,
             nothing=Doubt(Code.NOTHING_TO_JUDGE, "no round was merged"),
-            passed=f"{len(merged)} rounds made {len(last)} unbroken lines of versions",
+            passed=f"{plural(len(merged), 'round')} made "
+            f"{plural(len(last), 'unbroken line')} of versions",
             samples=len(merged),
         )
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.core.events import Event, Json
+from chaoslab.core.units import delay, elapsed
 
 _EVIDENCE_SHOWN = 20
 _SENTENCES_SHOWN = 3
+_SOME_TIME_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +51,11 @@ class Measured(NamedTuple):
 
     worst: float
     bound: float
+    unit: Unit
     digits: int = 3
     """To which the finding rounds it."""
+    best: float | None = None
+    """What a run that no fault disturbs would show, if that is not 0."""
 
 
 _NOTHING = Doubt(Code.NOTHING_TO_JUDGE, "the record holds nothing to judge")
@@ -86,9 +91,10 @@ def conclude(
     codes = [one.code for one in ordered] or [doubt.code for doubt in doubts]
     observed: float | None = None if outcome is Outcome.UNKNOWN else len(ordered)
     bound: float = 0
-    margin: float | None = None
+    unit, margin = Unit.VIOLATIONS, None
     if measured:
         observed, bound = round(measured.worst, measured.digits), measured.bound
+        unit = measured.unit
         broke_otherwise = bool(ordered) and measured.worst <= bound
         margin = None if broke_otherwise else room_below(measured.worst, bound)
     return Finding(
@@ -103,6 +109,8 @@ def conclude(
         culprits=tuple(dict.fromkeys(v.culprit for v in ordered if v.culprit)),
         evidence=tuple(v.seq for v in ordered[:_EVIDENCE_SHOWN]),
         numbers=numbers or {},
+        unit=unit,
+        best=measured.best if measured else None,
     )
 
 
@@ -137,6 +145,17 @@ def room_below(observed: float, bound: float) -> float | None:
 def room_above(observed: float, bound: float) -> float | None:
     """Signed distance to a lower bound as a share of it; None for a bound of 0."""
     return (observed - bound) / bound if bound else None
+
+
+def after_longest(delays_s: Sequence[float]) -> str:
+    """How long something took, as the end of a sentence: `at once`, `after at most 2.5 s`."""
+    said = "after at most {}" if len(delays_s) > 1 else "after {}"
+    return delay(max(delays_s, default=0.0), said)
+
+
+def time_left(seconds: float) -> str:
+    """What was left of a run, as the beginning of a sentence, for what had no chance in it."""
+    return f"only {elapsed(seconds)} were left" if seconds >= _SOME_TIME_S else "no time was left"
 
 
 def _all(violations: Sequence[Violation]) -> str:

@@ -11,12 +11,16 @@ _BORN_S = 40.0
 """What the clock of a node shows when the run begins."""
 
 
-def stood_still(story: Story, tell: Callable[[Story], object]) -> History:
-    """The history of a story in which the harness heard of nothing that `tell` tells."""
+def stood_still(story: Story, tell: Callable[[Story], object], host: str = "") -> History:
+    """The history of a story in which the harness heard of nothing that `tell` tells.
+
+    With a host, because that was out of reach.
+    """
     since_s = story.now_s
     tell(story)
     end_s = story.now_s
-    story.say(Kind.HARNESS_STALLED, "harness", silent_s=end_s - since_s, since_s=since_s, undone=[])
+    said = {"silent_s": end_s - since_s, "since_s": since_s, "undone": [], "host": host}
+    story.say(Kind.HARNESS_STALLED, "harness", **said)
     story.train(12).end()
 
     def heard(event: Event) -> Event:

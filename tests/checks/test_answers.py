@@ -63,6 +63,13 @@ def test_every_learner_that_was_taken_away_is_answered_for() -> None:
     }
 
 
+def test_a_return_as_a_fork_is_told_as_one() -> None:
+    story = half_killed().end()
+    story.altered(Kind.NODE_STARTED, lambda _: {"imports_cpu_s": 0.48321})
+    forked = {who: back.imports_cpu_s for who, back in returns(story.history()).items()}
+    assert forked == {"learner-1": None, "learner-3": 0.483}
+
+
 def test_of_several_returns_the_slowest_is_told() -> None:
     story = Story(rejoin_s=3.0).baseline().kill("learner-1").train(6).heal().train(9)
     story.rejoin_s = 1.0

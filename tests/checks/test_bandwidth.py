@@ -1,12 +1,15 @@
 """Bandwidth: what links carried, by the receiver's count, against gradients in every step."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.bursts import Burst, bursts
 from chaoslab.checks.codes import Code
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 from tests.model_training import PARAMETERS, STEPS, TICK_S, TRANSFER_BYTES
@@ -87,3 +90,82 @@ def test_a_link_that_nobody_measured_or_for_too_short_a_time_leaves_it_unknown()
 def test_a_run_that_does_not_say_how_large_the_model_is_tells_nothing() -> None:
     story = Story().baseline().train(20).end().without(Kind.LEARNER_STARTED)
     assert Bandwidth().judge(story.history()).outcome is Outcome.UNKNOWN
+
+
+# ---------------------------------------------------------------- bursts
+
+
+def crowded(pushes: int) -> Story:
+    """Learner-1 pushes once a round, but once that many times at one moment."""
+    story = Story().baseline().train(10)
+    last = [
+        event for event in story.events
+        if event.kind is Kind.PUSH_ACCEPTED and event.data["learner"] == "learner-1"
+    ][-1]  # fmt: skip
+    for _ in range(pushes - 1):
+        story.events.append(replace(last, seq=len(story.events), time_s=story.now_s))
+    return story.train(10).end()
+
+
+def test_pushes_that_come_one_by_one_have_the_peak_of_their_mean() -> None:
+    finding = Bandwidth(max_peak=1.5).judge(Story().baseline().train(20).end().history())
+    assert finding.outcome is Outcome.PASS
+    assert (finding.observed, finding.bound) == (pytest.approx(1.0, rel=0.01), 1.5)
+    assert of(finding.numbers["push_peak_of_mean"], "learner-3") == finding.observed
+    assert finding.numbers["push_peak_window_s"] == TICK_S
+
+
+def test_pushes_that_come_together_fail_by_the_learners_name() -> None:
+    finding = Bandwidth(max_peak=3.0).judge(crowded(5).history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-1",)
+    assert finding.codes == (Code.PEAK_TOO_HIGH,)
+    assert finding.observed == pytest.approx(5.0, rel=0.01)
+    assert finding.margin == pytest.approx(-2 / 3, rel=0.02)
+    assert Bandwidth(max_peak=6.0).judge(crowded(5).history()).outcome is Outcome.PASS
+
+
+def test_the_bursts_of_a_part_of_a_run_leave_out_what_came_before_and_after_it() -> None:
+    history = crowded(5).history()
+
+    def of_learner_1(since_s: float = 0.0, until_s: float = inf) -> Burst:
+        (found,) = (b for b in bursts(history, since_s, until_s) if b.learner == "learner-1")
+        return found
+
+    moment_s = of_learner_1().last.time_s
+    assert of_learner_1(until_s=moment_s).factor == pytest.approx(5.0, rel=0.01)
+    assert of_learner_1(until_s=moment_s - TICK_S).factor == pytest.approx(1.0, rel=0.01)
+    assert of_learner_1(since_s=moment_s).factor == pytest.approx(1.0, rel=0.01)
+    assert of_learner_1().mean_bytes == pytest.approx(TRANSFER_BYTES, rel=0.01)
+
+
+def test_a_peak_that_no_plan_bounds_is_shown_and_not_judged() -> None:
+    finding = Bandwidth().judge(crowded(5).history())
+    assert (finding.outcome, finding.bound) == (Outcome.PASS, 1.0)
+    assert of(finding.numbers["push_peak_of_mean"], "learner-1") == pytest.approx(5.0, rel=0.01)
+
+
+def test_of_rate_and_peak_the_one_nearer_to_its_bound_is_the_margin() -> None:
+    story = crowded(2)
+    near_peak = Bandwidth(max_bytes_per_s=1e6, max_peak=2.5).judge(story.history())
+    assert (near_peak.observed, near_peak.bound) == (pytest.approx(2.0, rel=0.01), 2.5)
+    near_rate = Bandwidth(max_bytes_per_s=100.0, max_peak=50.0).judge(story.history())
+    assert near_rate.bound == 100.0
+
+
+def test_a_record_that_does_not_say_how_large_pushes_are_cannot_tell_the_peak() -> None:
+    story = Story().baseline().train(20).end()
+    for seq, event in enumerate(story.events):
+        if event.kind is Kind.PUSH_ACCEPTED:
+            data = {key: value for key, value in event.data.items() if key != "payload_bytes"}
+            story.events[seq] = replace(event, data=data)
+    finding = Bandwidth(max_peak=3.0).judge(story.history())
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.RECORD_INCOMPLETE,))
+    unasked = Bandwidth().judge(story.history())
+    assert unasked.outcome is Outcome.PASS
+    assert "push_peak_of_mean" not in unasked.numbers
+
+
+def test_a_peak_bound_below_the_mean_is_refused() -> None:
+    with pytest.raises(PlanError, match="max_peak"):
+        Bandwidth(max_peak=0.5)

@@ -23,7 +23,8 @@ def test_the_catalogue_holds_every_check_under_its_own_name() -> None:
         "training_continues", "learners_rejoin", "injections",
         "continuity", "rejoin", "survivors", "goodput", "ledger", "agreement", "loss_parity",
         "detection", "versions", "numeric_health", "cleanup", "staleness", "retries", "recovery",
-        "bandwidth", "checkpoints", "succession", "join", "contribution_share",
+        "bandwidth", "repairs", "checkpoints", "succession", "join", "contribution_share",
+        "quorum_progress", "handover",
     }  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def test_learners_that_say_nothing_of_checkpoints_are_unknown() -> None:
 def test_a_start_that_finds_the_newest_one_passes() -> None:
     finding = Checkpoints().judge(finds(saving(), FILE).train(5).end().history())
     assert finding.outcome is Outcome.PASS
-    assert "1 starts resumed the newest whole one" in finding.reason
+    assert "1 start resumed the newest whole one" in finding.reason
 
 
 def test_a_start_may_find_one_that_was_whole_before_it_could_be_said() -> None:

@@ -114,6 +114,30 @@ def test_a_twin_of_something_else_or_a_broken_one_is_not_compared_with(
     assert why in finding.reason
 
 
+@pytest.mark.parametrize(
+    ("run_s", "twin_s", "why"),
+    [
+        (0.06, 0.06, ""),
+        (0.06, 0.07, ""),
+        (0.06, 0.08, "it differs from the run in the step time (80 ms instead of 60 ms)"),
+        (0.06, None, "it differs from the run in the step time, which only the run kept"),
+        (None, 0.06, "it differs from the run in the step time, which only the twin kept"),
+    ],
+)
+def test_a_twin_keeps_about_the_step_time_of_its_run(
+    run_s: float | None, twin_s: float | None, why: str
+) -> None:
+    def at(step_s: float | None, control: Story | None = None) -> Story:
+        story = Story(control=control).start()
+        if step_s is not None:
+            story.say(Kind.PACE_SET, step_s=step_s, measured_s={})
+        return story.train(3 if control else 2).end(losses=[(0, 5.0), (1000, 3.0)])
+
+    finding = LossParity().judge(at(run_s, at(twin_s)).history())
+    assert finding.outcome is (Outcome.UNKNOWN if why else Outcome.PASS)
+    assert why in finding.reason
+
+
 def test_a_run_is_not_its_own_twin() -> None:
     story = Story().start().train(3).end(losses=[(0, 5.0), (1000, 3.0)])
     finding = LossParity().judge(History(story.events, control=History(story.events)))

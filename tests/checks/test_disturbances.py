@@ -49,6 +49,13 @@ def test_a_pause_that_is_too_long_only_with_the_stall_is_unknown() -> None:
     assert verdict.training_continued is True
 
 
+def test_a_pause_that_only_a_host_out_of_reach_can_explain_is_unknown() -> None:
+    history = stood_still(half_killed(), lambda story: story.stall(4.0), host="10.0.0.3")
+    verdict = judge(history, [GAP])
+    assert outcome(verdict, "continuity") is Outcome.UNKNOWN
+    assert "10.0.0.3 was out of reach for 4.0 s" in reason(verdict, "continuity")
+
+
 def test_a_pause_that_is_too_long_without_the_stall_fails() -> None:
     story = half_killed().stall(8.0)
     verdict = judge(stood_still(story, lambda story: story.stall(2.0)), [GAP])

@@ -1,11 +1,15 @@
 """Goodput: the pace under faults against what was left of the learners."""
 
+from dataclasses import replace
+
 import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.goodput import Goodput
 from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 from tests.histories import Story, half_killed
 
 
@@ -63,6 +67,13 @@ def test_a_restart_gives_the_capacity_back_before_the_heal() -> None:
     assert finding.numbers["alive_share"] == pytest.approx(1 - 3 / 36, abs=1e-4)
 
 
+def test_what_a_victim_does_between_two_deaths_of_one_fault_is_capacity() -> None:
+    story = Story().baseline().kill("learner-1", for_s=12).train(3).restart("learner-1").train(4)
+    story = story.strike("learner-1").train(3).restart("learner-1").train(2).heal(restarts=False)
+    finding = Goodput().judge(story.train(9).end().history())
+    assert finding.numbers["alive_share"] == pytest.approx(1 - 6 / 48, abs=1e-3)
+
+
 def test_a_link_that_was_cut_takes_its_learner_s_share_away() -> None:
     story = Story().baseline().cut("learner-1", "learner-2").train(6).heal().train(9).end()
     assert Goodput().judge(story.history()).numbers["alive_share"] == pytest.approx(0.5)
@@ -89,3 +100,35 @@ def test_no_fault_no_baseline_or_nobody_left_are_unknown() -> None:
     nobody = Story(learners=1).baseline().kill("learner-0").train(6).heal().train(9).end()
     for story in (no_fault, no_baseline, nobody):
         assert Goodput().judge(story.history()).outcome is Outcome.UNKNOWN
+
+
+def test_more_than_the_learners_that_are_left_can_do_fails_an_upper_bound() -> None:
+    story = Story().baseline(is_paced=True).kill("learner-1", "learner-3", spec="half").train(6)
+    history = story.heal().train(9).end().history()
+    share = float(str(Goodput().judge(history).observed))
+    assert Goodput(max_share=1.1).judge(history).outcome is Outcome.PASS
+
+    def faster(event: Event) -> Event:
+        return replace(event, data={**event.data, "tokens_per_s": event.payload.tokens_per_s / 2})
+
+    events = [faster(e) if e.kind is Kind.BASELINE_MEASURED else e for e in history.events]
+    finding = Goodput(max_share=1.1).judge(History(events))
+    assert finding.outcome is Outcome.FAIL
+    assert finding.codes == (Code.PACE_TOO_HIGH,)
+    assert finding.observed == pytest.approx(2 * share, abs=1e-3)
+    assert finding.bound == 1.1
+    assert finding.margin == pytest.approx((1.1 - 2 * share) / 1.1, abs=1e-3)
+    assert Goodput().judge(History(events)).outcome is Outcome.PASS
+
+
+def test_the_nearer_of_two_bounds_is_told() -> None:
+    history = half_killed().end().history()
+    share = float(str(Goodput().judge(history).observed))
+    assert Goodput(min_share=0.1, max_share=1.01).judge(history).bound == 1.01
+    assert Goodput(min_share=share - 0.001, max_share=5.0).judge(history).bound == share - 0.001
+
+
+@pytest.mark.parametrize("max_share", [0.5, 1.0])
+def test_an_upper_bound_that_the_usual_pace_breaks_is_a_plan_error(max_share: float) -> None:
+    with pytest.raises(PlanError, match="above 100%"):
+        Goodput(max_share=max_share)

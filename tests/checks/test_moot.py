@@ -139,7 +139,7 @@ def test_an_entry_whose_every_injection_is_moot_never_took_place() -> None:
     assert verdict.outcome is Outcome.UNKNOWN
     (finding,) = [one for one in verdict.findings if one.outcome is Outcome.UNKNOWN]
     assert (finding.check, finding.culprits) == ("entries", ("touch",))
-    assert "none of the 1 injections of touch (network.freeze) took place" in finding.reason
+    assert "the injection of `touch` (network.freeze) did not take place" in finding.reason
 
 
 def test_a_soak_that_wants_more_proved_than_there_are_is_unknown() -> None:

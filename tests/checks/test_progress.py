@@ -41,6 +41,13 @@ def test_a_gap_while_the_victims_come_back_says_so() -> None:
     assert finding.codes == (Code.GAP_TOO_LONG,)
 
 
+def test_several_faults_that_were_open_are_told_in_the_plural() -> None:
+    story = Story().baseline().kill("learner-1", spec="one").kill("learner-2", spec="other")
+    finding = Continuity().judge(story.train(1).stall(9).end().history())
+    assert "`one`" in finding.reason
+    assert "(process.kill on learner-2) were open" in finding.reason
+
+
 def test_a_gap_after_the_fault_says_that_no_fault_was_open() -> None:
     story = half_killed().stall(4).train(3).end()
     finding = Continuity().judge(story.history())

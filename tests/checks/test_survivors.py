@@ -16,6 +16,7 @@ def test_survivors_that_keep_their_pace_pass() -> None:
     finding = Survivors().judge(half_killed().end().history())
     assert finding.outcome is Outcome.PASS
     assert finding.observed == 1.0
+    assert (finding.best, finding.room) == (1.0, pytest.approx(1.0))
     assert finding.numbers["slowdown_factor"] == {"learner-0": 1.0, "learner-2": 1.0}
 
 
@@ -46,6 +47,15 @@ def test_a_survivor_that_stands_still_under_the_fault_fails() -> None:
     finding = Survivors().judge(story.heal().train(9).end().history())
     assert finding.outcome is Outcome.FAIL
     assert finding.codes == (Code.STOOD_STILL,)
+
+
+def test_a_survivor_that_waits_for_a_round_stands_still_and_the_finding_says_so() -> None:
+    story = Story().baseline().kill("learner-1").freeze("learner-2").train(3)
+    waits = {"learner": "learner-2", "incarnation": 1, "epoch": 3, "step": 90, "c_steps": 26}
+    story.say(Kind.LEARNER_WAITING, "learner-2", fragment=4, waited_s=2.5, **waits)
+    finding = Survivors().judge(story.train(3).heal().train(9).end().history())
+    assert finding.codes == (Code.STOOD_STILL,)
+    assert "; it waited 2.5 s for a round of fragment 4" in finding.reason
 
 
 @pytest.mark.parametrize("factor", [0.2, 4.0])

@@ -50,7 +50,7 @@ def test_a_window_reaches_from_the_injection_to_the_heal_or_to_the_end() -> None
     first, second = fault_windows(story.history())
     assert (first.start_s, first.end_s) == (5.0, 11.0)
     assert (second.start_s, second.end_s) == (46.0, 48.0)
-    assert str(first) == "die (process.kill on learner-1, learner-3)"
+    assert str(first) == "`die` (process.kill on learner-1, learner-3)"
 
 
 def test_a_fault_that_could_not_be_carried_out_has_no_window() -> None:

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from chaoslab.checks.unrequested_exits import left_early, said_exit, unrequested
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
+from chaoslab.checks.rules import always_judged
+from chaoslab.checks.unrequested_exits import by_lease, left_early, said_exit, unrequested
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.journal import History
@@ -176,3 +179,13 @@ def test_a_record_of_format_1_is_judged_by_its_proofs() -> None:
     story.altered(Kind.EVIDENCE_MEASURED, lambda e: {"proof": [e.payload.proof[0]]})
     (event,) = unasked_exits(_as_format_1(story).history())
     assert event.data["incarnation"] == 2
+
+
+def test_an_exit_by_the_lease_of_its_host_is_a_doubt_because_the_harness_is_to_blame() -> None:
+    story = Story().baseline().exit("learner-1", sent=[], host_lost=True, lease_over=True)
+    history = story.train(2).end().history()
+    assert unasked_exits(history) == ()
+    (doubt,) = by_lease(history)
+    assert doubt.text.startswith("learner-1 was ended by its host, which could not hear")
+    (finding,) = [one for one in always_judged(history) if one.check == "unasked"]
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.MACHINE_HELD_UP,))

@@ -15,6 +15,7 @@ from chaoslab.checks.verdict import Verdict, judge, schema
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, Kind, MalformedEvent, encode
 from chaoslab.record.journal import History
+from chaoslab.report import hints
 from chaoslab.report.files import read_verdict, write_reports
 from chaoslab.report.page import run_page
 from tests.histories import Story, half_killed
@@ -43,8 +44,8 @@ class Crashing:
         raise ZeroDivisionError("division by zero")
 
 
-ELSEWHERE = frozenset({"succession", "join", "checkpoints"})
-"""Checks of what does not happen in the story: an outage of the syncer, joins, checkpoints."""
+ELSEWHERE = frozenset({"succession", "join", "checkpoints", "repairs"})
+"""Checks of what is not in the story: outages of the syncer, joins, checkpoints, lost slices."""
 PASSES, FAILS, DOUBTS = Always(), Always(outcome=Outcome.FAIL), Always(outcome=Outcome.UNKNOWN)
 
 
@@ -117,7 +118,7 @@ def test_a_fault_that_is_not_proved_caps_at_unknown_and_is_named(status: str) ->
     verdict = judged(story.train(9).end())
     assert verdict.outcome is Outcome.UNKNOWN
     finding = finding_of(verdict, "evidence")
-    assert f"one-dies (injection-0, process.kill) is {status} on learner-1" in finding.reason
+    assert f"`one-dies` (injection-0, process.kill) is {status} on learner-1" in finding.reason
     assert verdict.injections[0].status == status
 
 
@@ -153,7 +154,7 @@ def test_a_fault_that_could_not_be_carried_out_caps_at_unknown() -> None:
 def test_a_plan_whose_faults_were_never_injected_is_unknown() -> None:
     verdict = judged(Story().baseline().train(9).skip("learner-1").end())
     assert verdict.outcome is Outcome.UNKNOWN
-    assert "late (process.kill) was never injected" in finding_of(verdict, "evidence").reason
+    assert "`late` (process.kill) was never injected" in finding_of(verdict, "evidence").reason
 
 
 def test_a_failing_check_still_fails_when_the_evidence_is_missing() -> None:
@@ -251,6 +252,7 @@ def test_a_broken_line_is_unknown_and_told_and_hides_no_failing_check() -> None:
     assert judged(story, FAILS).outcome is Outcome.FAIL
 
 
+@pytest.mark.thorough
 def test_a_line_that_lacks_what_its_kind_promises_breaks_no_verdict_and_no_report(
     tmp_path: Path,
 ) -> None:
@@ -266,7 +268,8 @@ def test_a_line_that_lacks_what_its_kind_promises_breaks_no_verdict_and_no_repor
                 verdict = judge(history, (PASSES, Rejoin()))
                 assert verdict.outcome is not Outcome.PASS
                 write_reports(tmp_path, verdict, history)
-                assert run_page(read_verdict(tmp_path), history, tmp_path)
+                record = hints.Record(run="latest", plan="a plan", journal="journal.jsonl")
+                assert run_page(read_verdict(tmp_path), history, tmp_path, record=record)
 
 
 # ---------------------------------------------------------------- how long is long enough
@@ -309,7 +312,7 @@ def test_an_entry_of_which_chance_drew_nothing_caps_at_unknown_and_is_named() ->
     assert verdict.outcome is Outcome.UNKNOWN
     finding = finding_of(verdict, "entries")
     assert finding.culprits == ("crashes",)
-    assert "no injection of crashes (process.kill) was scheduled" in finding.reason
+    assert "no injection of `crashes` (process.kill) was scheduled" in finding.reason
 
 
 def test_entries_that_took_place_say_nothing_and_doubts_are_named_once() -> None:
@@ -341,14 +344,15 @@ def test_a_verdict_survives_its_json() -> None:
 
 def test_the_json_has_the_keys_of_the_design_and_of_the_schema() -> None:
     data = judged(half_killed().end(), Rejoin()).to_json()
-    assert list(data) == schema()["required"]
+    assert sorted(data) == sorted(schema()["required"])
     assert set(data) == {
-        "outcome", "exit_code", "training_continued", "longest_gap_s", "learners_rejoined",
-        "findings", "injection_counts", "injections", "residue", "journal",
+        "schema_version", "outcome", "exit_code", "training_continued", "longest_gap_s",
+        "learners_rejoined", "findings", "injection_counts", "injections", "residue", "journal",
     }  # fmt: skip
+    back = {"rejoined": True, "after_s": 1.0, "was_asked": True, "imports_cpu_s": None}
     assert data["learners_rejoined"] == {
-        "learner-1": {"rejoined": True, "after_s": 1.0, "was_asked": True},
-        "learner-3": {"rejoined": True, "after_s": 1.0, "was_asked": True},
+        "learner-1": back,
+        "learner-3": back,
     }
 
 
@@ -373,6 +377,21 @@ def test_something_else_than_a_verdict_is_refused() -> None:
         Verdict.from_json({"outcome": "PASS"})
     with pytest.raises(MalformedEvent, match="JSON object"):
         Verdict.from_json([])
+
+
+def test_a_host_whose_disk_was_full_leaves_a_doubt_that_names_it() -> None:
+    full = {"host": "10.0.0.3", "file": "spool.jsonl", "reason": "No space left on device"}
+    told = (
+        half_killed()
+        .say(Kind.DISK_BLOCKED, **full)
+        .say(Kind.DISK_FREED, host="10.0.0.3", blocked_s=4.0)
+    )
+    verdict = judged(told.end())
+    assert verdict.outcome is Outcome.UNKNOWN
+    (finding,) = [one for one in verdict.findings if one.outcome is not Outcome.PASS]
+    assert (finding.check, finding.culprits) == ("disks", ("10.0.0.3",))
+    assert "the disk of 10.0.0.3 refused what was written" in finding.reason
+    assert "No space left on device" in finding.reason
 
 
 def test_a_janitor_that_nobody_replaced_leaves_a_doubt_and_one_that_was_replaced_none() -> None:

@@ -4,7 +4,16 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_above, room_below, unknown
+from chaoslab.checks.violations import (
+    Doubt,
+    Violation,
+    after_longest,
+    conclude,
+    room_above,
+    room_below,
+    time_left,
+    unknown,
+)
 
 DOUBT = Doubt(Code.NO_FAULT, "d")
 
@@ -35,6 +44,14 @@ def test_the_first_violation_of_each_culprit_makes_the_sentence() -> None:
     assert found.culprits == ("a", "b")
     assert found.evidence == (4, 5, 7, 9)
     assert found.observed == 4
+
+
+def test_delays_and_what_was_left_are_told_as_a_person_would() -> None:
+    assert after_longest([0.3, 2.5]) == "after at most 2.50 s"
+    assert after_longest([2.5]) == "after 2.50 s"
+    assert after_longest([0.01, 0.0]) == "at once"
+    assert time_left(1.5) == "only 1.50 s were left"
+    assert time_left(0.0) == time_left(-1.0) == "no time was left"
 
 
 def test_unknown_says_what_was_missing() -> None:

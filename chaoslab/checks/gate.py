@@ -1,0 +1,77 @@
+"""From a verdict to the exit code of a gate that asks for more than a PASS, or for a FAIL.
+
+    Verdict ─► Gate.judge ─► exit code, and why it is not the verdict's own
+
+The verdict itself, its file and its reports stay as they are: they say what the run was, not what
+somebody accepts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import ExitCode
+
+MIN_MARGIN = 0.1
+
+
+class FailOn(StrEnum):
+    """What is not accepted besides a FAIL; each includes those before it."""
+
+    UNKNOWN = "unknown"
+    WEAK = "weak"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """What a gate makes of a verdict."""
+
+    exit_code: ExitCode
+    reasons: tuple[str, ...] = ()
+    """Why the exit code is not the verdict's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What is accepted. The default accepts a PASS, with the verdict's own exit codes."""
+
+    fail_on: FailOn | None = None
+    min_margin: float = MIN_MARGIN
+    """With WEAK: the smallest margin of a finding, as a share of the attainable one."""
+    expects_fail: bool = False
+    """For a run that is broken on purpose: a FAIL is accepted, and nothing else."""
+
+    def judge(self, verdict: Verdict) -> Gated:
+        """A run that was interrupted, or whose harness failed, is accepted by no gate."""
+        own = verdict.exit_code
+        if own in {ExitCode.INTERRUPTED, ExitCode.BROKEN}:
+            return Gated(exit_code=own)
+        if self.expects_fail:
+            return _turned(verdict)
+        if self.fail_on is not None and verdict.outcome is Outcome.UNKNOWN:
+            return Gated(exit_code=ExitCode.FAIL, reasons=("--fail-on: the verdict is UNKNOWN",))
+        if self.fail_on is FailOn.WEAK and verdict.outcome is Outcome.PASS:
+            reasons = tuple(self._weak(verdict))
+            return Gated(exit_code=ExitCode.FAIL if reasons else own, reasons=reasons)
+        return Gated(exit_code=own)
+
+    def _weak(self, verdict: Verdict) -> Iterator[str]:
+        """What of a PASS came near its bound. Weak evidence is no PASS in the first place."""
+        for finding in verdict.findings:
+            if finding.room is not None and finding.room < self.min_margin:
+                yield (
+                    f"--fail-on weak: {finding.check} passes with {finding.room:.1%} of the "
+                    f"attainable margin, less than {self.min_margin:.1%}"
+                )
+
+
+def _turned(verdict: Verdict) -> Gated:
+    if verdict.outcome is Outcome.FAIL:
+        checks = (one.check for one in verdict.findings if one.outcome is Outcome.FAIL)
+        why = f"--expect fail: {', '.join(dict.fromkeys(checks))} failed, as expected"
+        return Gated(exit_code=ExitCode.PASS, reasons=(why,))
+    if verdict.outcome is Outcome.PASS:
+        return Gated(exit_code=ExitCode.FAIL, reasons=("--expect fail: the verdict is PASS",))
+    return Gated(exit_code=verdict.exit_code)

@@ -1,0 +1,107 @@
+"""Did learners keep the step time that they were told? Where not, speeds say nothing.
+
+    pace.set ── learner-0: period 62 ms, overruns 0 0 3 0 … ──► share of periods lost: 3 of 240
+                                                                more than 5 % ──► UNKNOWN
+
+With a step time, learners are as fast as the chips that they emulate while the machine can carry
+them. Where steps end too late it cannot, and who is slow then is slow for want of a core.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import NamedTuple
+
+from chaoslab.checks.absence import busy_stretches
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
+from chaoslab.checks.stretches import holds, union
+from chaoslab.checks.timeline import baseline_end_s, of_learner, once
+from chaoslab.core.payloads import LearnerStep, PaceSet
+from chaoslab.record.journal import History
+
+LOST_MOST = 0.05
+"""Largest share of lost periods with which a speed is that of the emulated chip."""
+_OF_SPEED = frozenset(
+    {
+        Code.GAP_TOO_LONG,
+        Code.PACE_TOO_LOW,
+        Code.PACE_TOO_HIGH,
+        Code.PACE_NOT_REGAINED,
+        Code.SLOWED,
+    }
+)
+"""Violations that a machine without enough cores can explain."""
+
+
+def unless_overrun(
+    finding: Finding, history: History, judged: Iterable[tuple[float, float]]
+) -> Finding:
+    """The finding; UNKNOWN if too many periods were lost in the baseline or in what was `judged`.
+
+    A FAIL for anything but a speed stands.
+    """
+    if finding.outcome is Outcome.UNKNOWN or not set(finding.codes) <= _OF_SPEED:
+        return finding
+    shares = lost_share(history, judged), lost_share(history, [_baseline(history)])
+    worst = max((share for share in shares if share is not None), default=0.0)
+    if worst <= LOST_MOST:
+        return finding
+    return replace(
+        finding,
+        outcome=Outcome.UNKNOWN,
+        codes=(*finding.codes, Code.STEP_TIME_NOT_KEPT),
+        reason=f"{worst:.0%} of the periods were lost because steps took longer than "
+        f"`training.step_time`, and {LOST_MOST:.0%} may be: use a longer step time, or fewer "
+        f"learners on this machine ({finding.reason})",
+        margin=None,
+        numbers={**finding.numbers, "lost_periods_share": round(worst, 4)},
+    )
+
+
+def lost_share(history: History, judged: Iterable[tuple[float, float]]) -> float | None:
+    """Share of their periods that learners which no fault touched lost in these stretches.
+
+    None without a step time, or without a report of a step in them.
+    """
+    reports, made, lost = _untouched(history), 0, 0
+    for start_s, end_s in union(judged):
+        first = bisect_left(reports.times_s, start_s)
+        last = bisect_right(reports.times_s, end_s)
+        made += reports.made[last] - reports.made[first]
+        lost += reports.lost[last] - reports.lost[first]
+    return lost / (made + lost) if made + lost else None
+
+
+class _Reports(NamedTuple):
+    """Reports of steps in order, with running sums from 0 on."""
+
+    times_s: Sequence[float]
+    made: Sequence[int]
+    lost: Sequence[int]
+
+
+@once
+def _untouched(history: History) -> _Reports:
+    """Reports of the learners of the start under a step time, without those that faults touched."""
+    found: list[tuple[float, int, int]] = []
+    for learner in history.founders if history.last(PaceSet) else ():
+        busy = union(busy_stretches(history, learner))
+        found += [
+            (sample.time_s, sample.payload.steps, sample.payload.overruns)
+            for sample in of_learner(history, LearnerStep, learner)
+            if sample.payload.period_s is not None and not holds(busy, sample.time_s)
+        ]
+    found.sort()
+    return _Reports(
+        times_s=[time_s for time_s, _, _ in found],
+        made=[*accumulate((steps for _, steps, _ in found), initial=0)],
+        lost=[*accumulate((overruns for _, _, overruns in found), initial=0)],
+    )
+
+
+def _baseline(history: History) -> tuple[float, float]:
+    """From when the step time was told to the end of the baseline."""
+    told, end_s = history.last(PaceSet), baseline_end_s(history)
+    return (told.time_s if told else 0.0, end_s or 0.0)

@@ -1,0 +1,92 @@
+"""Which exit code a gate makes of a verdict."""
+
+from dataclasses import replace
+
+import pytest
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.gate import FailOn, Gate
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import ExitCode
+
+CODES = {
+    Outcome.PASS: ExitCode.PASS,
+    Outcome.FAIL: ExitCode.FAIL,
+    Outcome.UNKNOWN: ExitCode.UNKNOWN,
+}
+
+
+def verdict(outcome: Outcome, *margins: float | None, exit_code: ExitCode | None = None) -> Verdict:
+    return Verdict(
+        outcome=outcome,
+        exit_code=CODES[outcome] if exit_code is None else exit_code,
+        training_continued=True,
+        longest_gap_s=0.5,
+        learners_rejoined={},
+        findings=tuple(
+            Finding(check=f"check-{number}", outcome=outcome, reason="so it is", margin=margin)
+            for number, margin in enumerate(margins)
+        ),
+        injections=(),
+        residue=(),
+    )
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_without_options_the_exit_code_is_that_of_the_verdict(outcome: Outcome) -> None:
+    found = Gate().judge(verdict(outcome, 0.01))
+    assert (found.exit_code, found.reasons) == (CODES[outcome], ())
+
+
+@pytest.mark.parametrize("fail_on", list(FailOn))
+def test_unknown_fails_if_asked(fail_on: FailOn) -> None:
+    gate = Gate(fail_on=fail_on)
+    assert gate.judge(verdict(Outcome.UNKNOWN)).exit_code is ExitCode.FAIL
+    assert gate.judge(verdict(Outcome.FAIL)).exit_code is ExitCode.FAIL
+    assert gate.judge(verdict(Outcome.PASS, 0.5, None)).exit_code is ExitCode.PASS
+
+
+def test_a_pass_near_its_bound_is_weak() -> None:
+    near = verdict(Outcome.PASS, 0.5, 0.04, None)
+    assert Gate(fail_on=FailOn.UNKNOWN).judge(near).exit_code is ExitCode.PASS
+    found = Gate(fail_on=FailOn.WEAK).judge(near)
+    assert found.exit_code is ExitCode.FAIL
+    assert found.reasons == (
+        "--fail-on weak: check-1 passes with 4.0% of the attainable margin, less than 10.0%",
+    )
+    assert Gate(fail_on=FailOn.WEAK, min_margin=0.04).judge(near).exit_code is ExitCode.PASS
+    assert len(Gate(fail_on=FailOn.WEAK, min_margin=0.6).judge(near).reasons) == 2
+
+
+def of_pace(observed: float, bound: float) -> Verdict:
+    """A PASS of a check whose best value is 1x."""
+    factor = Finding(
+        check="survivors", outcome=Outcome.PASS, reason="so it is", observed=observed,
+        bound=bound, margin=(bound - observed) / bound, best=1.0,
+    )  # fmt: skip
+    return replace(verdict(Outcome.PASS), findings=(factor,))
+
+
+@pytest.mark.parametrize(
+    ("observed", "bound", "is_weak"),
+    [(1.0, 1.05, False), (1.04, 1.05, False), (1.046, 1.05, True), (0.99, 1.05, False),
+     (1.0, 1.0, False)],
+)  # fmt: skip
+def test_weak_is_what_used_up_the_margin_that_is_attainable(
+    observed: float, bound: float, is_weak: bool
+) -> None:
+    found = Gate(fail_on=FailOn.WEAK).judge(of_pace(observed, bound))
+    assert found.exit_code is (ExitCode.FAIL if is_weak else ExitCode.PASS)
+
+
+def test_a_fail_that_is_expected_is_accepted_and_nothing_else() -> None:
+    gate = Gate(expects_fail=True)
+    assert gate.judge(verdict(Outcome.FAIL, -0.2)).exit_code is ExitCode.PASS
+    assert gate.judge(verdict(Outcome.PASS)).exit_code is ExitCode.FAIL
+    assert gate.judge(verdict(Outcome.UNKNOWN)).exit_code is ExitCode.UNKNOWN
+
+
+@pytest.mark.parametrize("code", [ExitCode.BROKEN, ExitCode.INTERRUPTED])
+@pytest.mark.parametrize("gate", [Gate(expects_fail=True), Gate(fail_on=FailOn.WEAK)])
+def test_no_gate_accepts_a_run_that_was_cut_short(gate: Gate, code: ExitCode) -> None:
+    assert gate.judge(verdict(Outcome.FAIL, exit_code=code)).exit_code is code
