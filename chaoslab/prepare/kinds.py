@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from inspect import getattr_static, isfunction, signature
+from typing import Any
 
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
@@ -19,7 +20,9 @@ from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.docker.settings import Docker
 from chaoslab.fleet.local.settings import Local
+from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.settings import FleetSettings
+from chaoslab.fleet.tpu_vm.settings import TpuVm
 from chaoslab.links.netem.links import Netem
 from chaoslab.links.proxied.embedded import Embedded
 from chaoslab.links.settings import Direct, LinksSettings
@@ -28,22 +31,32 @@ from chaoslab.plan.file import Kinds
 from chaoslab.plan.file.conventions import is_required, key_of, keys_in
 from chaoslab.plan.file.shape import keys_of
 from chaoslab.plan.model import NO_LINKS, FaultPlan, FleetSpec
+from chaoslab.sim.links import Simulated
+from chaoslab.sim.settings import Sim
 
-FLEETS: Mapping[str, type[FleetSettings]] = {"local": Local, "docker": Docker}
+FLEETS: Mapping[str, type[FleetSettings]] = {
+    "local": Local,
+    "docker": Docker,
+    "ssh": Ssh,
+    "tpu-vm": TpuVm,
+    "sim": Sim,
+}
 LINKS: Mapping[str, type[LinksSettings]] = {
     NO_LINKS: Direct,
     "embedded": Embedded,
     "toxiproxy": Toxiproxy,
     "netem": Netem,
+    "sim": Simulated,
 }
 
 
 @cache
 def kinds() -> Kinds:
     """All; PackageError names a package that brings what cannot be used."""
+    links = brought(Group.LINKS, LINKS, partial(_why_not, LinksSettings))
     return Kinds(
-        fleets=brought(Group.FLEETS, FLEETS, partial(_why_not, FleetSettings)),
-        links=brought(Group.LINKS, LINKS, partial(_why_not, LinksSettings)),
+        fleets=brought(Group.FLEETS, FLEETS, partial(_why_no_fleet, links)),
+        links=links,
         faults=faults(),
         checks=brought(Group.CHECKS, CHECKS, partial(_why_not, Check)),
     )
@@ -68,6 +81,18 @@ def links_of(plan: FaultPlan, kind: str) -> LinksSettings:
     if not isinstance(found, LinksSettings):
         raise HarnessBug(f"{found!r} are no settings of links")
     return found
+
+
+def _why_no_fleet(links: Mapping[str, type[LinksSettings]], name: str, thing: Any) -> str:
+    """Why plans cannot name this fleet; they get its default links where they name none."""
+    if why := _why_not(FleetSettings, name, thing):
+        return why
+    default = thing.default_links
+    if default not in [*links]:
+        return f"its default_links are {default!r}, which is none of {', '.join(links)}"
+    if both := sorted(keys_in(thing) & keys_in(links[default])):
+        return f"its default links, {default}, have a setting {both[0]!r} too: rename the field"
+    return ""
 
 
 def _why_not(protocol: type, name: str, thing: object) -> str:

@@ -4,11 +4,13 @@
                        └─► NodeSpecs of the learners, given their links' addresses
                        └─► NodeSpec of the evaluator, after the run
 
-Every flag of `chaoslab.diloco` that the harness uses stands in this file and nowhere else. The run
-under test is started by command line and never imported: what works here works by hand.
+Every flag of `chaoslab.diloco` that the harness uses stands in this file or, for authentication, in
+`admission`. The run under test is started by command line and never imported: what works here works
+by hand.
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +18,16 @@ from pathlib import Path
 
 from chaoslab.core.events import Json
 from chaoslab.core.secrets import Secrets, reference
-from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
+from chaoslab.core.units import Pacing
+from chaoslab.fleet.base import Ability, Hosts, NodeSite, NodeSpec, Role
 from chaoslab.fleet.task_trial import TaskTrial
-from chaoslab.plan.model import SYNCER, Algorithm, FaultPlan, Inner, Training
+from chaoslab.plan.model import SYNCER, Algorithm, FaultPlan, Training
+from chaoslab.prepare.admission import Admission
 
 EVALUATOR = "evaluator"
 _EVALUATIONS = 10
+_DECAY_STEPS = 5000
+"""Of a training whose steps nobody knows beforehand."""
 _PROGRAMS = {
     Role.SYNCER: "chaoslab.diloco.syncer",
     Role.LEARNER: "chaoslab.diloco.learner",
@@ -30,6 +36,9 @@ _PROGRAMS = {
 """Unless the plan names others under `fleet.programs`, which take the same flags."""
 _KEEPS = {Role.SYNCER: "state", Role.LEARNER: "checkpoints"}
 """The folders in which they keep what outlives them."""
+_HOST_FLAGS = ("--host-index", "{host}", "--meeting", "{meeting}")
+_HOST_SECRET = "CHAOSLAB_HOSTS_SECRET"
+"""Of the processes of a learner of several hosts, where each has a machine of its own."""
 _ENVIRONMENT = {"NPROC": "1"}
 """One thread per process: several learners share this machine's cores."""
 
@@ -50,6 +59,7 @@ def task_trial(plan: FaultPlan, node_site: NodeSite | None = None) -> TaskTrial 
         "--task", training.task, "--data", training.data,
         "--batch", str(training.inner.batch), "--sequence", str(training.inner.sequence),
         "--fragments", str(fragments), "--shards", str(len(training.roster)),
+        "--hosts", str(math.lcm(*training.host_counts)),
     )  # fmt: skip
     return TaskTrial(argv=argv, environment=_ENVIRONMENT)
 
@@ -60,13 +70,18 @@ class Launch:
 
     plan: FaultPlan
     snapshots: Path
-    """Where the syncer writes snapshots and the evaluator reads them, unless the premises say."""
+    """Where the syncer writes snapshots and the evaluator reads them, unless `node_site` says."""
     tokens: Path
-    """Where the syncer puts what each learner must show it, unless the premises say."""
+    """Where the syncer puts the learners' tokens, where it takes any."""
     node_site: NodeSite = field(default_factory=NodeSite)
     """The place in which the nodes are to run."""
     secrets: Secrets = field(default_factory=Secrets)
     """Of the plan: command lines, which every user of a machine sees, name them instead."""
+    _admission: Admission = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        admission = Admission(self.node_site, self.tokens, self.plan.limits.timeout_s)
+        object.__setattr__(self, "_admission", admission)
 
     def syncer(self, *, is_held: bool = False) -> NodeSpec:
         """The syncer, on a port of its own choosing; it reports it in SYNCER_READY.
@@ -79,7 +94,6 @@ class Launch:
             Role.SYNCER,
             "--address", self.node_site.listen,
             "--snapshots", self._shared_snapshots,
-            "--tokens", self._shared_tokens,
             "--settings-json", json.dumps(settings(self.plan.training, kept=kept)),
             *(["--hold"] if is_held else []),
         )  # fmt: skip
@@ -94,25 +108,26 @@ class Launch:
 
     def _learner(self, name: str, syncer: str) -> NodeSpec:
         """Each reads its own shard of the data; how many there are never changes in a run."""
-        roster = self._training.roster
+        roster, hosts = self._training.roster, self._training.hosts_of(name)
         return self._node(
             name,
             Role.LEARNER,
+            *(() if hosts == 1 else ("--hosts", str(hosts))),
             "--syncer", syncer,
-            "--token-file", f"{self._shared_tokens}/{name}",
             "--shard", str(roster.index(name)), "--shards", str(len(roster)),
             *self._model(),
             "--seed", str(self.plan.seed),
             "--save-every", repr(self._training.save_every_s),
-            *self._speed(name),
-            *_inner(self._training.inner),
+            *self._pace(name),
+            *_inner(self._training),
             "--compilation-cache", self._cache,
         )  # fmt: skip
 
-    def _speed(self, name: str) -> tuple[str, ...]:
-        """Of a learner whose group is slower than the machine: it rests after each step."""
-        speed = self._training.speeds.get(name)
-        return () if speed is None else ("--speed", repr(speed))
+    def _pace(self, name: str) -> tuple[str, ...]:
+        """Step time and speed of a learner; a step time that is measured is told to it later."""
+        step_time, speed = self._training.step_time, self._training.speeds.get(name)
+        given = () if isinstance(step_time, Pacing) else ("--step-time", repr(step_time))
+        return given if speed is None else (*given, "--speed", repr(speed))
 
     def evaluator(self) -> NodeSpec:
         """Measures the held-out loss of at most ten snapshots, spread over the run, and exits."""
@@ -135,10 +150,6 @@ class Launch:
         return self.node_site.snapshots or str(self.snapshots.absolute())
 
     @property
-    def _shared_tokens(self) -> str:
-        return self.node_site.tokens or str(self.tokens.absolute())
-
-    @property
     def _cache(self) -> str:
         return self.node_site.cache or str(compilation_cache())
 
@@ -152,9 +163,12 @@ class Launch:
         place = ("--directory", "{directory}", *self.node_site.flags)
         place = () if role is Role.EVALUATOR else place
         waits = any(fault.at is not None and fault.at.phase for fault in self.plan.faults)
-        hears = role is not Role.EVALUATOR and (waits or self._needs(Ability.HOOKS))
+        is_told = role is Role.LEARNER and self._training.step_time is Pacing.AUTO
+        hooks_used = self._needs(Ability.HOOKS) or self._needs(Ability.HOSTS)
+        hears = is_told or (role is not Role.EVALUATOR and (waits or hooks_used))
         hooks = ("--test-hooks",) if hears else ()
         program = programs(self.plan)[role]
+        hosts = self._training.hosts_of(name) if role is Role.LEARNER else 1
         return NodeSpec(
             name=name,
             role=role,
@@ -164,12 +178,17 @@ class Launch:
                 *program.split(),
                 *identity,
                 *place,
+                *self._admission.flags(name, role),
                 *hooks,
                 *flags,
             ),
             environment=_ENVIRONMENT,
             secrets=self._named_in(flags),
+            private_files=self._admission.private_files(name, role),
             labels=self.plan.labels.get(name, {}),
+            hosts=(
+                None if hosts == 1 else Hosts(count=hosts, flags=_HOST_FLAGS, secret=_HOST_SECRET)
+            ),
             hears=hears,
             keeps=_KEEPS.get(role, ""),
             has_volume=role in _KEEPS and self._needs(Ability.VOLUME),
@@ -190,9 +209,9 @@ def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Jso
 
     `kept`: how many snapshots to spread over a training whose tokens nobody knows beforehand.
 
-    Streaming waits for every learner (K = M); diloco also has one fragment and no overlap.
+    Streaming waits for every learner (K = M, and learners wait for rounds); diloco also has one
+    fragment and no overlap.
     """
-    waits_for_all = training.algorithm is not Algorithm.DECOUPLED
     is_whole = training.algorithm is Algorithm.DILOCO
     stop = training.stop
     return {
@@ -200,14 +219,16 @@ def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Jso
         "fragments": 1 if is_whole else training.fragments,
         "sync_every": training.sync_every,
         "overlap": 0 if is_whole else training.overlap,
-        "quorum": training.learner_count if waits_for_all else training.quorum,
+        "quorum": training.learner_count if training.waits_for_all else training.quorum,
+        "contribute": training.contribute,
+        "blocking": training.waits_for_all,
         "gamma": training.grace.gamma,
         "grace_max_steps": training.grace.max_steps,
         "merge": training.merge,
         "outer_lr": training.outer.lr,
         "outer_momentum": training.outer.momentum,
         "compression": training.compression,
-        "norm_limit": training.norm_limit,
+        "norm_limit": training.norm_limit if math.isfinite(training.norm_limit) else None,
         "suspect_after_s": training.suspect_after_s,
         "drop_after_s": training.drop_after_s,
         "evaluate_every": _evaluate_every(training),
@@ -230,35 +251,51 @@ def compilation_cache() -> Path:
 
 
 def _evaluate_every(training: Training) -> int | None:
-    """A tenth of the committed tokens that the stop rule stands for when every learner works.
+    """A tenth of the tokens that the stop rule stands for when every learner works.
 
-    One round of one of P fragments commits H steps of M learners, divided by P. None when nobody
-    knows the tokens: the rule is a time or a loss, or a task of the plan's own counts them.
+    None when nobody knows: as for the steps, or a task of the plan's own counts the tokens.
     """
     if training.evaluate_every is not None or training.task is not None:
         return training.evaluate_every
-    stop, inner = training.stop, training.inner
-    per_step = training.learner_count * inner.batch * inner.sequence
+    steps = expected_steps(training)
+    return max(1, int(steps * _tokens_per_step(training)) // 10) if steps else None
+
+
+def expected_steps(training: Training) -> float | None:
+    """Steps of each learner that the stop rule stands for when every learner works.
+
+    A round of one of P fragments is H steps, divided by P. None when nobody knows: the rule is a
+    time or a loss, or tokens that a task of the plan's own counts.
+    """
+    stop = training.stop
     fragments = 1 if training.algorithm is Algorithm.DILOCO else training.fragments
     expected = [
-        tokens
-        for tokens in (
-            stop.tokens,
-            stop.rounds and stop.rounds * training.sync_every * per_step // fragments,
-            stop.steps and stop.steps * per_step,
+        steps
+        for steps in (
+            stop.tokens and training.task is None and stop.tokens / _tokens_per_step(training),
+            stop.rounds and stop.rounds * training.sync_every / fragments,
+            stop.steps,
         )
-        if tokens
+        if steps
     ]
-    return max(1, min(expected) // 10) if expected else None
+    return min(expected, default=None)
 
 
-def _inner(inner: Inner) -> tuple[str, ...]:
+def _tokens_per_step(training: Training) -> int:
+    """Of all learners together, with a built-in model."""
+    return training.learner_count * training.inner.batch * training.inner.sequence
+
+
+def _inner(training: Training) -> tuple[str, ...]:
+    inner = training.inner
+    decay_steps = inner.decay_steps or round(expected_steps(training) or _DECAY_STEPS)
+    decay_steps = max(decay_steps, inner.warmup_steps + 1)
     return (
         "--batch", str(inner.batch),
         "--sequence", str(inner.sequence),
         "--lr", repr(inner.lr),
         "--warmup-steps", str(inner.warmup_steps),
-        "--decay-steps", str(inner.decay_steps),
+        "--decay-steps", str(decay_steps),
         "--final-share", repr(inner.final_share),
         "--weight-decay", repr(inner.weight_decay),
     )  # fmt: skip

@@ -7,6 +7,7 @@ Only what is certain whatever the run does is impossible; what is likely a mista
 Records are judged without this: an old plan stays readable.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
@@ -23,16 +24,19 @@ from chaoslab.checks.recovery import Recovery
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.succession import Succession
 from chaoslab.checks.survivors import Survivors
-from chaoslab.core.units import Relative, show_duration, show_share
+from chaoslab.core.units import Pacing, Relative, plural, show_duration, show_share
 from chaoslab.faults.base import Fault
 from chaoslab.plan.file import Document, Mistake
 from chaoslab.plan.file.conventions import keys_in
 from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, Trigger
 from chaoslab.plan.schedule import Schedule
-from chaoslab.prepare.kinds import kinds
+from chaoslab.prepare.kinds import fleet_of, kinds
+from chaoslab.prepare.stalls import stalled
 
 _SURE_FACTOR = 10.0
 """Of the rule behind the first answer, which holds whatever a plan expects."""
+_LOOSE_SLOWDOWN = 2.0
+"""Such a bound of `survivors` is meant for learners that share cores."""
 
 
 # ---------------------------------------------------------------- what can never be
@@ -152,8 +156,8 @@ def _too_many(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
     for number, spec in enumerate(plan.expect):
         if isinstance(spec.settings, Injections) and spec.settings.min_proved > count:
             text = (
-                f"with seed {schedule.seed} there are {count} injections: ask for at most that, "
-                "or let more come"
+                f"with seed {schedule.seed} there {'is' if count == 1 else 'are'} "
+                f"{plural(count, 'injection')}: ask for at most that, or let more come"
             )
             yield ("expect", number, "min_proved"), text
 
@@ -165,8 +169,12 @@ def doubtful(plan: FaultPlan, schedule: Schedule, document: Document) -> tuple[s
     """What will be UNKNOWN for certain, is unused, or says next to nothing, a sentence each."""
     return (
         *_unused(plan, document),
+        *_other_model(plan, document),
         *_without_injections(plan, schedule),
         *_without_subject(plan),
+        *_without_pace(plan),
+        *_impatient(plan),
+        *stalled(plan, schedule, document),
         *_loose(plan),
     )
 
@@ -184,6 +192,19 @@ def _unused(plan: FaultPlan, document: Document) -> Iterator[str]:
                 f"{document.where(('fleet', key), is_key=True)}: fleet.{key}: a setting of "
                 f"{', '.join(owners)}, unused with kind {plan.fleet.kind}"
             )
+
+
+def _other_model(plan: FaultPlan, document: Document) -> Iterator[str]:
+    """A learner's program of the plan's own, and an evaluator that loads the built-in model."""
+    programs = plan.fleet.programs
+    is_known = "evaluator" in programs or plan.training.task is not None
+    if "learner" in programs and not is_known and plan.is_evaluated:
+        yield (
+            f"{document.where(('fleet', 'programs', 'learner'), is_key=True)}: "
+            f"fleet.programs.learner: the evaluator measures the built-in model "
+            f"{plan.training.model!r}, whatever {programs['learner']!r} trains: write "
+            "`fleet.programs.evaluator`, or a `training.task` that both load"
+        )
 
 
 def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:
@@ -217,6 +238,42 @@ def _without_subject(plan: FaultPlan) -> Iterator[str]:
         is_there, why = needs.get(type(spec.settings), (True, ""))
         if not is_there:
             yield f"expect: {spec.check} will be UNKNOWN, because {why}"
+
+
+def _without_pace(plan: FaultPlan) -> Iterator[str]:
+    """Checks of speeds where nothing holds the speed of learners."""
+    if plan.training.step_time is not Pacing.OFF:
+        return
+    cores, learners = len(os.sched_getaffinity(0)), plan.training.learner_count
+    speeds = [spec.check for spec in plan.expect if _is_of_speed(spec.settings)]
+    if fleet_of(plan).runs_here and speeds and learners > cores:
+        yield (
+            f"expect: {' and '.join(speeds)}: {learners} learners share {plural(cores, 'core')}, "
+            "so that those that are left get faster; write `training.step_time: auto`"
+        )
+    for spec in plan.expect:
+        if isinstance(spec.settings, Goodput) and spec.settings.max_share is not None:
+            yield (
+                f"expect: {spec.check}.max_share: without `training.step_time` nothing bounds the "
+                "speed of those that are left"
+            )
+
+
+def _impatient(plan: FaultPlan) -> Iterator[str]:
+    """Times to come back that are longer than the run waits for anybody."""
+    for spec in plan.expect:
+        if isinstance(spec.settings, Rejoin | Join) and spec.settings.within_s > plan.settle_s:
+            within, settle = map(show_duration, (spec.settings.within_s, plan.settle_s))
+            yield (
+                f"expect: {spec.check}.within: {within} is longer than `settle: {settle}`, so that "
+                "a learner which never takes part again can be UNKNOWN in the place of FAIL: write "
+                f"`settle: {within}`"
+            )
+
+
+def _is_of_speed(check: object) -> bool:
+    is_tight = isinstance(check, Survivors) and check.max_slowdown < _LOOSE_SLOWDOWN
+    return is_tight or isinstance(check, Goodput)
 
 
 def _loose(plan: FaultPlan) -> Iterator[str]:

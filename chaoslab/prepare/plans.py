@@ -6,17 +6,20 @@ Nothing is started here but, in a process of its own, the trial of a plan's own 
 """
 
 import difflib
+import json
 import os
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import chaoslab
 from chaoslab.core.errors import AbilityError, PlanError
-from chaoslab.fleet.settings import FleetRequest
-from chaoslab.plan.file import Document, load, missing, resolved_yaml
+from chaoslab.fleet.settings import FleetRequest, KeepsTime
+from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
@@ -25,6 +28,8 @@ from chaoslab.prepare.links import link_kind, link_setup, unlinkable
 from chaoslab.prepare.lint import doubtful, impossible
 from chaoslab.prepare.preflight import untrainable
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
+
+_PLAIN: Final = re.compile(r"[\w./-]*\.(ya?ml|toml)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +42,31 @@ class Asked:
     """`key=value`, each."""
     seed: int | None = None
     fleet: str | None = None
+    inventory: str | None = None
+    """File with the hosts of the fleet."""
+    costs: str | None = None
+    """File that says what work takes in a simulation."""
+
+    @property
+    def overrides(self) -> list[str | Override]:
+        """What it says of keys, as it was typed."""
+        return [*self.settings, *self._files]
+
+    @property
+    def _files(self) -> Iterator[Override]:
+        for key in ("inventory", "costs"):
+            if (path := getattr(self, key)) is not None:
+                setting = f"fleet.{key}={_as_yaml(path)}"
+                yield Override(setting=setting, label=f"--{key} {path}")
 
     def again(self) -> str:
         """The same, to be typed into a shell."""
         words = [self.plan]
         for setting in self.settings:
             words += ["--set", setting]
-        if self.seed is not None:
-            words += ["--seed", str(self.seed)]
-        if self.fleet is not None:
-            words += ["--fleet", self.fleet]
+        for option in ("seed", "fleet", "inventory", "costs"):
+            if (value := getattr(self, option)) is not None:
+                words += [f"--{option}", str(value)]
         return shlex.join(words)
 
 
@@ -70,8 +90,14 @@ def prepare(asked: Asked) -> Prepared:
     document.refuse((*missing(plan), *unlinkable(plan)))
     if fleet_of(plan).runs_here:
         document.refuse(untrainable(plan))
-    roster = roster_of(plan)
-    drawn = schedule(plan, roster)
+    try:
+        roster = roster_of(plan)
+        drawn = schedule(plan, roster)
+    except PlanError as error:
+        if not error.key or error.where:
+            raise
+        document.refuse([(tuple(error.key.split(".")), error.message)])
+        raise
     document.refuse(impossible(plan, drawn))
     with_links = replace(plan, fleet=replace(plan.fleet, links=link_kind(plan)))
     try:
@@ -102,15 +128,26 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
     request = FleetRequest(
         modules=tuple(program.split()[0] for program in programs(plan).values()),
         data=plan.training.data,
+        seed=plan.seed,
         trial=partial(task_trial, plan),
+        learners={name: plan.training.hosts_of(name) for name in plan.training.roster},
     )
-    return FleetSetup(fleet=fleet_of(plan).factory(request))
+    settings = fleet_of(plan)
+    if isinstance(settings, KeepsTime):
+        fleet = settings.factory(request)
+        return FleetSetup(fleet=fleet, clock=settings.clock, is_simulated=True)
+    return FleetSetup(fleet=settings.factory(request))
 
 
 def decode(asked: Asked) -> tuple[FaultPlan, Document]:
     """A plan and where its parts were written; PlanError names every mistake in it."""
     path = find_plan(asked.plan)
-    return load(path, kinds(), overrides=asked.settings, seed=asked.seed, fleet=asked.fleet)
+    return load(path, kinds(), overrides=asked.overrides, seed=asked.seed, fleet=asked.fleet)
+
+
+def _as_yaml(path: str) -> str:
+    """A path as the value of a key, in quotes unless it can be nothing but text."""
+    return path if _PLAIN.fullmatch(path) else json.dumps(path)
 
 
 def find_plan(given: str) -> Path:
@@ -125,11 +162,21 @@ def find_plan(given: str) -> Path:
         odd = "a pipe, a socket or a device" if path.exists() else "a link to nothing"
         odd = "a folder" if path.is_dir() else odd
         raise PlanError(f"{given!r} is {odd}: a plan is a regular file, such as a.yaml")
-    near = difflib.get_close_matches(path.stem, bundled, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise PlanError(
-        f"there is no plan file {given!r}: {hint}plans that come with chaoslab are "
-        f"{', '.join(bundled) or 'missing here'}; any other is named by its path"
+    raise PlanError(f"there is no plan file {given!r}: {_meant(path, bundled)}")
+
+
+def _meant(path: Path, bundled: Mapping[str, Path]) -> str:
+    """The nearest plan: beside the path that was given, or of those that come with chaoslab."""
+    folder = path.parent
+    beside = [str(folder / one.name) for one in folder.glob("*.y*ml") if one.is_file()]
+    same = [one for one in beside if Path(one).stem == path.stem]
+    near = same or difflib.get_close_matches(str(path), beside, n=1)
+    near = near or difflib.get_close_matches(path.stem, bundled, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return (
+        "`chaoslab plans` lists those that come with chaoslab, which are named without a path; any "
+        "other is named by its path"
     )
 
 

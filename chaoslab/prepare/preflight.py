@@ -14,6 +14,7 @@ from functools import cache
 import click
 
 from chaoslab.core.errors import AbilityError, HarnessBug, PlanError
+from chaoslab.core.units import Pacing
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
 from chaoslab.fleet.settings import FleetFactory
@@ -40,6 +41,12 @@ def refuse_impossible(
 
     PlanError also when an effect cannot be in the direction that is asked for, by any links.
     """
+    able = fleet.abilities  # asked before the faults: what is wrong with a host is none of theirs
+    if plan.training.step_time is Pacing.AUTO and Ability.HOOKS not in able:
+        raise AbilityError(
+            f"`training.step_time: auto` is told to the learners by their test hooks, to which the "
+            f"{fleet.kind} fleet has no way: write a duration, such as 60ms"
+        )
     links = setup.ask()
     for shapings in setup.standing.values():
         require_all(links, shapings)

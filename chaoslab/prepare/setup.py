@@ -19,6 +19,9 @@ class FleetSetup:
 
     fleet: FleetFactory
     clock: Callable[[], Clock] = WallClock
+    is_simulated: bool = False
+    """Its clock is virtual and it starts nothing on this machine: there is nothing to undo should
+    the harness die, and what this machine is has no part in what comes out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,10 @@ class LinkSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanText:
-    """The plan as YAML: what was asked, and what it resolved to, without its secrets."""
+    """The plan as YAML: what was asked, and what it resolved to, without its secrets.
+
+    Both are empty for a run whose record nobody keeps; that one does not say where it was made.
+    """
 
     source: str
     resolved: str

@@ -10,8 +10,9 @@ that names the file and the line: see `journal_file`. Running and judging meet o
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol, Self, TypeAlias, TypeVar, cast, overload
 
@@ -34,6 +35,7 @@ from chaoslab.core.payloads import (
     kind_of,
 )
 from chaoslab.core.secrets import Secrets
+from chaoslab.record.in_time import InTime
 from chaoslab.record.journal_file import JOURNAL, JournalFile, Seal, read_journal, sealed
 
 __all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
@@ -73,6 +75,8 @@ class Journal:
         self.clock = clock
         self.history = History(())
         self._observers = list(observers)
+        self._unseen: list[Event] | None = None
+        """What observers will be shown; None while they are shown everything at once."""
         self.secrets = secrets or Secrets()
         self._has_failed = False
         try:
@@ -119,8 +123,20 @@ class Journal:
                 f"the journal cannot be written ({error}): the run is healed and stopped"
             ) from error
         self.history.append(event)
-        self._show(event)
+        if self._unseen is None:
+            self._show(event)
+        else:
+            self._unseen.append(event)
         return event
+
+    def hurry(self, *, is_urgent: bool) -> None:
+        """Let observers wait, which may take long to draw; afterwards they see what they missed."""
+        if is_urgent:
+            self._unseen = self._unseen or []
+            return
+        unseen, self._unseen = self._unseen or [], None
+        for event in unseen:
+            self._show(event)
 
     @property
     def seal(self) -> Seal:
@@ -189,8 +205,7 @@ class History:
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
         self._views: dict[object, tuple[int, object]] = {}
-        for event in events:
-            self.append(event)
+        self._extend(events)
 
     @classmethod
     def read(
@@ -212,16 +227,18 @@ class History:
 
     def append(self, event: Event) -> None:
         """Used by Journal alone."""
-        if event.seq != len(self._events):
-            raise HarnessBug(f"event {event.seq} follows {len(self._events) - 1} in the journal")
-        self._events.append(event)
-        if not self._is_known(event):
-            self._by_kind[event.kind].append(event)
+        self._extend([event])
+
+    def _extend(self, events: Iterable[Event]) -> None:
+        for due, event in enumerate(events, len(self._events)):
+            if event.seq != due:
+                raise HarnessBug(f"event {event.seq} follows {due - 1} in the journal")
+            self._events.append(event)
+            if event.kind is not Kind.ROUND_MERGED or not self._is_known(event):
+                self._by_kind[event.kind].append(event)
 
     def _is_known(self, event: Event) -> bool:
         """Whether it says again what was heard before: it stays in the record and counts once."""
-        if event.kind is not Kind.ROUND_MERGED:
-            return False
         said = event.payload
         if not isinstance(said, RoundMerged) or not said.is_restated:
             return False
@@ -263,8 +280,11 @@ class History:
         """The events of these kinds, in order."""
         if len(kinds) == 1:
             return self._by_kind.get(_kind(kinds[0]), [])
+        return self.once(History._of_all, *kinds)
+
+    def _of_all(self, *kinds: Carried) -> Sequence[Event]:
         found = [event for kind in kinds for event in self._by_kind.get(_kind(kind), [])]
-        return sorted(found, key=lambda event: event.seq)
+        return sorted(found, key=attrgetter("seq"))
 
     def about(self, party: str) -> Sequence[Event]:
         """All that a node said, and all that names it as its node, learner or link, in order."""
@@ -284,17 +304,19 @@ class History:
         return found[-1] if found else None
 
     @overload
-    def between(self, start_s: float, end_s: float, one: type[_P], /) -> Iterator[Event[_P]]: ...
+    def between(self, start_s: float, end_s: float, one: type[_P], /) -> Sequence[Event[_P]]: ...
     @overload
     def between(
         self, start_s: float, end_s: float, one: type[_P], two: type[_Q], /
-    ) -> Iterator[Event[_P] | Event[_Q]]: ...
+    ) -> Sequence[Event[_P] | Event[_Q]]: ...
     @overload
-    def between(self, start_s: float, end_s: float, *kinds: Carried) -> Iterator[Event]: ...
-    def between(self, start_s: float, end_s: float, *kinds: Carried) -> Iterator[Event]:
+    def between(self, start_s: float, end_s: float, *kinds: Carried) -> Sequence[Event]: ...
+    def between(self, start_s: float, end_s: float, *kinds: Carried) -> Sequence[Event]:
         """Events with start_s <= time_s <= end_s, of these kinds or of all."""
-        chosen = self.of(*kinds) if kinds else self._events
-        return (event for event in chosen if start_s <= event.time_s <= end_s)
+        return self.once(History._in_time, *kinds).between(start_s, end_s)
+
+    def _in_time(self, *kinds: Carried) -> InTime[Event]:
+        return InTime(self.of(*kinds) if kinds else self._events)
 
     @property
     def format(self) -> int:
@@ -329,30 +351,33 @@ class History:
         return self.once(History._stories)
 
     def _stories(self) -> tuple[FaultStory, ...]:
-        return tuple(self._story(event) for event in self.of(FaultInjecting))
-
-    def _story(self, injecting: Event[FaultInjecting]) -> FaultStory:
-        said = injecting.payload
-
-        def first(kind: type[_I]) -> Event[_I] | None:
-            return next((e for e in self.of(kind) if e.payload.injection == said.injection), None)
-
-        return FaultStory(
-            injection=said.injection,
-            fault=said.fault,
-            spec=said.spec,
-            targets=said.targets,
-            takes_away=said.takes_away,
-            brings_in=said.brings_in,
-            injecting=injecting,
-            injected=first(FaultInjected),
-            healing=first(FaultHealing),
-            healed=first(FaultHealed),
-            failed=first(FaultFailed),
-            evidence=tuple(
-                e for e in self.of(EvidenceMeasured) if e.payload.injection == said.injection
-            ),
+        injected, healing = self._firsts(FaultInjected), self._firsts(FaultHealing)
+        healed, failed = self._firsts(FaultHealed), self._firsts(FaultFailed)
+        evidence: dict[str, list[Event[EvidenceMeasured]]] = defaultdict(list)
+        for measured in self.of(EvidenceMeasured):
+            evidence[measured.payload.injection].append(measured)
+        return tuple(
+            FaultStory(
+                injection=said.injection,
+                fault=said.fault,
+                spec=said.spec,
+                targets=said.targets,
+                takes_away=said.takes_away,
+                brings_in=said.brings_in,
+                injecting=injecting,
+                injected=injected.get(said.injection),
+                healing=healing.get(said.injection),
+                healed=healed.get(said.injection),
+                failed=failed.get(said.injection),
+                evidence=tuple(evidence[said.injection]),
+            )
+            for injecting in self.of(FaultInjecting)
+            for said in (injecting.payload,)
         )
+
+    def _firsts(self, kind: type[_I]) -> Mapping[str, Event[_I]]:
+        """The first event of a kind, by injection."""
+        return {event.payload.injection: event for event in reversed(self.of(kind))}
 
 
 def _kind(carried: Carried) -> Kind:

@@ -4,6 +4,7 @@ Kept in run.json. Nothing here identifies the machine or the person: no host nam
 """
 
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
@@ -26,6 +27,28 @@ def versions() -> Mapping[str, str | None]:
         except importlib.metadata.PackageNotFoundError:
             found[library] = None
     return found
+
+
+def requirement() -> str | None:
+    """What pip installs to get this chaoslab on another machine.
+
+    The name alone if it came from a package index, else the address that it came from, with the
+    commit; None for a folder or file of this machine, or if it was not installed.
+    """
+    try:
+        said = importlib.metadata.distribution("chaoslab").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    if said is None:
+        return "chaoslab"
+    source = json.loads(said)
+    url, vcs = str(source["url"]), source.get("vcs_info")
+    if url.startswith("file:"):
+        return None
+    if vcs:
+        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
+    folder = source.get("subdirectory")
+    return f"chaoslab @ {url}" + (f"#subdirectory={folder}" if folder else "")
 
 
 def host() -> Mapping[str, Json]:

@@ -1,6 +1,7 @@
 """The run directory: where everything that one run leaves behind lies, and how it is found again.
 
     runs/
+      .gitignore (of all records)
       latest -> kill_half/20261120T050742Z-3f9a1c        kill_half/latest -> 20261120T050742Z-3f9a1c
       kill_half/20261120T050742Z-3f9a1c/
         run.json  plan.source.yaml  plan.resolved.yaml  schedule.jsonl  journal.jsonl
@@ -14,17 +15,20 @@ import difflib
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
+from shlex import quote
 from typing import Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Json, decode, encode
 from chaoslab.core.private_files import NotPrivate, make_folder, replace_file
+from chaoslab.core.regular_files import read_regular
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON
 
 LATEST = "latest"
@@ -46,7 +50,10 @@ class RunDirectory:
         path = root.absolute() / _checked(plan_name) / name
         try:
             path = root.resolve() / plan_name / name
+            is_first = not root.exists()
             made = cls._filled(path)
+            if is_first:  # records are no part of the project that the folder lies in
+                replace_file(root.resolve() / ".gitignore", "*\n")
             _link(path.parent / LATEST, Path(name))
             _link(root.resolve() / LATEST, Path(plan_name) / name)
         except (OSError, NotPrivate) as error:
@@ -66,7 +73,11 @@ class RunDirectory:
             if str(given) and _is_run(path):
                 return cls(path=path.resolve())
         runs = list_runs(root)
-        found = [run for run in runs if _begins(run.id, str(given))]
+        link = root / LATEST if str(given) == LATEST else root / given / LATEST
+        named = [run for run in runs if str(given) in (LATEST, run.plan_name)]
+        if named and not link.is_symlink():  # a copy, such as a CI artefact, has no links
+            return cls(path=named[0].path)
+        found = [run for run in runs if _begins(run, str(given))]
         if len(found) == 1:
             return cls(path=found[0].path)
         raise _not_one(str(given), root, runs, found)
@@ -94,6 +105,11 @@ class RunDirectory:
         return self.path.name
 
     @property
+    def short_id(self) -> str:
+        """3f9a1c: what people type; every command takes it, or the beginning of it."""
+        return self.id.rpartition("-")[2]
+
+    @property
     def plan_name(self) -> str:
         """The folder it lies in."""
         return self.path.parent.name
@@ -102,6 +118,11 @@ class RunDirectory:
     def nodes(self) -> Path:
         """One folder for each node; the fleet fills it."""
         return self.path / "nodes"
+
+    def logs(self) -> Iterator[Path]:
+        """What nodes printed, and what agents of hosts have kept of that."""
+        yield from self.nodes.glob("*/*/*.log")
+        yield from self.path.glob("hosts/*/*")
 
     @property
     def evidence(self) -> Path:
@@ -126,7 +147,7 @@ class RunDirectory:
     def stderr_tail(self, node: str, *, lines: int = 15) -> str:
         """The last lines that the latest incarnation of a node wrote to standard error."""
         logs = sorted(
-            (self.nodes / node).glob("*/stderr.log"),
+            (log for log in (self.nodes / node).glob("*/stderr.log") if log.is_file()),
             key=lambda log: (len(log.parent.name), log.parent.name),
         )
         if not logs:
@@ -137,7 +158,8 @@ class RunDirectory:
 
     def residue(self, what: str) -> Mapping[str, Json]:
         """Something that this run left: what, where, and the command that removes it."""
-        return {"what": what, "where": str(self.path), "remedy": f"chaoslab heal {self.path}"}
+        remedy = f"chaoslab heal {quote(str(self.path))}"
+        return {"what": what, "where": str(self.path), "remedy": remedy}
 
     # ---------------------------------------------------------------- what is written
 
@@ -147,11 +169,15 @@ class RunDirectory:
         replace_file(self.path / RESOLVED_PLAN, resolved)
 
     def plan_digest(self) -> str | None:
-        """SHA-256 of plan.resolved.yaml in hex; None without that file."""
+        """SHA-256 of plan.resolved.yaml in hex; None without that file, FleetError if it cannot be
+        read.
+        """
         try:
-            return hashlib.sha256((self.path / RESOLVED_PLAN).read_bytes()).hexdigest()
+            return hashlib.sha256(read_regular(self.path / RESOLVED_PLAN)).hexdigest()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise self._damaged(RESOLVED_PLAN, error.strerror or str(error)) from error
 
     def write_schedule(self, lines: Iterable[str]) -> None:
         """schedule.jsonl, from lines without newlines."""
@@ -165,30 +191,31 @@ class RunDirectory:
     def facts(self) -> Mapping[str, Json]:
         """What run.json holds; {} before it was first written. FleetError if it is damaged."""
         try:
-            found = decode((self.path / RUN_JSON).read_text(encoding="utf-8"))
+            found = decode(read_regular(self.path / RUN_JSON).decode())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            raise self._damaged(str(error)) from error
+            raise self._damaged(RUN_JSON, str(error)) from error
         if not isinstance(found, dict):
-            raise self._damaged("it holds no JSON object")
+            raise self._damaged(RUN_JSON, "it holds no JSON object")
         return found
 
     @property
     def lasted_s(self) -> float | None:
-        """How long the run took; None while it goes on. FleetError if run.json is damaged."""
+        """How long the run took; None while it goes on, or if its times say no length: the clock
+        of a machine may be set while a run goes on. FleetError if run.json is damaged.
+        """
         started, ended = self.facts.get("started"), self.facts.get("ended")
-        if not started or not ended:
-            return None
         try:
             begun, over = (datetime.fromisoformat(str(stamp)) for stamp in (started, ended))
-            return (over - begun).total_seconds()
-        except (ValueError, TypeError) as error:
-            raise self._damaged(str(error)) from error
+            length_s = (over - begun).total_seconds()
+        except (ValueError, TypeError):  # none, no times, or one with and one without a zone
+            return None
+        return length_s if length_s >= 0 else None
 
-    def _damaged(self, why: str) -> FleetError:
+    def _damaged(self, file: str, why: str) -> FleetError:
         return FleetError(
-            f"{self.path / RUN_JSON} cannot be read: {why}; put back a copy of the file, or move "
+            f"{self.path / file} cannot be read: {why}; put back a copy of the file, or move "
             "the folder of this run away"
         )
 
@@ -198,14 +225,26 @@ class RunDirectory:
 
 
 def list_runs(root: Path) -> tuple[RunDirectory, ...]:
-    """Every run under `root`, the newest first; an absent root has none."""
+    """Every run under `root`, the newest first; an absent root has none.
+
+    What is called `latest` is none, even where a copy has made a folder of the link.
+    """
     found = [
         path
         for path in root.glob("[!.]*/[!.]*")
-        if not (path.is_symlink() or path.parent.is_symlink()) and _is_run(path)
+        if LATEST not in (path.name, path.parent.name)
+        and not (path.is_symlink() or path.parent.is_symlink())
+        and _is_run(path)
     ]
     newest_first = sorted(found, key=lambda path: path.name, reverse=True)
     return tuple(RunDirectory(path=path.resolve()) for path in newest_first)
+
+
+def shown_ids(ids: Iterable[str]) -> Mapping[str, str]:
+    """By id what a table shows of it: the short one, or all of it where two would look the same."""
+    short = {one: one.rpartition("-")[2] for one in ids}
+    times = Counter(short.values())
+    return {one: name if times[name] == 1 else one for one, name in short.items()}
 
 
 # ---------------------------------------------------------------- values
@@ -258,9 +297,14 @@ def _is_run(path: Path) -> bool:
     return (path / RUN_JSON).is_file() or (path / JOURNAL).is_file()
 
 
-def _begins(run_id: str, given: str) -> bool:
-    _, _, short = run_id.rpartition("-")
-    return bool(given) and (run_id.startswith(given) or short.startswith(given))
+def _begins(run: RunDirectory, given: str) -> bool:
+    """Whether `given` begins the run's id, the short one, or either one after `PLAN/`."""
+    plan, _, begin = given.rpartition("/")
+    return (
+        bool(begin)
+        and plan in {"", run.plan_name}
+        and (run.id.startswith(begin) or run.short_id.startswith(begin))
+    )
 
 
 def _not_one(
@@ -272,8 +316,9 @@ def _not_one(
     if not runs:
         return PlanError(f"there is no run under {root} yet: make one with `chaoslab run PLAN`")
     names = sorted({run.plan_name for run in runs})
-    near = difflib.get_close_matches(given, [*names, LATEST, *(run.id for run in runs)], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"plans with runs are {', '.join(names)}"
+    ids = [name for run in runs for name in (run.short_id, run.id)]
+    near = difflib.get_close_matches(given, [*names, LATEST, *ids], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"plans with runs are {', '.join(names)}."
     return PlanError(
         f"no run is called {given!r}: {hint} A run is named by its path, `latest`, its plan's "
         "name or the beginning of its id; `chaoslab list` shows all"

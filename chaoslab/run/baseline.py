@@ -20,12 +20,18 @@ _QUARTERS = 4
 
 
 def measure(
-    history: History, *, first_round: int, last_round: int, max_variation: float
+    history: History,
+    *,
+    first_round: int,
+    last_round: int,
+    max_variation: float,
+    contributors: Iterable[str] = (),
 ) -> BaselineMeasured:
     """Measure the window between merged rounds number `first_round` and `last_round`.
 
     Both count merged rounds, so the window has last_round - first_round gaps. A window that the
-    run did not complete is not steady.
+    run did not complete is not steady, nor is one in which a learner of `contributors` contributed
+    to no round.
     """
     history = by_node_clocks(history)
     rounds = history.of(RoundMerged)[max(0, first_round - 1) : last_round]
@@ -40,17 +46,26 @@ def measure(
     if length_s <= 0:
         return _unmeasured("all rounds of the window were seen at the same instant")
     variation = _variation(gaps_s)
-    is_steady = variation <= max_variation
+    is_even = variation <= max_variation
+    reason = (
+        f"the rate of rounds varied by {variation:.0%} "
+        f"({'within' if is_even else 'more than'} {max_variation:.0%})"
+    )
+    if absent := sorted(set(contributors) - _contributors(rounds)):
+        reason = f"{', '.join(absent)} contributed to none of the last {len(rounds)} rounds"
     return BaselineMeasured(
-        is_steady=is_steady,
-        reason=f"the rate of rounds varied by {variation:.0%} "
-        f"({'within' if is_steady else 'more than'} {max_variation:.0%})",
+        is_steady=is_even and not absent,
+        reason=reason,
         gap_s_median=median(gaps_s),
         gap_s_max=max(gaps_s),
         tokens_per_s=tokens / length_s,
         variation=variation,
         step_s=_step_s(history.between(times_s[0], times_s[-1], LearnerStep)),
     )
+
+
+def _contributors(rounds: Iterable[Event[RoundMerged]]) -> set[str]:
+    return {one.learner for event in rounds for one in event.payload.contributors}
 
 
 def _variation(gaps_s: Sequence[float]) -> float:

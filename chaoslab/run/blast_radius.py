@@ -7,6 +7,7 @@ together than planned, and nodes may have died by themselves meanwhile. Pure.
 from typing import NamedTuple
 
 from chaoslab.core.payloads import Obstacle
+from chaoslab.core.units import plural
 from chaoslab.plan.model import Injection, Limits
 from chaoslab.run.triggers import Progress
 
@@ -51,6 +52,6 @@ def forbidden(
         return Forbidden(Obstacle.LIMITS, many)
     left = {name for name in learners if progress.is_alive(name)} - targets - away
     if takes_away and targets & learners and len(left) < limits.min_alive:
-        few = f"{len(left)} learners would be left, and min_alive is {limits.min_alive}"
+        few = f"{plural(len(left), 'learner')} would be left, and min_alive is {limits.min_alive}"
         return Forbidden(Obstacle.LIMITS, few)
     return None

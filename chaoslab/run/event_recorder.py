@@ -6,6 +6,8 @@
 A node that breaks the contract of its events ends the run.
 """
 
+import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -26,16 +28,29 @@ class EventRecorder:
     fleet: Fleet
     journal: Journal
     progress: Progress = field(default_factory=Progress)
+    _unread: deque[Observation] = field(default_factory=deque)
+    """What the fleet reported and was not taken in yet."""
 
     @property
     def now_s(self) -> float:
         """Seconds since the run began."""
         return self.journal.clock.now_s()
 
-    def read(self, until_s: float) -> None:
-        """Take in what the fleet reports; waits for something until the clock shows `until_s`."""
-        for observation in self.fleet.poll(until_s):
-            self.take(observation)
+    def sleep_until(self, time_s: float) -> None:
+        """Wait without reading: what nodes report meanwhile is stamped afterwards."""
+        self.journal.clock.sleep_until(time_s)
+
+    def read(self, until_s: float, *, leave_s: float = math.inf) -> None:
+        """Take in what the fleet reports; waits for something until the clock shows `until_s`.
+
+        What is not taken in when the clock shows `leave_s` is left for the next call.
+        """
+        if not self._unread:
+            self._unread.extend(self.fleet.poll(until_s))
+        while self._unread:
+            self.take(self._unread.popleft())
+            if self.now_s > leave_s:
+                return
 
     def drain(self) -> None:
         """Take in everything that can be known now, without waiting."""
@@ -51,7 +66,7 @@ class EventRecorder:
             observation.kind, observation.data, source=observation.source, node_s=observation.node_s
         )
         try:
-            self.progress.see(replace(event, data=observation.data))  # secrets included: it steers
+            self.progress.see(_as_said(event, observation.data))
         except MalformedEvent as error:
             raise FleetError(
                 f"{observation.source} printed an event that breaks the node contract: {error}"
@@ -61,5 +76,10 @@ class EventRecorder:
     def note(self, kind: Kind, data: Mapping[str, Json]) -> Event:
         """Record what the harness itself does or finds."""
         event = self.journal.write(kind, data)
-        self.progress.see(replace(event, data=data))
+        self.progress.see(_as_said(event, data))
         return event
+
+
+def _as_said(event: Event, data: Mapping[str, Json]) -> Event:
+    """The event with the secrets that the journal does not show: they steer the run."""
+    return event if event.data is data else replace(event, data=data)

@@ -9,12 +9,13 @@ It judges nothing and draws nothing: a verdict is made later, from the directory
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import RunOutcome
@@ -51,8 +52,8 @@ class _Means:
     links: LinkSetup
     secrets: Secrets
     interrupts: Interrupts
-    guard: Guard
-    """The janitor of both."""
+    guard: Guard | None
+    """The janitor of both; None: nothing is done that would have to be undone."""
     undo_log: UndoLogFile
 
 
@@ -76,15 +77,19 @@ def run_plan(
     links = links or LinkSetup()
     kind = links.ask().kind
     refuse_impossible(plan, schedule, fleet_setup.fleet, links)
-    clock = fleet_setup.clock()
-    directory = RunDirectory.create(root, plan.name, clock)
+    calendar = _calendar(fleet_setup)
+    directory = RunDirectory.create(root, plan.name, calendar)
     made(directory)
-    directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, fleet_setup.fleet))
+    directory.note(
+        started=calendar.wall(),
+        links=kind,
+        **_facts(plan, schedule, fleet_setup.fleet, is_kept=bool(text.resolved)),
+    )
     directory.write_plan(source=text.source, resolved=text.resolved)
     directory.write_schedule(text.secrets.lines(to_lines(schedule)))
     with (
         _counted_signals() as interrupts,
-        start_janitor(directory.path) as guard,
+        _guarded(directory, fleet_setup) as guard,
         UndoLogFile(directory.path) as undo_log,  # so it is held until the twin is there, too
     ):
         means = _Means(
@@ -96,7 +101,8 @@ def run_plan(
             undo_log=undo_log,
         )
         basis = Basis(
-            provenance=twin.provenance(plan, links=kind), plan_digest=directory.plan_digest() or ""
+            provenance=twin.provenance(plan, links=kind, simulated_by=_simulator(fleet_setup)),
+            plan_digest=directory.plan_digest() or "",
         )
         outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
         if plan.control is Control.TWIN and outcome is RunOutcome.COMPLETED:
@@ -139,13 +145,8 @@ def _carry_out(
             journal=journal,
             directory=directory,
             interrupts=means.interrupts,
-            heartbeat=Heartbeat(
-                beat=means.guard.beat,
-                lapse=means.guard.lapse,
-                owing=undo_log.due_within,
-                residue=partial(residue, directory, leftovers),
-            ),
-            machine=Machine(),
+            heartbeat=_heartbeat(means, directory),
+            machine=None if means.fleet_setup.is_simulated else Machine(),
         )
         try:
             return run.execute(basis)
@@ -153,11 +154,40 @@ def _carry_out(
             directory.note(
                 outcome=run.outcome.value,
                 reason=means.secrets.text("; ".join(run.remarks)),
-                ended=clock.wall(),
+                ended=_calendar(means.fleet_setup).wall(),
                 journal=journal.seal.to_json(),
             )
-            for log in directory.nodes.glob("*/*/*.log") if means.secrets.values else ():
+            for log in directory.logs() if means.secrets.values else ():
                 means.secrets.rewrite(log)
+
+
+def _heartbeat(means: _Means, directory: RunDirectory) -> Heartbeat:
+    """What stands behind the harness while it runs; nothing behind a simulation."""
+    if means.guard is None:
+        return Heartbeat()
+    return Heartbeat(
+        beat=means.guard.beat,
+        lapse=means.guard.lapse,
+        owing=means.undo_log.due_within,
+        residue=partial(residue, directory, leftovers),
+    )
+
+
+def _guarded(
+    directory: RunDirectory, fleet_setup: FleetSetup
+) -> AbstractContextManager[Guard | None]:
+    """A janitor, unless nothing is started that it could have to end."""
+    return nullcontext() if fleet_setup.is_simulated else start_janitor(directory.path)
+
+
+def _simulator(fleet_setup: FleetSetup) -> FleetFactory | None:
+    """What simulates the fleet; None if it is real."""
+    return fleet_setup.fleet if fleet_setup.is_simulated else None
+
+
+def _calendar(fleet_setup: FleetSetup) -> Clock:
+    """By which a run is dated and found again: never a virtual clock's."""
+    return WallClock() if fleet_setup.is_simulated else fleet_setup.clock()
 
 
 def _make_twin(
@@ -175,16 +205,17 @@ def _make_twin(
     next run finds it long enough, too.
     """
     control, run, links = directory.make_control(), History.read(directory.path), means.links.ask()
-    name = twin.key(plan, links=links.kind)
+    name = twin.key(plan, links=links.kind, simulated_by=_simulator(means.fleet_setup))
     if name is not None and twin.fetch(name, root, control, run):
         return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
-    control.note(plan=plan.name, seed=plan.seed, started=means.fleet_setup.clock().wall())
+    control.note(plan=plan.name, seed=plan.seed, started=_calendar(means.fleet_setup).wall())
     try:
         with UndoLogFile(control.path) as undo_log:
             its_own = replace(means, undo_log=undo_log)
             least = _TWIN_GOES_ON * twin.reach_tokens(run)
             its_basis = replace(basis, plan_digest="", is_twin=True, least_tokens=least)
-            _carry_out(twin.without_faults(plan), (), control, its_own, its_basis, observers)
+            its_plan = twin.without_faults(plan, run)
+            _carry_out(its_plan, (), control, its_own, its_basis, observers)
         if name is not None:
             twin.keep(name, root, control)
     except FleetError as error:
@@ -193,7 +224,9 @@ def _make_twin(
     return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": False}
 
 
-def _facts(plan: FaultPlan, schedule: Schedule, factory: FleetFactory) -> dict[str, Json]:
+def _facts(
+    plan: FaultPlan, schedule: Schedule, factory: FleetFactory, *, is_kept: bool
+) -> dict[str, Json]:
     return {
         "plan": plan.name,
         "seed": plan.seed,
@@ -201,14 +234,16 @@ def _facts(plan: FaultPlan, schedule: Schedule, factory: FleetFactory) -> dict[s
         "abilities": sorted(factory.abilities),
         "plan_hash": fingerprint(plan),
         "schedule_hash": fingerprint(schedule.injections),
-        "versions": versions(),
-        "git": git_state(Path.cwd()),
-        "host": host(),
+        **(_made_here() if is_kept else {}),
         "outcome": None,
         "exit_code": None,
         "training_continued": None,
         "learners_rejoined": None,
     }
+
+
+def _made_here() -> dict[str, Json]:
+    return {"versions": versions(), "git": git_state(Path.cwd()), "host": host()}
 
 
 @contextmanager

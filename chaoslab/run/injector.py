@@ -5,12 +5,16 @@
        └── its trigger never comes, or the limits forbid it ──► skipped
 
 It branches on no kind of fault: a fault is asked to inject, to step, to show evidence and to heal.
-It waits for nothing: `act` does what is due, and `next_time_s` says when to call it again.
+`act` does what is due, and `next_time_s` says when to call it again. So that a fault comes on time,
+`prepare` does beforehand what is possible, and of one whose time is known the limits are asked and
+`fault.injecting` is written a moment before it. Then nothing stands between the time and the fault:
+no report of a node is read, no disk is waited for. See `waiting` for those that were not begun.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind
@@ -24,11 +28,23 @@ from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.blast_radius import Forbidden, forbidden
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.phase_triggers import PhaseTriggers
-from chaoslab.run.triggers import due_s
+from chaoslab.run.waiting import WaitingInjections
 from chaoslab.undo.heartbeat import Owing, StillThere, nothing_owed
 
 _AGAIN_S = 1.0
 """After this a heal that failed is tried again."""
+_LEAD_S = 0.005
+"""So long before its time an injection is written down; the harness then waits for that alone."""
+
+
+class _Due(NamedTuple):
+    """Something to do."""
+
+    time_s: float
+    """When it is to happen. What is due earlier is done first."""
+    begins_s: float
+    """When to begin it."""
+    action: Callable[[], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,31 +83,35 @@ class Injector:
     recorder: EventRecorder
     directory: RunDirectory
     limits: Limits
-    waiting: list[Injection]
+    injections: Sequence[Injection]
     owing: Owing = nothing_owed
     """While a fault is carried out that holds for so long: what it opens is due by then."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
     _opened: list[_Open] = field(default_factory=list)
     _phase_triggers: PhaseTriggers = field(init=False)
-    _armed_s: float | None = None
-    _shift_s: float = 0.0
+    _waiting: WaitingInjections = field(init=False)
 
     def __post_init__(self) -> None:
         self._phase_triggers = PhaseTriggers(recorder=self.recorder)
+        self._waiting = WaitingInjections(
+            recorder=self.recorder,
+            phase_triggers=self._phase_triggers,
+            injections=self.injections,
+            owing=self.owing,
+        )
 
     # ---------------------------------------------------------------- what the run asks
 
     def arm(self) -> None:
         """From now on triggers count; those by time that are overdue move later together."""
-        self._armed_s = self.recorder.now_s
-        times_s = [one.trigger.time_s for one in self.waiting if one.trigger.time_s is not None]
-        self._shift_s = max(0.0, self._armed_s - min(times_s, default=self._armed_s))
+        self._waiting.arm()
 
     @property
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
-        return not self.waiting and all(one.heals_s is None or one.unhealed for one in self._opened)
+        is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
+        return not is_open and not any(True for _ in self._waiting)
 
     @property
     def is_busy(self) -> bool:
@@ -131,16 +151,19 @@ class Injector:
     @property
     def next_time_s(self) -> float | None:
         """When `act` has something to do even if no news comes; None if it never has."""
-        return min((time_s for time_s, _ in self._agenda()), default=None)
+        following = self._next()
+        return None if following is None else following.begins_s
+
+    def prepare(self, *, within_s: float) -> None:
+        """Do beforehand what is possible for injections that are due within so long."""
+        self._waiting.prepare(within_s=within_s)
 
     def act(self) -> bool:
         """Do everything that is due, in the order in which it fell due; whether anything was."""
         has_acted = False
-        if self._armed_s is not None:
-            self._phase_triggers.ask(self.waiting)
-        while due := [item for item in self._agenda() if item[0] <= self.recorder.now_s]:
-            _, action = min(due, key=lambda item: item[0])
-            action()
+        self._waiting.ask()
+        while (due := self._next()) is not None and due.begins_s <= self.recorder.now_s:
+            due.action()
             has_acted = True
         return has_acted
 
@@ -150,7 +173,7 @@ class Injector:
         Every injection is tried, those again that could not be healed before; FleetError at the end
         names those that could not be looked at.
         """
-        for injection in tuple(self.waiting):
+        for injection in tuple(self._waiting):
             reason = f"its trigger ({injection.trigger}) did not come: {because}"
             self._skip(injection, Obstacle.NO_TRIGGER, reason)
         broken = []
@@ -167,31 +190,24 @@ class Injector:
 
     # ---------------------------------------------------------------- what is due when
 
-    def _agenda(self) -> Iterator[tuple[float, Callable[[], None]]]:
+    def _next(self) -> _Due | None:
+        return min(self._agenda(), key=lambda due: due.time_s, default=None)
+
+    def _agenda(self) -> Iterator[_Due]:
         yield from self._planned()
         for one in self._opened:
             if one.again_s is not None:
-                yield one.again_s, partial(self._undo, one)
+                yield _Due(one.again_s, one.again_s, partial(self._undo, one))
 
-    def _planned(self) -> Iterator[tuple[float, Callable[[], None]]]:
+    def _planned(self) -> Iterator[_Due]:
         for one in self._opened:
             if one.heals_s is not None and one.again_s is None:
-                yield one.heals_s, partial(self._heal, one)
+                yield _Due(one.heals_s, one.heals_s, partial(self._heal, one))
             if one.steps:
-                yield one.steps[0][0], partial(self._step, one)
-        if self._armed_s is None:
-            return
-        for injection in self.waiting:
-            due = self._due_s(injection)
-            if due is not None:
-                asked_s = max(due, self._armed_s)
-                yield asked_s, partial(self._inject, injection, asked_s)
-
-    def _due_s(self, injection: Injection) -> float | None:
-        if injection.trigger.phase is None:
-            return due_s(injection.trigger, self.recorder.progress, shift_s=self._shift_s)
-        announced = self._phase_triggers.announced(injection)
-        return announced.time_s if announced else None
+                step_s = one.steps[0][0]
+                yield _Due(step_s, step_s, partial(self._step, one))
+        for asked_s, injection in self._waiting.due():
+            yield _Due(asked_s, asked_s - _LEAD_S, partial(self._inject, injection, asked_s))
 
     # ---------------------------------------------------------------- one injection
 
@@ -201,18 +217,17 @@ class Injector:
         if announced is None:
             self._begin(injection, asked_s)
             return
-        self.waiting.remove(injection)
         known = replace(injection, targets=injection.targets or (announced.source,))
-        self.waiting.append(known)
+        self._waiting.replace(injection, known)
         self._begin(known, asked_s, reached=announced.seq)
-        self._phase_triggers.let_go(self.waiting)
+        self._waiting.let_go()
 
     def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
         fault = fault_of(injection)
         if found := self._forbidden(injection, fault):
             self._skip(injection, *found)
             return
-        self.waiting.remove(injection)
+        prepared = self._waiting.take(injection)
         self._write(
             Kind.FAULT_INJECTING,
             injection,
@@ -224,8 +239,9 @@ class Injector:
             asked_s=asked_s,
             **facts,
         )
-        one = _Open(injection=injection, fault=fault, injected_s=asked_s)
+        one = _Open(injection=injection, fault=fault, injected_s=asked_s, still_there=prepared)
         self._opened.append(one)
+        self.recorder.sleep_until(asked_s)
         if self._carry_out(one, partial(fault.inject, injection, self.recorder.fleet)):
             one.injected_s = self._write(Kind.FAULT_INJECTED, injection).time_s
             one.steps = [
@@ -314,7 +330,7 @@ class Injector:
         self._file_evidence(one, pieces)
 
     def _skip(self, injection: Injection, obstacle: Obstacle, reason: str) -> None:
-        self.waiting.remove(injection)
+        self._waiting.drop(injection)
         self._write(Kind.FAULT_SKIPPED, injection, obstacle=obstacle.value, reason=reason)
 
     def _forbidden(self, injection: Injection, fault: Fault) -> Forbidden | None:

@@ -1,7 +1,7 @@
 """From a prepared plan to a verdict on disk: the one page that joins running and judging.
 
     Prepared ─► run_plan ─► RunDirectory ─► judge_record ─► Judged
-                                                └─► verdict.json, junit.xml, report.md, run.json
+                                 └─► verdict.json, junit.xml, report.md, report.html, run.json
 
 `chaoslab run` and the pytest fixture both come through here, so they cannot differ.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from chaoslab.checks.base import Check
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
+from chaoslab.core.garbage import without_collection
 from chaoslab.core.payloads import RunStarted
 from chaoslab.plan.file import load
 from chaoslab.plan.model import FaultPlan
@@ -21,6 +22,7 @@ from chaoslab.prepare.plans import Prepared
 from chaoslab.record.journal import JOURNAL, History, Observer
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.files import write_reports
+from chaoslab.report.web.page import write_page
 from chaoslab.run.experiment import run_plan, was_interrupted
 from chaoslab.run.records import died_early, history_of
 
@@ -78,9 +80,11 @@ def carry_out(
 
 
 def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
-    """Judge a run by its record alone, and write verdict.json, junit.xml and report.md into it."""
+    """Judge a run by its record alone, and write the reports into it."""
     judged = judged_by(checks, directory)
     write_reports(directory.path, judged.verdict, judged.history)
+    with without_collection():
+        write_page(directory.path, judged.verdict, judged.history)
     answers = judged.verdict.to_json()
     kept = ("exit_code", "training_continued", "learners_rejoined")
     directory.note(verdict=judged.verdict.outcome.value, **{key: answers[key] for key in kept})
@@ -89,9 +93,10 @@ def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
 
 def judged_by(checks: Sequence[Check], directory: RunDirectory) -> Judged:
     """What these checks find in a record; nothing is written."""
-    history = history_of(directory)
-    _refuse_another_plan(directory, history)
-    verdict = judge(history, checks)
+    with without_collection():
+        history = history_of(directory)
+        _refuse_another_plan(directory, history)
+        verdict = judge(history, checks)
     if was_interrupted(directory):
         verdict = replace(verdict, exit_code=ExitCode.INTERRUPTED)
     return Judged(directory=directory, history=history, verdict=verdict)

@@ -23,6 +23,8 @@ _CGROUP_STATS = {
 }
 """Of cgroups v2 and v1: the key of the throttled time, and its units per second."""
 _WINDOW_S_LEAST = 0.5
+_READ_BYTES = 1 << 16
+"""Far more than any of these files has."""
 _PRESSURES = ("cpu", "io", "memory")
 
 
@@ -44,6 +46,8 @@ class Reading:
     stolen_s: float
     own: Mapping[int, "Used"]
     """By process: the harness, the nodes and everything below them."""
+    harness_s: float | None
+    """Of the process of the harness alone."""
     cores: int
     waited_s: float | None
     """Of the main thread of the harness, ready to run and without a core."""
@@ -94,6 +98,7 @@ def read(root: Path, trees: set[int], harness: int) -> Reading | None:
         idle_s=idle + iowait,
         stolen_s=stolen,
         own=own,
+        harness_s=own[harness].own_s if harness in own else None,
         cores=sum(line.startswith("cpu") for line in lines) - 1,
         waited_s=_waited_s(root / f"proc/{harness}/schedstat"),
         throttled_s=_throttled_s(root),
@@ -114,6 +119,7 @@ def _sampled(before: Reading, after: Reading, window_s: float) -> Mapping[str, J
         "cores": after.cores,
         "load_1m": after.load_1m,
         "own_cores": grown(0.0, own_s, window_s),
+        "harness_cores": grown(before.harness_s, after.harness_s, window_s),
         "others_cores": grown(before.busy_s + own_s, after.busy_s, window_s),
         "stolen_cores": grown(before.stolen_s, after.stolen_s, window_s),
         "idle_cores": grown(before.idle_s, after.idle_s, window_s),
@@ -147,8 +153,8 @@ def _own(proc: Path, trees: set[int]) -> Mapping[int, Used]:
     """What these processes, their groups and all below them have used."""
     below: dict[int, list[int]] = defaultdict(list)
     used: dict[int, Used] = {}
-    for pid in (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
-        stat = _text(proc / str(pid) / "stat")
+    for pid in (int(name) for name in os.listdir(proc) if name.isdigit()):
+        stat = _text(f"{proc}/{pid}/stat")
         if stat is None:  # it has ended since
             continue
         words = stat.rpartition(")")[2].split()  # its name may hold anything
@@ -191,9 +197,15 @@ def _line(path: Path, key: str) -> str | None:
     return next((line for line in lines if line.startswith(f"{key} ")), None)
 
 
-def _text(path: Path) -> str | None:
-    """What the kernel says there; None where it does not."""
+def _text(path: Path | str) -> str | None:
+    """What the kernel says there; None where it does not. Fast: there may be many processes."""
     try:
-        return path.read_text()
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        return os.read(file, _READ_BYTES).decode(errors="replace")
+    except OSError:
+        return None
+    finally:
+        os.close(file)

@@ -8,8 +8,10 @@ A watch counts once, for one life of a node: who starts again is asked again. No
 needed any more goes on being watched.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event
@@ -19,10 +21,12 @@ from chaoslab.plan.model import Injection, Trigger
 from chaoslab.run.event_recorder import EventRecorder
 
 
-@dataclass(frozen=True, slots=True)
-class _Life:
+class _Question(NamedTuple):
+    """One life of a node, and the number of the trigger that it was asked about."""
+
     node: str
     incarnation: int
+    trigger: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,8 +34,14 @@ class PhaseTriggers:
     """Who has been asked what, in one run."""
 
     recorder: EventRecorder
-    _asked: dict[tuple[_Life, Trigger], int] = field(default_factory=dict)
+    _asked: dict[_Question, int] = field(default_factory=dict)
     """With how many events in the journal: only what came later is an answer."""
+    _triggers: list[Trigger] = field(default_factory=list)
+    """Each once; their numbers are compared in their place, which is faster."""
+    _numbers: dict[str, int] = field(default_factory=dict)
+    """Of the triggers, by injection."""
+    _heard: dict[str, tuple[int, Event[PhaseReached] | None]] = field(default_factory=dict)
+    """By injection: how many announcements were looked at, and the first that was an answer."""
 
     def ask(self, injections: Iterable[Injection]) -> None:
         """Ask all living nodes that these wait for and that have not been asked yet."""
@@ -39,34 +49,52 @@ class PhaseTriggers:
         for injection in injections:
             if injection.trigger.phase is None or progress.rounds < injection.trigger.after_round:
                 continue
+            number = self._number(injection)
             for node in filter(progress.is_alive, injection.watched):
-                self._ask(_Life(node, progress.incarnations[node]), injection.trigger)
+                question = _Question(node, progress.incarnations[node], number)
+                if question not in self._asked:
+                    self._ask(question, injection.trigger)
 
     def announced(self, injection: Injection) -> Event[PhaseReached] | None:
         """The first answer to the question of this injection."""
-        for event in self.recorder.journal.history.of(PhaseReached):
-            life = _Life(event.source, event.payload.incarnation)
-            asked = self._asked.get((life, injection.trigger))
-            if asked is None or event.seq < asked or event.source not in injection.watched:
-                continue
-            if event.payload.phase == injection.trigger.phase:
-                return event
-        return None
+        known, answer = self._heard.get(injection.id, (0, None))
+        events = self.recorder.journal.history.of(PhaseReached)
+        if answer is None and len(events) > known:
+            new = events[known:]
+            answer = next((event for event in new if self._is_answer(event, injection)), None)
+            self._heard[injection.id] = len(events), answer
+        return answer
+
+    def _is_answer(self, event: Event[PhaseReached], injection: Injection) -> bool:
+        said = event.payload
+        if said.phase != injection.trigger.phase or event.source not in injection.watched:
+            return False
+        asked = self._asked.get(
+            _Question(event.source, said.incarnation, self._number(injection)), math.inf
+        )
+        return event.seq >= asked
+
+    def _number(self, injection: Injection) -> int:
+        if injection.id not in self._numbers:
+            if injection.trigger not in self._triggers:
+                self._triggers.append(injection.trigger)
+            self._numbers[injection.id] = self._triggers.index(injection.trigger)
+        return self._numbers[injection.id]
 
     def let_go(self, injections: Iterable[Injection]) -> None:
         """One is carried out: everybody goes on, and only for these others is anybody watched."""
-        for life in dict.fromkeys(life for life, _ in self._asked):
-            if self.recorder.progress.is_alive(life.node):
-                self._tell(life.node, "watch")
+        for node in dict.fromkeys(question.node for question in self._asked):
+            if self.recorder.progress.is_alive(node):
+                self._tell(node, "watch")
         self._asked.clear()
+        self._heard.clear()
         self.ask(injections)
 
-    def _ask(self, life: _Life, trigger: Trigger) -> None:
-        if (life, trigger) in self._asked or trigger.phase is None:
-            return
+    def _ask(self, question: _Question, trigger: Trigger) -> None:
+        phase = trigger.phase
         since = len(self.recorder.journal.history.events)
-        if self._tell(life.node, "watch", phase=trigger.phase.value, hold_s=trigger.hold_s):
-            self._asked[life, trigger] = since
+        if phase and self._tell(question.node, "watch", phase=phase.value, hold_s=trigger.hold_s):
+            self._asked[question] = since
 
     def _tell(self, node: str, do: str, **facts: str | float) -> bool:
         """Whether it could be told: it may have died a moment ago, and nobody knows it yet."""

@@ -1,13 +1,26 @@
 """Records as commands read them: one run in a list, its journal, what it still owes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.record.journal import JOURNAL, History
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.log import open_undos
+from chaoslab.undo.log import is_held, open_undos
 from chaoslab.undo.verbs import UndoEntry
+
+
+class RunState(StrEnum):
+    """What is true of a run that has no verdict yet."""
+
+    RUNNING = "running"
+    """It, or its twin, goes on."""
+    NOT_JUDGED = "not judged"
+    """It is over, or its harness died."""
+    DAMAGED = "damaged"
+    """Its run.json cannot be read."""
+
 
 _LISTED = (
     "verdict", "exit_code", "outcome", "training_continued", "learners_rejoined", "seed", "fleet",
@@ -16,15 +29,34 @@ _LISTED = (
 
 
 def run_json(run: RunDirectory) -> Mapping[str, Json]:
-    """One line of `chaoslab list`, from run.json alone."""
-    facts = run.facts
+    """One line of `chaoslab list`, from run.json; only a run without a verdict is looked at.
+
+    `damage` says why run.json cannot be read; null if it can.
+    """
+    facts, damage = _facts(run)
     return {
         "plan": run.plan_name,
         "id": run.id,
+        "short_id": run.short_id,
+        "state": RunState.DAMAGED if damage else facts.get("verdict") or state_of(run),
+        "damage": damage,
         **{key: facts.get(key) for key in _LISTED},
-        "lasted_s": run.lasted_s,
+        "lasted_s": None if damage else run.lasted_s,
         "path": str(run.path),
     }
+
+
+def _facts(run: RunDirectory) -> tuple[Mapping[str, Json], str | None]:
+    """What run.json holds, or why it cannot be read."""
+    try:
+        return run.facts, None
+    except FleetError as error:
+        return {}, str(error)
+
+
+def state_of(run: RunDirectory) -> RunState:
+    """Of a run without a verdict."""
+    return RunState.RUNNING if is_held(run.path) else RunState.NOT_JUDGED
 
 
 def history_of(directory: RunDirectory) -> History:

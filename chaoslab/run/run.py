@@ -29,6 +29,7 @@ from chaoslab.run.baseline import measure
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
+from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, Interrupts, RunLoop
 from chaoslab.undo.heartbeat import Heartbeat
 
@@ -40,6 +41,8 @@ FINISH_S = 60.0
 """For all nodes to give their accounts and exit once training has ended."""
 EVALUATE_S = 180.0
 """For all snapshots."""
+AGAIN_S = 1.0
+"""After this a signal that could not be sent is tried again."""
 END_S = 5.0
 """For whoever still runs to obey SIGTERM, and then SIGKILL."""
 
@@ -87,13 +90,15 @@ class Run:
             recorder=self.recorder,
             directory=directory,
             limits=plan.limits,
-            waiting=list(self.injections),
+            injections=self.injections,
             owing=heartbeat.owing,
         )
+        self.pacer = Pacer(training=plan.training, recorder=self.recorder)
         self.run_loop = RunLoop(
             plan=plan,
             recorder=self.recorder,
             injector=self.injector,
+            pacer=self.pacer,
             interrupts=interrupts,
             heartbeat=heartbeat,
             machine=machine,
@@ -109,6 +114,7 @@ class Run:
         self.basis = basis or self.basis
         with self._recorded(), self.fleet, self._every_node_ended(), self._every_fault_healed():
             self._start()
+            self._set_pace()
             self._measure_baseline()
             self._inject()
             self._settle()
@@ -141,12 +147,37 @@ class Run:
         )
         self.run_loop.begin_training()
 
+    def _set_pace(self) -> None:
+        """Every learner keeps the step time that the plan asks for, if it asks for one."""
+        self._enter("baseline")
+        if not self.pacer.is_asked:
+            return
+        self._train_until(self.pacer.is_known, within_s=START_S)
+        if not self.pacer.is_known():
+            raise Ended(
+                RunOutcome.ABORTED,
+                "nothing was injected: the learners reported too few steps for `step_time: auto`",
+            )
+        self._begin_pace()
+
+    def _begin_pace(self) -> None:
+        self.pacer.begin()
+        self._train_until(lambda: not self.pacer.missing(), within_s=START_S)
+        missing = self.pacer.missing()
+        if missing and not self.run_loop.is_over:
+            who = ", ".join(missing)
+            raise Ended(
+                RunOutcome.ABORTED,
+                f"nothing was injected: {who} did not report within {START_S:g} s that it keeps "
+                "the step time; its program needs the flag --step-time and the hook `pace`",
+            )
+
     def _measure_baseline(self) -> None:
         """Faults wait for a window of rounds with a steady rate."""
-        self._enter("baseline")
         frame = self.plan.baseline
         first_round = self.progress.rounds + frame.warmup
-        for _ in range(BASELINE_WINDOWS):
+        for windows_left in reversed(range(BASELINE_WINDOWS)):
+            since_s = self.recorder.now_s
             last_round = first_round + frame.window
             self._train_until(partial(self.progress.has_merged, last_round))
             measured = measure(
@@ -154,14 +185,28 @@ class Run:
                 first_round=first_round,
                 last_round=last_round,
                 max_variation=frame.max_variation,
+                contributors=self._baseline_contributors(),
             )
             self.recorder.note(Kind.BASELINE_MEASURED, asdict(measured))
-            if measured.is_steady or not self.injections:
+            is_last = self.run_loop.is_over or not windows_left
+            is_too_fast = not is_last and self.pacer.is_too_short(since_s)
+            if not self.injections or (measured.is_steady and not is_too_fast):
                 return
             if self.run_loop.is_over:
                 break
             first_round = last_round
+            if is_too_fast:
+                self._begin_pace()
+                first_round = self.progress.rounds + frame.warmup
         raise Ended(RunOutcome.ABORTED, f"nothing was injected: {measured.reason}")
+
+    def _baseline_contributors(self) -> tuple[str, ...]:
+        """Learners without whose work no baseline is a healthy run.
+
+        Rounds that take the ready alone may leave out slower chips for ever.
+        """
+        training = self.plan.training
+        return training.learner_names if training.contribute == "all" else ()
 
     def _inject(self) -> None:
         """All faults. Training that has reached its stop rule goes on while one is at work."""
@@ -203,9 +248,7 @@ class Run:
         self._enter("stop")
         least = self.basis.least_tokens
         self._train_until(lambda: self.progress.is_held and self.progress.committed_tokens >= least)
-        if not self.run_loop.is_over:
-            self.fleet.signal(SYNCER, signal="SIGTERM")  # its stop rule is met: it need not go on
-            self.run_loop.until(lambda: self.run_loop.is_over)
+        self._release_syncer()
         outside = set(filter(self.progress.is_outside, self.progress.alive()))
         finishing = set(self.progress.alive()) - self.injector.away - outside
         self.injector.close("training ended")
@@ -215,9 +258,24 @@ class Run:
             late = ", ".join(sorted(finishing & set(self.progress.alive())))
             self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
 
+    def _release_syncer(self) -> None:
+        """Tell the syncer, whose stop rule is met, that it need not go on; again until it is told.
+
+        It may be out of reach for a while: training goes on meanwhile, within the limits.
+        """
+        again_s = AGAIN_S
+        while not self.run_loop.is_over:
+            if self.run_loop.signal(SYNCER, "SIGTERM"):
+                again_s = math.inf
+            self.run_loop.until(lambda: self.run_loop.is_over, within_s=again_s)
+
     def _evaluate(self) -> None:
         self._enter("evaluate")
-        self.fleet.start(self.launch.evaluator())
+        try:
+            self.fleet.start(self.launch.evaluator())
+        except FleetError as error:
+            self.remarks.append(f"the evaluator could not be started: {error}")
+            return
         self.run_loop.until(lambda: EVALUATOR in self.progress.exits, within_s=EVALUATE_S)
         exited = self.progress.exits.get(EVALUATOR)
         if exited is None or exited.payload.exit_code != 0:

@@ -2,19 +2,24 @@
 
     until done ─┬─► recorder.read(until the next thing is due)
                 ├─► injector.act        injections, beats and heals at their times
+                ├─► pacer.tell          the step time, to learners that have started
                 ├─► counts, once a second
                 └─► Ended               a signal, an abort rule, or nobody left to train
 
 The only loop of the harness. It never sleeps beyond the next due time and never spins.
 """
 
+import gc
 import math
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
-from chaoslab.core.events import Kind
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import NodeStarted, RunOutcome
+from chaoslab.core.process_identity import identify
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import SYNCER, FaultPlan
@@ -22,12 +27,15 @@ from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
+from chaoslab.run.pacer import Pacer
 from chaoslab.run.triggers import Progress, fired, fires_s, rule_text
 from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat
 
 SAMPLE_S = 1.0
 _SOON_S = 0.2
-"""So long before something is due the harness sees to it that it gets a core in time."""
+"""So long before something is due the harness prepares it, and sees to it that it gets a core."""
+_URGENT_S = 0.05
+"""So long before it nothing else is begun that could take long."""
 
 
 class Ended(Exception):
@@ -52,11 +60,14 @@ class RunLoop:
     plan: FaultPlan
     recorder: EventRecorder
     injector: Injector
+    pacer: Pacer
     interrupts: Interrupts
     heartbeat: Heartbeat
     machine: Machine | None = None
     """Where the run goes on, to be sampled; None: nobody asks how busy it is."""
     _training_since_s: float | None = None
+    _not_sent: set[tuple[str, str, str]] = field(default_factory=set)
+    """Signals that could not be sent: node, signal and reason."""
     _sample_s: float = field(init=False)
     _deadline_s: float = field(init=False)
 
@@ -68,29 +79,66 @@ class RunLoop:
     def until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> bool:
         """Wait until `is_done`, at most `within_s`; whether it came to pass. Raises Ended."""
         until_s = self.recorder.now_s + within_s
-        while not is_done():
-            if self.recorder.now_s >= until_s:
-                return False
-            with realtime_priority(is_urgent=self._is_due_soon()):
-                self.recorder.read(min(until_s, self._next_due_s()))
-                self._show_life()
-                has_acted = self.injector.act()
-                self._show_life()
-            if has_acted:
-                self.recorder.drain()  # what it started and ended counts from now on
+        try:
+            while not is_done():
+                if self.recorder.now_s >= until_s:
+                    return False
+                self._turn(until_s, is_done)
+            return True
+        finally:
+            self._hurry(is_urgent=False)
+
+    def _turn(self, until_s: float, is_done: Callable[[], bool]) -> None:
+        """Wait for news or for what is due, and do that; if it is urgent, wait for it alone, and
+        keep the priority meanwhile.
+        """
+        next_s = self._next_time_s()
+        is_urgent = self.recorder.now_s >= next_s - _URGENT_S
+        self._hurry(is_urgent=is_urgent)
+        with realtime_priority(is_urgent=self.recorder.now_s >= next_s - _SOON_S):
+            self.injector.prepare(within_s=_SOON_S)
+            wake_s = next_s if is_urgent else self._wake_s(next_s)
+            wake_s = min(until_s, wake_s)
+            has_acted = self._read_and_act(wake_s, leave_s=next_s)
+            while is_urgent and self.recorder.now_s < wake_s and not (has_acted or is_done()):
+                has_acted = self._read_and_act(wake_s, leave_s=next_s)
+        if has_acted:
+            self.recorder.drain()  # what it started and ended counts from now on
+        if has_acted or not is_urgent:
+            self.pacer.tell()
             self._sample()
             self._end_if_due()
-        return True
+
+    def _read_and_act(self, until_s: float, *, leave_s: float) -> bool:
+        """Whether anything was due."""
+        self.recorder.read(until_s, leave_s=leave_s)
+        self._show_life()
+        has_acted = self.injector.act()
+        self._show_life()
+        return has_acted
 
     def begin_training(self) -> None:
         """From now on the plan's abort rules count."""
         self._training_since_s = self.recorder.now_s
 
+    def signal(self, name: str, signal: str) -> bool:
+        """Whether a node could be sent a signal; if not, the record says why, once."""
+        try:
+            self.recorder.fleet.signal(name, signal=signal)
+        except FleetError as error:
+            failure = (name, signal, str(error))
+            if failure not in self._not_sent:
+                self._not_sent.add(failure)
+                facts: dict[str, Json] = {"node": name, "signal": signal, "reason": str(error)}
+                self.recorder.note(Kind.SIGNAL_FAILED, facts)
+            return False
+        return True
+
     def end_nodes(self, signal: str, *, within_s: float) -> None:
         """Send every living node a signal and wait for their ends; a second interrupt hurries."""
         self.recorder.drain()
         for name in self._progress.alive():
-            self.recorder.fleet.signal(name, signal=signal)
+            self.signal(name, signal)  # where it cannot be sent, leaving the fleet ends the node
         until_s = self.recorder.now_s + within_s
         while self._progress.alive() and self.recorder.now_s < until_s:
             if signal != "SIGKILL" and self.interrupts.count > 1:
@@ -111,14 +159,24 @@ class RunLoop:
         """Since when training must go on; None while it need not."""
         return None if self.is_over else self._training_since_s
 
-    def _is_due_soon(self) -> bool:
+    def _next_time_s(self) -> float:
         next_time_s = self.injector.next_time_s
-        return next_time_s is not None and self.recorder.now_s >= next_time_s - _SOON_S
+        return math.inf if next_time_s is None else next_time_s
 
-    def _next_due_s(self) -> float:
-        times_s = [self._sample_s, self._deadline_s, self.recorder.now_s + BEAT_S]
-        if (next_time_s := self.injector.next_time_s) is not None:
-            times_s.append(next_time_s if self._is_due_soon() else next_time_s - _SOON_S)
+    def _hurry(self, *, is_urgent: bool) -> None:
+        """Let wait what may take long: observers, and the collection of garbage."""
+        self.recorder.journal.hurry(is_urgent=is_urgent)
+        if is_urgent:
+            gc.disable()
+        else:
+            gc.enable()
+
+    def _wake_s(self, next_s: float) -> float:
+        """When there is something to do even without news, until `next_s` becomes urgent."""
+        now_s = self.recorder.now_s
+        times_s = [self._sample_s, self._deadline_s, now_s + BEAT_S, next_s - _URGENT_S]
+        if next_s - _SOON_S > now_s:
+            times_s.append(next_s - _SOON_S)
         if (since_s := self._since_s) is not None:
             times_s += [fires_s(rule, self._progress, since_s=since_s) for rule in self.plan.abort]
         return min(times_s)
@@ -162,8 +220,8 @@ class RunLoop:
         if self.machine is None:
             return
         started = self.recorder.journal.history.of(NodeStarted)
-        pids = {event.payload.node: event.payload.pid for event in started}
-        alive = [pids[name] for name in self._progress.alive()]
+        pids = {one.node: one.pid for event in started if _is_here(one := event.payload)}
+        alive = [pids[name] for name in self._progress.alive() if name in pids]
         if (sampled := self.machine.sample(now_s, alive)) is not None:
             self.recorder.note(Kind.MACHINE_SAMPLED, sampled)
 
@@ -197,3 +255,10 @@ class RunLoop:
     def _abort(self, rule: str, observed: str) -> NoReturn:
         self.recorder.note(Kind.ABORT_FIRED, {"rule": rule, "observed": observed})
         raise Ended(RunOutcome.ABORTED, f"{rule}: {observed}")
+
+
+def _is_here(process: NodeStarted) -> bool:
+    """Whether its pid counts on this machine; a container's does where its engine is."""
+    own = identify(os.getpid())
+    where = (process.boot_id, process.namespaces)
+    return process.boot_id is None or (own is not None and where == (own.boot_id, own.namespaces))

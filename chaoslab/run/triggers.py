@@ -27,9 +27,24 @@ from chaoslab.core.payloads import (
     SyncerHeld,
     SyncerReady,
     SyncerStopped,
+    kind_of,
 )
+from chaoslab.core.units import plural
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import AbortRule, Trigger
+
+_FOLDED = frozenset(
+    map(
+        kind_of,
+        (
+            *(LearnerStep, RoundMerged, MemberJoined, MemberLeft, FaultHealed, LinkLost),
+            *(NodeStarted, NodeExited, SyncerReady, SyncerHeld, SyncerStopped, SyncerFinal),
+        ),
+    )
+)
+"""Kinds of the events that change it."""
+_NEAR_ROUNDS = 3
+"""So many rounds take long enough to prepare an injection, even where two come at once."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +67,8 @@ class Progress:
     steps: dict[str, int] = field(default_factory=dict)
     stepped_s: dict[str, float] = field(default_factory=dict)
     losses: dict[str, float] = field(default_factory=dict)
+    periods_s: dict[str, float | None] = field(default_factory=dict)
+    """By learner: the duration of a step that it keeps, as its latest life reported."""
     contributed_s: dict[str, dict[int, float]] = field(default_factory=dict)
     """When work of each learner was last merged, by incarnation."""
     healed_s: dict[str, float] = field(default_factory=dict)
@@ -64,11 +81,15 @@ class Progress:
     """Whether the stop rule of training is met and training goes on for the harness."""
     links_lost: str | None = None
     """Why nothing carries the links any more."""
+    _alive: dict[Role | None, tuple[str, ...]] = field(default_factory=dict)
+    """What `alive` has found since the last start or exit."""
     _merged: set[int] = field(default_factory=set)
     """The numbers of the merged rounds: one that is said once more does not count."""
 
     def see(self, event: Event) -> None:
         """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
+        if event.kind not in _FOLDED:  # most events are of these kinds
+            return
         match event.payload:
             case LearnerStep() as said:
                 self._step(said, event.time_s)
@@ -116,8 +137,11 @@ class Progress:
 
     def alive(self, role: Role | None = None) -> tuple[str, ...]:
         """The living nodes of a role, or all of them, by name."""
-        known = (name for name in sorted(self.roles) if self.is_alive(name))
-        return tuple(name for name in known if role is None or self.roles[name] is role)
+        if role not in self._alive:
+            known = (name for name in sorted(self.roles) if self.is_alive(name))
+            found = tuple(name for name in known if role is None or self.roles[name] is role)
+            self._alive[role] = found
+        return self._alive[role]
 
     def is_outside(self, node: str) -> bool:
         """Whether it is a learner whose current incarnation never became a member."""
@@ -163,16 +187,19 @@ class Progress:
     # ---------------------------------------------------------------- how it folds
 
     def _start(self, said: NodeStarted) -> None:
+        self._alive.clear()
         self.roles[said.node] = Role(said.role)
         if self.roles[said.node] is Role.SYNCER:
             self.members.clear()  # its last life took all memberships with it
             self.is_stopping = self.is_over = False
         self.incarnations[said.node] = said.incarnation
+        self.periods_s.pop(said.node, None)
         self.exits.pop(said.node, None)
 
     def _exit(self, event: Event[NodeExited]) -> None:
         said = event.payload
         if said.incarnation == self.incarnations.get(said.node):
+            self._alive.clear()
             self.exits[said.node] = event
 
     def _end(self, said: SyncerHeld | SyncerStopped | SyncerFinal) -> None:
@@ -185,6 +212,7 @@ class Progress:
         self.steps[said.learner] = said.step
         self.stepped_s[said.learner] = time_s
         self.losses[said.learner] = said.loss
+        self.periods_s[said.learner] = said.period_s
 
     def _merge(self, said: RoundMerged, time_s: float) -> None:
         if said.is_restated and said.round in self._merged:
@@ -201,14 +229,13 @@ class Progress:
 # ---------------------------------------------------------------- triggers
 
 
-def due_s(trigger: Trigger, progress: Progress, *, shift_s: float = 0.0) -> float | None:
+def due_s(trigger: Trigger, progress: Progress) -> float | None:
     """When the trigger was or will be met; None while nobody can know.
 
-    `shift_s` moves triggers by time, which wait together for a long baseline. A trigger by step or
-    loss is met at the latest report that shows it.
+    A trigger by step or loss is met at the latest report that shows it.
     """
     if trigger.time_s is not None:
-        return trigger.time_s + shift_s
+        return trigger.time_s
     if trigger.after is not None:
         healed_s = progress.healed_s.get(trigger.after)
         return None if healed_s is None else healed_s + trigger.offset_s
@@ -226,6 +253,12 @@ def due_s(trigger: Trigger, progress: Progress, *, shift_s: float = 0.0) -> floa
     return max(progress.stepped_s.values())
 
 
+def is_near(trigger: Trigger, progress: Progress) -> bool:
+    """Whether a trigger by round is met by one of the next `_NEAR_ROUNDS` rounds."""
+    left = 0 if trigger.round is None else trigger.round - progress.rounds
+    return 0 < left <= _NEAR_ROUNDS
+
+
 # ---------------------------------------------------------------- abort rules
 
 
@@ -240,7 +273,7 @@ def fired(rule: AbortRule, progress: Progress, now_s: float, *, since_s: float) 
         return f"a mean training loss of {loss:.4g}" if is_above else None
     alive = len(progress.alive(Role.LEARNER))
     is_below = rule.alive_below is not None and alive < rule.alive_below
-    return f"{alive} learners alive" if is_below else None
+    return f"{plural(alive, 'learner')} alive" if is_below else None
 
 
 def fires_s(rule: AbortRule, progress: Progress, *, since_s: float) -> float:

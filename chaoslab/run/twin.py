@@ -16,13 +16,14 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 import chaoslab
 from chaoslab.checks.control_run import why_not_comparable, why_not_whole
 from chaoslab.core.errors import FleetError
-from chaoslab.core.payloads import EvaluationMeasured
+from chaoslab.core.payloads import EvaluationMeasured, PaceSet
 from chaoslab.core.private_files import NotPrivate, read
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import History
@@ -33,17 +34,25 @@ from chaoslab.record.run_directory import RunDirectory, fingerprint
 TWINS = ".twins"
 _KEPT = (JOURNAL, RUN_JSON)
 _PACKAGE = Path(chaoslab.__file__).parent
+_READS_RECORDS = frozenset({"archive", "checks", "cli", "replay", "report"})
+"""Packages that only judge and show what was recorded: nothing trains otherwise for them."""
 
 
-def without_faults(plan: FaultPlan) -> FaultPlan:
-    """The twin's plan. It keeps seed, training, limits and abort rules."""
-    return replace(plan, name=f"{plan.name}, fault-free twin", faults=(), expect=())
+def without_faults(plan: FaultPlan, run: History) -> FaultPlan:
+    """The twin's plan. It keeps seed, training, limits and abort rules, and the run's step time."""
+    name, pace = f"{plan.name}, fault-free twin", run.last(PaceSet)
+    step_time = pace.payload.step_s if pace else plan.training.step_time
+    training = replace(plan.training, step_time=step_time)
+    return replace(plan, name=name, training=training, faults=(), expect=())
 
 
-def provenance(plan: FaultPlan, *, links: str = "none") -> Mapping[str, str]:
+def provenance(
+    plan: FaultPlan, *, links: str = "none", simulated_by: object = None
+) -> Mapping[str, str]:
     """What decides how a plan trains, by part, each as a digest: equal for a run and its twin.
 
-    `links` is the kind that carries the run, and so its twin.
+    `links` is the kind that carries the run, and so its twin. A simulation reads no data and is the
+    same on every machine: what it is `simulated_by`, with all costs, takes the place of both.
     """
     foreign = [file for files in _foreign(plan) for file in files or ()]
     parts: Mapping[str, object] = {
@@ -51,22 +60,25 @@ def provenance(plan: FaultPlan, *, links: str = "none") -> Mapping[str, str]:
         "training": plan.training,
         "fleet": [replace(plan.fleet, links=None), plan.labels],
         "links": links,
-        "data": _states(_data_files(plan.training.data)),
-        "code": _contents([*_own_code(), *foreign]),
-        "versions": versions(),
-        "host": host(),
+        "code": [_own_code(), _contents(foreign)],
     }
+    if simulated_by is not None:
+        parts = {**parts, "costs": simulated_by}
+    else:
+        data = _states(_data_files(plan.training.data))
+        parts = {**parts, "data": data, "versions": versions(), "host": host()}
     return {part: fingerprint(value)[:16] for part, value in parts.items()}
 
 
-def key(plan: FaultPlan, *, links: str = "none") -> str | None:
+def key(plan: FaultPlan, *, links: str = "none", simulated_by: object = None) -> str | None:
     """Name of the plan's twin among those kept: equal for runs that train alike.
 
     None when that cannot be known, because the source of the task or of a program is nowhere to be
     found: such a twin is made each time.
     """
     is_known = None not in _foreign(plan)
-    return fingerprint(provenance(plan, links=links))[:32] if is_known else None
+    parts = provenance(plan, links=links, simulated_by=simulated_by)
+    return fingerprint(parts)[:32] if is_known else None
 
 
 def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
@@ -148,9 +160,16 @@ def _states(files: Iterable[Path]) -> list[tuple[str, int, int]]:
     return [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 
-def _own_code() -> list[Path]:
-    """All of this package: what runs in nodes, what carries their links, and what paces them."""
-    return sorted(path for end in ("py", "proto") for path in _PACKAGE.rglob(f"*.{end}"))
+@cache
+def _own_code() -> str:
+    """Of this package: what runs in nodes, what carries their links, and what paces them.
+
+    Read once: this process goes on with what it has loaded.
+    """
+    found = (path for end in ("py", "proto") for path in _PACKAGE.rglob(f"*.{end}"))
+    return _contents(
+        sorted(path for path in found if path.relative_to(_PACKAGE).parts[0] not in _READS_RECORDS)
+    )
 
 
 def _foreign(plan: FaultPlan) -> list[list[Path] | None]:

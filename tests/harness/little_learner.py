@@ -9,7 +9,6 @@ import json
 import signal
 import socket
 import sys
-import threading
 import time
 
 from chaoslab.core.events import Json, Kind, node_line
@@ -29,33 +28,33 @@ class LittleLearner:
         self.who: dict[str, Json] = {"learner": name, "incarnation": incarnation}
         self.syncer = (host, int(port))
         self.step = 0
-        self.leave, self.go_on = threading.Event(), threading.Event()
-        self.go_on.set()
+        self.leaves = self.is_wedged = False  # no events: a handler could wait for its own thread
 
     def run(self) -> None:
         """Until the syncer ends training, or somebody asks."""
-        signal.signal(signal.SIGUSR1, lambda *_: self.go_on.clear())
-        signal.signal(signal.SIGUSR2, lambda *_: self.go_on.set())
-        signal.signal(signal.SIGTERM, lambda *_: self.leave.set())
+        signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "is_wedged", True))
+        signal.signal(signal.SIGUSR2, lambda *_: setattr(self, "is_wedged", False))
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "leaves", True))
         self.say(Kind.LEARNER_STARTED, devices=1, platform="cpu", parameters=0)
         failures = 0
-        while not self.leave.is_set() and failures < 3:
+        while not self.leaves and failures < 3:
             try:
                 with socket.create_connection(self.syncer, timeout=_DIAL_S) as connection:
                     connection.settimeout(None)
                     failures = failures + 1 if not self.work(connection) else 0
             except OSError:
                 failures += 1
-                self.leave.wait(STEP_S)
-        self.finish("asked" if self.leave.is_set() else "stopped")
+                time.sleep(STEP_S)
+        self.finish("asked" if self.leaves else "stopped")
 
     def work(self, connection: socket.socket) -> bool:
         """Step until the connection ends; whether it did step."""
         began = self.step
         connection.setblocking(False)
         try:
-            while not self.leave.wait(STEP_S):
-                if not self.go_on.is_set():
+            while not self.leaves:
+                time.sleep(STEP_S)
+                if self.is_wedged:
                     continue
                 self.step += 1
                 sum(range(WORK))

@@ -151,7 +151,8 @@ def _said_by(*command: str) -> str:
 
 def _files(root: Path) -> Iterator[str]:
     yield from map(str, (root / "tmp").rglob("*"))
-    yield from (str(path) for path in (root / "runs").rglob(".*"))
+    hidden = (root / "runs").rglob(".*")
+    yield from (str(path) for path in hidden if path.name != ".gitignore")
 
 
 def _owed(root: Path) -> Iterator[dict[str, object]]:

@@ -82,7 +82,7 @@ class Harness:
     @property
     def record(self) -> Path | None:
         """The directory of its run, once there is one."""
-        found = list(self.runs.glob("*/2*"))
+        found = list(self.runs.glob("[!.]*/2*"))  # the link `latest` is replaced meanwhile
         return found[0] if found else None
 
     @property

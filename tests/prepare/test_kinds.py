@@ -1,5 +1,7 @@
 """What plans can name of other packages: what cannot be used is refused, with the reason."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,8 @@ from chaoslab.core.errors import ExitCode, PackageError
 from chaoslab.core.registry import Group
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.fleet.settings import FleetSettings
 from chaoslab.links.settings import LinksSettings
-from chaoslab.prepare.kinds import FLEETS, LINKS, _why_not, kinds
+from chaoslab.prepare.kinds import FLEETS, LINKS, _why_no_fleet, _why_not, kinds
 from tests.core.test_registry import Packages
 
 FROZEN = "@dataclass(frozen=True, slots=True, kw_only=True)"
@@ -109,6 +110,10 @@ def test_only_a_frozen_dataclass_can_be_settings(
         ("kinds_no_type", Group.CHECKS, "int = 1", "'Least' = 1", "name 'Least' is not defined"),
         ("kinds_twice", Group.CHECKS, "int = 1", "int = 1; least_s: float = 1", "the key 'least'"),
         ("kinds_required", Group.FLEETS, "int = 2", "int", "its setting 'cores' has no default"),
+        ("kinds_unlinked", Group.FLEETS, "cores", "default_links = 'rope'; cores",
+         "its default_links are 'rope', which is none of none, embedded, toxiproxy, netem"),
+        ("kinds_both", Group.FLEETS, "cores", "default_links = 'toxiproxy'; toxiproxy",
+         "its default links, toxiproxy, have a setting 'toxiproxy' too: rename the field"),
         ("kinds_refusing", Group.FLEETS, "def factory", REFUSING, "own defaults: too few cores"),
     ],
 )  # fmt: skip
@@ -137,10 +142,16 @@ def test_a_factory_may_be_a_class_method(packages: Packages) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "own"),
-    [(FleetSettings, FLEETS), (LinksSettings, LINKS), (Fault, FAULTS), (Check, CHECKS)],
+    ("why_not", "own"),
+    [
+        (partial(_why_no_fleet, LINKS), FLEETS),
+        (partial(_why_not, LinksSettings), LINKS),
+        (partial(_why_not, Fault), FAULTS),
+        (partial(_why_not, Check), CHECKS),
+    ],
+    ids=["fleets", "links", "faults", "checks"],
 )
-def test_those_of_chaoslab_keep_the_rules_too(protocol: type, own: dict[str, type]) -> None:
-    assert {name: _why_not(protocol, name, kind) for name, kind in own.items()} == dict.fromkeys(
-        own, ""
-    )
+def test_those_of_chaoslab_keep_the_rules_too(
+    why_not: Callable[[str, type], str], own: dict[str, type]
+) -> None:
+    assert {name: why_not(name, kind) for name, kind in own.items()} == dict.fromkeys(own, "")

@@ -1,16 +1,21 @@
 """The command lines by which the run under test is started."""
 
 import json
+import math
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 
+from chaoslab.diloco.learner.hosts.membership import SECRET
+from chaoslab.diloco.learner.inner_steps import InnerSettings
+from chaoslab.diloco.learner.options import parser
 from chaoslab.diloco.model.gpt import PRESETS, tensor_shapes
 from chaoslab.diloco.settings import Settings
+from chaoslab.faults.host import HostKill
 from chaoslab.faults.storage_room import StorageDiskFull
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.plan.model import (
@@ -21,6 +26,7 @@ from chaoslab.plan.model import (
     FleetSpec,
     Grace,
     Inner,
+    LearnerGroup,
     Outage,
     Outer,
     Phase,
@@ -93,6 +99,57 @@ def test_the_inner_optimizer_reaches_the_learner_exactly() -> None:
     assert [int(found[key]) for key in keys] == [3, 70, 2, 64]
 
 
+@pytest.mark.parametrize(
+    ("training", "decay_steps"),
+    [
+        (Training(stop=Stop(rounds=240)), 240 * 24 // 6),
+        (Training(stop=Stop(rounds=10), algorithm=Algorithm.DILOCO), 240),
+        (Training(stop=Stop(steps=700, time_s=60.0)), 700),
+        (Training(stop=Stop(tokens=4_096_000)), 1000),
+        (Training(stop=Stop(rounds=4)), 51),  # the default warm-up has 50
+        (Training(stop=Stop(time_s=60.0)), 5000),
+        (Training(stop=Stop(tokens=4_096_000), task="own:make"), 5000),
+        (Training(stop=Stop(rounds=240), inner=Inner(decay_steps=70)), 70),
+    ],
+)
+def test_the_learning_rate_falls_until_the_training_is_expected_to_end(
+    training: Training, decay_steps: int
+) -> None:
+    plan = replace(PLAN, training=training)
+    assert flags(launch(plan).learners(ADDRESSES)[0])["--decay-steps"] == str(decay_steps)
+
+
+def test_a_learner_of_several_hosts_is_one_node_whose_command_says_so() -> None:
+    groups = (LearnerGroup(count=1), LearnerGroup(count=1, hosts=4))
+    training = Training(learners=groups, hosts=2, reserve=1)
+    addresses = dict.fromkeys(training.roster, "x:1")
+    made = launch(replace(PLAN, training=training))
+    specs = (*made.learners(addresses), *made.reserve(addresses))
+    assert [flags(spec)["--hosts"] for spec in specs] == ["2", "4", "2"]
+    assert [spec.hosts and spec.hosts.count for spec in specs] == [2, 4, 2]
+    options = parser().parse_args(
+        [
+            *("--syncer", "x:1", "--hosts", "4"),
+            *(word.format(host=3, meeting="10.0.0.3:4700") for word in specs[1].hosts.flags),
+        ]
+    )
+    assert (options.host_index, options.meeting) == (3, "10.0.0.3:4700")
+    assert specs[1].hosts.secret == SECRET
+    assert made.syncer().hosts is None
+    usual = launch().learners(ADDRESSES)[0]
+    assert usual.hosts is None
+    assert "--hosts" not in usual.command
+
+
+def test_learners_that_may_lose_a_host_hear_test_hooks() -> None:
+    lost = FaultSpec(
+        id="lost", fault="host.kill", settings=HostKill(), target=Target(count=1),
+        at=Trigger(time_s=1.0), outage=Outage(seconds=1.0),
+    )  # fmt: skip
+    specs = launch(replace(PLAN, faults=(lost,))).learners(ADDRESSES)
+    assert {spec.hears for spec in specs} == {True}
+
+
 def test_a_task_of_ones_own_replaces_the_model_everywhere() -> None:
     plan = replace(PLAN, training=replace(PLAN.training, task="my.task:make"))
     for spec in (launch(plan).learners(ADDRESSES)[0], launch(plan).evaluator()):
@@ -149,6 +206,7 @@ def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
     assert settings(training) == {
         "learners": ["learner-0", "learner-1", "learner-2"],
         "fragments": 5, "sync_every": 12, "overlap": 3, "quorum": 2,
+        "contribute": "all", "blocking": False,
         "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
         "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
         "suspect_after_s": 1.0, "drop_after_s": 3.0, "evaluate_every": 9, "norm_limit": 4.0,
@@ -163,6 +221,13 @@ def test_streaming_waits_for_all_and_diloco_also_sends_the_whole_model_at_once()
     diloco = settings(Training(algorithm=Algorithm.DILOCO, learners=3))
     assert (streaming["quorum"], streaming["fragments"], streaming["overlap"]) == (3, 6, 2)
     assert (diloco["quorum"], diloco["fragments"], diloco["overlap"]) == (3, 1, 0)
+    assert (streaming["blocking"], diloco["blocking"]) == (True, True)
+    assert settings(Training(quorum=4))["blocking"] is False
+
+
+def test_whose_work_a_round_takes_reaches_the_syncer() -> None:
+    told = settings(Training(contribute="ready"))
+    assert Settings.from_json(json.dumps(told)).contribute == "ready"
 
 
 @pytest.mark.parametrize(
@@ -192,6 +257,13 @@ def test_snapshots_are_thinned_where_nobody_knows_the_tokens_of_a_task() -> None
 def test_the_settings_are_those_the_syncer_knows() -> None:
     given = settings(PLAN.training)
     assert Settings.from_json(json.dumps(given)).learners == PLAN.training.learner_names
+
+
+def test_the_defaults_of_a_plan_are_those_of_syncer_and_learner() -> None:
+    given = json.dumps({**settings(Training()), "stop_rounds": None, "evaluate_every": None})
+    assert Settings.from_json(given) == Settings()
+    inner = asdict(Inner(decay_steps=InnerSettings().decay_steps))
+    assert InnerSettings(**{key: inner[key] for key in asdict(InnerSettings())}) == InnerSettings()
 
 
 def test_the_models_of_plans_are_those_that_learners_know() -> None:
@@ -228,3 +300,7 @@ def test_a_plan_that_fills_disks_gives_every_node_that_keeps_state_a_volume() ->
 def test_learners_are_told_how_often_to_save() -> None:
     plan = replace(PLAN, training=Training(learners=4, save_every_s=2.5))
     assert {flags(spec)["--save-every"] for spec in launch(plan).learners(ADDRESSES)} == {"2.5"}
+
+
+def test_updates_of_any_size_are_merged_as_they_come_without_a_limit() -> None:
+    assert settings(Training(norm_limit=math.inf))["norm_limit"] is None

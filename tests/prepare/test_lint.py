@@ -1,10 +1,12 @@
 """Plans that can never pass, or never fail, are named when they are read."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from chaoslab.core.errors import PlanError
+from chaoslab.prepare.lint import _other_model
 from chaoslab.prepare.plans import Asked, Prepared, bundled_plans, decode, prepare
 from chaoslab.selftest.trial import PLANS
 
@@ -91,7 +93,7 @@ def test_what_can_never_be_is_refused_with_its_place(
     "given",
     [
         {"faults": REST},
-        {"expect": "{check: rejoin, within: 2m}"},
+        {"expect": "{check: rejoin, within: 2m}", "setting": "settle=2m"},
         {"expect": "{check: learners_rejoin, expected: false}"},
         {"faults": CRASH, "expect": "{check: continuity, max_gap: 12s}"},
         {"faults": KILL.replace("round: 20", "time: 3m")},
@@ -140,6 +142,7 @@ SLOW = KILL.replace("process.kill", "compute.slow")
             "numeric_health.max_loss: ",
         ),
         ({"expect": "{check: join}"}, "join will be UNKNOWN"),
+        ({"expect": "{check: rejoin, within: 31s}"}, "write `settle: 31s`"),
         ({"expect": "{check: succession}"}, "succession will be UNKNOWN"),
         ({"faults": CRASH, "expect": "{check: rejoin}"}, "rejoin will be UNKNOWN"),
         (
@@ -152,6 +155,64 @@ def test_what_is_likely_a_mistake_is_a_warning(
     tmp_path: Path, given: dict[str, str], words: str
 ) -> None:
     assert any(words in warning for warning in prepared(tmp_path, **given).warnings)
+
+
+LEARNER = "fleet: {programs: {learner: json.tool}}\n"
+
+
+def test_an_evaluator_that_may_load_another_model_than_the_learner_is_doubtful(
+    tmp_path: Path,
+) -> None:
+    (warning,) = prepared(tmp_path, more=f"control: twin\n{LEARNER}").warnings
+    assert "trial.yaml:6:20: fleet.programs.learner: " in warning
+    assert "'nano', whatever 'json.tool' trains: write `fleet.programs.evaluator`" in warning
+    with_both = LEARNER.replace("tool}", "tool, evaluator: json.tool}")
+    assert prepared(tmp_path, more=f"control: twin\n{with_both}").warnings == ()
+    assert prepared(tmp_path, more=LEARNER).warnings == (), "nothing is evaluated"
+    path = tmp_path / "task.yaml"
+    path.write_text(f"version: 1\nname: trial\ntraining: {{task: json.tool:main}}\n{LEARNER}")
+    assert list(_other_model(*decode(Asked(plan=str(path), settings=["control=twin"])))) == []
+
+
+SPEEDS = "{check: goodput}\n  - {check: survivors, max_slowdown: 1.05x}"
+
+
+def test_speeds_of_learners_that_share_cores_are_doubtful_without_a_step_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warnings(*, cores: int, step_time: str = "off", expect: str = SPEEDS) -> tuple[str, ...]:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+        setting = f"training.step_time={step_time}"
+        return prepared(tmp_path, expect=expect, setting=setting).warnings
+
+    (warning,) = warnings(cores=2)
+    assert "goodput and survivors: 4 learners share 2 cores" in warning
+    assert "`training.step_time: auto`" in warning
+    assert warnings(cores=4) == ()
+    assert warnings(cores=2, step_time="auto") == warnings(cores=2, step_time="60ms") == ()
+    assert warnings(cores=2, expect="{check: survivors, max_slowdown: 3x}") == ()
+    (warning,) = warnings(cores=4, expect="{check: goodput, max_share: 110%}")
+    assert "goodput.max_share" in warning
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("60", "'60' is not a step time: write 60ms, auto or off"),
+        ("quick", "'quick' is not a step time: write 60ms, auto or off"),
+        ("true", "True is not a step time: write auto"),
+        ("0s", "must be 1ms to 10m, auto or off, got 0s"),
+        ("2h", "must be 1ms to 10m, auto or off, got 2h"),
+    ],
+)
+def test_a_step_time_that_is_none_is_refused_where_it_stands(
+    tmp_path: Path, written: str, words: str
+) -> None:
+    path = tmp_path / "trial.yaml"
+    path.write_text(HEAD.replace("learners: 4}", f"step_time: {written}}}"))
+    with pytest.raises(PlanError) as refused:
+        decode(Asked(plan=str(path)))
+    assert f"trial.yaml:3:23: training.step_time: {words}" in str(refused.value)
 
 
 def test_a_plan_on_record_is_read_whatever_can_never_be_in_it(tmp_path: Path) -> None:

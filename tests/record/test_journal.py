@@ -1,6 +1,7 @@
 """The journal as it is read back: a torn end is tolerated, any other damage is named."""
 
 import json
+import os
 import re
 import resource
 from collections.abc import Callable, Iterator
@@ -95,6 +96,18 @@ def test_a_missing_journal_is_named(tmp_path: Path) -> None:
     assert re.match(rf"{tmp_path / JOURNAL}", refusal(tmp_path))
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", [JOURNAL, "run.json"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(
+    tmp_path: Path, lines: list[str], name: str
+) -> None:
+    write(tmp_path, lines)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    assert f"{tmp_path / name} cannot be read: " in refusal(tmp_path)
+    assert "not a regular file" in refusal(tmp_path)
+
+
 def test_a_damaged_twin_is_named_by_its_own_file(tmp_path: Path, lines: list[str]) -> None:
     (tmp_path / "control").mkdir()
     write(tmp_path, lines)
@@ -108,18 +121,54 @@ def test_numbers_beyond_64_bits_are_a_malformed_event_and_no_crash(lines: list[s
         Event.from_line(json.dumps(fields))
 
 
+LINE = '{"seq":0,"time_s":1,"source":"harness","kind":"run.settled","data":%s}'
+
+
 @pytest.mark.parametrize(
-    "data", ['{"reason":"\\ud800"}', '{"pending":' + "[" * 300 + "]" * 300 + "}"]
+    "data",
+    [
+        '{"reason":"\\ud800"}',
+        '{"pending":' + "[" * 300 + "]" * 300 + "}",
+        '{"pending":' + "[" * 150 + "]" * 150 + "}",
+        '{"a":1.}',
+        '{"a":01}',
+        '{"a":+1}',
+        '{"a":inf}',
+        '{"a":"\x01"}',
+        '{"a":1,}',
+        "{'a':1}",
+        '{"a":1} {}',
+        "[]",
+    ],
 )
-def test_a_line_that_nobody_could_write_again_is_malformed(data: str) -> None:
-    line = '{"seq":0,"time_s":1,"source":"harness","kind":"run.settled","data":%s}'
+def test_a_line_that_nobody_could_write_again_is_malformed(tmp_path: Path, data: str) -> None:
     with pytest.raises(MalformedEvent):
-        Event.from_line(line % data)
+        Event.from_line(LINE % data)
+    write(tmp_path, [LINE % data] * 2)
+    assert f"{JOURNAL}:1 is no event" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"a":"\\u001b\\ud83d\\ude00\\\\u"}',
+        '{"a":"\x7f\u00e9\U0001f600"}',
+        '{"a":NaN,"b":-Infinity,"c":1e999,"d":-0,"e":-0.0}',
+        '{"a":123456789012345678901234567890,"b":0.1,"c":1E5}',
+        '{"a":1,"a":2}',
+        '{"pending":' + "[" * 90 + "]" * 90 + "}",
+        ' { "a" : [ ] } ',
+    ],
+)
+def test_a_journal_is_read_as_each_of_its_lines(tmp_path: Path, data: str) -> None:
+    write(tmp_path, [LINE % data])
+    assert repr(History.read(tmp_path).events) == repr([Event.from_line(LINE % data)])
 
 
 # ---------------------------------------------------------------- the writer, and what cuts it off
 
 
+@pytest.mark.thorough
 def test_whatever_byte_it_is_cut_at_the_whole_lines_before_are_read(
     tmp_path: Path, lines: list[str]
 ) -> None:
@@ -299,3 +348,31 @@ def test_every_beginning_of_a_journal_is_read_as_that_of_a_run_that_was_cut_off(
 def test_a_journal_without_chains_is_read_as_before(tmp_path: Path, lines: list[str]) -> None:
     write(tmp_path, lines)
     assert History.read(tmp_path).seal is None
+
+
+# ---------------------------------------------------------------- observers
+
+
+class Seen:
+    """An observer that remembers."""
+
+    def __init__(self) -> None:
+        self.kinds: list[Kind] = []
+
+    def see(self, event: Event) -> None:
+        self.kinds.append(event.kind)
+
+
+def test_observers_wait_while_it_is_urgent_and_miss_nothing(tmp_path: Path) -> None:
+    seen, kinds = Seen(), [Kind.FAULT_INJECTING, Kind.FAULT_INJECTED, Kind.NODE_PROBED]
+    with Journal(tmp_path, VirtualClock(), observers=[seen]) as journal:
+        journal.hurry(is_urgent=True)
+        journal.write(kinds[0], {})
+        journal.hurry(is_urgent=True)
+        journal.write(kinds[1], {})
+        assert seen.kinds == []
+        assert [event.kind for event in journal.history.events] == kinds[:2]
+        journal.hurry(is_urgent=False)
+        assert seen.kinds == kinds[:2]
+        journal.write(kinds[2], {})
+    assert seen.kinds == kinds

@@ -1,10 +1,10 @@
 """What a fault-free window measures, and when it is steady enough to compare with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import BaselineMeasured
 from chaoslab.record.journal import History
 from chaoslab.run.baseline import measure
@@ -18,11 +18,18 @@ def history(gaps_s: Sequence[float], *, tokens: int = 1000) -> History:
         time_s += gap_s
         for name, step_s in (("learner-0", 0.1), ("learner-1", 0.3)):
             _add(found, time_s, Kind.LEARNER_STEP, {"learner": name, "step_s": step_s})
-        _add(found, time_s, Kind.ROUND_MERGED, {"committed_tokens": tokens * (number + 1)})
+        _add(found, time_s, Kind.ROUND_MERGED, merged(tokens * (number + 1)))
     return found
 
 
-def _add(found: History, time_s: float, kind: Kind, data: dict[str, float | str]) -> None:
+def merged(committed_tokens: int) -> dict[str, Json]:
+    """A round to which learner-0 contributed alone."""
+    work = {"step": 1, "c_steps": 1, "c_tokens": 1.0, "weight": 1.0, "tokens_from": 0.0}
+    mine = {"learner": "learner-0", "incarnation": 1, "epoch": 1, "tokens_to": 1.0, **work}
+    return {"committed_tokens": committed_tokens, "contributors": [mine]}
+
+
+def _add(found: History, time_s: float, kind: Kind, data: Mapping[str, Json]) -> None:
     seq = len(found.events)
     found.append(Event(seq=seq, time_s=time_s, source="x", kind=kind, data=data))
 
@@ -86,3 +93,14 @@ def test_a_window_that_the_run_did_not_complete_is_not_steady() -> None:
 
 def test_a_window_without_length_is_not_steady() -> None:
     assert not window([0.0] * 6).is_steady
+
+
+def test_a_window_without_the_work_of_a_learner_is_not_steady() -> None:
+    rounds = history([0.5] * 8)
+    both = ("learner-0", "learner-1")
+    found = measure(rounds, first_round=1, last_round=9, max_variation=1.0, contributors=both)
+    assert not found.is_steady
+    assert found.gap_s_median == 0.5
+    assert "learner-1 contributed to none of the last 9 rounds" in found.reason
+    alone = measure(rounds, first_round=1, last_round=9, max_variation=1.0, contributors=both[:1])
+    assert alone.is_steady

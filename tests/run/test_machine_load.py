@@ -75,6 +75,14 @@ def test_the_cores_of_the_run_are_told_from_those_of_others(kernel: Kernel) -> N
     assert (sample["cores"], sample["load_1m"], sample["window_s"]) == (2, 13.0, 2.0)
 
 
+def test_what_the_harness_itself_used_is_told_from_its_nodes(kernel: Kernel) -> None:
+    machine = Machine(root=kernel.root, harness=HARNESS)
+    machine.sample(0.0, [NODE])
+    kernel.processes |= {HARNESS: (1, 5.1, 0.0), NODE: (HARNESS, 10.0, 0.0)}
+    sample = sampled(kernel, machine)
+    assert (sample["harness_cores"], sample["own_cores"]) == (0.05, 0.55)
+
+
 def test_an_orphan_in_the_group_of_a_node_is_still_the_run_s_own(kernel: Kernel) -> None:
     machine = Machine(root=kernel.root, harness=HARNESS)
     machine.sample(0.0, [NODE])

@@ -189,7 +189,8 @@ def test_a_fault_after_another_waits_for_its_heal_and_the_offset(tmp_path: Path)
 
     earlier, later = history.faults
     assert earlier.healed is not None
-    assert later.injecting.time_s == pytest.approx(earlier.healed.time_s + 2.0, abs=1e-6)
+    assert later.injected is not None
+    assert later.injected.time_s == pytest.approx(earlier.healed.time_s + 2.0, abs=1e-6)
 
 
 def test_beats_are_carried_out_at_their_offsets_until_the_heal(tmp_path: Path) -> None:

@@ -208,6 +208,45 @@ def test_a_learner_that_was_still_joining_when_training_ended_is_not_waited_for(
     assert ending(history) == ("completed", "")
 
 
+def test_a_syncer_that_cannot_be_told_to_end_is_told_later(tmp_path: Path) -> None:
+    told = ("SIGTERM", "syncer")
+    stage = Stage(tmp_path, [HALF], troubles=Troubles(refuses=frozenset({told})))
+    stage.fleet.at(43.5, lambda: setattr(stage.fleet, "troubles", Troubles()))
+    history = stage.execute()
+
+    tried_s = [at_s for at_s, verb, name in stage.fleet.calls if (verb, name) == told]
+    assert tried_s == [pytest.approx(40.1 + tries) for tries in range(5)]
+    failed = the(history, Kind.SIGNAL_FAILED)
+    assert (failed.payload.node, failed.payload.signal) == ("syncer", "SIGTERM")
+    assert "refused by the world" in failed.payload.reason
+    assert ending(history) == ("completed", "")
+
+
+def test_a_syncer_that_can_never_be_told_to_end_is_waited_for_within_the_limits(
+    tmp_path: Path,
+) -> None:
+    troubles = Troubles(refuses=frozenset({("SIGTERM", "syncer")}))
+    plan = replace(PLAN, limits=Limits(timeout_s=90.0))
+    stage = Stage(tmp_path, [HALF], plan=plan, troubles=troubles)
+    history = stage.execute()
+
+    abort = the(history, Kind.ABORT_FIRED)
+    assert (abort.payload.rule, abort.time_s) == ("limits.timeout", pytest.approx(90.0))
+    assert "syncer" in {event.payload.node for event in history.of(Kind.SIGNAL_FAILED)}
+    assert not stage.fleet.alive
+    assert [story.status for story in history.faults] == ["proved"]
+
+
+def test_an_evaluator_that_cannot_be_started_is_named_in_the_record(tmp_path: Path) -> None:
+    plan = replace(PLAN, control=Control.TWIN)
+    troubles = Troubles(refuses=frozenset({("start", "evaluator")}))
+    history = Stage(tmp_path, plan=plan, troubles=troubles).execute()
+
+    outcome, reason = ending(history)
+    assert outcome == "completed"
+    assert reason.startswith("the evaluator could not be started: start evaluator: refused")
+
+
 def test_an_evaluator_that_fails_is_named_in_the_record(tmp_path: Path) -> None:
     plan = replace(PLAN, control=Control.TWIN)
     history = Stage(tmp_path, plan=plan, troubles=Troubles(evaluator_exit=3)).execute()

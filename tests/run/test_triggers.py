@@ -57,10 +57,6 @@ def test_a_trigger_by_time_is_due_at_its_time() -> None:
     assert due_s(Trigger(time_s=30.0), Progress()) == 30.0
 
 
-def test_a_trigger_by_time_moves_with_the_baseline() -> None:
-    assert due_s(Trigger(time_s=30.0), Progress(), shift_s=4.5) == 34.5
-
-
 def test_a_trigger_by_round_is_due_when_that_many_rounds_were_merged() -> None:
     told = Told().merged("learner-0", at_s=1.0)
     assert due_s(Trigger(round=2), told.progress) is None
@@ -203,7 +199,7 @@ def test_alive_below_counts_learners_only() -> None:
     told = Told().started("syncer").started("learner-0").started("learner-1")
     assert fired(rule, told.progress, 1.0, since_s=0.0) is None
     told.exited("learner-1", at_s=2.0)
-    assert fired(rule, told.progress, 2.0, since_s=0.0) == "1 learners alive"
+    assert fired(rule, told.progress, 2.0, since_s=0.0) == "1 learner alive"
 
 
 def test_rules_are_shown_as_plans_write_them() -> None:

@@ -66,7 +66,7 @@ def ran(
         script(fleet, interrupts)
     with Journal(directory.path, clock) as journal:
         run = Run(
-            twin.without_faults(PLAN),
+            twin.without_faults(PLAN, History(())),
             (),
             fleet=fleet,
             journal=journal,
@@ -93,7 +93,7 @@ def empty(folder: Path) -> RunDirectory:
 
 
 def test_a_twin_trains_alike_without_faults_and_expectations() -> None:
-    plan = twin.without_faults(PLAN)
+    plan = twin.without_faults(PLAN, History(()))
     assert not plan.faults
     assert not plan.expect
     assert (plan.seed, plan.training, plan.control) == (3, PLAN.training, Control.TWIN)
@@ -178,6 +178,28 @@ def test_a_program_of_ones_own_has_a_twin_of_its_own_until_its_source_changes(
     assert twin.key(plan) != before
     program.unlink()
     assert twin.key(plan) is None
+
+
+@pytest.mark.parametrize(("package", "is_another"), [("diloco", True), ("report", False)])
+def test_only_code_that_trains_or_runs_needs_a_new_twin(
+    package: str, *, is_another: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("diloco", "report"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "module.py").write_text("")
+    monkeypatch.setattr(twin, "_PACKAGE", tmp_path)
+    before = _key_in_a_new_process(PLAN)
+    (tmp_path / package / "module.py").write_text("WIDTH = 3\n")
+    assert (_key_in_a_new_process(PLAN) != before) == is_another
+
+
+def _key_in_a_new_process(plan: FaultPlan) -> str | None:
+    """A process reads its own code once."""
+    twin._own_code.cache_clear()
+    try:
+        return twin.key(plan)
+    finally:
+        twin._own_code.cache_clear()
 
 
 def test_a_task_that_is_not_found_has_no_twin_to_share() -> None:

@@ -1,0 +1,63 @@
+"""Estimate of a run's length from its plan alone, for a plan that was never run here.
+
+    stop rule, step time ─────────► end of training ─┐
+    each injection: trigger + `for` ► end of a fault ─┴─► the latest of them
+
+None if the plan leaves it to the run: a measured step time, a loss. Starting the nodes, settling
+and the twin are not counted, nor what faults cost.
+"""
+
+from collections.abc import Iterator
+
+from chaoslab.core.units import Pacing
+from chaoslab.plan.model import Algorithm, Injection, Training, Trigger
+from chaoslab.plan.schedule import Schedule
+from chaoslab.prepare.launch import expected_steps
+
+
+def estimated_s(training: Training, schedule: Schedule) -> float | None:
+    """Seconds from the first step to the end of training and of the last fault; None: unknown."""
+    training_s = _training_s(training)
+    if training_s is None:
+        return None
+    return max([training_s, *_fault_ends_s(training, schedule)])
+
+
+def _training_s(training: Training) -> float | None:
+    """By the stop rule that is reached first, of those whose time is known."""
+    steps, step_s = expected_steps(training), _step_s(training)
+    by_steps_s = None if steps is None or step_s is None else steps * step_s
+    known_s = [s for s in (training.stop.time_s, by_steps_s) if s is not None]
+    return min(known_s, default=None)
+
+
+def _step_s(training: Training) -> float | None:
+    """Of the learners that rounds wait for."""
+    if isinstance(training.step_time, Pacing):
+        return None
+    slowest = min(training.speeds.values(), default=1.0) if training.waits_for_all else 1.0
+    return training.step_time / slowest
+
+
+def _fault_ends_s(training: Training, schedule: Schedule) -> Iterator[float]:
+    """Of the injections whose time is known."""
+    ends_s: dict[str, float] = {}
+    for one in schedule.injections:
+        begin_s = _begin_s(one, training, ends_s)
+        if begin_s is not None:
+            ends_s[one.spec] = max(ends_s.get(one.spec, 0.0), begin_s + (one.for_s or 0.0))
+            yield ends_s[one.spec]
+
+
+def _begin_s(one: Injection, training: Training, ends_s: dict[str, float]) -> float | None:
+    trigger: Trigger = one.trigger
+    if trigger.time_s is not None:
+        return trigger.time_s
+    if trigger.after is not None:
+        end_s = ends_s.get(trigger.after)
+        return None if end_s is None else end_s + trigger.offset_s
+    steps, step_s = trigger.step, _step_s(training)
+    if trigger.round is not None:
+        fragments = 1 if training.algorithm is Algorithm.DILOCO else training.fragments
+        steps = trigger.round * training.sync_every // fragments
+    return None if steps is None or step_s is None else steps * step_s

@@ -1,0 +1,127 @@
+"""Pacer of a run: the step time of its learners, measured or given, and told to whoever starts.
+
+    learners share the machine ─► step times ─► median x 1.3 ─► pace.set ─► fleet.tell("pace", …)
+    given by the plan: learners know it from their command line             every later life, too
+
+With a reserve it is longer by the learners that will share the machine, too. The baseline waits
+until every learner reports that it keeps the step time; if too many periods are lost in it, the
+measurement was of a calmer machine, and is made again.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+from chaoslab.checks.pacing import LOST_MOST
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import LearnerStep
+from chaoslab.core.units import Pacing
+from chaoslab.fleet.base import Role
+from chaoslab.fleet.protocols import Hookable, able
+from chaoslab.plan.model import Training
+from chaoslab.run.event_recorder import EventRecorder
+
+HEADROOM: Final = 1.3
+"""Step time of `auto`, in step times of learners that share the machine."""
+_SAMPLES: Final = 8
+"""Reports of each learner that the measurement takes; the first one may hold a step that was
+compiled."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pacer:
+    """The step time of one run."""
+
+    training: Training
+    recorder: EventRecorder
+    _since_s: float | None = None
+    """When the measurement began."""
+    _step_s: float | None = None
+    """The step time that holds; None: none yet."""
+    _told: set[tuple[str, int]] = field(default_factory=set)
+    """Names and incarnations of those that were told."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the plan asks for a step time."""
+        return self.training.step_time is not Pacing.OFF
+
+    def is_known(self) -> bool:
+        """Whether the step time is given, or every living learner has reported enough steps."""
+        if self.training.step_time is not Pacing.AUTO:
+            return True
+        if self._since_s is None:
+            self._since_s = self.recorder.now_s
+        measured_s = self._measured_s()
+        return bool(measured_s) and all(name in measured_s for name in self._learners())
+
+    def begin(self) -> None:
+        """Note the step time, and tell it to everybody who does not know it yet."""
+        step_s, measured_s = self.training.step_time, dict[str, float]()
+        if isinstance(step_s, Pacing):
+            measured_s = self._measured_s()
+            crowd = len(self.training.roster) / self.training.learner_count
+            step_s = round(HEADROOM * crowd * median(measured_s.values()), 4)
+        self._step_s = step_s
+        self.recorder.note(Kind.PACE_SET, {"step_s": step_s, "measured_s": measured_s})
+        self._told.clear()
+        self.tell()
+
+    def is_too_short(self, since_s: float) -> bool:
+        """Whether a measured step time lost too many periods since then; it is measured from then
+        on if it is begun again.
+        """
+        if self.training.step_time is not Pacing.AUTO:
+            return False
+        self._since_s = since_s
+        said = [event.payload for event in self._heard()]
+        lost, made = sum(one.overruns for one in said), sum(one.steps for one in said)
+        return lost > LOST_MOST * (made + lost) and self.is_known()
+
+    def tell(self) -> None:
+        """Tell a measured step time to every learner that has started since the last call."""
+        is_told = self.training.step_time is Pacing.AUTO and self._step_s is not None
+        for name in self._learners() if is_told else ():
+            life = name, self.recorder.progress.incarnations[name]
+            if life not in self._told and self._tell(name):
+                self._told.add(life)
+
+    def missing(self) -> list[str]:
+        """Living learners that have not reported yet that they keep the step time."""
+        return [name for name in self._learners() if not self._is_kept(name)]
+
+    def _is_kept(self, name: str) -> bool:
+        period_s = self.recorder.progress.periods_s.get(name)
+        speed = self.training.speeds.get(name, 1.0)
+        if period_s is None or self._step_s is None:
+            return False
+        return math.isclose(period_s * speed, self._step_s)
+
+    def _tell(self, name: str) -> bool:
+        """Whether it could be told: it may be out of reach, or have died a moment ago."""
+        try:
+            able(self.recorder.fleet, Hookable).tell(name, "pace", step_s=self._step_s)
+        except FleetError:
+            return False
+        return True
+
+    def _learners(self) -> Iterator[str]:
+        return iter(self.recorder.progress.alive(Role.LEARNER))
+
+    def _measured_s(self) -> dict[str, float]:
+        """Median step time at full speed of each learner that has reported enough of them."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for event in self._heard():
+            said = event.payload
+            speed = self.training.speeds.get(said.learner, 1.0)
+            found[said.learner].append(said.step_s * speed)
+        return {name: median(took[1:]) for name, took in found.items() if len(took) > _SAMPLES}
+
+    def _heard(self) -> Sequence[Event[LearnerStep]]:
+        """The reports of steps since the measurement began."""
+        since_s, now_s = self._since_s or 0.0, self.recorder.now_s
+        return self.recorder.journal.history.between(since_s, now_s, LearnerStep)

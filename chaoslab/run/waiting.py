@@ -1,0 +1,146 @@
+"""Waiting injections of a run: which they are, when each is due, and what is done beforehand.
+
+    by time ──────────────────────► sorted once ─► due, prepare: known in advance
+    by round, step, loss, phase … ─► asked again after every event ─► due
+       └── by round: prepare, a few rounds before
+
+Nothing is injected here, see `injector`.
+"""
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from chaoslab.core.errors import FleetError
+from chaoslab.faults.base import PreparesTargets
+from chaoslab.plan.model import Injection
+from chaoslab.prepare.preflight import fault_of
+from chaoslab.run.event_recorder import EventRecorder
+from chaoslab.run.phase_triggers import PhaseTriggers
+from chaoslab.run.triggers import due_s, is_near
+from chaoslab.undo.heartbeat import Owing, StillThere, nothing_owed
+
+_NEAR_ROUND_S = 2.0
+"""How long the rounds before one that a trigger names may take: so much longer a fault that is
+prepared then may hold before it counts as overdue for the janitor."""
+
+
+@dataclass(slots=True, kw_only=True)
+class WaitingInjections:
+    """Injections that were not begun. Triggers count from `arm` on."""
+
+    recorder: EventRecorder
+    phase_triggers: PhaseTriggers
+    injections: Sequence[Injection]
+    owing: Owing = nothing_owed
+    _by_time: list[tuple[float, int, Injection]] = field(default_factory=list)
+    """When it is due, once that is settled, and its number; the earliest first."""
+    _others: list[Injection] = field(default_factory=list)
+    _prepared: dict[str, StillThere] = field(default_factory=dict)
+    """By injection: how much of what was done beforehand is still there."""
+    _armed_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for one in self.injections:
+            self._add(one)
+
+    def __iter__(self) -> Iterator[Injection]:
+        yield from (one for _, _, one in self._by_time)
+        yield from self._others
+
+    def arm(self) -> None:
+        """From now on triggers count; those by time that are overdue move later together."""
+        self._armed_s = self.recorder.now_s
+        first_s = self._by_time[0][0] if self._by_time else self._armed_s
+        shift_s = max(0.0, self._armed_s - first_s)
+        self._by_time = [(time_s + shift_s, n, one) for time_s, n, one in self._by_time]
+
+    def ask(self) -> None:
+        """Ask the nodes for the protocol points that injections wait for."""
+        if self._armed_s is not None:
+            self.phase_triggers.ask(self._others)
+
+    def let_go(self) -> None:
+        """Nodes go on, and are watched for the injections that still wait only."""
+        self.phase_triggers.let_go(self._others)
+
+    def due(self, *, until_s: float = -inf) -> Iterator[tuple[float, Injection]]:
+        """When injections are due, as far as that is known: of those by time the next one, and
+        all until `until_s`.
+        """
+        if self._armed_s is None:
+            return
+        for index, (time_s, _, injection) in enumerate(self._by_time):
+            if index and time_s > until_s:
+                break
+            yield time_s, injection
+        for injection in self._others:
+            if (known_s := self._due_s(injection)) is not None:
+                yield max(known_s, self._armed_s), injection
+
+    def _due_s(self, injection: Injection) -> float | None:
+        if injection.trigger.phase is None:
+            return due_s(injection.trigger, self.recorder.progress)
+        announced = self.phase_triggers.announced(injection)
+        return announced.time_s if announced else None
+
+    # ---------------------------------------------------------------- who waits
+
+    def take(self, injection: Injection) -> list[StillThere]:
+        """It is begun, and waits no longer. Returns what tells of that which was prepared."""
+        self._remove(injection)
+        still_there = self._prepared.pop(injection.id, None)
+        return [] if still_there is None else [still_there]
+
+    def drop(self, injection: Injection) -> None:
+        """It is left out; what was prepared for it is undone."""
+        self._remove(injection)
+        if self._prepared.pop(injection.id, None) is not None:
+            self._unprepare(injection)
+
+    def replace(self, injection: Injection, known: Injection) -> None:
+        """Its targets are known now."""
+        self._remove(injection)
+        self._add(known)
+
+    def _add(self, injection: Injection) -> None:
+        if injection.trigger.time_s is None:
+            self._others.append(injection)
+        else:
+            insort(self._by_time, (injection.trigger.time_s, injection.number, injection))
+
+    def _remove(self, injection: Injection) -> None:
+        self._others = [one for one in self._others if one is not injection]
+        self._by_time = [entry for entry in self._by_time if entry[2] is not injection]
+
+    # ---------------------------------------------------------------- beforehand
+
+    def prepare(self, *, within_s: float) -> None:
+        """Do beforehand what is possible for injections that are due within so long, or after the
+        next few rounds.
+        """
+        now_s = self.recorder.now_s
+        for asked_s, injection in tuple(self.due(until_s=now_s + within_s)):
+            if now_s < asked_s <= now_s + within_s:
+                self._prepare(injection, asked_s - now_s)
+        for injection in self._others if self._armed_s is not None else ():
+            if is_near(injection.trigger, self.recorder.progress):
+                self._prepare(injection, _NEAR_ROUND_S)
+
+    def _prepare(self, injection: Injection, left_s: float) -> None:
+        fault = fault_of(injection)
+        if injection.id in self._prepared or not isinstance(fault, PreparesTargets):
+            return
+        for_s = None if injection.for_s is None else left_s + injection.for_s
+        with self.owing(for_s) as still_there:
+            self._prepared[injection.id] = still_there
+            try:
+                fault.prepare(injection, self.recorder.fleet)
+            except FleetError:  # `inject` meets it again, and that is recorded
+                self._unprepare(injection)
+
+    def _unprepare(self, injection: Injection) -> None:
+        fault = fault_of(injection)
+        if isinstance(fault, PreparesTargets):
+            fault.unprepare(injection, self.recorder.fleet)

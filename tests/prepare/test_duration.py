@@ -1,0 +1,84 @@
+"""How long a run will take, from its plan alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from chaoslab.core.units import Pacing
+from chaoslab.plan.model import Algorithm, Injection, LearnerGroup, Stop, Training, Trigger
+from chaoslab.plan.schedule import Schedule
+from chaoslab.prepare.duration import estimated_s
+
+PACED: Mapping[str, Any] = {"fragments": 6, "sync_every": 24, "step_time": 0.05}
+"""Four steps for each round: 0.2 s."""
+NOTHING = Schedule(seed=0, injections=())
+
+
+def faults(*whens: Trigger, for_s: float | None = 6.0) -> Schedule:
+    return Schedule(
+        seed=0,
+        injections=tuple(
+            Injection(number=number, spec=f"fault-{number}", fault="process.kill", settings=None,
+                      targets=("learner-0",), trigger=when, for_s=for_s)
+            for number, when in enumerate(whens)
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stop", "seconds"),
+    [
+        (Stop(rounds=100), 20.0),
+        (Stop(steps=1000), 50.0),
+        (Stop(time_s=30.0), 30.0),
+        (Stop(rounds=100, time_s=30.0), 20.0),
+        (Stop(rounds=100, loss=1.5), 20.0),
+    ],
+)
+def test_training_ends_by_the_rule_that_is_reached_first(stop: Stop, seconds: float) -> None:
+    assert estimated_s(Training(**PACED, stop=stop), NOTHING) == pytest.approx(seconds)
+
+
+def test_a_step_time_that_is_measured_or_a_loss_gives_no_estimate() -> None:
+    for training in (
+        Training(stop=Stop(rounds=100), step_time=Pacing.AUTO),
+        Training(**PACED, stop=Stop(loss=1.5)),
+    ):
+        assert estimated_s(training, NOTHING) is None
+
+
+def test_a_time_is_known_without_a_step_time() -> None:
+    training = Training(stop=Stop(time_s=30.0), step_time=Pacing.AUTO)
+    assert estimated_s(training, NOTHING) == 30.0
+    assert estimated_s(training, faults(Trigger(round=10_000))) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("whens", "seconds"),
+    [
+        ((Trigger(time_s=50.0),), 56.0),
+        ((Trigger(round=200),), 46.0),
+        ((Trigger(step=1000),), 56.0),
+        ((Trigger(time_s=50.0), Trigger(after="fault-0", offset_s=3.0)), 65.0),
+        ((Trigger(time_s=1.0),), 20.0),
+        ((Trigger(loss=1.0), Trigger(after="fault-0")), 20.0),
+    ],
+)
+def test_a_run_goes_on_until_its_last_fault_is_over(
+    whens: tuple[Trigger, ...], seconds: float
+) -> None:
+    training = Training(**PACED, stop=Stop(rounds=100))
+    assert estimated_s(training, faults(*whens)) == pytest.approx(seconds)
+
+
+def test_a_fault_without_an_end_lasts_no_longer_than_training() -> None:
+    training = Training(**PACED, stop=Stop(rounds=100))
+    assert estimated_s(training, faults(Trigger(time_s=5.0), for_s=None)) == pytest.approx(20.0)
+
+
+def test_rounds_that_wait_for_all_have_the_pace_of_the_slowest() -> None:
+    groups = (LearnerGroup(count=3), LearnerGroup(count=1, speed=0.5))
+    training = Training(**PACED, learners=groups, stop=Stop(rounds=100), quorum=4,
+                        algorithm=Algorithm.STREAMING)  # fmt: skip
+    assert estimated_s(training, NOTHING) == pytest.approx(40.0)

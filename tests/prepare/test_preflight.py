@@ -1,0 +1,63 @@
+"""What a fleet lacks, and where a refusal says that it was written."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.plan.file import load
+from chaoslab.plan.schedule import roster_of, schedule
+from chaoslab.prepare.kinds import kinds
+from chaoslab.prepare.preflight import refuse_impossible
+from chaoslab.prepare.setup import LinkSetup
+from chaoslab.undo.base import UndoLog
+
+TEXT = """
+version: 1
+name: two
+training: {learners: 2}
+faults:
+- {fault: process.kill, target: {learners: [learner-0]}, at: {round: 60}, for: 5s}
+"""
+
+
+class Hosts:
+    """A fleet that can do nothing, or with a host that cannot be used."""
+
+    kind = "ssh"
+
+    def __init__(self, *, problem: str = "") -> None:
+        self._problem = problem
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        if self._problem:
+            raise AbilityError(self._problem)
+        return frozenset()
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+    ) -> Fleet:
+        raise NotImplementedError
+
+
+def hold_against(fleet: Hosts, folder: Path) -> None:
+    (folder / "two.yaml").write_text(TEXT)
+    plan, _ = load(folder / "two.yaml", kinds())
+    refuse_impossible(plan, schedule(plan, roster_of(plan)), fleet, LinkSetup())
+
+
+def test_what_a_fleet_lacks_is_placed_at_the_fault_that_needs_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        AbilityError, match=r"two\.yaml:6:3: .*needs a fleet that can kill"
+    ) as refused:
+        hold_against(Hosts(), tmp_path)
+    assert refused.value.where
+
+
+def test_what_is_wrong_with_a_host_is_placed_at_no_fault(tmp_path: Path) -> None:
+    with pytest.raises(AbilityError, match=r"^host-0 has no interpreter$"):
+        hold_against(Hosts(problem="host-0 has no interpreter"), tmp_path)
