@@ -26,8 +26,12 @@ from chaoslab.core.events import Event, Kind, encode
 from chaoslab.record.journal import History
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON, JournalFile
 from chaoslab.record.run_directory import RunDirectory, list_runs
+from chaoslab.report import hints
+from chaoslab.report.excerpt import told
 from chaoslab.report.files import VERDICT_JSON, junit_xml, read_verdict, report_md, verdict_json
-from chaoslab.report.page import run_page, timeline
+from chaoslab.report.page import run_page
+from chaoslab.report.web.facts import record_facts
+from chaoslab.report.web.page import page, page_data
 from chaoslab.run.experiment import was_interrupted
 from chaoslab.run.records import history_of, run_json
 from chaoslab.undo.log import OBLIGATIONS
@@ -101,9 +105,13 @@ def _judged(directory: RunDirectory, checks: Sequence[Check]) -> Verdict | None:
     except ChaoslabError as error:
         str(error).encode()
         return None
-    for sentence in timeline(history):
+    for sentence in (line.sentence for line in told(history)):
         sentence.text.encode()
-    for text in (junit_xml(verdict, history), report_md(verdict, history, directory.path)):
+    for text in (
+        junit_xml(verdict, history, directory.path),
+        report_md(verdict, history, directory.path),
+        page(page_data(verdict, history, record_facts(directory.path))),
+    ):
         text.encode()
     text = verdict_json(verdict)
     (directory.path / VERDICT_JSON).write_text(text, encoding="utf-8")
@@ -120,8 +128,10 @@ def _listed(directory: RunDirectory) -> None:
 
 
 def _shown(directory: RunDirectory) -> None:
-    page = run_page(read_verdict(directory.path), history_of(directory), directory.path)
-    Console(file=StringIO(), width=100).print(page)
+    record = hints.Record.of(directory, run="latest", path=directory.path)
+    history = history_of(directory)
+    shown = run_page(read_verdict(directory.path), history, directory.path, record=record)
+    Console(file=StringIO(), width=100).print(shown)
 
 
 # ---------------------------------------------------------------- the records

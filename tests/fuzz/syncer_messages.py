@@ -9,9 +9,10 @@ must be welcomed: nothing that was said before may have shut it out.
 
 import queue
 import random
+import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from chaoslab.diloco.wire.identity import Refusals
 from chaoslab.diloco.wire.streams import Arrival, Closed, Received
 from tests.memory_folder import in_memory
 
+_T = TypeVar("_T")
 SECONDS_MAX: Final = 5.0
 _NAMES: Final = ("learner-0", "learner-1", "learner-2")
 _SPECS: Final = (
@@ -219,7 +221,9 @@ class _Script:
             c_tokens=self._maybe(10 * steps),
             tokens_from=self._maybe(10 * (step - steps)),
             tokens_to=self._maybe(10 * step),
-            codec=self._chance.choice(("f32", "f32", "f32", "bf16", "int8", "int4", "", "gzip")),
+            codec=self._chance.choice(
+                ("f32", "f32", "f32", "bf16", "int8", "int4", "e3m0", "", "gzip")
+            ),
         )
         return push, self._payload(fragment, push)
 
@@ -249,6 +253,24 @@ class _Script:
         return value if self._chance.random() < 0.98 else min(most, self._chance.choice(_ODD))
 
 
+class _Inline:
+    """Work that is done at once, on the calling thread."""
+
+    def __init__(self) -> None:
+        self.closing = threading.Event()
+
+    def at_once(self, job: Callable[[], _T], then: Callable[[_T], None]) -> None:
+        then(job())
+
+    in_order = at_once
+
+    def finish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closing.set()
+
+
 def one(seed: int) -> None:
     """One life of a syncer, with all that is said to it."""
     script = _Script(random.Random(seed))
@@ -263,8 +285,9 @@ def one(seed: int) -> None:
         store = SyncerStore(folder / "state", durable=False)
         syncer_state = SyncerState(_RULES, store, snapshots=None)
         syncer = Syncer(
-            _RULES, cast("Hub", script), syncer_state, emit=emit, now=lambda: script.now_s
-        )
+            _RULES, cast("Hub", script), syncer_state, emit=emit, now=lambda: script.now_s,
+            work=_Inline(),
+        )  # fmt: skip
         script.syncer = syncer
         syncer.run("fuzz:0")
         syncer_state.close()

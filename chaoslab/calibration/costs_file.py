@@ -1,0 +1,108 @@
+"""A file of costs made of samples: medians, with where they come from and how much they vary.
+
+    start_s = 0.662  # 12 samples of 2 runs, nine in ten from 0.61 to 0.74
+
+`sim.costs.Costs.read` takes it. What was not measured is left out, so that its default holds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from statistics import median
+
+from chaoslab.calibration.samples import Samples
+from chaoslab.core.events import Json
+from chaoslab.core.units import plural
+from chaoslab.sim.costs import Costs
+
+_DIGITS = 4
+"""Of a measured cost: more would be noise."""
+_TAILS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One cost as real runs show it."""
+
+    cost: str
+    value: float
+    """Median of all samples."""
+    low: float
+    """One sample in twenty is below this."""
+    high: float
+    """One sample in twenty is above this."""
+    samples: int
+    runs: int
+    """Number of runs that have samples of it."""
+
+    @property
+    def default(self) -> float | None:
+        """What a simulation takes without a file."""
+        found: float | None = getattr(Costs(), self.cost)
+        return found
+
+    def to_json(self) -> dict[str, Json]:
+        """All of it, with the default."""
+        return {
+            "cost": self.cost,
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "samples": self.samples,
+            "runs": self.runs,
+            "default": self.default,
+        }
+
+
+def measured(runs: Sequence[Samples]) -> Sequence[Measured]:
+    """Every cost of which these runs have samples, in the order of `Costs`.
+
+    A median of 0 is left out where a simulation cannot have it: the runs are too coarse for it.
+    """
+    found = []
+    for one in fields(Costs):
+        having = [samples[one.name] for samples in runs if samples.get(one.name)]
+        values = sorted(value for samples in having for value in samples)
+        if values and _is_possible(one.name, median(values)):
+            found.append(
+                Measured(
+                    cost=one.name,
+                    value=_rounded(median(values)),
+                    low=_rounded(_quantile(values, _TAILS)),
+                    high=_rounded(_quantile(values, 1 - _TAILS)),
+                    samples=len(values),
+                    runs=len(having),
+                )
+            )
+    return found
+
+
+def missing(found: Sequence[Measured]) -> Sequence[str]:
+    """Costs of which there was no sample."""
+    names = {one.cost for one in found}
+    return [one.name for one in fields(Costs) if one.name not in names]
+
+
+def to_toml(found: Sequence[Measured], runs: Sequence[str]) -> str:
+    """The file, with the names of the runs that it comes from."""
+    lines = [f"# chaoslab calibrate: {', '.join(runs)}", *map(_line, found)]
+    if left := missing(found):
+        lines.append(f"# not measured, so that the default holds: {', '.join(left)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _line(one: Measured) -> str:
+    where = f"{plural(one.samples, 'sample')} of {plural(one.runs, 'run')}"
+    return f"{one.cost} = {one.value!r}  # {where}, nine in ten from {one.low:g} to {one.high:g}"
+
+
+def _is_possible(cost: str, value: float) -> bool:
+    return value > 0 or cost not in Costs.ABOVE_ZERO
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """The sample at this share of all, in order."""
+    return ordered[round(share * (len(ordered) - 1))]

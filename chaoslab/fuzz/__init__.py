@@ -1,0 +1,1 @@
+"""Deterministic simulation testing: random plans, simulated, against what must always hold."""

@@ -1,0 +1,241 @@
+"""Simulated fleet: nodes are objects, time is a number, and `poll` lets the next event happen.
+
+    run ── start, kill, pause, tell, … ──► SimFleet ──► Lives: Syncer, Learner, Evaluator ─┐
+        ◄── poll(until) ── what was said ◄── World ◄── Agenda: the next event ◄────────────┘
+
+It implements `fleet.base.Fleet` and those of `fleet.protocols` that have a meaning here, so that
+runs, faults and checks need not know of it. Each node is what its command line says. What only a
+kernel, a container engine or a cloud provider can do is missing or `lacking`, and a plan that needs
+it is refused.
+"""
+
+import signal as signals
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import ClassVar, Self
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, gone, probed
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.stressors import Stressor
+from chaoslab.links.base import Link
+from chaoslab.sim.chips import Chips
+from chaoslab.sim.clock import Agenda, SimClock
+from chaoslab.sim.cores import Cores
+from chaoslab.sim.costs import Costs
+from chaoslab.sim.disk_faults import DiskFaults
+from chaoslab.sim.learner import Learner
+from chaoslab.sim.links import SimLinks
+from chaoslab.sim.lives import Lives
+from chaoslab.sim.network import Network
+from chaoslab.sim.slowing import Slowing
+from chaoslab.sim.world import World
+
+
+class SimFleet:
+    """Implements `fleet.base.Fleet` on a virtual clock."""
+
+    kind = "sim"
+    lacking: ClassVar[frozenset[Ability]] = frozenset(
+        {Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD, Ability.MEMORY_LIMIT}
+    )
+    node_site = NodeSite(python="python3", snapshots="snapshots", cache="cache")
+
+    def __init__(
+        self, clock: SimClock, *, costs: Costs, seed: int, node_links: NodeLinks | None = None
+    ) -> None:
+        self.clock = clock
+        self._agenda = Agenda(clock)
+        network = Network(self._agenda, costs, seed)
+        self._world = World(
+            clock=clock,
+            agenda=self._agenda,
+            costs=costs,
+            network=network,
+            seed=seed,
+            cores=Cores(self._agenda, costs.cores) if costs.cores else None,
+        )
+        self._lives = Lives(self._world)
+        self._slowing = Slowing(self._world, self._lives)
+        self._disks = DiskFaults(self._world, self._lives)
+        self._chips = Chips(self._world, self._lives)
+        self._node_links = node_links or NodeLinks(clock=clock)
+        if isinstance(self._node_links.made_by, SimLinks):
+            self._node_links.made_by.attach(network)
+
+    def __enter__(self) -> Self:
+        self._node_links.made_by.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lives.end_all()
+        self._node_links.made_by.__exit__(kind, error, trace)
+
+    # ---------------------------------------------------------------- nodes
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return self._lives.nodes
+
+    def start(self, spec: NodeSpec) -> Node:
+        """See `Fleet.start`."""
+        return self._lives.begin(self._lives.know(spec))
+
+    def enlist(self, spec: NodeSpec) -> Node:
+        """See `Fleet.enlist`."""
+        self._lives.know(spec)
+        return gone(spec)
+
+    def restart(self, name: str) -> Node:
+        """See `Fleet.restart`."""
+        place = self._lives.place(name)
+        return place.node if place.process is not None else self._lives.begin(place)
+
+    # ---------------------------------------------------------------- signals and hooks
+
+    def kill(self, *names: str) -> None:
+        """See `Fleet.kill`."""
+        self.signal(*names, signal="SIGKILL")
+
+    def signal(self, *names: str, signal: str) -> None:
+        """See `Fleet.signal`."""
+        name = str(getattr(signal, "value", signal))
+        if name not in signals.Signals.__members__:
+            raise FleetError(f"there is no signal {name!r}")
+        for place in [self._lives.place(node) for node in names]:
+            if place.process is None:
+                continue
+            place.sent.append(name)
+            if name != "SIGTERM" or not place.process.ask_to_end():
+                self._lives.end(place, signal=name)
+
+    def pause(self, *names: str) -> None:
+        """See `Pausable.pause`."""
+        for process in [self._lives.living(name) for name in names]:
+            process.stop()
+
+    def resume(self, name: str) -> None:
+        """See `Pausable.resume`."""
+        process = self._lives.place(name).process
+        if process is not None:
+            process.resume()
+
+    def wedge(self, name: str) -> None:
+        """See `Wedgeable.wedge`."""
+        self._lives.learner(name).wedge()
+
+    def unwedge(self, name: str) -> None:
+        """See `Wedgeable.unwedge`."""
+        process = self._lives.place(name).process
+        if isinstance(process, Learner):
+            process.unwedge()
+
+    def notice(self, name: str) -> None:
+        """See `Notifiable.notice`."""
+        learner, place = self._lives.learner(name), self._lives.place(name)
+        place.sent.append("SIGHUP")
+        if not learner.note_preemption():
+            self._lives.end(place, signal="SIGHUP")
+
+    def tell(self, name: str, do: str, **facts: Json) -> None:
+        """See `Hookable.tell`."""
+        process = self._lives.living(name)
+        if not process.spec.hears:
+            raise FleetError(f"{name} was started without test hooks")
+        process.tell(do, facts)
+
+    # ---------------------------------------------------------------- hosts and chips
+
+    def kill_host(self, name: str, host: int) -> None:
+        """See `HasHosts.kill_host`."""
+        self._chips.kill_host(name, host)
+
+    def fail_chip(self, name: str, host: int) -> None:
+        """See `HasHosts.fail_chip`."""
+        self._chips.fail(name, host)
+
+    def hold_chip(self, name: str) -> None:
+        """See `HasChips.hold_chip`."""
+        self._chips.hold(name)
+
+    def free_chip(self, name: str) -> None:
+        """See `HasChips.free_chip`."""
+        self._chips.free(name)
+
+    def try_chip(self, name: str) -> None:
+        """See `HasChips.try_chip`."""
+        self._chips.attempt(name)
+
+    # ---------------------------------------------------------------- stress and disks
+
+    def stress(self, name: str, injection: str, stressor: Stressor) -> None:
+        """See `Stressable.stress`."""
+        self._slowing.stress(name, injection, stressor)
+
+    def relieve(self, name: str, injection: str) -> None:
+        """See `Stressable.relieve`."""
+        self._slowing.relieve(name, injection)
+
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        """See `StoresFiles.damage`."""
+        self._disks.damage(name, how, every=every)
+
+    def fill_disk(self, name: str) -> None:
+        """See `HasVolumes.fill_disk`."""
+        self._disks.fill(name)
+
+    def free_disk(self, name: str) -> None:
+        """See `HasVolumes.free_disk`."""
+        self._disks.free(name)
+
+    def cut_power(self, name: str) -> None:
+        """See `LosesPower.cut_power`."""
+        self._disks.cut_power(name)
+
+    # ---------------------------------------------------------------- links
+
+    def link(self, name: str, upstream: str) -> Link:
+        """See `Networked.link`."""
+        self._agenda.catch_up()
+        return self._node_links.create(name, upstream)
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        self._agenda.catch_up()
+        return self._node_links.links
+
+    # ---------------------------------------------------------------- what is seen
+
+    def probe(self, name: str) -> Observation:
+        """See `Fleet.probe`."""
+        place = self._lives.place(name)
+        self._node_links.count(name)
+        process = place.process
+        if process is None:
+            return probed(name, incarnation=place.incarnation, pid=place.pid)
+        return probed(
+            name,
+            incarnation=place.incarnation,
+            pid=place.pid,
+            state="T" if process.is_stopped else "S",
+            cpu_s=round(process.cpu_s, 6),
+        )
+
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        """The next things that are said; the clock then shows when, or `until_s`."""
+        agenda, world = self._agenda, self._world
+        agenda.catch_up()
+        seen = self._node_links.observed()
+        if not seen:
+            agenda.run_until(until_s, world.seen)
+        seen += world.seen
+        world.seen = []
+        if not seen:
+            self.clock.sleep_until(until_s)
+        return seen

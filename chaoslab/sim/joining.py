@@ -1,0 +1,128 @@
+"""Joining of a simulated learner: how it gets every fragment before it trains.
+
+    welcome ─┬─ initial: sends its own parameters ──────┐
+             ├─ donor: waits for the checkpoint ────────┼─► holds everything ─► learner.joined
+             └─ syncer: waits for the fragments ────────┘
+
+As `diloco.learner.joining` does.
+"""
+
+from chaoslab.core.events import Kind
+from chaoslab.diloco.settings import Source
+from chaoslab.sim.counters import Counters, numbered
+from chaoslab.sim.disk import CheckpointFile
+from chaoslab.sim.learner_process import LearnerProcess
+from chaoslab.sim.leaving import Leaving
+from chaoslab.sim.loss import curve
+from chaoslab.sim.messages import WelcomeMessage
+from chaoslab.sim.process import Act
+from chaoslab.sim.step_reports import StepReports
+
+
+class Joining:
+    """That of one life."""
+
+    def __init__(
+        self, learner: LearnerProcess, reports: StepReports, leaving: Leaving, *, then: Act
+    ) -> None:
+        """`then` begins training."""
+        self._learner, self._reports, self._leaving = learner, reports, leaving
+        self._then = then
+        self._source, self._donor = Source.SYNCER, ""
+        self.own: CheckpointFile | None = None
+        """Its own checkpoint, if it found one."""
+        self.compile_s = 0.0
+        """For how long it compiled."""
+        self.steps_held: int | None = None
+        """Steps on a fragment after which it waits for a round; None: it never waits."""
+
+    def go_on(self) -> None:
+        """Go on with joining, as far as what has arrived allows."""
+        learner, leaving = self._learner, self._leaving
+        inbox = learner.messenger.inbox
+        if inbox.refused is not None:
+            leaving.refuse()
+            return
+        if inbox.stop is not None or leaving.reason:
+            reason = f"stopped: {inbox.stop.reason}" if inbox.stop else leaving.reason
+            leaving.go(step=0, reason=reason)
+            return
+        if inbox.joined is not None:
+            joined, inbox.joined = inbox.joined, None
+            self._prepare(joined)
+        counters = learner.counters
+        if counters is None or not self._take_in(counters):
+            return
+        learner.is_training = True
+        learner.tell_of_itself(
+            Kind.LEARNER_COMPILED,
+            {"loaded": 6, "compiled": 0, "took_s": round(self.compile_s, 6), "refused": []},
+        )
+        self._announce(counters, self._source, is_new=True)
+        learner.saving.begin()
+        self._then()
+
+    def rejoin(self, counters: Counters, joined: WelcomeMessage) -> None:
+        """A further membership while it trains."""
+        self.steps_held = joined.steps_held
+        self._announce(counters, Source(joined.source), is_new=False)
+
+    def _prepare(self, joined: WelcomeMessage) -> None:
+        """Use what it has: initial values, and the position of its own checkpoint."""
+        self._source = Source(joined.source)
+        self.steps_held = joined.steps_held
+        if self._learner.counters is None:
+            self._learner.counters = Counters(
+                joined.fragments,
+                step=joined.step,
+                data_position=joined.data_position,
+                loss=curve(0.0),
+            )
+        self._begin_from(self._learner.counters, self._source)
+
+    def _begin_from(self, counters: Counters, source: Source) -> None:
+        if source is Source.DONOR:
+            return
+        if source is Source.INITIAL:
+            self._learner.messenger.send_initial(len(counters.versions))
+        elif self.own is not None:
+            counters.data_position = max(counters.data_position, self.own.data_position)
+
+    def _take_in(self, counters: Counters) -> bool:
+        """Adopt what has arrived, as the source allows; whether every fragment is held."""
+        messenger = self._learner.messenger
+        inbox = messenger.inbox
+        is_complete = len(inbox.adoptions) == len(counters.versions)
+        if inbox.handover is not None and self._source is Source.DONOR:
+            counters.take_over(inbox.handover)
+            self._donor = inbox.handover.donor
+        elif self._source is Source.DONOR:
+            if not is_complete:
+                return False
+            self._source = Source.SYNCER  # no donor was available after all
+            self._begin_from(counters, self._source)
+        adoptions, inbox.adoptions = inbox.adoptions, {}
+        for published in adoptions.values():
+            data = counters.adopt(published)
+            if data is not None:
+                self._learner.tell_of_itself(
+                    Kind.LEARNER_ADOPTED, {"epoch": messenger.epoch, **data}
+                )
+        return counters.holds_everything
+
+    def _announce(self, counters: Counters, source: Source, *, is_new: bool) -> None:
+        self._reports.begin(counters)
+        self._learner.messenger.boundary(counters)
+        digests = numbered(counters.digests) if is_new else {}
+        self._learner.tell_of_itself(
+            Kind.LEARNER_JOINED,
+            {
+                "epoch": self._learner.messenger.epoch,
+                "source": source.value,
+                "donor": self._donor if source is Source.DONOR else None,
+                "step": counters.step,
+                "data_position": counters.data_position,
+                "versions": numbered(counters.versions),
+                "digests": digests,
+            },
+        )

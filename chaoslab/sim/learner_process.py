@@ -1,0 +1,135 @@
+"""Process of a simulated learner: what its parts share, its training thread, and its events.
+
+training thread ── wedged? ──► acts wait until it is released      other threads go on
+Joining, Training, Leaving ──► counters, pace, messenger, saving ──► tell(kind, data)
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.sim.clock import Timer
+from chaoslab.sim.counters import Counters
+from chaoslab.sim.messages import CheckpointMessage, Published
+from chaoslab.sim.messenger import Messenger
+from chaoslab.sim.meter import Meter
+from chaoslab.sim.model import PARAMETERS
+from chaoslab.sim.pace import Pace
+from chaoslab.sim.pipe import Packet
+from chaoslab.sim.process import Act, Process, need
+from chaoslab.sim.saving import Saving
+from chaoslab.sim.wires import Stream
+
+
+class LearnerProcess(Process):
+    """One life of a learner, without what it does; `sim.learner.Learner` adds that."""
+
+    messenger: Messenger
+    pace: Pace
+    saving: Saving
+    counters: Counters | None
+    """None until it was first welcomed."""
+    is_training: bool
+    """Whether it has joined: from then on it makes steps."""
+    is_ending: bool
+    was_noticed: bool
+    """Whether it was told of a preemption."""
+
+    def prepare(self) -> None:
+        """Before anything else: what its command line says."""
+        self.parameters = PARAMETERS[need(self.flags, "model")]
+        self.tokens = int(need(self.flags, "batch")) * int(need(self.flags, "sequence"))
+        self.hosts = self.spec.hosts.count if self.spec.hosts else 1
+        self.pace = Pace(
+            step_time_s=float(self.flags["step-time"]) if "step-time" in self.flags else None,
+            speed=float(self.flags.get("speed", 1.0)),
+        )
+        self.messenger = Messenger(
+            self, self, self,
+            parameters=self.parameters,
+            changed=lambda: self.on_training_thread(self.look),
+            is_waiting=lambda: not self.is_training,
+        )  # fmt: skip
+        self.saving = Saving(self, every_s=float(need(self.flags, "save-every")))
+        self.counters = None
+        self.is_training = self.is_ending = self.was_noticed = False
+        self._is_wedged, self._hung = False, list[Act]()
+
+    def look(self) -> None:
+        """Something has arrived, or it was asked to leave, while it makes no step."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Its stream ends with it."""
+        super().end()
+        self.messenger.connection.abandon()
+
+    # ---------------------------------------------------------------- the training thread
+
+    def wedge(self) -> None:
+        """Its training thread hangs."""
+        self._is_wedged = True
+
+    def unwedge(self) -> None:
+        """It goes on."""
+        self._is_wedged = False
+        hung, self._hung = self._hung, []
+        for act in hung:
+            self.do(act)
+
+    def on_training_thread(self, act: Act) -> None:
+        """Do it there: now, or when the thread hangs no more."""
+        if self._is_wedged:
+            self._hung.append(act)
+        else:
+            act()
+
+    def train_later(self, delay_s: float, act: Act) -> Timer:
+        """Do it there in so many seconds."""
+        return self.later(delay_s, partial(self.on_training_thread, act))
+
+    def takes(self, mean_s: float) -> float:
+        """How long something takes this time."""
+        return self.chance.spread(mean_s, self.world.costs.spread)
+
+    def adopt(self, counters: Counters, then: Act) -> None:
+        """Adopt everything that has arrived, then go on."""
+        adoptions = self.messenger.inbox.adoptions
+        while adoptions:
+            published = adoptions.pop(next(iter(adoptions)))
+            data = counters.adopt(published)
+            if data is not None:
+                break
+        else:
+            then()
+            return
+
+        def told() -> None:
+            self.tell_of_itself(Kind.LEARNER_ADOPTED, {"epoch": self.messenger.epoch, **data})
+            self.adopt(counters, then)
+
+        self.reach("adopt", told, fragment=published.fragment, version=published.version)
+
+    # ---------------------------------------------------------------- its end of streams
+
+    def hear(self, stream: Stream, message: object, packet: Packet) -> None:
+        """A message of the syncer."""
+        is_payload = isinstance(message, Published | CheckpointMessage)
+        self.messenger.connection.hear(stream, message, packet, is_payload=is_payload)
+
+    def lose(self, stream: Stream, reason: str) -> None:
+        """The stream has ended."""
+        self.do(lambda: self.messenger.connection.lose(stream, reason))
+
+    def meter(self, stream: Stream) -> Meter | None:  # noqa: ARG002 - the protocol's
+        """Of its link."""
+        return self.messenger.connection.meter
+
+    # ---------------------------------------------------------------- events
+
+    def tell_of_itself(self, kind: Kind, data: Mapping[str, Json]) -> None:
+        """An event of this learner."""
+        self.say(kind, {**self._about(), **data})
+
+    def _about(self) -> dict[str, Json]:
+        return {"learner": self.name, "incarnation": self.incarnation}

@@ -1,0 +1,277 @@
+"""Messages of a simulated learner: what it answers, and what arrives for its training thread.
+
+    training thread ── boundary(counters) ──► Messenger ─ Connection ══ stream ══► syncer
+                    ◄── inbox: joined, adoptions, handover, stop ──┘ changed()
+
+As `diloco.learner.messenger`: pulls are answered from the newest snapshot, whatever the training
+thread does meanwhile.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.syncer.decisions import Hello, Offer
+from chaoslab.sim.connection import Connection, Handlers
+from chaoslab.sim.counters import Counters, Snapshot
+from chaoslab.sim.messages import (
+    CheckpointMessage,
+    CheckpointRequest,
+    Fenced,
+    Goodbye,
+    HelloMessage,
+    InitialMessage,
+    ProgressMessage,
+    Published,
+    PullMessage,
+    PushMessage,
+    RefusedMessage,
+    StopMessage,
+    WelcomeMessage,
+)
+from chaoslab.sim.model import Sizes
+from chaoslab.sim.process import Act, Process
+from chaoslab.sim.tampering import Tampering
+from chaoslab.sim.wires import Party
+
+
+class Inbox:
+    """What has arrived since the training thread last looked."""
+
+    def __init__(self) -> None:
+        self.joined: WelcomeMessage | None = None
+        self.adoptions: dict[int, Published] = {}
+        self.handover: CheckpointMessage | None = None
+        self.stop: StopMessage | None = None
+        self.refused: str | None = None
+
+
+class Sender(Protocol):
+    """How the messenger speaks of its learner."""
+
+    def tell_of_itself(self, kind: Kind, data: Mapping[str, Json]) -> None: ...
+
+    def takes(self, mean_s: float) -> float: ...
+
+
+class Messenger:
+    """All communication of one life of a learner."""
+
+    def __init__(
+        self,
+        process: Process,
+        party: Party,
+        sender: Sender,
+        *,
+        parameters: int,
+        changed: Act,
+        is_waiting: Callable[[], bool],
+    ) -> None:
+        """`changed` is called when something has arrived; `is_waiting`: see `Handlers`."""
+        self._process, self._sender = process, sender
+        self._parameters = parameters
+        self._changed = changed
+        self._costs = process.world.costs
+        self._tampering = Tampering()
+        process.on("updates", self._tampering.apply_hook)
+        self.inbox = Inbox()
+        self.connection = Connection(
+            process, party,
+            Handlers(
+                hello=self._hello, hear=self._hear, repeat=self._report, end=self._fenced,
+                is_waiting=is_waiting,
+            ),
+        )  # fmt: skip
+        self.epoch = 0
+        """Of the current or latest membership."""
+        self._is_member = False
+        self._snapshot: Snapshot | None = None
+        self._sizes: Sizes | None = None
+        self._pulls: dict[int, PullMessage] = {}
+        self._requests: dict[int, CheckpointRequest] = {}
+
+    # ---------------------------------------------------------------- for the training thread
+
+    def boundary(self, counters: Counters) -> None:
+        """Leave the state after a step: report it, and answer what it can answer."""
+        self._snapshot = counters.snapshot()
+        self.connection.allow()
+        self._report()
+        self._answer()
+
+    def send_initial(self, fragments: int) -> None:
+        """Send the initial parameters to a syncer that asked for them."""
+        for fragment in range(fragments):
+            size_bytes = self._sizes.initial_bytes if self._sizes else 0
+            self.connection.send(InitialMessage(self.epoch, fragment), size_bytes)
+
+    def leave(self) -> None:
+        """Say goodbye and close."""
+        self.connection.close(Goodbye(self.epoch))
+
+    # ---------------------------------------------------------------- what arrives
+
+    def _hear(self, message: object) -> str | None:
+        match message:
+            case WelcomeMessage():
+                self._welcome(message)
+            case Published():
+                self._process.work(self._costs.adopt_s, lambda: self._arrive(message))
+                return None
+            case PullMessage():
+                self._pulls[message.fragment] = message
+                self._answer()
+            case CheckpointRequest():
+                self._requests[message.request] = message
+                self._answer()
+            case CheckpointMessage():
+                self.inbox.handover = message
+            case StopMessage():
+                self.inbox.stop = message
+            case RefusedMessage(reason=reason):
+                self.inbox.refused = reason
+                self._changed()
+                return reason
+            case Fenced(reason=reason):
+                return reason
+            case _:
+                pass
+        self._changed()
+        return None
+
+    def _arrive(self, published: Published) -> None:
+        self.inbox.adoptions[published.fragment] = published
+        self._changed()
+
+    def _welcome(self, message: WelcomeMessage) -> None:
+        self.epoch, self._is_member = message.epoch, True
+        self.connection.backoff.spread(message.crowd)
+        self._sizes = Sizes(
+            self._costs, fragments=message.fragments, compression=message.compression
+        )
+        self._sizes.parameters = self._parameters
+        self._pulls.clear()
+        self._requests.clear()
+        self.inbox.joined = message
+        self._report()
+
+    def _fenced(self, reason: str) -> None:
+        """The stream, and with it the membership, has ended."""
+        self._pulls.clear()
+        self._requests.clear()
+        was_member, self._is_member = self._is_member, False
+        if was_member:
+            data: dict[str, Json] = {"epoch": self.epoch, "reason": reason}
+            self._sender.tell_of_itself(Kind.LEARNER_FENCED, data)
+
+    # ---------------------------------------------------------------- what is sent
+
+    def _hello(self) -> HelloMessage:
+        process = self._process
+        held = self._snapshot.report.versions if self._snapshot else ()
+        hello = Hello(
+            learner=process.name,
+            incarnation=process.incarnation,
+            process=process.incarnation,
+            versions=held,
+        )
+        return HelloMessage(hello, self._parameters)
+
+    def _report(self) -> None:
+        if self._snapshot is not None and self._is_member:
+            self.connection.send(ProgressMessage(self.epoch, self._snapshot.report))
+
+    def _answer(self) -> None:
+        """Answer the pulls and checkpoint requests that the newest snapshot can answer."""
+        held = self._snapshot
+        if held is None or not self._is_member or not (self._pulls or self._requests):
+            return
+        versions = held.report.versions
+        for pull in tuple(self._pulls.values()):
+            if versions[pull.fragment] >= pull.base_version:
+                del self._pulls[pull.fragment]
+                self._push(held, pull)
+        for request in tuple(self._requests.values()):
+            if all(mine >= wanted for mine, wanted in zip(versions, request.versions, strict=True)):
+                del self._requests[request.request]
+                self._donate(held, request)
+
+    def _push(self, held: Snapshot, pull: PullMessage) -> None:
+        """Push the work on the fragment, or decline if there is none."""
+        fragment, report = pull.fragment, held.report
+        version, c_steps = report.versions[fragment], report.c_steps[fragment]
+        offer = Offer(
+            round=pull.round,
+            fragment=fragment,
+            base_version=version,
+            step=report.step,
+            c_steps=c_steps,
+            c_tokens=report.c_tokens[fragment],
+            tokens_from=held.tokens_from[fragment],
+            tokens_to=report.tokens,
+        )
+        if version != pull.base_version or c_steps == 0 or self._sizes is None:
+            self.connection.send(PushMessage(self.epoch, _declined(offer), 0, 1.0))
+            return
+        sent, tampered = self._tampering.outgoing(offer)
+        if tampered is not None:
+            place: dict[str, Json] = {"round": offer.round, "fragment": fragment}
+            self._sender.tell_of_itself(Kind.UPDATE_TAMPERED, {**place, **tampered})
+        for header, scale in sent:
+            message = PushMessage(self.epoch, header, self._sizes.pushed_bytes, scale)
+            self._send_later(message)
+        self._sender.tell_of_itself(Kind.LEARNER_PUSHED, {"epoch": self.epoch, **_told(offer)})
+
+    def _send_later(self, message: PushMessage) -> None:
+        """Once it is encoded."""
+        place: dict[str, Json] = {
+            "round": message.offer.round, "fragment": message.offer.fragment,
+        }  # fmt: skip
+
+        def send() -> None:
+            self.connection.send(message, message.size_bytes)
+
+        self._process.work(
+            self._sender.takes(self._costs.push_s),
+            lambda: self._process.reach("push", send, **place),
+        )
+
+    def _donate(self, held: Snapshot, request: CheckpointRequest) -> None:
+        message = CheckpointMessage(
+            epoch=self.epoch,
+            request=request.request,
+            versions=held.report.versions,
+            digests=held.digests,
+            step=held.report.step,
+            donor=self._process.name,
+            size_bytes=self._sizes.checkpoint_bytes if self._sizes else 0,
+        )
+
+        def send() -> None:
+            self.connection.send(message, message.size_bytes)
+
+        self._process.work(
+            self._sender.takes(self._costs.pack_s),
+            lambda: self._process.reach("donate", send, request=request.request),
+        )
+
+
+def _declined(offer: Offer) -> Offer:
+    return Offer(
+        round=offer.round, fragment=offer.fragment, base_version=offer.base_version, step=0,
+        c_steps=0, c_tokens=0, tokens_from=0, tokens_to=0,
+    )  # fmt: skip
+
+
+def _told(offer: Offer) -> dict[str, Json]:
+    """Data of learner.pushed."""
+    return {
+        "round": offer.round,
+        "fragment": offer.fragment,
+        "base_version": offer.base_version,
+        "step": offer.step,
+        "c_steps": offer.c_steps,
+        "c_tokens": offer.c_tokens,
+        "tokens_from": offer.tokens_from,
+        "tokens_to": offer.tokens_to,
+    }

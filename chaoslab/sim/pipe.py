@@ -1,0 +1,187 @@
+"""One direction of a simulated link: a queue, a rate, a latency, and the effects of faults.
+
+    send ─► queue ── least rate ──► on its way ── latencies ──► deliver
+              └── frozen: stays         └── black hole: is lost
+
+Order is kept: a packet never overtakes an earlier one. When an effect comes or goes, what has not
+arrived is planned anew from where it is. One event of the agenda stands for the next arrival.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from chaoslab.links.effects import Bandwidth, Blackhole, Effect, Freeze, Latency, LimitData, Slice
+from chaoslab.sim.chance import Chance
+from chaoslab.sim.clock import Agenda, Priority, Timer
+
+_E = TypeVar("_E", bound=Effect)
+
+
+class Packet:
+    """A message on its way."""
+
+    __slots__ = ("arrive_s", "begin_s", "deliver", "end_s", "left_bytes", "size_bytes")
+
+    def __init__(self, size_bytes: int, deliver: Callable[["Packet"], None]) -> None:
+        self.size_bytes = size_bytes
+        self.deliver = deliver
+        self.left_bytes = float(size_bytes)
+        """Not sent yet, when it was last planned."""
+        self.begin_s = self.end_s = self.arrive_s = math.inf
+
+    @property
+    def took_s(self) -> float:
+        """For how long its bytes passed."""
+        return self.end_s - self.begin_s
+
+
+class Pipe:
+    """One direction of one link."""
+
+    def __init__(
+        self, agenda: Agenda, chance: Chance, *, latency_s: float, rate_bytes_per_s: float
+    ) -> None:
+        self._agenda = agenda
+        self._chance = chance
+        self._own_latency_s = latency_s
+        self._own_rate = rate_bytes_per_s
+        self._effects: dict[tuple[str, str], Effect] = {}
+        self._packets: deque[Packet] = deque()
+        self._next: Timer | None = None
+        self._free_s = 0.0
+        self._last_s = 0.0
+        self.rate_bytes_per_s = rate_bytes_per_s
+        """At which bytes pass now."""
+        self.is_frozen = self.is_lossy = False
+        self.carried_bytes = 0
+        """Delivered since the beginning."""
+        self._is_plain = True
+        self._allowed: dict[str, int] = {}
+
+    # ---------------------------------------------------------------- traffic
+
+    def send(self, size_bytes: int, deliver: Callable[[Packet], None]) -> None:
+        """Put a message on its way; a black hole swallows it."""
+        if self.is_lossy:
+            return
+        packet = Packet(size_bytes, deliver)
+        if not self.is_frozen:
+            self._plan(packet, self._agenda.now_s)
+        self._packets.append(packet)
+        if len(self._packets) == 1 and not self.is_frozen:
+            self._await_first()
+
+    def drop(self) -> None:
+        """Lose everything that is on its way."""
+        self._packets.clear()
+        self._free_s = self._last_s = 0.0
+        if self._next is not None:
+            self._next.cancel()
+
+    def delay_s(self) -> float | None:
+        """How long an empty message would take beside the queue; None: it never arrives."""
+        return None if self.is_frozen or self.is_lossy else self._latency_s()
+
+    def queue_s(self) -> float:
+        """How long a message would wait behind others now."""
+        return max(0.0, self._free_s - self._agenda.now_s)
+
+    @property
+    def waiting(self) -> int:
+        """Number of messages that have not arrived."""
+        return len(self._packets)
+
+    def _plan(self, packet: Packet, now_s: float) -> None:
+        packet.begin_s = max(now_s, self._free_s)
+        packet.end_s = self._free_s = packet.begin_s + packet.left_bytes / self.rate_bytes_per_s
+        packet.arrive_s = self._last_s = max(packet.end_s + self._latency_s(), self._last_s)
+
+    def _latency_s(self) -> float:
+        latency_s = self._own_latency_s
+        if self._is_plain:
+            return latency_s
+        for effect in self._of(Latency):
+            jitter_s = effect.jitter_s
+            latency_s += effect.mean_s
+            if jitter_s:
+                latency_s += self._chance.uniform(-jitter_s, jitter_s)
+        return latency_s
+
+    def _await_first(self) -> None:
+        self._next = self._agenda.at(self._packets[0].arrive_s, self._arrive, Priority.ARRIVAL)
+
+    def _arrive(self) -> None:
+        packet = self._packets.popleft()
+        if self._packets:
+            self._await_first()
+        self.carried_bytes += packet.size_bytes
+        packet.deliver(packet)
+
+    # ---------------------------------------------------------------- effects
+
+    def shape(self, injection: str, effect: Effect) -> None:
+        """Put an effect on it, or change the strength of the one of that kind and injection."""
+        if isinstance(effect, LimitData):
+            self._allowed.setdefault(injection, self.carried_bytes + effect.size_bytes)
+        self._settle()
+        self._effects[injection, effect.kind] = effect
+        self._replan()
+
+    def clear(self, injection: str) -> bool:
+        """Take the effects of an injection from it; whether one of them was a black hole."""
+        gone = [key for key in self._effects if key[0] == injection]
+        had_hole = any(isinstance(self._effects[key], Blackhole) for key in gone)
+        self._allowed.pop(injection, None)
+        if gone:
+            self._settle()
+            for key in gone:
+                del self._effects[key]
+            self._replan()
+        return had_hole
+
+    def take_limit(self) -> bool:
+        """Whether a limit of data is reached: whoever asks ends the streams, and it counts anew."""
+        if not self._allowed or self.carried_bytes < min(self._allowed.values()):
+            return False
+        for (injection, _), effect in self._effects.items():
+            if isinstance(effect, LimitData):
+                self._allowed[injection] = self.carried_bytes + effect.size_bytes
+        return True
+
+    def _of(self, kind: type[_E]) -> list[_E]:
+        return [effect for effect in self._effects.values() if isinstance(effect, kind)]
+
+    def _settle(self) -> None:
+        """Note how much of each packet has passed so far."""
+        now_s = self._agenda.now_s
+        for packet in self._packets if not self.is_frozen else ():
+            if packet.end_s <= now_s:
+                packet.left_bytes = 0.0
+            elif packet.begin_s < now_s:
+                passed = (now_s - packet.begin_s) * self.rate_bytes_per_s
+                packet.left_bytes = max(0.0, packet.left_bytes - passed)
+
+    def _replan(self) -> None:
+        """Plan everything that has not arrived anew, by the effects that hold now."""
+        now_s = self._agenda.now_s
+        rates = [one.rate_bytes_per_s for one in self._of(Bandwidth)]
+        rates += [one.size_bytes / one.delay_s for one in self._of(Slice) if one.delay_s]
+        self.rate_bytes_per_s = min([self._own_rate, *rates])
+        self._is_plain = not self._effects
+        self.is_frozen = bool(self._of(Freeze))
+        self.is_lossy = bool(self._of(Blackhole))
+        if self._next is not None:
+            self._next.cancel()
+        if self.is_lossy:
+            self.drop()
+        if self.is_frozen or not self._packets:
+            return
+        self._free_s, self._last_s = now_s, now_s
+        for packet in self._packets:
+            if packet.left_bytes:
+                self._plan(packet, now_s)
+            else:
+                packet.arrive_s = self._last_s = max(packet.arrive_s, self._last_s)
+        self._await_first()

@@ -1,0 +1,104 @@
+"""Pushes at a simulated syncer: from their arrival to the round they are kept for, or refused.
+
+    push ─► may it be merged? ─► decode ─► still? finite? ─► push.accepted, kept for its round
+                  └── no ─► push.rejected ◄── no ──┘
+
+As `diloco.syncer.push_handler` does; several are decoded at once.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.syncer.decisions import Member, Offer, Refusal
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.sim.commits import Commits
+from chaoslab.sim.messages import PushMessage, flat
+from chaoslab.sim.process import Process
+from chaoslab.sim.sessions import Sessions, identity
+from chaoslab.sim.wires import Stream
+
+
+class PushHandler:
+    """Those of one life of the syncer."""
+
+    def __init__(
+        self,
+        process: Process,
+        policy: Policy,
+        commits: Commits,
+        sessions: Sessions,
+        taken: Callable[[Stream], None],
+    ) -> None:
+        """`taken` is called when a push was decoded."""
+        self._process, self._policy = process, policy
+        self._commits, self._sessions = commits, sessions
+        self._taken = taken
+        self._examined: dict[int, set[int]] = {}
+        """By number of the stream: rounds whose push is being decoded."""
+        self.rejected: Counter[str] = Counter()
+        """How many were refused, by reason."""
+
+    def has(self, stream: Stream) -> bool:
+        """Whether a push of it is being decoded."""
+        return bool(self._examined.get(stream.number))
+
+    def forget(self, stream: Stream) -> None:
+        """Nothing more comes from it."""
+        self._examined.pop(stream.number, None)
+
+    def handle(self, stream: Stream, message: PushMessage) -> None:
+        """A push has arrived."""
+        epoch, offer = message.epoch, message.offer
+        examined = self._examined.setdefault(stream.number, set())
+        if self._sessions.epoch(stream) != epoch:
+            self._reject(self._sessions.member(stream), Refusal.FENCED, offer, epoch=epoch)
+        elif not offer.c_steps:
+            self._policy.decline(self._process.now_s, epoch, offer)
+        elif offer.round in examined:
+            self._reject(self._policy.membership.find(epoch), Refusal.REPLAY, offer)
+        elif refusal := self._policy.offer(epoch, offer):
+            self._refuse(epoch, offer, refusal)
+        else:
+            examined.add(offer.round)
+            decode_s = self._process.world.costs.decode_s
+            self._process.work(decode_s, lambda: self._take(stream, message))
+
+    def _take(self, stream: Stream, message: PushMessage) -> None:
+        """Keep a decoded push for its round, if it may still be merged."""
+        epoch, offer = message.epoch, message.offer
+        member = self._sessions.member(stream)
+        self._examined.get(stream.number, set()).discard(offer.round)
+        if self._sessions.epoch(stream) != epoch or member is None:
+            self._reject(member, Refusal.FENCED, offer, epoch=epoch)
+        elif math.isnan(message.scale):
+            self._refuse(epoch, offer, Refusal.NOT_FINITE)
+        elif refusal := self._policy.offer(epoch, offer):
+            self._refuse(epoch, offer, refusal)
+        else:
+            self._commits.keep(offer.round, epoch, message.scale)
+            told: dict[str, Json] = {
+                "norm": self._commits.norm(offer.c_steps, message.scale),
+                "payload_bytes": message.size_bytes,
+            }
+            self._process.say(Kind.PUSH_ACCEPTED, {**identity(member), **flat(offer), **told})
+            self._policy.accept(self._process.now_s, epoch, offer)
+        self._taken(stream)
+
+    def _refuse(self, epoch: int, offer: Offer, refusal: Refusal) -> None:
+        self._reject(self._policy.membership.find(epoch), refusal, offer)
+        self._policy.reject_answer(self._process.now_s, epoch, offer.round)
+
+    def _reject(
+        self, member: Member | None, refusal: Refusal, offer: Offer, *, epoch: int | None = None
+    ) -> None:
+        self.rejected[refusal.value] += 1
+        who: dict[str, Json] = {"learner": "", "incarnation": 0, "epoch": 0}
+        if member is not None:
+            who = identity(member)
+        if epoch is not None:
+            who["epoch"] = epoch
+        about = {"round": offer.round, "fragment": offer.fragment, "c_tokens": offer.c_tokens}
+        data: dict[str, Json] = {**who, **about, "reason": refusal.value, "detail": ""}
+        self._process.say(Kind.PUSH_REJECTED, data)

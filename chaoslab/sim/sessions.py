@@ -1,0 +1,77 @@
+"""Sessions of a simulated syncer: its end of every stream, and the membership that each serves.
+
+accept ─► open ─ hello ─► admit(stream, member) ─► send(epoch, message)
+                            └─► end: closed, dropped, or the learner said goodbye
+"""
+
+from chaoslab.core.events import Json
+from chaoslab.diloco.syncer.decisions import Member
+from chaoslab.sim.wires import Stream
+
+
+class Sessions:
+    """Those of one life of the syncer."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Stream] = {}
+        """Every stream that is open at this end, by its number."""
+        self._members: dict[int, Member] = {}
+        """By number of the stream: who was let in on it."""
+        self._streams: dict[int, Stream] = {}
+        """By epoch, of the memberships that have one."""
+
+    def accept(self, stream: Stream) -> None:
+        """A new stream, whose hello follows."""
+        self._open[stream.number] = stream
+
+    def admit(self, stream: Stream, member: Member) -> None:
+        """A membership is served by this stream from now on."""
+        self._members[stream.number], self._streams[member.epoch] = member, stream
+
+    def member(self, stream: Stream) -> Member | None:
+        """Who was let in on it."""
+        return self._members.get(stream.number)
+
+    def epoch(self, stream: Stream) -> int | None:
+        """Of the current membership on a stream."""
+        member = self._members.get(stream.number)
+        return member.epoch if member and member.epoch in self._streams else None
+
+    def send(self, epoch: int, message: object, size_bytes: int = 0) -> None:
+        """Send to a member, or to nobody if it has no stream."""
+        stream = self._streams.get(epoch)
+        if stream is not None and size_bytes:
+            stream.down(message, size_bytes)
+        elif stream is not None:
+            stream.down(message)
+
+    def close(self, stream: Stream, reason: str) -> None:
+        """Close this end."""
+        self._open.pop(stream.number, None)
+        stream.close_above(reason)
+
+    def lost(self, stream: Stream) -> None:
+        """The other end is gone."""
+        self._open.pop(stream.number, None)
+
+    def end(self, stream: Stream) -> int | None:
+        """It serves nobody any more: the epoch that it served until now."""
+        epoch = self.epoch(stream)
+        self._members.pop(stream.number, None)
+        if epoch is not None:
+            del self._streams[epoch]
+        return epoch
+
+    def fence(self, epoch: int) -> Stream | None:
+        """A membership is over: the stream that served it."""
+        return self._streams.pop(epoch, None)
+
+    def close_all(self, reason: str) -> None:
+        """The process is gone."""
+        for stream in tuple(self._open.values()):
+            stream.close_above(reason)
+
+
+def identity(who: Member) -> dict[str, Json]:
+    """A member in the data of events."""
+    return {"learner": who.learner, "incarnation": who.incarnation, "epoch": who.epoch}

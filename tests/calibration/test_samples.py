@@ -1,0 +1,153 @@
+"""Costs from journals: what a simulation was given is found again, and faults do not count."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.calibration.costs_file import measured, missing, to_toml
+from chaoslab.calibration.samples import samples_of
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.prepare.plans import Asked, prepare
+from chaoslab.record.journal import History
+from chaoslab.run.judged_run import carry_out
+from chaoslab.sim.costs import Costs
+from tests.histories import Story
+
+GIVEN = """\
+start_s = 0.9
+compile_s = 0.4
+flops_per_s = 4e10
+spread = 0.03
+leave_s = 0.3
+syncer_start_s = 0.5
+syncer_resume_s = 0.8
+store_s = 0.004
+publish_s = 0.003
+merge_s = 0.006
+save_s = 0.02
+checkpoint_bytes = 10.0
+latency_s = 0.002
+exit_s = 0.06
+norm = 0.7
+evaluate_s = 0.05
+"""
+
+
+class Lines:
+    """A journal made by hand."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def say(self, time_s: float, source: str, kind: Kind, **data: Json) -> None:
+        self.events.append(
+            Event(seq=len(self.events), time_s=time_s, source=source, kind=kind, data=data)
+        )
+
+    def step(self, time_s: float, *, step: int, step_s: float, period_s: float | None) -> None:
+        self.say(
+            time_s, "learner-0", Kind.LEARNER_STEP, learner="learner-0", incarnation=1, epoch=1,
+            step=step, steps=5, step_s=step_s, period_s=period_s, overruns=0, loss=4.0,
+            tokens=step * 64, data_position=step, waited_s=0.0,
+        )  # fmt: skip
+
+    @property
+    def history(self) -> History:
+        return History(self.events)
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """kill_half at its learners' own speed, with costs that are no defaults."""
+    folder = tmp_path_factory.mktemp("runs")
+    costs = folder / "costs.toml"
+    costs.write_text(GIVEN)
+    settings = (
+        f"fleet.costs={costs}", "training.step_time=1ms", "training.save_every=500ms",
+        "training.evaluate_every=20000", "control=none",
+    )  # fmt: skip
+    asked = Asked(plan="kill_half", fleet="sim", settings=settings)
+    return carry_out(prepare(asked), folder).history
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        "start_s", "compile_s", "leave_s", "syncer_start_s", "store_s", "publish_s", "merge_s",
+        "save_s", "checkpoint_bytes", "exit_s", "norm", "evaluate_s", "latency_s",
+    ],
+)  # fmt: skip
+def test_what_a_simulation_was_given_is_found_again(
+    simulated: History, cost: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "given.toml"
+    path.write_text(GIVEN)
+    given = getattr(Costs.read(path), cost)
+    found = {one.cost: one for one in measured([samples_of(simulated)])}
+    assert found[cost].value == pytest.approx(given, rel=0.1)
+
+
+def test_a_syncer_that_continues_from_its_disk_has_a_cost_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "costs.toml").write_text(GIVEN)
+    settings = (f"fleet.costs={tmp_path / 'costs.toml'}", "control=none")
+    asked = Asked(plan="syncer_crash", fleet="sim", settings=settings)
+    samples = samples_of(carry_out(prepare(asked), tmp_path).history)
+    assert samples["syncer_start_s"] == pytest.approx([0.5])
+    assert samples["syncer_resume_s"] == pytest.approx([0.8, 0.8])
+
+
+def test_the_speed_of_a_chip_comes_from_steps_without_a_pace() -> None:
+    lines = Lines()
+    lines.say(
+        0.0, "learner-0", Kind.LEARNER_STARTED, learner="learner-0", incarnation=1, devices=1,
+        platform="cpu", parameters=1000,
+    )  # fmt: skip
+    for number in range(1, 8):
+        lines.step(0.1 * number, step=5 * number, step_s=0.02, period_s=None)
+    for number in range(8, 20):
+        lines.step(0.3 * number, step=5 * number, step_s=0.06, period_s=0.06)
+    found = samples_of(lines.history)
+    assert found["flops_per_s"] == pytest.approx([6 * 1000 * 64 / 0.02])
+    assert found["spread"] == [0.0] * 6
+
+
+def test_of_a_run_that_keeps_a_pace_throughout_the_time_measured_before_counts() -> None:
+    lines = Lines()
+    lines.say(
+        0.0, "learner-0", Kind.LEARNER_STARTED, learner="learner-0", incarnation=1, devices=1,
+        platform="cpu", parameters=1000,
+    )  # fmt: skip
+    lines.say(0.1, "harness", Kind.PACE_SET, step_s=0.06, measured_s={"learner-0": 0.03})
+    for number in range(1, 8):
+        lines.step(0.3 * number, step=5 * number, step_s=0.06, period_s=0.06)
+    assert samples_of(lines.history)["flops_per_s"] == pytest.approx([6 * 1000 * 64 / 0.03])
+
+
+def test_steps_after_the_first_fault_do_not_count() -> None:
+    def found(after_s: float) -> list[int]:
+        story = Story().baseline().kill("learner-1").train(6).heal().train(after_s).end()
+        samples = samples_of(story.history())
+        return [len(samples[cost]) for cost in ("spread", "norm", "latency_s")]
+
+    assert found(12.0) == found(24.0)
+    calm = samples_of(Story().baseline().train(24.0).history())
+    assert len(calm["norm"]) > found(24.0)[1]
+
+
+def test_a_file_of_costs_is_read_by_a_simulation_and_names_what_it_lacks(tmp_path: Path) -> None:
+    found = measured([{"start_s": [1.0, 2.0, 6.0], "norm": [0.5]}, {"norm": [0.6, 0.7]}])
+    path = tmp_path / "costs.toml"
+    path.write_text(to_toml(found, ["a story"]))
+    text = path.read_text()
+    assert "start_s = 2.0  # 3 samples of 1 run, nine in ten from 1 to 6\n" in text
+    assert "norm = 0.6  # 3 samples of 2 runs, nine in ten from 0.5 to 0.7\n" in text
+    assert text.startswith("# chaoslab calibrate: a story\n")
+    assert "decode_s" in text.splitlines()[-1]
+    assert Costs.read(path) == Costs(**{one.cost: one.value for one in found})
+    assert Costs.read(path).decode_s == Costs().decode_s
+
+
+def test_a_cost_that_cannot_be_zero_is_left_out_when_it_was_measured_as_zero() -> None:
+    found = measured([{"norm": [0.0, 0.0], "merge_s": [0.0]}])
+    assert [one.cost for one in found] == ["merge_s"]
+    assert "norm" in missing(found)

@@ -1,0 +1,135 @@
+"""Hosts and chips of simulated learners: one host takes all down, a held chip fails each start."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.plan.model import FaultPlan, Training
+from chaoslab.prepare.launch import Launch
+from chaoslab.sim.costs import Costs
+from chaoslab.sim.fleet import SimFleet
+from tests.contracts.fleet_kit import Stage
+
+_IN_USE = 69
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> NodeSpec:
+    """A learner of two hosts, which reads test hooks."""
+    plan = FaultPlan(name="sim", training=Training(learners=1, quorum=1, hosts=2))
+    launch = Launch(plan=plan, snapshots=tmp_path, tokens=tmp_path, node_site=SimFleet.node_site)
+    return replace(launch.learners({"learner-0": "syncer.sim:1"})[0], hears=True)
+
+
+def fleet_of(stage: Stage) -> SimFleet:
+    assert isinstance(stage.fleet, SimFleet)
+    return stage.fleet
+
+
+def run(stage: Stage, seconds: float) -> None:
+    """Let so much simulated time pass."""
+    until_s = stage.clock.now_s() + seconds
+    while stage.clock.now_s() < until_s:
+        stage.poll(until_s - stage.clock.now_s())
+
+
+def test_each_host_of_a_learner_is_told_and_counts_as_devices(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    run(stage, 1.0)
+    hosts = [one.data["host"] for one in stage.seen if one.kind is Kind.HOST_STARTED]
+    assert hosts == [0, 1]
+    started = next(one for one in stage.seen if one.kind is Kind.LEARNER_STARTED)
+    assert started.data["devices"] == 2
+
+
+@pytest.mark.parametrize(("host", "lost"), [(0, 0), (1, 1), (-1, 1)])
+def test_a_learner_ends_with_the_host_that_is_killed(
+    stage: Stage, spec: NodeSpec, host: int, lost: int
+) -> None:
+    stage.fleet.start(spec)
+    run(stage, 1.0)
+    fleet_of(stage).kill_host("learner-0", host)
+    run(stage, 1.0)
+    told = next(one for one in stage.seen if one.kind is Kind.HOST_LOST)
+    assert (told.data["host"], told.data["signal"]) == (lost, "SIGKILL")
+    exited = next(one for one in stage.seen if one.kind is Kind.NODE_EXITED)
+    assert exited.data["signal"] == "SIGKILL"
+    assert not stage.fleet.nodes["learner-0"].is_alive
+
+
+def test_a_host_that_a_learner_does_not_have_is_refused(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    with pytest.raises(FleetError, match="no host 2: it has 2"):
+        fleet_of(stage).kill_host("learner-0", 2)
+
+
+def test_a_chip_that_fails_aborts_a_learner_of_one_host(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(replace(spec, hosts=None))
+    run(stage, 1.0)
+    fleet_of(stage).fail_chip("learner-0", -1)
+    run(stage, 1.0)
+    assert [one for one in stage.seen if one.kind is Kind.HOST_LOST] == []
+    exited = next(one for one in stage.seen if one.kind is Kind.NODE_EXITED)
+    assert exited.data["signal"] == "SIGABRT"
+
+
+def test_a_chip_that_fails_needs_test_hooks(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(replace(spec, hears=False))
+    with pytest.raises(FleetError, match="test hooks"):
+        fleet_of(stage).fail_chip("learner-0", 0)
+
+
+def test_a_stopped_learner_loses_its_host_when_it_goes_on(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    run(stage, 1.0)
+    fleet = fleet_of(stage)
+    fleet.pause("learner-0")
+    fleet.kill_host("learner-0", 1)
+    run(stage, 1.0)
+    assert stage.fleet.nodes["learner-0"].is_alive
+    fleet.resume("learner-0")
+    run(stage, 1.0)
+    assert not stage.fleet.nodes["learner-0"].is_alive
+
+
+def test_every_start_fails_while_the_chip_is_held(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    run(stage, 1.0)
+    fleet = fleet_of(stage)
+    fleet.kill("learner-0")
+    fleet.hold_chip("learner-0")
+    for _ in range(2):
+        fleet.restart("learner-0")
+        run(stage, 2.0)
+    codes = [one.data["exit_code"] for one in stage.seen if one.kind is Kind.NODE_EXITED]
+    assert codes == [None, _IN_USE, _IN_USE]
+    fleet.free_chip("learner-0")
+    fleet.restart("learner-0")
+    run(stage, 2.0)
+    assert stage.fleet.nodes["learner-0"].is_alive
+
+
+def test_a_second_task_is_refused_the_chip_of_a_learner_that_runs(
+    stage: Stage, spec: NodeSpec
+) -> None:
+    stage.fleet.start(spec)
+    run(stage, 1.0)
+    fleet = fleet_of(stage)
+    fleet.try_chip("learner-0")
+    fleet.kill("learner-0")
+    fleet.try_chip("learner-0")
+    run(stage, 1.0)
+    tried = [one.data for one in stage.seen if one.kind is Kind.CHIP_TRIED]
+    assert [one["is_granted"] for one in tried] == [False, True]
+    pid = next(one.data["pid"] for one in stage.seen if one.kind is Kind.NODE_STARTED)
+    assert tried[0]["holder"] == pid
+
+
+def test_more_hosts_make_a_step_in_less_time() -> None:
+    alone_s = Costs().step_takes_s(1_000, 64)
+    assert Costs().step_takes_s(1_000, 64, chips=4) == alone_s / 4
+    assert Costs(step_s=0.5).step_takes_s(1_000, 64, chips=4) == 0.5

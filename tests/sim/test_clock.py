@@ -1,0 +1,78 @@
+"""The virtual clock, by its contract, and the order of events."""
+
+import pytest
+
+from chaoslab.core.clock import Clock
+from chaoslab.sim.clock import Agenda, Livelock, Priority, SimClock
+from tests.contracts.clock_kit import ClockKit
+
+
+class TestSimClock(ClockKit):
+    """The kit."""
+
+    @pytest.fixture
+    def clock(self) -> SimClock:
+        return SimClock()
+
+    def move(self, clock: Clock, seconds: float) -> None:
+        clock.sleep_until(clock.now_s() + seconds)
+
+
+def test_events_happen_by_time_then_by_priority_then_in_the_order_of_asking() -> None:
+    agenda, seen = Agenda(SimClock()), list[str]()
+    agenda.at(2.0, lambda: seen.append("late"))
+    agenda.at(1.0, lambda: seen.append("deadline"), Priority.DEADLINE)
+    agenda.at(1.0, lambda: seen.append("work"))
+    agenda.at(1.0, lambda: seen.append("more work"))
+    agenda.at(1.0, lambda: seen.append("arrival"), Priority.ARRIVAL)
+    while agenda.next_s < 10:
+        agenda.run_next()
+    assert seen == ["arrival", "work", "more work", "deadline", "late"]
+    assert agenda.now_s == 2.0
+
+
+def test_what_is_cancelled_does_not_happen() -> None:
+    agenda, seen = Agenda(SimClock()), list[str]()
+    agenda.at(1.0, lambda: seen.append("never")).cancel()
+    assert agenda.next_s == float("inf")
+    assert seen == []
+
+
+def test_catching_up_lets_everything_happen_that_is_due() -> None:
+    clock = SimClock()
+    agenda, seen = Agenda(clock), list[float]()
+    agenda.at(1.0, lambda: seen.append(1.0))
+    agenda.at(3.0, lambda: seen.append(3.0))
+    clock.sleep_until(2.0)
+    agenda.catch_up()
+    assert seen == [1.0]
+    assert clock.now_s() == 2.0
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 1e-5])
+def test_time_that_does_not_go_on_is_an_error(
+    delay_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaoslab.sim.clock.EVENTS_MOST", 1000)
+    agenda = Agenda(SimClock())
+
+    def again() -> None:
+        agenda.after(delay_s, again)
+
+    def run_on() -> None:
+        for _ in range(1002):
+            agenda.run_next()
+
+    again()
+    with pytest.raises(Livelock, match="1,000 events within a second"):
+        run_on()
+
+
+def test_many_events_over_a_long_time_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaoslab.sim.clock.EVENTS_MOST", 10)
+    agenda = Agenda(SimClock())
+    for number in range(1000):
+        agenda.at(number / 10, lambda: None)
+    while agenda.next_s < 200:
+        agenda.run_next()
+    assert agenda.now_s == pytest.approx(99.9)

@@ -1,0 +1,103 @@
+"""What a simulation restates of the programs that it stands for is the same there.
+
+It cannot import them, because they need JAX, gRPC and NumPy.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from chaoslab.diloco.learner import link, pace, round_wait, training_thread
+from chaoslab.diloco.model import gpt
+from chaoslab.diloco.node import chip, phases
+from chaoslab.diloco.syncer import action_executor, syncer_state
+from chaoslab.diloco.syncer import commits as real_commits
+from chaoslab.diloco.syncer import program as syncer_program
+from chaoslab.diloco.wire import link_meter, streams
+from chaoslab.sim import (
+    chance,
+    commits,
+    connection,
+    ending,
+    learner,
+    learner_process,
+    leaving,
+    messenger,
+    meter,
+    model,
+    step_reports,
+    syncer,
+    training,
+    wires,
+)
+from chaoslab.sim import pace as simulated_pace
+
+
+def test_periods_and_limits_are_those_of_the_real_links() -> None:
+    limits = streams.Limits()
+    assert meter.PING_S == link_meter.PING_S
+    assert meter.MEASURE_S == link_meter.MEASURE_S
+    assert limits.keepalive_s + limits.answer_s == wires.SILENT_S
+    assert connection._HEARTBEATS * meter.PING_S == link._HEARTBEAT_S
+    assert connection._SOUND_S == link._SOUND_S
+
+
+def test_periods_and_limits_are_those_of_the_real_learner() -> None:
+    assert step_reports._SAMPLE_S == training_thread._SAMPLE_S
+    assert leaving._DRAIN_S == training_thread._DRAIN_S
+    assert training._TURN_S == round_wait.TURN_S
+    assert step_reports._TOLD_S == round_wait._TOLD_S
+    assert learner._CHIP_IN_USE == chip.EXIT_CODE
+
+
+def test_periods_and_limits_are_those_of_the_real_syncer() -> None:
+    assert ending._DRAIN_S == action_executor.DRAIN_S
+    assert syncer._PAUSED_S == syncer_program._PAUSED_S
+    assert commits.RESERVES == syncer_state._RESERVES
+    assert commits.LEFT_LEAST == syncer_state._LEFT_LEAST
+    assert commits.AGAIN_S == real_commits._AGAIN_S
+
+
+def test_models_are_as_large_as_the_real_ones() -> None:
+    sizes = {
+        name: sum(int(gpt.np.prod(shape)) for shape in gpt.tensor_shapes(preset.shape).values())
+        for name, preset in gpt.PRESETS.items()
+    }
+    assert sizes == dict(model.PARAMETERS)
+
+
+def test_delays_between_dials_lie_in_the_same_ranges() -> None:
+    real = streams.Backoff(random.Random(1))
+    simulated = connection.Backoff(chance.Chance(1))
+    for backoff in (real, simulated):
+        backoff.spread(800)
+    most_s = [8.0, 16.0, 16.0]
+    for backoff in (real, simulated):
+        found_s = [backoff.next_s() for _ in most_s]
+        assert all(0.1 * m <= s <= m for s, m in zip(found_s, most_s, strict=True)), found_s
+
+
+@pytest.mark.parametrize("phase", phases.Phase)
+def test_every_protocol_point_can_be_watched(phase: phases.Phase) -> None:
+    sources = "".join(
+        Path(one.__file__).read_text() for one in (commits, learner_process, messenger)
+    )
+    assert f'"{phase.value}"' in sources
+
+
+def test_steps_end_on_the_grid_of_the_real_pace() -> None:
+    now_s = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now_s[0] += seconds
+
+    real = pace.Pace(step_time_s=0.1, speed=0.5, now=lambda: now_s[0], sleep=sleep)
+    simulated = simulated_pace.Pace(step_time_s=0.1, speed=0.5)
+    for takes_s in (0.05, 0.15, 0.3, 0.05, 0.9, 0.05, 0.05):
+        began_s = now_s[0]
+        ends_s = simulated.ends_s(began_s, takes_s)
+        now_s[0] += takes_s
+        real.rest(began_s)
+        assert now_s[0] == pytest.approx(ends_s)
+        assert real.overruns == simulated.overruns
