@@ -1,0 +1,232 @@
+"""Clean-up of records: which runs to remove by age and size, and their removal.
+
+    runs ─► kept for good: running, with open undos, another user's, failing, the newest of a plan
+        └─► of the others: too old, or the oldest beyond the size ─► CleanUp ─► remove
+                                                                        └─► by_plan: sums
+
+`plan_cleanup` decides and changes nothing.
+"""
+
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from chaoslab.archive.index import PastRun, plans
+from chaoslab.checks.base import Outcome
+from chaoslab.core.errors import FleetError
+from chaoslab.run.twin import TWINS
+from chaoslab.undo.log import is_held, is_owned, may_owe
+
+_BLOCK_BYTES = 512
+_GOING = ".removing-"
+
+
+class Keep(StrEnum):
+    """Why a run is not removed whatever is asked."""
+
+    RUNNING = "running"
+    OWES = "with something to undo (chaoslab heal)"
+    OTHER_USER = "another user's"
+    FAILING = "not PASS"
+    NEWEST = "among the newest of its plan"
+
+
+class Why(StrEnum):
+    """Why something is removed."""
+
+    AGE = "too old"
+    SIZE = "beyond the size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What may be removed. Without an age and a size, nothing is."""
+
+    older_than_s: float | None = None
+    most_bytes: int | None = None
+    """For all records together: the oldest that may go do, until the rest fits."""
+    keep_last: int = 1
+    """Of each plan at least so many stay; `latest` always leads somewhere."""
+    keeps_failing: bool = True
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether there is an age or a size by which anything goes."""
+        return self.older_than_s is not None or self.most_bytes is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A run, or a kept twin, with its size on disk."""
+
+    path: Path
+    plan: str | None
+    """None for a kept twin: those of all plans lie together."""
+    outcome: Outcome | None
+    """Of its verdict; None if it has none."""
+    size_bytes: int
+    age_s: float
+    keep: Keep | None
+
+    @property
+    def is_twin(self) -> bool:
+        """Whether it is a kept twin."""
+        return self.plan is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanUp:
+    """What would be removed, the oldest first, and what stays."""
+
+    removed: tuple[tuple[Candidate, Why], ...]
+    kept: tuple[Candidate, ...]
+
+    @property
+    def freed_bytes(self) -> int:
+        """On disk."""
+        return sum(one.size_bytes for one, _ in self.removed)
+
+    @property
+    def kept_bytes(self) -> int:
+        """On disk."""
+        return sum(one.size_bytes for one in self.kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSum:
+    """All records of one plan together, or all kept twins."""
+
+    plan: str | None
+    outcomes: Mapping[Outcome | None, int]
+    """How many have which verdict."""
+    size_bytes: int
+    oldest_s: float
+    removed: int
+    freed_bytes: int
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return sum(self.outcomes.values())
+
+
+def by_plan(found: CleanUp) -> Sequence[PlanSum]:
+    """Sums of each plan, the one with the most bytes first; kept twins are one more."""
+    gone = {one.path for one, _ in found.removed}
+    groups: dict[str | None, list[Candidate]] = {}
+    for one in (*(one for one, _ in found.removed), *found.kept):
+        groups.setdefault(one.plan, []).append(one)
+    sums = [
+        PlanSum(
+            plan=plan,
+            outcomes=Counter(one.outcome for one in records),
+            size_bytes=sum(one.size_bytes for one in records),
+            oldest_s=max(one.age_s for one in records),
+            removed=sum(one.path in gone for one in records),
+            freed_bytes=sum(one.size_bytes for one in records if one.path in gone),
+        )
+        for plan, records in groups.items()
+    ]
+    return sorted(sums, key=lambda one: -one.size_bytes)
+
+
+def plan_cleanup(found: Iterable[Candidate], rules: Rules) -> CleanUp:
+    """Decide by age, then by size."""
+    kept, removed = [], list[tuple[Candidate, Why]]()
+    for one in sorted(found, key=lambda one: -one.age_s):
+        is_old = rules.older_than_s is not None and one.age_s > rules.older_than_s
+        if is_old and one.keep is None:
+            removed.append((one, Why.AGE))
+        else:
+            kept.append(one)
+    size = sum(one.size_bytes for one in kept)
+    for one in tuple(kept) if rules.most_bytes is not None else ():
+        if size <= (rules.most_bytes or 0):
+            break
+        if one.keep is None:
+            kept.remove(one)
+            removed.append((one, Why.SIZE))
+            size -= one.size_bytes
+    return CleanUp(removed=tuple(removed), kept=tuple(kept))
+
+
+def candidates(
+    root: Path, runs: Sequence[PastRun], rules: Rules, now: datetime
+) -> Iterator[Candidate]:
+    """Every run below `root`, given the newest first, and every kept twin."""
+    for of_plan in plans(runs).values():
+        for place, run in enumerate(of_plan):
+            yield _candidate(run, rules, now, is_newest=place < rules.keep_last)
+    for twin in sorted((root / TWINS).glob("*")):
+        if "." not in twin.name and twin.is_dir() and not twin.is_symlink():  # else: in the making
+            yield Candidate(
+                path=twin, plan=None, outcome=None, size_bytes=size_of(twin),
+                age_s=_changed_s(twin, now), keep=None,
+            )  # fmt: skip
+
+
+def _candidate(run: PastRun, rules: Rules, now: datetime, *, is_newest: bool) -> Candidate:
+    path, age_s = run.directory.path, run.age_s(now)
+    return Candidate(
+        path=path,
+        plan=run.plan,
+        outcome=run.outcome,
+        size_bytes=size_of(path),
+        age_s=_changed_s(path, now) if age_s is None else age_s,
+        keep=_keep(run, rules, is_newest=is_newest),
+    )
+
+
+def _keep(run: PastRun, rules: Rules, *, is_newest: bool) -> Keep | None:
+    path = run.directory.path
+    if not is_owned(path):
+        return Keep.OTHER_USER
+    if is_held(path):
+        return Keep.RUNNING
+    if may_owe(path):
+        return Keep.OWES
+    if is_newest:
+        return Keep.NEWEST
+    return Keep.FAILING if rules.keeps_failing and not run.is_pass else None
+
+
+def size_of(folder: Path) -> int:
+    """Bytes on disk of everything in a folder; links are not followed."""
+    size = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            size += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
+            if entry.is_dir(follow_symlinks=False):
+                size += size_of(Path(entry.path))
+    return size
+
+
+def _changed_s(folder: Path, now: datetime) -> float:
+    """Seconds since anything was last made or removed in it."""
+    return (now - datetime.fromtimestamp(folder.stat().st_mtime, UTC)).total_seconds()
+
+
+# ---------------------------------------------------------------- removal
+
+
+def remove(one: Candidate) -> None:
+    """Remove it. It vanishes from all lists at once, so that nothing sees a part of a record.
+
+    What is gone already, as by another `gc` at the same time, is removed. FleetError, which names
+    what is left, if the disk or another user's file is in the way.
+    """
+    going = one.path.with_name(f"{_GOING}{secrets.token_hex(4)}")
+    try:
+        one.path.rename(going)
+        shutil.rmtree(going)
+    except OSError as error:
+        if not (going.exists() or one.path.exists()):
+            return
+        left = going if going.exists() else one.path
+        raise FleetError(f"{one.path} cannot be removed whole ({error}); left is {left}") from error

@@ -1,0 +1,194 @@
+"""Margins of one plan over its runs, and whether a green gate is eroding.
+
+    runs of the plan ─► those alike the newest: plan, fleet, machine ─► margins by check
+                                                                          └─► slope ─► falling?
+
+A margin that falls from run to run is news while everything still passes.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from shlex import quote
+from statistics import median
+
+from chaoslab.archive.index import PastRun
+from chaoslab.archive.slope import RUNS_LEAST, Slope, slope
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import ExitCode, FleetError, PlanError
+
+_MACHINE = ("system", "machine", "cores")
+"""What of a host must be equal for margins to be compared; kernels and memory sizes may differ."""
+
+
+class LeftOut(StrEnum):
+    """Why a run is no part of a trend."""
+
+    NOT_JUDGED = "not judged"
+    DAMAGED = "damaged"
+    UNREADABLE = "its verdict.json cannot be read"
+    OTHER_PLAN = "another version of the plan"
+    OTHER_FLEET = "another fleet"
+    OTHER_MACHINE = "another machine"
+
+
+class Direction(StrEnum):
+    """Where a margin goes."""
+
+    FALLING = "falling"
+    RISING = "rising"
+    STEADY = "steady"
+    """No change that chance could not explain."""
+    TOO_FEW = "too few runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginTrend:
+    """The margins of one check, each as a share of the attainable one, the oldest first; of the
+    runs in which it has one.
+    """
+
+    check: str
+    margins: tuple[float, ...]
+    slope: Slope | None
+
+    @property
+    def median(self) -> float:
+        """Of all of them."""
+        return median(self.margins)
+
+    @property
+    def change(self) -> float | None:
+        """By how much the margin changed from the first run to the last, by the slope."""
+        return None if self.slope is None else self.slope.per_run * (len(self.margins) - 1)
+
+    @property
+    def direction(self) -> Direction:
+        """By the interval of the slope."""
+        if self.slope is None:
+            return Direction.TOO_FEW
+        if self.slope.falls:
+            return Direction.FALLING
+        return Direction.RISING if self.slope.rises else Direction.STEADY
+
+    @property
+    def runs_left(self) -> float | None:
+        """After how many more runs nothing is left of the margin, if it goes on falling."""
+        if self.slope is None or not self.slope.falls or self.margins[-1] <= 0:
+            return None
+        return self.margins[-1] / -self.slope.per_run
+
+    def is_eroding(self, max_drop: float) -> bool:
+        """Whether it certainly falls, and has fallen by more than `max_drop`."""
+        change = self.change
+        return self.direction is Direction.FALLING and change is not None and -change > max_drop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """One plan over its runs."""
+
+    plan: str
+    runs: tuple[PastRun, ...]
+    """The oldest first; all alike in plan, fleet and machine."""
+    verdicts: tuple[Verdict, ...]
+    margins: tuple[MarginTrend, ...]
+    left_out: Mapping[LeftOut, int]
+
+    def eroding(self, max_drop: float) -> tuple[MarginTrend, ...]:
+        """Margins that fall and have fallen by more than `max_drop`."""
+        return tuple(one for one in self.margins if one.is_eroding(max_drop))
+
+    @property
+    def runs_missing(self) -> int:
+        """How many more runs it takes until all margins of the newest run can be told to fall."""
+        newest = self.verdicts[-1].by_name
+        has_one = {name for name, finding in newest.items() if finding.room is not None}
+        have = min((len(one.margins) for one in self.margins if one.check in has_one), default=0)
+        return max(0, RUNS_LEAST - have)
+
+    def exit_code(self, max_drop: float) -> ExitCode:
+        """Of the newest run if that is not PASS; else FAIL if a margin is eroding, UNKNOWN if there
+        are too few runs, PASS otherwise.
+        """
+        if (newest := self.verdicts[-1].exit_code) is not ExitCode.PASS:
+            return newest
+        if self.eroding(max_drop):
+            return ExitCode.FAIL
+        return ExitCode.UNKNOWN if self.runs_missing else ExitCode.PASS
+
+
+def trend(runs: Sequence[PastRun], *, last: int) -> Trend:
+    """The trend over at most `last` runs of one plan, given the newest first.
+
+    Left out is what cannot be compared with the newest judged run. PlanError if none was judged.
+    """
+    found: list[tuple[PastRun, Verdict]] = []
+    left_out: Counter[LeftOut] = Counter()
+    for run in runs:
+        if len(found) == last:
+            break
+        verdict, why = _read(run, found[0][0] if found else run)
+        if verdict is None:
+            left_out[why or LeftOut.NOT_JUDGED] += 1
+        else:
+            found.append((run, verdict))
+    if not found:
+        where = runs[0].directory.path if runs else ""
+        raise PlanError(
+            f"no run of it was judged yet: call `chaoslab judge {quote(str(where))}` first"
+        )
+    found.reverse()
+    return Trend(
+        plan=found[-1][0].plan,
+        runs=tuple(run for run, _ in found),
+        verdicts=tuple(verdict for _, verdict in found),
+        margins=_margins([verdict for _, verdict in found]),
+        left_out=dict(left_out),
+    )
+
+
+def _read(run: PastRun, newest: PastRun) -> tuple[Verdict | None, LeftOut | None]:
+    """Its verdict, or why it is left out."""
+    if run.damage:
+        return None, LeftOut.DAMAGED
+    if run is not newest and (why := _unlike(run, newest)):
+        return None, why
+    try:
+        return run.verdict(), None
+    except FleetError:  # of an older format: `judge` writes it anew; the count is shown
+        return None, LeftOut.UNREADABLE
+
+
+def _unlike(run: PastRun, newest: PastRun) -> LeftOut | None:
+    if run.facts.get("fleet") != newest.facts.get("fleet"):
+        return LeftOut.OTHER_FLEET
+    if any(run.machine.get(key) != newest.machine.get(key) for key in _MACHINE):
+        return LeftOut.OTHER_MACHINE
+    return LeftOut.OTHER_PLAN if run.plan_version() != newest.plan_version() else None
+
+
+def _margins(verdicts: Sequence[Verdict]) -> tuple[MarginTrend, ...]:
+    """Of every check that had a margin and an answer in any run."""
+    series: dict[str, list[float]] = {}
+    measured = [
+        (name, finding)
+        for verdict in verdicts
+        for name, finding in verdict.by_name.items()
+        if finding.room is not None and finding.outcome is not Outcome.UNKNOWN
+    ]
+    newest = dict(measured)
+    for name, finding in measured:
+        if finding.room is not None and _is_on_scale_of(finding, newest[name]):
+            series.setdefault(name, []).append(finding.room)
+    return tuple(
+        MarginTrend(check=name, margins=tuple(margins), slope=slope(margins))
+        for name, margins in series.items()
+    )
+
+
+def _is_on_scale_of(finding: Finding, newest: Finding) -> bool:
+    """Whether both or neither say what is attainable: verdicts before 1.2 do not."""
+    return (finding.best is None) == (newest.best is None)

@@ -1,0 +1,51 @@
+"""The same run again: plan and schedule of a record, exactly.
+
+    RUN/plan.resolved.yaml ─► prepare ─┐
+    RUN/schedule.jsonl ────────────────┴─► Prepared, with no chance drawn anew
+
+`chaoslab run plan.resolved.yaml` draws the schedule again from the seed, which is the same as long
+as this version draws as the one of the record did; here it is read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.regular_files import read_regular
+from chaoslab.plan.schedule import Schedule, from_lines
+from chaoslab.prepare.kinds import kinds
+from chaoslab.prepare.plans import Asked, Prepared, prepare
+from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory, fingerprint
+
+SCHEDULE = "schedule.jsonl"
+REPLAY_OF = "replay_of"
+"""Key of run.json: the id of the run whose schedule it has."""
+
+
+def prepare_again(directory: RunDirectory, *, settings: Sequence[str] = ()) -> Prepared:
+    """The plan and the schedule of a run on record; `settings` are overrides of the plan.
+
+    PlanError if the record lacks one of them, or the schedule is not what was carried out.
+    """
+    plan = directory.path / RESOLVED_PLAN
+    if not plan.is_file():
+        raise PlanError(f"{directory.path} holds no {RESOLVED_PLAN}: nothing is there to repeat")
+    prepared = prepare(Asked(plan=str(plan), settings=settings))
+    return replace(prepared, schedule=recorded_schedule(directory))
+
+
+def recorded_schedule(directory: RunDirectory) -> Schedule:
+    """What a run on record was to inject; PlanError if that is not there, or was changed."""
+    path = directory.path / SCHEDULE
+    try:
+        lines = read_regular(path).decode().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path} cannot be read ({error}): nothing is there to repeat") from error
+    schedule = from_lines(lines, kinds().faults)
+    if fingerprint(schedule.injections) != directory.facts.get("schedule_hash"):
+        raise PlanError(
+            f"{path} is not the schedule that run.json speaks of: the file was changed, or is of a "
+            f"version whose faults had other settings; draw a new one with `chaoslab run "
+            f"{directory.path / RESOLVED_PLAN}`"
+        )
+    return schedule

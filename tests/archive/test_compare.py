@@ -1,0 +1,101 @@
+"""Two runs side by side: which findings got worse, and what changed in between."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.archive.changes import Area, changes
+from chaoslab.archive.compare import Held, Pair, compare
+from chaoslab.checks.base import Outcome
+from chaoslab.core.errors import ExitCode, PlanError
+from tests.archive.records import PLAN, finding, record
+
+UNKNOWN, FAIL = Outcome.UNKNOWN, Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "held"),
+    [
+        (0.5, 0.5, Held.HELD),
+        (0.5, 0.41, Held.HELD),
+        (0.5, 0.39, Held.WORSE),
+        (0.5, -0.1, Held.WORSE),
+        (-0.1, -0.3, Held.WORSE),
+        (-0.1, -0.15, Held.HELD),
+        (-0.1, 0.5, Held.HELD),
+        (0.05, -0.01, Held.WORSE),
+        (0.5, UNKNOWN, Held.UNKNOWN),
+        (UNKNOWN, UNKNOWN, Held.HELD),
+        (UNKNOWN, 0.1, Held.HELD),
+        (UNKNOWN, FAIL, Held.WORSE),
+    ],
+)
+def test_a_margin_may_fall_by_so_much_and_no_more(
+    before: float | Outcome, after: float | Outcome, held: Held
+) -> None:
+    pair = Pair(check="c", before=finding("c", before), after=finding("c", after))
+    assert pair.held(0.1) is held
+
+
+def test_a_change_of_margin_is_a_share_of_what_is_attainable_if_both_say_it() -> None:
+    was = replace(finding("c", 0.05 / 1.05), observed=1.0, bound=1.05, best=1.0)
+    is_now = replace(was, observed=1.04, margin=0.01 / 1.05)
+    assert Pair(check="c", before=was, after=is_now).change == pytest.approx(-0.8)
+    older = replace(was, best=None)
+    change = Pair(check="c", before=older, after=is_now).change
+    assert change == pytest.approx(-0.04 / 1.05)
+
+
+def test_a_check_that_only_one_run_has_is_worse_if_it_fails_and_open_if_it_is_gone() -> None:
+    passed, failed = finding("c", 0.5), finding("c", FAIL)
+    assert Pair(check="c", before=None, after=failed).held(0.1) is Held.WORSE
+    assert Pair(check="c", before=None, after=passed).held(0.1) is Held.HELD
+    assert Pair(check="c", before=passed, after=None).held(0.1) is Held.UNKNOWN
+    assert Pair(check="c", before=failed, after=None).held(0.1) is Held.HELD
+
+
+def test_the_worst_finding_decides(tmp_path: Path) -> None:
+    good = record(tmp_path, {"rejoin": 0.5, "ledger": None})
+    worse = record(tmp_path, {"rejoin": 0.1, "ledger": UNKNOWN})
+    open_ = record(tmp_path, {"rejoin": 0.6, "ledger": UNKNOWN})
+    assert compare(good, good).exit_code(0.1) is ExitCode.PASS
+    assert compare(good, worse).exit_code(0.1) is ExitCode.FAIL
+    assert compare(good, open_).exit_code(0.1) is ExitCode.UNKNOWN
+
+
+def test_a_run_that_was_never_judged_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="chaoslab judge"):
+        compare(record(tmp_path), record(tmp_path, {"rejoin": 0.5}))
+
+
+# ---------------------------------------------------------------- what changed
+
+
+def test_equal_runs_have_no_changes(tmp_path: Path) -> None:
+    assert changes(record(tmp_path), record(tmp_path, day=1)) == ()
+
+
+def test_every_part_of_a_run_that_differs_is_told(tmp_path: Path) -> None:
+    found = changes(
+        record(tmp_path),
+        record(
+            tmp_path, seed=2, schedule_hash="0f", code={"code": "beef"}, versions={"jax": "0.7"},
+            host={"system": "Linux", "machine": "x86_64", "cores": 4, "release": "6.1"},
+        ),
+    )  # fmt: skip
+    told = [(one.area, one.what, one.before, one.after) for one in found]
+    assert (Area.SEED, "seed", "1", "2") in told
+    assert (Area.SCHEDULE, "targets and times", "", "others") in told
+    assert (Area.CODE, "sources", "c0de", "beef") in told
+    assert (Area.CODE, "jax", "0.6", "0.7") in told
+    assert (Area.MACHINE, "cores", "8", "4") in told
+
+
+def test_a_plan_is_compared_key_by_key_and_what_is_new_as_a_whole(tmp_path: Path) -> None:
+    more = PLAN.replace("5s", "6s") + "- id: waits\n  fault: process.pause\n"
+    found = changes(record(tmp_path), record(tmp_path, text=more))
+    assert [(one.what, one.before, one.after) for one in found] == [
+        ("faults[dies].for", "5s", "6s"),
+        ("faults[waits]", "", "{id: waits, fault: process.pause}"),
+    ]

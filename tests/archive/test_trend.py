@@ -1,0 +1,149 @@
+"""Margins over runs: which fall, by how much, and what is no part of the trend."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.archive.index import index
+from chaoslab.archive.slope import RUNS_LEAST, slope
+from chaoslab.archive.trend import Direction, LeftOut, Trend, _margins, trend
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import ExitCode, PlanError
+from tests.archive.records import HOST, PLAN, finding, record, verdict
+
+
+def over(root: Path, margins: Sequence[float | Outcome], *, last: int = 30) -> Trend:
+    for day, margin in enumerate(margins):
+        record(root, {"rejoin": margin, "ledger": None}, day=day)
+    return trend(index(root), last=last)
+
+
+# ---------------------------------------------------------------- the slope
+
+
+def test_a_straight_line_has_its_slope() -> None:
+    found = slope([1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
+    assert found is not None
+    assert (found.per_run, found.low, found.high) == (pytest.approx(-0.1),) * 3
+    assert found.falls
+
+
+def test_one_unlucky_run_is_no_trend() -> None:
+    found = slope([0.5, 0.5, 0.5, 0.1, 0.5, 0.5, 0.5, 0.5])
+    assert found is not None
+    assert found.per_run == 0
+    assert not found.falls
+
+
+def test_too_few_runs_have_no_slope() -> None:
+    assert slope([0.9 - 0.1 * run for run in range(RUNS_LEAST - 1)]) is None
+
+
+@pytest.mark.parametrize("drift", [0.0, -0.02])
+@pytest.mark.parametrize("runs", [6, 12])
+def test_the_interval_holds_the_true_slope_as_often_as_it_says(runs: int, drift: float) -> None:
+    chance, held, tries = random.Random(7), 0, 400
+    for _ in range(tries):
+        found = slope([0.5 + drift * run + chance.gauss(0, 0.1) for run in range(runs)])
+        assert found is not None
+        held += found.low <= drift <= found.high
+    assert held / tries >= 0.975
+
+
+# ---------------------------------------------------------------- the trend
+
+
+def test_a_green_gate_that_erodes_fails(tmp_path: Path) -> None:
+    found = over(tmp_path, [0.8, 0.72, 0.65, 0.6, 0.51, 0.44, 0.38])
+    (rejoin,) = found.eroding(0.1)
+    assert (rejoin.check, rejoin.direction) == ("rejoin", Direction.FALLING)
+    assert rejoin.runs_left == pytest.approx(0.38 / 0.07, rel=0.05)
+    assert found.exit_code(0.1) is ExitCode.FAIL
+
+
+def test_a_fall_that_is_smaller_than_asked_passes(tmp_path: Path) -> None:
+    found = over(tmp_path, [0.99 - 0.005 * run for run in range(8)])
+    assert found.margins[0].direction is Direction.FALLING
+    assert found.exit_code(0.1) is ExitCode.PASS
+    assert found.exit_code(0.01) is ExitCode.FAIL
+
+
+def test_noise_and_a_rise_pass(tmp_path: Path) -> None:
+    noisy = over(tmp_path / "a", [0.5, 0.7, 0.4, 0.6, 0.45, 0.65, 0.5, 0.55])
+    rising = over(tmp_path / "b", [0.1 * run for run in range(1, 9)])
+    assert noisy.margins[0].direction is Direction.STEADY
+    assert rising.margins[0].direction is Direction.RISING
+    assert {one.exit_code(0.1) for one in (noisy, rising)} == {ExitCode.PASS}
+
+
+def test_too_few_runs_are_unknown_and_how_many_are_missing_is_told(tmp_path: Path) -> None:
+    found = over(tmp_path, [0.9, 0.5, 0.1])
+    assert found.exit_code(0.1) is ExitCode.UNKNOWN
+    assert found.runs_missing == RUNS_LEAST - 3
+
+
+@pytest.mark.parametrize(
+    ("newest", "code"), [(-0.1, ExitCode.FAIL), (Outcome.UNKNOWN, ExitCode.UNKNOWN)]
+)
+def test_a_gate_whose_newest_run_is_not_pass_is_not_green(
+    tmp_path: Path, newest: float | Outcome, code: ExitCode
+) -> None:
+    assert over(tmp_path, [*[0.5] * 7, newest]).exit_code(0.1) is code
+
+
+def test_only_runs_like_the_newest_count_and_the_others_are_told(tmp_path: Path) -> None:
+    record(tmp_path, {"rejoin": 0.9}, day=-1, text=PLAN.replace("5s", "9s"))
+    record(tmp_path, {"rejoin": 0.9}, day=-2, host={**HOST, "cores": 2})
+    record(tmp_path, {"rejoin": 0.9}, day=-3, fleet="docker")
+    record(tmp_path, day=20)
+    broken = record(tmp_path, {"rejoin": 0.9}, day=-4)
+    (broken.directory.path / "verdict.json").write_text("{}")
+    found = over(tmp_path, [0.5] * 6)
+    assert len(found.runs) == 6
+    assert found.left_out == {
+        LeftOut.OTHER_PLAN: 1, LeftOut.OTHER_MACHINE: 1, LeftOut.OTHER_FLEET: 1,
+        LeftOut.NOT_JUDGED: 1, LeftOut.UNREADABLE: 1,
+    }  # fmt: skip
+
+
+def test_other_seeds_and_kernels_count(tmp_path: Path) -> None:
+    record(tmp_path, {"rejoin": 0.9}, day=-1, seed=9, text=PLAN.replace("seed: 1", "seed: 9"),
+           host={**HOST, "release": "7.0"})  # fmt: skip
+    assert len(over(tmp_path, [0.5] * 6).runs) == 7
+
+
+def test_a_damaged_run_is_left_out_and_told(tmp_path: Path) -> None:
+    over(tmp_path, [0.6, 0.7])
+    damaged = record(tmp_path, {"rejoin": 0.8}, day=3)
+    (damaged.directory.path / "run.json").write_text("")
+    found = trend(index(tmp_path), last=30)
+    assert found.margins[0].margins == pytest.approx((0.6, 0.7))
+    assert found.left_out == {LeftOut.DAMAGED: 1}
+
+
+def test_a_margin_of_an_older_verdict_that_says_not_what_is_attainable_is_left_out() -> None:
+    def found(observed: float, best: float | None) -> Verdict:
+        pace = replace(
+            finding("survivors", (1.05 - observed) / 1.05), observed=observed, bound=1.05, best=best
+        )
+        return replace(verdict({"rejoin": 0.5}), findings=(pace,))
+
+    unknown = verdict({"survivors": Outcome.UNKNOWN})
+    old, new = [found(1.0, None)] * 2, [found(1.0, 1.0), found(1.04, 1.0), unknown]
+    (pace,) = _margins([*old, *new])
+    assert pace.margins == pytest.approx((1.0, 0.2))
+
+
+def test_the_last_runs_are_the_newest(tmp_path: Path) -> None:
+    found = over(tmp_path, [0.1 * run for run in range(1, 9)], last=3)
+    assert found.margins[0].margins == pytest.approx((0.6, 0.7, 0.8))
+
+
+def test_a_plan_without_a_judged_run_is_refused(tmp_path: Path) -> None:
+    record(tmp_path)
+    with pytest.raises(PlanError, match="chaoslab judge"):
+        trend(index(tmp_path), last=5)
