@@ -17,12 +17,15 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.units import plural
 from chaoslab.report.lanes import FaultBar, Lane, LaneState
 from chaoslab.report.sentences import Tone, seconds
 from chaoslab.report.view import ViewModel
 
 _REFRESH_S = 0.33
 _PROGRESS_EVERY_S = 5.0
+_WIDE = 100
+"""Columns from which there is room for everything in one line."""
 _BAR_CELLS = 40
 _FAULTS_SHOWN = 6
 _SENTENCES_SHOWN = 6
@@ -79,7 +82,7 @@ class Live:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.update(draw(self.view), refresh=True)
+        self._draw()
         self._live.stop()
 
     def see(self, event: Event) -> None:
@@ -89,7 +92,10 @@ class Live:
         self.view.see(event)
         if event.time_s - self._drawn_s >= _REFRESH_S:
             self._drawn_s = event.time_s
-            self._live.update(draw(self.view), refresh=True)
+            self._draw()
+
+    def _draw(self) -> None:
+        self._live.update(draw(self.view, width=self._live.console.width), refresh=True)
 
     def _keep_picture(self) -> None:
         """The last picture of one run stays; that of the next is drawn below it."""
@@ -132,16 +138,25 @@ class Plain:
 # ------------------------------------------------------------------------------- the picture
 
 
-def draw(view: ViewModel) -> RenderableType:
-    """The whole picture of this moment."""
-    parts: list[RenderableType] = [_header(view), _lanes(view)]
+def draw(view: ViewModel, width: int = _WIDE) -> RenderableType:
+    """The whole picture of this moment, for a terminal of so many columns."""
+    parts: list[RenderableType] = [_header(view, width), _lanes(view, width)]
     if view.faults:
-        parts.append(_timeline(view))
+        parts.append(_timeline(view, width))
     parts.extend(
-        Text(f"{sentence.time_s:7.1f} s  {sentence.text}", style=_TONE_STYLE[sentence.tone])
+        beside(f"{sentence.time_s:7.1f} s", sentence.text, _TONE_STYLE[sentence.tone])
         for sentence in list(view.recent)[-_SENTENCES_SHOWN:]
     )
     return Group(*parts)
+
+
+def beside(time: str, text: str, style: str) -> Table:
+    """A sentence beside its time: what is too long goes on below its own beginning."""
+    row = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row(Text(time, style=style), Text(text, style=style))
+    return row
 
 
 def _headline(view: ViewModel) -> str:
@@ -149,7 +164,7 @@ def _headline(view: ViewModel) -> str:
     rate = view.rounds.tokens_per_s
     parts = [
         f"phase {view.phase or 'start'}",
-        f"{view.rounds.merged} rounds",
+        plural(view.rounds.merged, "round"),
         f"{rate:,.0f} tokens/s" if rate is not None else "no rate yet",
     ]
     if view.rounds.longest_gap_s:
@@ -167,7 +182,7 @@ def _counts(view: ViewModel) -> str:
     return ", ".join(f"{view.counts.get(name)} {name}" for name in names) if view.counts else ""
 
 
-def _header(view: ViewModel) -> RenderableType:
+def _header(view: ViewModel, width: int) -> RenderableType:
     title = Text.assemble(
         (f" {view.plan or 'chaoslab'} ", "bold reverse"),
         f"  seed {view.seed} · fleet {view.fleet} · {view.now_s:.1f} s\n",
@@ -176,16 +191,20 @@ def _header(view: ViewModel) -> RenderableType:
     )
     if view.progress is None:
         return title
-    return Group(title, ProgressBar(total=1.0, completed=view.progress, width=_BAR_CELLS * 2))
+    bar = ProgressBar(total=1.0, completed=view.progress, width=min(_BAR_CELLS * 2, width))
+    return Group(title, bar)
 
 
-def _lanes(view: ViewModel) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("learner")
-    table.add_column("state", min_width=9)
-    for title in ("incarnation", "step", "steps/s", "loss", "last merged"):
-        table.add_column(title, justify="right", min_width=7)
-    table.add_column("under")
+def _lanes(view: ViewModel, width: int) -> Table:
+    is_wide = width >= _WIDE
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1 if is_wide else 0, 0, 1), pad_edge=False)
+    table.add_column("learner", no_wrap=True, overflow="fold")
+    table.add_column("state", min_width=9, no_wrap=True)
+    least = 7 if is_wide else None
+    for title in ("incarnation" if is_wide else "incar-\nnation", "step", "steps/s", "loss",
+                  "last merged" if is_wide else "last\nmerged"):  # fmt: skip
+        table.add_column(title, justify="right", min_width=least, no_wrap=True)
+    table.add_column("under", overflow="fold")
     for lane in view.lanes.values():
         under = ", ".join(bar.fault for bar in view.faults_on(lane.learner))
         table.add_row(*_cells(lane, view.now_s), Text(under, style="magenta"))
@@ -205,14 +224,15 @@ def _cells(lane: Lane, now_s: float) -> Sequence[RenderableType]:
     )
 
 
-def _timeline(view: ViewModel) -> Table:
+def _timeline(view: ViewModel, width: int) -> Table:
+    cells = _BAR_CELLS if width >= _WIDE else _BAR_CELLS // 2
     table = Table(box=None, pad_edge=False, show_header=False)
     for bar in list(view.faults.values())[-_FAULTS_SHOWN:]:
         table.add_row(
             bar.injection,
             Text(bar.fault, style="magenta"),
             ", ".join(bar.targets),
-            fault_bar(bar, view.now_s),
+            fault_bar(bar, view.now_s, cells),
             bar.status,
         )
     return table

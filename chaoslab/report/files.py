@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from xml.etree import ElementTree as Xml
 
 from chaoslab.checks.base import Outcome
@@ -17,13 +18,23 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import decode, encode
 from chaoslab.core.private_files import replace_file
+from chaoslab.core.regular_files import read_regular
 from chaoslab.record.journal import History
 from chaoslab.report.sentences import seconds
-from chaoslab.report.wording import answers, begun, counted, margin, value
+from chaoslab.report.wording import (
+    again,
+    answers,
+    begun,
+    counted,
+    margin,
+    record_name,
+    value,
+)
 
 VERDICT_JSON = "verdict.json"
 JUNIT_XML = "junit.xml"
 REPORT_MD = "report.md"
+REPORT_HTML = "report.html"
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS = {Outcome.PASS: "✅ PASS", Outcome.FAIL: "❌ FAIL", Outcome.UNKNOWN: "❔ UNKNOWN"}
@@ -32,7 +43,7 @@ _MARKS = {Outcome.PASS: "✅ PASS", Outcome.FAIL: "❌ FAIL", Outcome.UNKNOWN: "
 def write_reports(directory: Path, verdict: Verdict, history: History) -> None:
     """Write all three, each replaced whole; FleetError when the disk refuses."""
     replace_file(directory / VERDICT_JSON, verdict_json(verdict))
-    replace_file(directory / JUNIT_XML, junit_xml(verdict, history))
+    replace_file(directory / JUNIT_XML, junit_xml(verdict, history, directory))
     replace_file(directory / REPORT_MD, report_md(verdict, history, directory))
 
 
@@ -49,21 +60,25 @@ def read_verdict(directory: Path) -> Verdict | None:
     """
     path = directory / VERDICT_JSON
     try:
-        return Verdict.from_json(decode(path.read_text(encoding="utf-8")))
+        return Verdict.from_json(decode(read_regular(path).decode()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise FleetError(
-            f"{path} cannot be read: {error}; `chaoslab judge {directory}` writes it anew"
+            f"{path} cannot be read: {error}; "
+            f"`chaoslab judge {quote(str(directory))}` writes it anew"
         ) from error
 
 
 # ------------------------------------------------------------------------------------ junit.xml
 
 
-def junit_xml(verdict: Verdict, history: History) -> str:
-    """One suite: a case for each finding, each injection's evidence, and the verdict itself."""
-    about = begun(history)
+def junit_xml(verdict: Verdict, history: History, directory: Path) -> str:
+    """One suite: a case for each finding, each injection's evidence, and the verdict itself.
+
+    The path of the record is a property, and the last line of what is said of the verdict.
+    """
+    about = {**begun(history), "record": record_name(directory)}
     plan = about["plan"]
     suite = Xml.Element("testsuite", name=_legal(f"chaoslab.{plan}"), time=f"{history.end_s:.3f}")
     if history.events and (wall := history.events[0].wall):
@@ -78,7 +93,11 @@ def junit_xml(verdict: Verdict, history: History) -> str:
         name = f"{one.id} {one.fault} on {', '.join(one.targets)}"
         proved = Outcome.PASS if one.status in ("proved", "moot") else Outcome.UNKNOWN
         _judge(_case(suite, f"{plan}.evidence", name), proved, f"{one.status}: {one.reason}")
-    _judge(_case(suite, plan, "verdict"), verdict.outcome, _explained(verdict, history))
+    _judge(
+        _case(suite, plan, "verdict"),
+        verdict.outcome,
+        _explained(verdict, history, about["record"]),
+    )
     for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
         suite.set(attribute, str(sum(1 for _ in suite.iter(tag))))
     suites = Xml.Element("testsuites")
@@ -110,10 +129,10 @@ def _legal(text: str) -> str:
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _explained(verdict: Verdict, history: History) -> str:
+def _explained(verdict: Verdict, history: History, record: str) -> str:
     lines = [f"{verdict.outcome}, exit code {int(verdict.exit_code)}"]
     lines += [f"{one.question} {one.word}: {one.text}" for one in answers(verdict, history)]
-    return "\n".join(lines)
+    return "\n".join([*lines, f"record: {record}"])
 
 
 # ------------------------------------------------------------------------------------ report.md
@@ -122,7 +141,6 @@ def _explained(verdict: Verdict, history: History) -> str:
 def report_md(verdict: Verdict, history: History, directory: Path) -> str:
     """A page for a pull request: the answers, the findings, the injections, how to repeat it."""
     about = begun(history)
-    record = f"{directory.parent.name}/{directory.name}"
     said = [(f"**{a.question}**", f"**{a.word}**", a.text) for a in answers(verdict, history)]
     parts = [
         f"## {_MARKS[verdict.outcome]}: chaos run `{about['plan']}`, seed {about['seed']}",
@@ -130,8 +148,8 @@ def report_md(verdict: Verdict, history: History, directory: Path) -> str:
         *_findings(verdict),
         *_injections(verdict),
         *(f"Left over: `{encode(left)}`" for left in verdict.residue),
-        f"Record `{record}`, {seconds(history.end_s)}, {_ending(verdict)}.",
-        "The same schedule again: `chaoslab run plan.resolved.yaml`, a file of the record.",
+        f"Record `{record_name(directory)}`, {seconds(history.end_s)}, {_ending(verdict)}.",
+        f"The same schedule again:\n\n```sh\n{again(directory)}\n```",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -149,8 +167,8 @@ def _findings(verdict: Verdict) -> tuple[str, str]:
             _MARKS[one.outcome],
             f"`{one.check}`",
             one.reason,
-            value(one.observed),
-            value(one.bound),
+            value(one.observed, one.unit),
+            value(one.bound, one.unit),
             margin(one),
         )
         for one in verdict.findings

@@ -71,11 +71,21 @@ class FaultBar:
     healing_s: float | None = None
     healed_s: float | None = None
     status: str = "begins"
+    spec: str = ""
+    """Id of the entry in the plan."""
+    takes_away: bool = False
+    brings_in: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether its victims are still under it."""
         return self.healed_s is None
+
+    @property
+    def keeps_away(self) -> bool:
+        """Whether the plan wants its targets to be away now."""
+        has_ended = self.healing_s is not None
+        return self.brings_in if has_ended else self.takes_away
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,20 +1,37 @@
 """A verdict and a record as a page to read: the answers first, then what they rest on.
 
-Verdict + History ─► verdict_page (after a run) · run_page (`chaoslab show`: with the timeline)
+Verdict + History ─► verdict_page (after a run)
+                  └─► run_page (`chaoslab show`: with the timeline, what is behind it, hints)
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
+from chaoslab.core.units import plural
 from chaoslab.record.journal import History
-from chaoslab.report.sentences import Sentence, Tone, seconds
-from chaoslab.report.view import ViewModel
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.report.console import beside
+from chaoslab.report.excerpt import (
+    AROUND_S,
+    Told,
+    excerpt,
+    journal_lines,
+    nodes_behind,
+    problems,
+    told,
+)
+from chaoslab.report.files import REPORT_HTML
+from chaoslab.report.hints import Record, hint
+from chaoslab.report.sentences import Tone, seconds
 from chaoslab.report.wording import OUTCOME_TONES, answers, begun, counted, margin
 
 STYLES = {
@@ -23,6 +40,7 @@ STYLES = {
     Tone.BAD: "bold red",
     Tone.FAULT: "magenta",
 }
+_LONG_COMMAND = re.compile("`((?:chaoslab|grep) [^`]{25,})`")
 _STATUS_STYLES = {"proved": "green", "weak": "yellow", "failed": "bold red", "moot": "cyan"}
 
 
@@ -35,29 +53,102 @@ def verdict_page(verdict: Verdict, history: History, directory: Path) -> Rendera
         _findings(verdict),
         *([_injections(verdict)] if verdict.injections else []),
         *(_residue(verdict)),
-        Text.assemble(("record  ", "dim"), str(directory)),
+        Text.assemble(("record  ", "dim"), str(directory), no_wrap=True, overflow="ignore"),
+        *_drawn(directory),
         *([Text(f"digest  {verdict.journal.digest}", style="dim")] if verdict.journal else []),
     )
 
 
-def run_page(verdict: Verdict | None, history: History, directory: Path) -> RenderableType:
-    """The same page of an old run, with its timeline; without a verdict, the timeline alone."""
-    parts: list[RenderableType] = []
-    if verdict is not None:
-        parts.append(verdict_page(verdict, history, directory))
-    else:
-        parts.append(Text(f"not judged yet; the record lies in {directory}", style="magenta"))
-    return Group(*parts, Text(), Text("Timeline", style="bold"), *map(_line, timeline(history)))
+def run_page(
+    verdict: Verdict | None, history: History, path: Path, *, record: Record, whole: bool = False
+) -> RenderableType:
+    """The same page of an old run, then its timeline and what the findings rest on.
+
+    After a FAIL or UNKNOWN, of the timeline only what is near the findings, unless `whole`; then
+    the lines of the journal and of standard error behind them, and what to try.
+    """
+    if verdict is None:
+        first: RenderableType = Text(
+            f"not judged yet; the record lies in {path}", style=STYLES[Tone.FAULT]
+        )
+        return Group(first, Text(), *_timeline(told(history)))
+    lines = told(history, verdict)
+    shown = lines if whole else list(excerpt(lines))
+    directory = RunDirectory(path=path.absolute())
+    nodes = nodes_behind(problems(verdict), directory)
+    stderr = {node: directory.stderr_tail(node) for node in nodes}
+    return Group(
+        verdict_page(verdict, history, path),
+        Text(),
+        *_timeline(shown),
+        *_behind(verdict, history, stderr),
+        *_hints(verdict, record, stderr),
+    )
 
 
-def timeline(history: History) -> Iterable[Sentence]:
-    """Every notable event of a run, in order, and who contributed again when."""
-    view = ViewModel()
-    return [sentence for event in history.events for sentence in view.see(event)]
+def _timeline(lines: Sequence[Told | int]) -> Iterator[RenderableType]:
+    yield Text("Timeline", style="bold")
+    is_cut = any(isinstance(line, int) for line in lines)
+    if any(isinstance(line, Told) and line.is_marked for line in lines):
+        near = f"; {AROUND_S:.0f} s around each, --all shows the rest" if is_cut else ""
+        yield Text(f"▶ marks what the findings rest on{near}", style="dim")
+    for line in lines:
+        yield _left_out(line) if isinstance(line, int) else _line(line)
 
 
-def _line(sentence: Sentence) -> Text:
-    return Text(f"{sentence.time_s:8.2f} s  {sentence.text}", style=STYLES[sentence.tone])
+def _left_out(count: int) -> Text:
+    return Text(f"         …  {plural(count, 'line')} left out", style="dim")
+
+
+def _line(line: Told) -> Table:
+    said = line.sentence
+    style = f"{STYLES[said.tone]} {'bold' if line.is_marked else ''}".strip()
+    mark = "▶" if line.is_marked else " "
+    return beside(f"{mark}{said.time_s:8.2f} s", said.text, style)
+
+
+def _behind(verdict: Verdict, history: History, stderr: Mapping[str, str]) -> Iterator[Text]:
+    for finding in problems(verdict):
+        quoted = list(journal_lines(finding, history))
+        if quoted:
+            more = len(set(finding.evidence)) - len(quoted)
+            rest = f", and {plural(more, 'more line')}" if more > 0 else ""
+            yield Text(f"\nJournal lines of {finding.check}{rest}", style="bold")
+            for number, line in quoted:
+                yield Text.assemble((f"journal.jsonl:{number}  ", "dim"), line, overflow="fold")
+    for node, tail in stderr.items():
+        yield Text(f"\nStandard error of {node}, the last lines", style="bold")
+        yield Text(tail or "it wrote nothing", style="" if tail else "dim", overflow="fold")
+
+
+def _hints(verdict: Verdict, record: Record, stderr: Mapping[str, str]) -> Iterator[RenderableType]:
+    doubtful = [one for one in verdict.findings if one.outcome is not Outcome.PASS]
+    if not doubtful:
+        return
+    yield Text("\nWhat to try", style="bold")
+    tried: dict[str, list[str]] = {}
+    for finding in doubtful:
+        tried.setdefault(hint(finding, record, stderr), []).append(finding.check)
+    for text, checks in tried.items():
+        yield Text(", ".join(dict.fromkeys(checks)))
+        yield from _pasteable(text)
+
+
+def _pasteable(text: str) -> Iterator[RenderableType]:
+    """A hint with each long command on a line of its own, which is never broken or cut."""
+    for at, part in enumerate(_LONG_COMMAND.split(text)):
+        if at % 2:
+            yield Text(f"    {part}", no_wrap=True, overflow="ignore")
+        elif said := part.strip(" ,;.:"):
+            yield Padding(Text(f"{said}{':' if part.endswith(': ') else ''}"), (0, 0, 0, 2))
+
+
+def _drawn(directory: Path) -> Iterator[Text]:
+    """Where the run is drawn; nothing before that."""
+    page = directory / REPORT_HTML
+    if page.is_file():
+        about = ("report  ", "dim"), str(page), ("  (open it in a browser)", "dim")
+        yield Text.assemble(*about, no_wrap=True, overflow="ignore")
 
 
 def _title(verdict: Verdict, history: History) -> Text:

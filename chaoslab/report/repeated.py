@@ -21,6 +21,7 @@ from rich.text import Text
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Json
+from chaoslab.core.units import plural
 from chaoslab.report.page import STYLES
 from chaoslab.report.wording import OUTCOME_TONES, percent
 
@@ -54,11 +55,7 @@ def repeated(verdicts: Sequence[Verdict]) -> tuple[Repeated, ...]:
     """Every finding of any run, in the order in which they first came."""
     by_name: dict[str, list[Finding]] = {}
     for verdict in verdicts:
-        seen: Counter[str] = Counter()
-        for finding in verdict.findings:
-            seen[finding.check] += 1
-            again = seen[finding.check]
-            name = finding.check if again == 1 else f"{finding.check} ({again})"
+        for name, finding in verdict.by_name.items():
             by_name.setdefault(name, []).append(finding)
     return tuple(
         Repeated(
@@ -120,7 +117,8 @@ def repeated_page(plan: str, verdicts: Sequence[Verdict]) -> RenderableType:
                  if any(verdict.outcome is o for verdict in verdicts))  # fmt: skip
     title = Text.assemble(
         (f" {plan} ", f"reverse {STYLES[OUTCOME_TONES[worst]]}"),
-        f"  {len(verdicts)} runs: {outcomes}; not PASS in {_flaky(verdicts) / len(verdicts):.0%} "
+        f"  {plural(len(verdicts), 'run')}: {outcomes}; not PASS in "
+        f"{_flaky(verdicts) / len(verdicts):.0%} "
         f"(95 % interval {_between(whole)})",
     )
     return Group(Text(), title, table)

@@ -9,10 +9,15 @@ sentence; `view` adds them up instead.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import median
 from typing import Any, TypeVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.units import delay, plural
+from chaoslab.core.units import elapsed as seconds
+
+__all__ = ["Sentence", "Tone", "describe", "is_notable", "seconds"]
 
 _P = TypeVar("_P", bound=payloads.Payload)
 
@@ -50,18 +55,23 @@ def describe(event: Event) -> Sentence | None:
     return Sentence(time_s=event.time_s, text=write(said), tone=tone)
 
 
-def seconds(value: float) -> str:
-    """A duration as a reader wants it: 0.31 s, 24.1 s, 412 s."""
-    digits = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:.{digits}f} s"
+def is_notable(kind: Kind) -> bool:
+    """Whether events of this kind have a sentence."""
+    return kind in _SENTENCES
 
 
 def _run_started(said: payloads.RunStarted) -> str:
     more = f" and {len(said.reserve)} in reserve" if said.reserve else ""
     return (
-        f"{said.plan} begins: {len(said.learners)} learners{more}, "
+        f"{said.plan} begins: {plural(len(said.learners), 'learner')}{more}, "
         f"{said.algorithm}, fleet {said.fleet}, seed {said.seed}"
     )
+
+
+def _pace(said: payloads.PaceSet) -> str:
+    measured_s = said.measured_s.values()
+    why = f", because it took {median(measured_s) * 1000:.0f} ms before" if measured_s else ""
+    return f"each step takes {said.step_s * 1000:.0f} ms from now on{why}"
 
 
 def _baseline(said: payloads.BaselineMeasured) -> str:
@@ -89,6 +99,17 @@ def _node_started(said: payloads.NodeStarted) -> str:
     return f"{said.node} started: incarnation {incarnation}, pid {said.pid}"
 
 
+def _slice(said: payloads.ProviderReported) -> str:
+    words = ", ".join(filter(None, (said.state, said.request, said.detail)))
+    return f"the slice of {said.node} is {said.condition}{f' ({words})' if words else ''}"
+
+
+def _repair(said: payloads.RepairMoved) -> str:
+    why = f": {said.detail}" if said.detail else ""
+    which = f", slice {said.attempt}" if said.attempt > 1 else ""
+    return f"repair of the slice of {said.node}: {said.stage.replace('_', ' ')}{which}{why}"
+
+
 def _node_exited(said: payloads.NodeExited) -> str:
     signal, code = said.signal, said.exit_code
     return f"{said.node} exited: {signal or f'exit code {code}'}"
@@ -106,7 +127,7 @@ _UNSAID = frozenset({"mechanism", "for_s"})
 def _ready(said: payloads.SyncerReady) -> str:
     text = f"the syncer listens on {said.address}"
     if said.is_recovered:
-        text += f", going on from its disk after {said.rounds} rounds"
+        text += f", going on from its disk after {plural(said.rounds, 'round')}"
     return text
 
 
@@ -119,7 +140,9 @@ def _reached(said: payloads.PhaseReached) -> str:
 
 def _joined(said: payloads.MemberJoined) -> str:
     donor = said.donor
-    return f"{_who(said)} joined, state from {donor or said.source}, {said.members} members"
+    return (
+        f"{_who(said)} joined, state from {donor or said.source}, {plural(said.members, 'member')}"
+    )
 
 
 def _fault(verb: str) -> Callable[[payloads.OfInjection], str]:
@@ -138,6 +161,13 @@ def _healed(verb: str) -> Callable[[payloads.FaultHealing | payloads.FaultHealed
 
 def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
+
+
+def _held_open(said: payloads.SyncerHeld) -> str:
+    return (
+        f"training reached its end ({said.reason}); it goes on until all are back, and as many "
+        "rounds have followed as before the faults"
+    )
 
 
 def _who(said: payloads.OfLearner) -> str:
@@ -170,11 +200,14 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
     [
         _of(payloads.RunStarted, Tone.PLAIN, _run_started),
         _of(payloads.PhaseEntered, Tone.PLAIN, lambda e: f"phase {e.phase}"),
+        _of(payloads.PaceSet, Tone.PLAIN, _pace),
         _of(payloads.BaselineMeasured, Tone.PLAIN, _baseline),
         _of(payloads.RunSettled, Tone.PLAIN, _run_settled),
         _of(payloads.RunFinished, Tone.PLAIN, _run_finished),
         _of(payloads.NodeStarted, Tone.PLAIN, _node_started),
         _of(payloads.NodeExited, Tone.BAD, _node_exited),
+        _of(payloads.ProviderReported, Tone.PLAIN, _slice),
+        _of(payloads.RepairMoved, Tone.PLAIN, _repair),
         _of(payloads.NodeStressed, Tone.PLAIN, _stress_registry),
         _of(payloads.SyncerReady, Tone.PLAIN, _ready),
         _of(
@@ -187,6 +220,18 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             Tone.GOOD,
             lambda e: f"the syncer's disk takes what it writes again, after {seconds(e.blocked_s)}",
         ),
+        _of(
+            payloads.DiskBlocked,
+            Tone.BAD,
+            lambda e: f"the disk of {e.host} refuses what is written: {e.reason}",
+        ),
+        _of(
+            payloads.DiskFreed,
+            Tone.GOOD,
+            lambda e: (
+                f"the disk of {e.host} takes what is written again, after {seconds(e.blocked_s)}"
+            ),
+        ),
         _of(payloads.PhaseReached, Tone.FAULT, _reached),
         _of(payloads.MemberJoined, Tone.GOOD, _joined),
         _of(
@@ -195,11 +240,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             lambda e: f"{e.count} turned away ({e.reason}), the last from {e.peer}",
         ),
         _of(payloads.MemberRefused, Tone.BAD, lambda e: f"{_who(e)} was refused: {e.reason}"),
-        _of(
-            payloads.SyncerHeld,
-            Tone.PLAIN,
-            lambda e: f"training is at its end ({e.reason}), and goes on for the faults",
-        ),
+        _of(payloads.SyncerHeld, Tone.PLAIN, _held_open),
         _of(payloads.SyncerStopped, Tone.PLAIN, lambda e: f"training has ended: {e.reason}"),
         _of(
             payloads.MemberSuspected,
@@ -212,12 +253,13 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(
             payloads.MemberLeft,
             Tone.BAD,
-            lambda e: f"{_who(e)} left ({e.reason}), {e.members} members",
+            lambda e: f"{_who(e)} left ({e.reason}), {plural(e.members, 'member')}",
         ),
         _of(payloads.LearnerFenced, Tone.BAD, lambda e: f"{_who(e)} was fenced: {e.reason}"),
         _of(
             payloads.LearnerNoticed, Tone.FAULT, lambda e: f"{_who(e)} has notice of its preemption"
         ),
+        _of(payloads.HostLost, Tone.BAD, lambda e: f"{_who(e)} lost host {e.host}: {e.reason}"),
         _of(payloads.LearnerLeft, Tone.PLAIN, lambda e: f"{_who(e)} ends: {e.reason}"),
         _of(
             payloads.EvaluationMeasured,
@@ -237,7 +279,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             payloads.LinkOpened,
             Tone.PLAIN,
             lambda e: (
-                f"{_who(e)} reached the syncer after {seconds(e.after_s)}, {e.attempts} dials"
+                f"{_who(e)} reached the syncer {delay(e.after_s)}, {plural(e.attempts, 'dial')}"
             ),
         ),
         _of(
@@ -273,9 +315,14 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(
             payloads.HarnessStalled,
             Tone.BAD,
-            lambda e: f"the harness stood still for {seconds(e.silent_s)}",
+            lambda e: f"{e.what} for {seconds(e.silent_s)}",
         ),
         _of(payloads.JanitorDied, Tone.BAD, _janitor_died),
+        _of(
+            payloads.SignalFailed,
+            Tone.BAD,
+            lambda e: f"{e.signal} could not be sent to {e.node}: {e.reason}",
+        ),
         _of(
             payloads.AbortFired,
             Tone.BAD,

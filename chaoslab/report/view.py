@@ -9,13 +9,15 @@ syncer has merged a contribution of that incarnation.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Kind, MalformedEvent
+from chaoslab.core.units import delay
 from chaoslab.plan.model import Stop
 from chaoslab.report.lanes import FaultBar, Lane, LaneState, Rounds
-from chaoslab.report.sentences import Sentence, Tone, describe, seconds
+from chaoslab.report.sentences import Sentence, Tone, describe, is_notable
 
 
 class ViewModel:
@@ -44,9 +46,16 @@ class ViewModel:
         except MalformedEvent:
             self.unreadable += 1
             return ()
+        if isinstance(event.payload, payloads.RunSettled) and event.payload.is_settled and said:
+            said = self._settled(said)
         sentences = tuple(sentence for sentence in (said, derived) if sentence)
         self.recent.extend(sentences)
         return sentences
+
+    @classmethod
+    def cares_for(cls, kind: Kind) -> bool:
+        """Whether events of this kind change anything here, or are worth a sentence."""
+        return kind in cls._FOLDS or is_notable(kind)
 
     @property
     def progress(self) -> float | None:
@@ -78,6 +87,20 @@ class ViewModel:
             if lane.learner in bar.targets and bar.healing_s is not None
         ]
         return max((s for s in heals_s if s >= lane.gone_s), default=event.time_s)
+
+    def _settled(self, said: Sentence) -> Sentence:
+        """`everything` is not all, as long as a learner is away, by plan or unasked."""
+        is_away = {LaneState.DEAD, LaneState.LEFT}
+        away = [name for name, lane in self.lanes.items() if lane.state in is_away]
+        kept = {name for bar in self.faults.values() if bar.keeps_away for name in bar.targets}
+        by_plan = [name for name in away if name in kept]
+        unasked = [name for name in away if name not in kept]
+        text = "settled: all that are up have converged"
+        if by_plan:
+            text += f"; {', '.join(by_plan)} {'stay' if by_plan[1:] else 'stays'} away, by plan"
+        if unasked:
+            text += f"; {', '.join(unasked)} {'are' if unasked[1:] else 'is'} gone, not by plan"
+        return replace(said, text=text) if away else said
 
     # ------------------------------------------------------------ one method per kind of news
 
@@ -192,7 +215,7 @@ class ViewModel:
                 continue
             lane.contributed_s = event.time_s
             if lane.back_s is not None:
-                after = f"{lane.learner} after {seconds(event.time_s - lane.back_s)}"
+                after = f"{lane.learner} {delay(event.time_s - lane.back_s)}"
                 (new if lane.is_new else back).append(after)
                 lane.back_s, lane.state, lane.is_new = None, LaneState.STEPPING, False
         said = [f"contributes again: {', '.join(back)}"] if back else []
@@ -208,6 +231,9 @@ class ViewModel:
             fault=event.payload.fault,
             targets=event.payload.targets,
             from_s=event.time_s,
+            spec=event.payload.spec,
+            takes_away=event.payload.takes_away,
+            brings_in=event.payload.brings_in,
         )
 
     def _fault_moved(self, event: Event[payloads.OfInjection]) -> None:

@@ -8,15 +8,20 @@ Nothing is judged here; a number that the verdict does not know is not made up.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
 
 from chaoslab.checks.answer_checks import asked
 from chaoslab.checks.answers import Return
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding, Outcome, Unit
+from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, Json, MalformedEvent
 from chaoslab.core.payloads import RunStarted
+from chaoslab.core.units import delay, plural
 from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RESOLVED_PLAN
 from chaoslab.report.sentences import Tone, seconds
 
 _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.FAULT}
@@ -57,10 +62,11 @@ def _continued(verdict: Verdict, history: History) -> Answer:
 
 def _gap(verdict: Verdict, history: History) -> str:
     text = f"longest gap {seconds(verdict.longest_gap_s or 0.0)}"
-    start_s = baseline_end_s(history)
+    timed = as_it_happened(history)
+    start_s = baseline_end_s(timed)
     if start_s is None:
         return text
-    return f"{text}, at {seconds(longest_gap(history, start_s, training_end_s(history)).start_s)}"
+    return f"{text}, at {seconds(longest_gap(timed, start_s, training_end_s(timed)).start_s)}"
 
 
 def _rejoined(verdict: Verdict) -> Answer:
@@ -86,18 +92,28 @@ def _returned(back: Return) -> str:
         return " had too little time before the run was cut short"
     if not back.rejoined:
         return " did NOT"
-    return " is back" if back.after_s is None else f" after {seconds(back.after_s)}"
+    if back.after_s is None:
+        return " is back"
+    after = f" {delay(back.after_s)}"
+    if back.imports_cpu_s is None:
+        return after
+    return f"{after} (as a fork that had {seconds(back.imports_cpu_s)} of imports done)"
 
 
 def counted(verdict: Verdict) -> str:
     """How many injections there were, by status: `27 injections: 26 proved, 1 moot`."""
     counts = ", ".join(f"{n} {status}" for status, n in verdict.injection_counts.items() if n)
-    return f"{len(verdict.injections)} injection{'s'[: len(verdict.injections) != 1]}: {counts}"
+    return f"{plural(len(verdict.injections), 'injection')}: {counts}"
 
 
 def margin(finding: Finding) -> str:
     """The signed distance to the bound as a percentage of it; empty without one."""
     return "" if finding.margin is None else percent(finding.margin)
+
+
+def room(finding: Finding) -> str:
+    """The share of the attainable margin that is left, as a percentage; empty without one."""
+    return "" if finding.room is None else percent(finding.room)
 
 
 def percent(share: float) -> str:
@@ -110,13 +126,39 @@ def percent(share: float) -> str:
     return whole if is_exact else f"{share:+.1%}"
 
 
-def value(found: Json) -> str:
-    """What was observed or allowed, short enough for a table."""
+def value(found: Json, unit: str) -> str:
+    """What was observed or allowed with its unit, short enough for a table.
+
+    0.8822 "share" ─► 88.22%    1.5 "s" ─► 1.5 s    1 "violations" ─► 1 violation    true ─► yes
+    """
     if found is None:
         return ""
-    if isinstance(found, float):
-        return f"{found:.6g}"
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=list)
+    if isinstance(found, bool):
+        return "yes" if found else "no"
+    if not isinstance(found, int | float):
+        return (
+            found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=list)
+        )
+    if unit == Unit.SHARE:
+        return f"{found * 100:.4g}%"
+    if unit == Unit.FACTOR:
+        return f"{found:.4g}x"
+    number = f"{found:,}" if isinstance(found, int) else f"{found:.6g}"
+    is_one = found == 1 and unit in _COUNTED
+    return f"{number} {unit.removesuffix('s') if is_one else unit}".rstrip()
+
+
+_COUNTED = frozenset({Unit.ROUNDS, Unit.LINES, Unit.INJECTIONS, Unit.VIOLATIONS})
+
+
+def record_name(directory: Path) -> str:
+    """`runs/kill_half/20261120T050742Z-3f9a1c`: the record, seen from where the run was started."""
+    return "/".join(directory.absolute().parts[-3:])
+
+
+def again(directory: Path) -> str:
+    """The command that repeats the schedule of a record, to be pasted into a shell there."""
+    return f"chaoslab run {quote(f'{record_name(directory)}/{RESOLVED_PLAN}')}"
 
 
 def begun(history: History) -> Mapping[str, str]:

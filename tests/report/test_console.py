@@ -1,6 +1,7 @@
 """What appears on a terminal, and in a log without one."""
 
 import io
+import re
 from typing import Any
 
 from rich.console import Console
@@ -17,7 +18,12 @@ def told(time_s: float, kind: Kind, **data: Any) -> Event:
 
 
 def a_short_run() -> list[Event]:
-    victim = {"injection": "injection-0", "fault": "process.kill", "targets": ["learner-1"]}
+    victim = {
+        "injection": "injection-0",
+        "spec": "dies",
+        "fault": "process.kill",
+        "targets": ["learner-1"],
+    }
     return [
         told(0, Kind.RUN_STARTED, plan="kill_one", seed=7, fleet="local", algorithm="decoupled",
              learners=["learner-0", "learner-1"]),
@@ -36,10 +42,10 @@ def a_short_run() -> list[Event]:
     ]  # fmt: skip
 
 
-def drawn(view: ViewModel) -> str:
-    console = Console(file=io.StringIO(), width=120, force_terminal=False)
+def drawn(view: ViewModel, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
     with console.capture() as capture:
-        console.print(draw(view))
+        console.print(draw(view, width))
     return capture.get()
 
 
@@ -74,6 +80,20 @@ def test_the_picture_shows_lanes_faults_and_counts() -> None:
     for part in ("kill_one", "seed 7", "1,234", "20.0", "2.500", "dead", "process.kill",
                  "1 believed", "learner-1 exited: SIGKILL"):  # fmt: skip
         assert part in text, part
+
+
+def test_at_80_columns_nothing_is_cut_and_a_long_sentence_hangs() -> None:
+    view = ViewModel(Stop(rounds=4))
+    far = {"injection": "injection-1", "spec": "far", "fault": "network.region_profile",
+           "targets": ["learner-0"]}  # fmt: skip
+    for event in (*a_short_run(), told(10, Kind.FAULT_INJECTING, **far),
+                  told(10, Kind.FAULT_FAILED, reason="as everybody expected", **far)):  # fmt: skip
+        view.see(event)
+    text = drawn(view, 80)
+    assert "…" not in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert re.search(r" learner-0 +stepping +1 +1,234 +20.0 +2.500 +\d.\d s ago ", text)
+    assert re.search(r"^   10.0 s  injection-1 failed: .*\n {11}expected\)", text, re.MULTILINE)
 
 
 def test_a_view_without_any_event_can_be_drawn() -> None:

@@ -1,6 +1,7 @@
 """verdict.json, junit.xml and report.md of runs that went well and of runs that did not."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as Xml
@@ -40,7 +41,7 @@ def bad() -> tuple[Verdict, History]:
 
 
 def cases(verdict: Verdict, history: History) -> dict[str, Xml.Element]:
-    suite = Xml.fromstring(junit_xml(verdict, history)).find("testsuite")
+    suite = Xml.fromstring(junit_xml(verdict, history, PLACE)).find("testsuite")
     assert suite is not None
     return {case.get("name", ""): case for case in suite.iter("testcase")}
 
@@ -67,7 +68,7 @@ def test_reports_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
 
 def test_the_same_record_gives_the_same_bytes() -> None:
     (verdict, history), (again, same) = bad(), bad()
-    assert junit_xml(verdict, history) == junit_xml(again, same)
+    assert junit_xml(verdict, history, PLACE) == junit_xml(again, same, PLACE)
     assert report_md(verdict, history, PLACE) == report_md(again, same, PLACE)
     assert verdict_json(verdict) == verdict_json(again)
 
@@ -111,12 +112,14 @@ def test_a_return_that_the_cut_left_open_is_unknown_everywhere() -> None:
     row = f"| **Did the broken learners rejoin?** | **unknown** | {said}"
     assert row in report_md(verdict, history, PLACE)
     kept = json.loads(verdict_json(verdict))["learners_rejoined"]["learner-0"]
-    assert kept == {"rejoined": None, "after_s": None, "was_asked": True}
+    assert kept == {
+        "rejoined": None, "after_s": None, "was_asked": True, "imports_cpu_s": None
+    }  # fmt: skip
 
 
 def test_the_suite_counts_its_cases() -> None:
     verdict, history = bad()
-    suite = Xml.fromstring(junit_xml(verdict, history)).find("testsuite")
+    suite = Xml.fromstring(junit_xml(verdict, history, PLACE)).find("testsuite")
     assert suite is not None
     for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
         assert suite.get(attribute) == str(len(list(suite.iter(tag))))
@@ -140,11 +143,28 @@ def test_the_report_answers_first_and_says_how_to_repeat() -> None:
     verdict, history = good()
     text = report_md(verdict, history, PLACE)
     order = ["PASS", "Did training continue?", "Did the broken learners rejoin?", "### Findings",
-             "`continuity`", "### Injections", "proved", "run plan.resolved.yaml"]  # fmt: skip
+             "`continuity`", "### Injections", "proved",
+             "\nchaoslab run 'runs/a story/"]  # fmt: skip
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert "longest gap 0.25 s" in text
     assert "learner-1 after 1.00 s, learner-3 after 1.00 s" in text
+
+
+def test_what_was_observed_has_its_unit() -> None:
+    verdict, history = bad()
+    rows = report_md(verdict, history, PLACE).splitlines()
+    continuity = next(row for row in rows if "| `continuity`" in row)
+    assert re.search(r"\| 0\.25 s \| [\d.]+ s \|", continuity)
+
+
+def test_junit_names_the_record() -> None:
+    verdict, history = bad()
+    suite = Xml.fromstring(junit_xml(verdict, history, PLACE)).find("testsuite")
+    assert suite is not None
+    found = {one.get("name"): one.get("value") for one in suite.iter("property")}
+    assert found["record"] == str(PLACE)
+    assert f"record: {PLACE}" in (cases(verdict, history)["verdict"].findtext("failure") or "")
 
 
 def test_an_empty_record_can_be_reported() -> None:

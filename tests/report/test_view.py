@@ -45,8 +45,9 @@ class Story:
         self.tell(time_s, Kind.NODE_EXITED, node=learner, incarnation=1, signal="SIGKILL")
 
     def fault(self, time_s: float, kind: Kind, *targets: str, **more: Any) -> None:
-        self.tell(time_s, kind, injection="injection-0", fault="process.kill",
-                  targets=list(targets), **more)  # fmt: skip
+        facts = {"takes_away": True, **more} if kind is Kind.FAULT_INJECTING else more
+        self.tell(time_s, kind, injection="injection-0", spec="dies", fault="process.kill",
+                  targets=list(targets), **facts)  # fmt: skip
 
     def state(self, learner: str = "learner-1") -> LaneState:
         return self.view.lanes[learner].state
@@ -58,6 +59,42 @@ def test_a_learner_starts_and_steps() -> None:
     story.step(1, "learner-1", step=20)
     lane = story.view.lanes["learner-1"]
     assert (lane.state, lane.step, lane.step_s, lane.loss) == (LaneState.STEPPING, 20, 0.05, 2.5)
+
+
+def test_a_settled_run_is_whole_unless_a_learner_stays_away_by_plan() -> None:
+    story = Story()
+    story.tell(9, Kind.RUN_SETTLED, is_settled=True)
+    assert story.said[-1] == "settled: everything has converged again"
+    story.fault(10, Kind.FAULT_INJECTING, "learner-1")
+    story.die(10, "learner-1")
+    story.tell(12, Kind.RUN_SETTLED, is_settled=True)
+    assert story.said[-1] == (
+        "settled: all that are up have converged; learner-1 stays away, by plan"
+    )
+    story.fault(13, Kind.FAULT_HEALING, "learner-1")
+    story.tell(14, Kind.RUN_SETTLED, is_settled=True)
+    assert story.said[-1] == (
+        "settled: all that are up have converged; learner-1 is gone, not by plan"
+    )
+
+
+def test_a_learner_that_dies_unasked_does_not_stay_away_by_plan() -> None:
+    story = Story()
+    story.fault(8, Kind.FAULT_INJECTING, "learner-1", takes_away=False)
+    story.die(10, "learner-1")
+    story.tell(12, Kind.RUN_SETTLED, is_settled=True)
+    assert story.said[-1] == (
+        "settled: all that are up have converged; learner-1 is gone, not by plan"
+    )
+
+
+def test_a_learner_that_was_brought_in_for_a_while_stays_away_by_plan() -> None:
+    story = Story()
+    story.fault(8, Kind.FAULT_INJECTING, "learner-1", brings_in=True)
+    story.fault(9, Kind.FAULT_HEALING, "learner-1")
+    story.die(10, "learner-1")
+    story.tell(12, Kind.RUN_SETTLED, is_settled=True)
+    assert story.said[-1].endswith("learner-1 stays away, by plan")
 
 
 def test_a_killed_learner_is_dead_until_it_returns_and_rejoining_until_it_contributes() -> None:
@@ -176,6 +213,9 @@ def test_sentences_say_what_they_mean_and_samples_have_none() -> None:
     assert story.view.recent[-1].tone is Tone.BAD
     story.tell(3, Kind.NODE_EXITED, node="learner-0", incarnation=1, exit_code=0, signal=None)
     assert story.view.recent[-1].tone is Tone.PLAIN
+    lost = {"learner": "learner-1", "incarnation": 2, "host": 1, "reason": "ended by SIGKILL"}
+    story.tell(3, Kind.HOST_LOST, **lost)
+    assert story.said[-1] == "learner-1 (incarnation 2) lost host 1: ended by SIGKILL"
     before = len(story.said)
     story.step(3, "learner-0")
     assert len(story.said) == before

@@ -1,8 +1,17 @@
 """Numbers of a verdict in words."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
-from chaoslab.report.wording import percent
+from chaoslab.checks.base import Unit
+from chaoslab.checks.progress import Continuity
+from chaoslab.checks.verdict import judge
+from chaoslab.core.events import Json, Kind
+from chaoslab.record.journal import History
+from chaoslab.report.wording import answers, percent, value
+from tests.histories import half_killed
 
 
 @pytest.mark.parametrize(
@@ -11,3 +20,54 @@ from chaoslab.report.wording import percent
 )
 def test_a_share_is_not_rounded_to_a_bound_that_it_does_not_reach(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "unit", "text"),
+    [
+        (0.283, Unit.SECONDS, "0.283 s"),
+        (10, Unit.SECONDS, "10 s"),
+        (0.8822, Unit.SHARE, "88.22%"),
+        (0.65, Unit.SHARE, "65%"),
+        (1.0, Unit.FACTOR, "1x"),
+        (0, Unit.VIOLATIONS, "0 violations"),
+        (1, Unit.VIOLATIONS, "1 violation"),
+        (1200, Unit.LINES, "1,200 lines"),
+        (1, Unit.SECONDS, "1 s"),
+        (3, "widgets", "3 widgets"),
+        (1.5, "", "1.5"),
+        (True, "", "yes"),
+        (False, "", "no"),
+        (None, Unit.SECONDS, ""),
+        ("NaN", Unit.SHARE, "NaN"),
+    ],
+)
+def test_what_was_observed_is_said_with_its_unit(found: Json, unit: str, text: str) -> None:
+    assert value(found, unit) == text
+
+
+def heard_late(history: History) -> History:
+    """The same run, but the harness heard 0.9 s late of a merge near the end and what followed."""
+    merged = history.of(Kind.ROUND_MERGED)[-20]
+    heard_s = merged.time_s + 0.9
+    return History(
+        replace(
+            event,
+            time_s=max(event.time_s, heard_s) if event.seq >= merged.seq else event.time_s,
+            node_s=None if event.source == "harness" else event.time_s,
+        )
+        for event in history.events
+    )
+
+
+def test_answer_and_check_tell_the_same_gap_at_the_same_time() -> None:
+    in_time = half_killed().end().history()
+    for history in (in_time, heard_late(in_time)):
+        verdict = judge(history, [Continuity()])
+        text = answers(verdict, history)[0].text
+        told = re.fullmatch(r"longest gap (.+ s), at (.+ s)", text)
+        assert told is not None
+        length, start = told.groups()
+        reason = verdict.by_name["continuity"].reason
+        assert f"no round for {length}, from {start} on, " in reason
+        assert length == "0.25 s"

@@ -1,0 +1,100 @@
+"""What of a record stands behind its findings: marked lines and their surroundings.
+
+History + Verdict ─► told ─► every line of the timeline, those of a finding marked
+                              └─► excerpt ─► two seconds around each mark, counts between them
+problems ─► journal_lines, nodes_behind
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.events import Event, MalformedEvent
+from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.report.sample_sentences import tell_sample, tells
+from chaoslab.report.sentences import Sentence, Tone
+from chaoslab.report.view import ViewModel
+
+AROUND_S = 2.0
+_LINES_SHOWN = 3
+"""Of each finding, the first violation first."""
+_LINE_CHARS = 600
+_NODES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One line of a timeline."""
+
+    seq: int
+    """Of its event; the line of journal.jsonl is one more."""
+    sentence: Sentence
+    is_marked: bool = False
+    """A finding rests on it."""
+
+
+def problems(verdict: Verdict) -> Sequence[Finding]:
+    """What decided: every FAIL, or without one every UNKNOWN; nothing of a PASS."""
+    for outcome in (Outcome.FAIL, Outcome.UNKNOWN):
+        if found := [one for one in verdict.findings if one.outcome is outcome]:
+            return found
+    return ()
+
+
+def told(history: History, verdict: Verdict | None = None) -> list[Told]:
+    """Every notable event in order, and those that a finding rests on, notable or not."""
+    view = ViewModel()
+    marked = {seq for one in (problems(verdict) if verdict else ()) for seq in one.evidence}
+    return [
+        Told(seq=event.seq, sentence=sentence, is_marked=event.seq in marked)
+        for event in history.events
+        for sentence in view.see(event) or _sampled(event, is_wanted=event.seq in marked)
+    ]
+
+
+def excerpt(lines: Sequence[Told]) -> Iterator[Told | int]:
+    """The lines around each mark, and how many are left out in between; all if none is marked."""
+    marks_s = [line.sentence.time_s for line in lines if line.is_marked]
+    if not marks_s:
+        yield from lines
+        return
+
+    def is_near(line: Told) -> bool:
+        return any(abs(line.sentence.time_s - mark_s) <= AROUND_S for mark_s in marks_s)
+
+    for near, group in groupby(lines, key=is_near):
+        if near:
+            yield from group
+        else:
+            yield sum(1 for _ in group)
+
+
+def journal_lines(finding: Finding, history: History) -> Iterator[tuple[int, str]]:
+    """Line number and text of the first journal lines that a finding rests on."""
+    for seq in list(dict.fromkeys(finding.evidence))[:_LINES_SHOWN]:
+        if 0 <= seq < len(history.events):
+            text = history.events[seq].to_line()
+            cut = len(text) > _LINE_CHARS
+            yield seq + 1, f"{text[:_LINE_CHARS]} …" if cut else text
+
+
+def nodes_behind(findings: Sequence[Finding], directory: RunDirectory) -> Sequence[str]:
+    """The nodes among the culprits, a few of them: those with files of their own in the record."""
+    nodes = {path.name for path in directory.nodes.glob("*")}
+    named = dict.fromkeys(who for one in findings for who in one.culprits if who in nodes)
+    return list(named)[:_NODES_SHOWN]
+
+
+def _sampled(event: Event, *, is_wanted: bool) -> tuple[Sentence, ...]:
+    """An event that nobody is told of otherwise."""
+    if not is_wanted:
+        return ()
+    with suppress(MalformedEvent):
+        if tells(event.kind):  # all others are told by the view, unless it cannot read them
+            return (tell_sample(event),)
+    text = f"{event.kind} of {event.source}, whose data is malformed"
+    return (Sentence(time_s=event.time_s, text=text, tone=Tone.BAD),)

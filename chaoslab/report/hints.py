@@ -1,0 +1,294 @@
+"""What to try after a finding that is not PASS: one hint for each code, and one for any other.
+
+    Finding.codes ─► hint ─► "give it more time: `chaoslab run … --set settle=60s`"
+
+The first code of a finding decides. `{again}` is the command that repeats the run, `{run}` what
+commands take for its record, `{who}` the first culprit, `{suspects}` the syncer and that one,
+`{stderr}` where to read what it wrote: above, if anything of it stands there. Every command in a
+hint can be carried out on any record, or on the plan of any record; a test parses them all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from types import MappingProxyType
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
+from chaoslab.record.journal_file import JOURNAL
+from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """How commands name a record and its plan."""
+
+    run: str
+    """What a command takes as RUN."""
+    plan: str
+    """What a command takes as PLAN, so that it is carried out again as it was."""
+    journal: str
+    """Path of journal.jsonl."""
+
+    @classmethod
+    def of(cls, directory: RunDirectory, run: str, path: Path) -> "Record":
+        """`path` is the record's, as short as it can be written."""
+        resolved = path / RESOLVED_PLAN
+        known = str(resolved) if (directory.path / RESOLVED_PLAN).is_file() else None
+        plan, journal = known or directory.plan_name, str(path / JOURNAL)
+        return cls(run=quote(run), plan=quote(plan), journal=quote(journal))
+
+
+def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingProxyType({})) -> str:
+    """What to try, for a person; one or two sentences.
+
+    `stderr` is what stands above of the standard error of nodes, by node; empty if one was silent.
+    """
+    template = next((HINTS[Code(one)] for one in finding.codes if one in _KNOWN), OTHERWISE)
+    who = next(iter(finding.culprits), _ANYBODY)
+    return template.format(
+        again=f"chaoslab run {record.plan}",
+        run=record.run,
+        journal=record.journal,
+        who=who,
+        suspects="the syncer" if who in (_ANYBODY, "syncer") else f"the syncer or of {who}",
+        stderr=_stderr(who, record, stderr),
+    )
+
+
+def _stderr(who: str, record: Record, shown: Mapping[str, str]) -> str:
+    if shown.get(who):
+        return f"read what {who} wrote to standard error above"
+    if who in shown:
+        last = f"grep -F {quote(who)} {record.journal} | tail"
+        return f"{who} wrote nothing to standard error; see what was last heard of it: `{last}`"
+    return f"see what became of {who} in `chaoslab show {record.run} --all`"
+
+
+_ANYBODY = "the node"
+
+OTHERWISE = (
+    "see all that happened in `chaoslab show {run} --all`, then judge the record again with the "
+    "checks of today: `chaoslab judge {run}`"
+)
+"""For codes of other packages, and for verdicts of before there were codes."""
+
+_MORE_TIME = "repeat it with more time after the last fault: `{again} --set settle=60s`"
+_LONGER = "give it more rounds to judge: `{again} --set training.stop.rounds=480`"
+_BUSY = (
+    "see whether the machine was busy: `chaoslab doctor`; then find out how often it happens: "
+    "`{again} --repeat 5`"
+)
+_PACED = (
+    "if learners share cores, pace them as if each had a chip of its own: "
+    "`{again} --set training.step_time=auto`"
+)
+_COMES_BACK = (
+    "{stderr}; then see whether it comes back at all with more time: `{again} --set settle=60s`"
+)
+_PROTOCOL = (
+    "the journal lines above contradict each other, which no setting of the plan explains: it is "
+    "a defect of {suspects}. Confirm it: `{again} --repeat 5 --until-failure`"
+)
+_STATE = (
+    "parameters differ, so a merge, a publication or a join changed them on the way. Without "
+    "compression the difference is easier to find: `{again} --set training.compression=f32`"
+)
+_RECORD = (
+    "the record lacks what the check needs. What ended the harness is in crash.txt of the run or "
+    "in the last lines of `chaoslab show {run} --all`; repeat the run: `{again}`"
+)
+_TWIN = "make a fault-free twin to compare with: `{again} --set control=twin`"
+_NO_FAULT = (
+    "no fault of the plan does what this check judges: leave the check out of `expect`, or add a "
+    "fault that does (`chaoslab faults` lists what each takes away)"
+)
+_LEFT = "undo what is left, then look again: `chaoslab heal {run}`, `chaoslab doctor`"
+_PROOF = (
+    "`chaoslab faults` says what proves each fault, and what it needs; `chaoslab doctor` says what "
+    "this machine supports"
+)
+_TRIGGER = (
+    "the fault came too late, or never: let it begin earlier (`at`), or let training last longer: "
+    "`{again} --set training.stop.rounds=480`"
+)
+_DIVERGES = (
+    "see whether it does so without faults, too: look at the loss of the twin in the report, or "
+    "lower the rate: `{again} --set training.inner.lr=0.003`"
+)
+_PAUSE_OF_TRAINING = (
+    "see in the timeline above which learners were left and whom rounds waited for; with a "
+    "smaller quorum nobody is waited for: `{again} --set training.quorum=1`"
+)
+_DETECTION = (
+    "the syncer suspects a learner after `suspect_after` without a step, and drops it after "
+    "`drop_after`: `{again} --set training.drop_after=4s`"
+)
+_SLOW_LEARNER = (
+    "rounds should take what a slow learner has, and wait for nobody: "
+    "`{again} --set training.contribute=ready`"
+)
+_DISK = (
+    "learners save every `save_every`, and look for the newest whole checkpoint when they start: "
+    "{stderr}; then `{again} --set training.save_every=5s`"
+)
+_LINK = "push less, or less precisely: `{again} --set training.compression=int4`"
+_EXPECTED_NOT = (
+    "the plan expects this answer to be no, and it is yes: make the fault harder, or leave "
+    "`expected: false` out"
+)
+
+HINTS: Mapping[Code, str] = {
+    # -- training as a whole
+    Code.GAP_TOO_LONG: _PAUSE_OF_TRAINING,
+    Code.TRAINING_STOPPED: _PAUSE_OF_TRAINING,
+    Code.TRAINING_WENT_ON: _EXPECTED_NOT,
+    Code.PACE_TOO_LOW: _PACED,
+    Code.PACE_TOO_HIGH: _PACED,
+    Code.PACE_NOT_REGAINED: _MORE_TIME,
+    # -- learners that come back or are brought in
+    Code.NOT_REJOINED: _COMES_BACK,
+    Code.NOT_RESTARTED: _COMES_BACK,
+    Code.NO_STEP: _COMES_BACK,
+    Code.NOTHING_ACCEPTED: "the journal says whether {who} sent anything (`learner.pushed`), and "
+    "why it was refused (`push.rejected`): `grep -E 'learner.pushed|push.rejected' {journal} | "
+    "grep {who}`. Then "
+    "see whether it happens again: `{again} --repeat 5 --until-failure`",
+    Code.ALL_REJOINED: _EXPECTED_NOT,
+    Code.NEVER_HEALED: "give the fault an end with `for`, so that somebody can come back; "
+    "`chaoslab faults` shows which faults a heal gives back",
+    Code.TOO_LATE: _COMES_BACK,
+    Code.TOO_FEW_CONTRIBUTIONS: _LONGER,
+    Code.OUT_OF_DATE: _MORE_TIME,
+    Code.DATA_REPEATED: _PROTOCOL,
+    Code.FORMER_SELF_ACCEPTED: _PROTOCOL,
+    Code.NOT_JOINED: _COMES_BACK,
+    Code.OWN_INITIAL_STATE: _PROTOCOL,
+    # -- learners that no fault touched
+    Code.SLOWED: _PACED,
+    Code.STOOD_STILL: _BUSY,
+    Code.STEP_TIMES_FALSE: _PROTOCOL,
+    Code.STEP_WENT_BACK: _PROTOCOL,
+    Code.EXIT_NOT_ASKED: "{stderr}; all that it wrote is in the record, under nodes/. See whether "
+    "it happens again: `{again} --repeat 5 --until-failure`",
+    Code.REPAIR_GIVEN_UP: "see what the provider said of the slice of {who} (`repair.moved` and "
+    "`provider.reported` in the journal). More budget or more time: keys `repair` of the inventory",
+    Code.LEFT_EARLY: "{stderr}. See whether it happens again: `{again} --repeat 5 --until-failure`",
+    Code.NEVER_STARTED: "somebody else took part: end strays and what earlier runs left with "
+    "`chaoslab halt`, look with `chaoslab doctor`, then repeat the run: `{again}`",
+    Code.BEHIND: _MORE_TIME,
+    Code.DIALLED_TOO_OFTEN: "a learner should wait longer after each failed dial; its attempts are "
+    "`link.opened` in the journal: `chaoslab show {run} --all`",
+    # -- membership
+    Code.NOT_MISSED: _DETECTION,
+    Code.MISSED_TOO_LATE: _DETECTION,
+    Code.DROPPED_WRONGLY: _BUSY,
+    Code.SUSPECTED_WRONGLY: _BUSY,
+    Code.DROPPED_FOR_SLOWNESS: "a slow learner is not a dead one: give it more time than its step "
+    "takes, `{again} --set training.suspect_after=5s --set training.drop_after=15s`",
+    Code.WEIGHT_WRONG: _PROTOCOL,
+    Code.SLOW_LEARNER_AWAITED: _SLOW_LEARNER,
+    # -- the accounts of tokens
+    Code.NEVER_SENT: _PROTOCOL,
+    Code.NOT_ACCEPTED: _PROTOCOL,
+    Code.COUNTS_DIFFER: _PROTOCOL,
+    Code.ACCEPTED_TWICE: _PROTOCOL,
+    Code.MERGED_TWICE: _PROTOCOL,
+    Code.PUSH_LOST: _PROTOCOL,
+    Code.ROUND_NEVER_CLOSED: _PROTOCOL,
+    Code.PUSH_UNANSWERED: _PROTOCOL,
+    Code.TOKENS_MISCOUNTED: _PROTOCOL,
+    Code.TOKENS_NOT_TRAINED: _PROTOCOL,
+    Code.TOKENS_OVERLAP: _PROTOCOL,
+    Code.BELIEF_WRONG: _PROTOCOL,
+    Code.TOKEN_LOST: _PROTOCOL,
+    Code.COMMITTED_DIFFER: _PROTOCOL,
+    Code.RUNNING_SUM_WRONG: _PROTOCOL,
+    Code.TOKENS_PER_STEP_DIFFER: _PROTOCOL,
+    # -- versions and parameters
+    Code.JOINED_WITH_OTHER_STATE: _STATE,
+    Code.NEVER_PUBLISHED: _STATE,
+    Code.ADOPTED_OTHER_STATE: _STATE,
+    Code.NOT_CONVERGED: _MORE_TIME,
+    Code.ENDED_WITH_OTHER_STATE: _STATE,
+    Code.STATE_CHANGED: _STATE,
+    Code.MOMENTUM_CHANGED: _STATE,
+    Code.STORED_STATE_DIFFERS: _STATE,
+    Code.VERSION_SKIPPED: _PROTOCOL,
+    Code.WRONG_BASE: _PROTOCOL,
+    Code.NOTHING_CHANGED: _PROTOCOL,
+    Code.ROUND_CLOSED_TWICE: _PROTOCOL,
+    Code.TWO_SYNCERS: "two syncers took part: look for one that an earlier run left with "
+    "`chaoslab doctor`, end it with `chaoslab halt`, and repeat the run: `{again}`",
+    Code.LAST_VERSION_DIFFERS: _PROTOCOL,
+    # -- a syncer that was away
+    Code.NOT_HEARD_AGAIN: _MORE_TIME,
+    Code.VERSION_LOST: _PROTOCOL,
+    Code.CAME_BACK_WITH_OTHER_STATE: _PROTOCOL,
+    Code.CAME_BACK_WITH_OTHER_MOMENTUM: _PROTOCOL,
+    Code.MERGE_RESTATED_OTHERWISE: _PROTOCOL,
+    Code.EPOCH_GIVEN_TWICE: _PROTOCOL,
+    # -- checkpoints, links, loss, what is left over
+    Code.NOT_SAVED_AGAIN: _DISK,
+    Code.DAMAGED_FILE_BELIEVED: _DISK,
+    Code.OLDER_FILE_RESUMED: _DISK,
+    Code.RATE_TOO_HIGH: _LINK,
+    Code.PEAK_TOO_HIGH: "fragments that are pushed at different times do not add up: "
+    "`{again} --set training.fragments=12`",
+    Code.SAVING_TOO_LOW: _LINK,
+    Code.LOSS_TOO_HIGH: _DIVERGES,
+    Code.LOSS_NOT_FINITE: _DIVERGES,
+    Code.UPDATE_NOT_FINITE: _DIVERGES,
+    Code.LEFT_OVER: _LEFT,
+    Code.NOT_HEALED: _LEFT,
+    Code.STILL_RUNNING: _LEFT,
+    # -- what was missing
+    Code.NOTHING_TO_JUDGE: "the plan gives this check nothing to judge: see what each check is "
+    "about with `chaoslab checks`, and change `expect`",
+    Code.NO_BASELINE: "the run ended before a baseline was measured: see why in "
+    "`chaoslab show {run} --all`, or give it more rounds: "
+    "`{again} --set training.stop.rounds=480`",
+    Code.BASELINE_NOT_STEADY: "rounds came at an uneven pace before any fault. Close what else "
+    "uses the machine (`chaoslab doctor`), or warm up for longer: "
+    "`{again} --set baseline.warmup='30 rounds'`",
+    Code.NO_FAULT: _NO_FAULT,
+    Code.NOT_HELPED: "see in `chaoslab show {run} --all` what became of the donors of {who}, and "
+    "whether the syncer asked another one",
+    Code.TOO_FEW_SAMPLES: _LONGER,
+    Code.TOO_LITTLE_TIME: _LONGER,
+    Code.END_UNKNOWN: _RECORD,
+    Code.RECORD_INCOMPLETE: _RECORD,
+    Code.RECORD_BROKEN: "the journal is damaged, or of another version: put back a copy of it, or "
+    "repeat the run: `{again}`",
+    Code.LINES_REFUSED: "{who} printed lines that look like events and are none: see its "
+    "stdout.log under nodes/ of the record, and let it print to standard error instead",
+    Code.NO_TWIN: _TWIN,
+    Code.TWIN_NOT_COMPARABLE: _TWIN,
+    Code.TWIN_TOO_SHORT: _LONGER,
+    Code.NOBODY_LEFT: "at times no learner was alive, so there is no pace to judge: protect one, "
+    "`{again} --set limits.min_alive=1`",
+    Code.MACHINE_HELD_UP: _BUSY,
+    Code.STEP_TIME_NOT_KEPT: "the machine cannot carry the learners at this step time: use fewer "
+    "learners, or let it be measured: `{again} --set training.step_time=auto`",
+    Code.CHECK_CRASHED: "the check itself is broken; judge with the others, by a plan that leaves "
+    "it out: `chaoslab judge {run} --expect-from PLAN`",
+    Code.NOT_PROVED: _PROOF,
+    Code.NOT_INJECTED: _TRIGGER,
+    Code.INJECTED_TOO_LATE: _TRIGGER,
+    Code.HEAL_FAILED: _LEFT,
+    Code.NO_JANITOR: "see why none could be started in janitor.log of the record; "
+    "`chaoslab doctor` shows what this machine lacks",
+    Code.DISK_BLOCKED: "make room on {who}, where ~/.chaoslab and temporary files are, or have it "
+    "replaced; then repeat the run: `{again}`",
+    Code.LINKS_LOST: "the links ended by themselves: `chaoslab doctor` shows what they lack on "
+    "this machine; then repeat the run: `{again}`",
+    Code.RUN_CUT_SHORT: "the run did not come to its end: see why in `chaoslab show {run} --all`. "
+    "If only the time ran out: `{again} --set limits.timeout=20m`",
+    Code.STOP_NOT_SAID: "read what the syncer wrote to standard error, in nodes/syncer of the "
+    "record; then `{again}`",
+    Code.STOPPED_BY_REQUEST: "somebody asked the syncer to end, by a signal or `chaoslab halt`: "
+    "repeat the run and leave it alone: `{again}`",
+}
+
+_KNOWN = frozenset(code.value for code in HINTS)

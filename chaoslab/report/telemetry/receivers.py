@@ -1,0 +1,29 @@
+"""Addresses of receivers of telemetry: checked before a run begins, shown without passwords."""
+
+from urllib.parse import urlsplit
+
+from chaoslab.core.errors import PlanError
+
+TIMEOUT_S = 10.0
+"""How long a receiver may take for one request."""
+
+
+def receiver(option: str, url: str) -> str:
+    """A base address without its last slash; PlanError if it is none."""
+    parts = urlsplit(url)
+    try:
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        is_address = False
+    if not is_address or parts.query or parts.fragment:
+        raise PlanError(
+            f"{option}: must be the address of a receiver, such as http://localhost:4318, "
+            f"got {shown(url)!r}"
+        )
+    return url.rstrip("/")
+
+
+def shown(url: str) -> str:
+    """An address as messages may show it."""
+    before, at, place = url.rpartition("@")
+    return f"{before.partition('://')[0]}://{place}" if at else url

@@ -1,0 +1,132 @@
+/* The page: draws one value of data, and draws it again when a newer one comes. */
+
+/** The axis of what is drawn now. */
+let drawn = null;
+
+/** Draw `data` (see chaoslab/report/web/page.py) into the page, in place of what was there. A part of
+    the run that the reader had chosen stays in view. */
+function draw(data) {
+  const { run, verdict } = data;
+  const axis = new TimeAxis(run.end_s, run.has_ended ? run.trained_s - 0.001 : run.end_s);
+  if (drawn) axis.keep(drawn);
+  drawn = axis;
+  const panels = charts(axis, data);
+  const ruler = new Panel(axis, { id: "axis", title: "Time", height: 36, draw: (panel) => drawRuler(panel, run) });
+  const now = element("output", {});
+  const spoken = element("span", { class: "skip", role: "status" });
+  const area = element("div", { class: "charts card", id: "charts", tabindex: 0, role: "group", "aria-label": "Charts over one time axis. Arrow keys move the cursor, plus and minus zoom, zero shows all." });
+  const [cursor, selection] = ["cursor", "selection"].map((kind) => element("div", { class: kind, hidden: "" }));
+  const tool = (text, title, act) => {
+    const made = element("button", { type: "button", title }, text);
+    made.addEventListener("click", act);
+    return made;
+  };
+  area.append(
+    element("div", { class: "axis" },
+      element("div", { class: "tools" }, tool("−", "See more", () => axis.zoom(2)), tool("+", "See less, closer", () => axis.zoom(0.5)), tool("All", "See the whole run", () => axis.all()),
+        element("span", { class: "dim keys" }, "drag to zoom · ← → cursor · + − 0"), now), ruler.drawing),
+    ...panels.map((panel) => panel.node), cursor, selection, spoken);
+  const jump = {
+    label: (time) => axis.label(time),
+    to(time) {
+      axis.point(time);
+      area.scrollIntoView({ block: "start" });
+      area.focus({ preventScroll: true });
+    },
+  };
+  axis.onCursor = () => {
+    cursor.hidden = axis.cursor === null;
+    if (!cursor.hidden) cursor.style.left = `${inset(area) + axis.x(axis.cursor)}px`;
+    now.textContent = axis.cursor === null ? "" : axis.label(axis.cursor);
+    panels.forEach((panel) => panel.tell());
+    spoken.textContent = axis.cursor === null || document.activeElement !== area ? "" : [now.textContent, ...panels.map((panel) => panel.said.textContent)].filter(Boolean).join("; ");
+  };
+  axis.onView = () => {
+    [ruler, ...panels].forEach((panel) => panel.redraw());
+    axis.onCursor();
+  };
+  const page = document.getElementById("page");
+  page.replaceChildren(...[
+    headline(data, themeSwitch()), section("over-time", "The run over time", "", [area]),
+    ...(verdict ? [findings(verdict, jump), faults(verdict, jump), clocks(verdict, jump), ledger(verdict)] : []), story(run, jump), plan(data),
+  ].filter(Boolean));
+  steer(axis, area, selection);
+  fit(axis, area, [...run.faults.map((fault) => fault.spec || fault.injection), ...run.lanes.map((lane) => lane.node)]);
+}
+
+/** Ticks, and the phases of the run above them. */
+function drawRuler(panel, run) {
+  const { axis } = panel;
+  const ticks = axis.ticks();
+  for (const [time, label] of ticks) {
+    panel.add("line", { class: "frame", x1: axis.x(time), x2: axis.x(time), y1: 31, y2: 36 });
+    panel.add("text", { x: axis.x(time), y: 28, "text-anchor": "middle" }, label);
+  }
+  run.phases.forEach(([from, phase], at) => {
+    const [x, width] = panel.stretch(from, run.phases[at + 1]?.[0] ?? axis.end);
+    if (width <= 0) return;
+    panel.add("line", { class: "frame", x1: x, x2: x, y1: 3, y2: 14 });
+    if (width > phase.length * 6.5 + 6) panel.add("text", { x: x + 4, y: 12 }, phase);
+  });
+  return ticks.length;
+}
+
+/** Keep the charts as wide as there is room for, with the names of rows at their left. */
+function fit(axis, area, names) {
+  const wanted = Math.max(...names.map((name) => name.length)) * NAME_SIGN + 10;
+  const measure = () => {
+    if (!area.isConnected) {
+      observer.disconnect();
+      return;
+    }
+    const width = area.clientWidth - 2 * inset(area);
+    if (width <= 0) return;
+    axis.width = width;
+    [axis.left, axis.right] = width < 560 ? [84, 70] : [Math.max(118, Math.min(wanted, width / 4)), 82];
+    axis.onView();
+  };
+  const observer = new ResizeObserver(measure);
+  observer.observe(area);
+  measure();
+}
+
+/** A button that goes through: as the system, light, dark. */
+function themeSwitch() {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const themes = ["system", "light", "dark"];
+  const stored = keep("chaoslab-theme");
+  let theme = themes.includes(stored) ? stored : "system";
+  const button = element("button", { type: "button", title: "Colours: as the system, light or dark" });
+  const show = () => {
+    document.documentElement.dataset.theme = theme === "system" ? (dark.matches ? "dark" : "light") : theme;
+    button.textContent = `Colours: ${theme}`;
+  };
+  button.addEventListener("click", () => {
+    theme = themes[(themes.indexOf(theme) + 1) % themes.length];
+    keep("chaoslab-theme", theme);
+    show();
+  });
+  dark.addEventListener("change", show);
+  show();
+  return button;
+}
+
+/** A choice of the reader, kept by the browser where it allows a file to keep one. */
+function keep(name, value) {
+  try {
+    if (value !== undefined) localStorage.setItem(name, value);
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** On paper everything but the plan is open, and closed again after. */
+function openForPrint() {
+  const opened = [...document.querySelectorAll("details.finding:not([open])")];
+  opened.forEach((one) => { one.open = true; });
+  window.addEventListener("afterprint", () => opened.forEach((one) => { one.open = false; }), { once: true });
+}
+
+window.addEventListener("beforeprint", openForPrint);
+draw(JSON.parse(document.getElementById("data").textContent));

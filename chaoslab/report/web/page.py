@@ -1,0 +1,95 @@
+"""The page itself: one file with its styles, scripts and data, which loads nothing from anywhere.
+
+    page.html ◄── page.css, scripts (each named by its hash in the page's own security policy)
+              ◄── JSON of `RunPicture`, the verdict and the files of the record
+
+The same record and verdict give the same bytes. All text of a record is data: the scripts write it
+as text, never as HTML, and nothing in the JSON can end the element that holds it.
+"""
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from chaoslab.checks.node_clocks import as_it_happened
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.events import Event, Json, encode
+from chaoslab.core.private_files import replace_file
+from chaoslab.record.journal import History
+from chaoslab.report.files import REPORT_HTML
+from chaoslab.report.web.facts import record_facts
+from chaoslab.report.web.picture import RunPicture
+from chaoslab.report.web.verdict import verdict_data
+
+SCRIPTS = ("elements.js", "time_axis.js", "panels.js", "charts.js", "sections.js", "page.js")
+"""In the order in which they are read."""
+_ASSETS = files("chaoslab.report.web") / "assets"
+_IN_SCRIPT = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+
+
+def write_page(
+    directory: Path, verdict: Verdict | None, history: History, *, to: Path | None = None
+) -> Path:
+    """Write the page of a run's directory, into it or `to` another file; its path.
+
+    Without a verdict it shows the run alone. FleetError when the disk refuses.
+    """
+    path = to or directory / REPORT_HTML
+    replace_file(path, page(page_data(verdict, history, record_facts(directory))))
+    return path
+
+
+def page_data(
+    verdict: Verdict | None, history: History, facts: Mapping[str, Json]
+) -> Mapping[str, Json]:
+    """The value that the scripts draw. `history` is as it lies on disk."""
+    timed = as_it_happened(history)
+    return {
+        "run": _picture(timed.events).to_json(),
+        "twin": _picture(timed.control.events).to_json()["losses"] if timed.control else None,
+        "verdict": None if verdict is None else verdict_data(verdict, history),
+        "facts": facts,
+    }
+
+
+def page(data: Mapping[str, Json]) -> str:
+    """The whole text of a page that draws this."""
+    style = _asset("page.css")
+    script = "\n".join(map(_asset, SCRIPTS))
+    slots = {
+        "policy": f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"script-src '{_digest(script)}'; style-src '{_digest(style)}'",
+        "title": html.escape(_title(data)),
+        "style": style,
+        "script": script,
+        "data": encode(data).translate(_IN_SCRIPT),
+    }
+    return _SLOT.sub(lambda slot: slots[slot[1]], _asset("page.html"))
+
+
+def _picture(events: Sequence[Event]) -> RunPicture:
+    picture = RunPicture()
+    for event in events:
+        picture.see(event)
+    return picture
+
+
+def _title(data: Mapping[str, Json]) -> str:
+    run, verdict = data["run"], data["verdict"]
+    plan = run.get("plan") if isinstance(run, Mapping) else ""
+    outcome = verdict.get("outcome") if isinstance(verdict, Mapping) else "not judged"
+    return f"{outcome}: {plan}"
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """Of an inline element, as a security policy names it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

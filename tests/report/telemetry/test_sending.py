@@ -1,0 +1,237 @@
+"""Spans, metrics and annotations as real receivers get them, and receivers that refuse."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import AbilityError, PlanError
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
+from chaoslab.report.telemetry import otlp, sending
+from chaoslab.report.telemetry.sending import Receivers
+from tests.histories import Story
+from tests.report.telemetry.http_receiver import Receiver, http_receiver
+from tests.report.web.stories import judged, whole_story
+
+BEGAN_NS = 1_795_151_262_000_000_000
+RUN = "20261120T050742Z-3f9a1c"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with http_receiver() as server:
+        yield server
+
+
+def dated(history: History) -> History:
+    """With the calendar time on its first line."""
+    first, *others = history.events
+    wall = "2026-11-20T05:07:42.000Z"
+    return history.retimed([replace(first, time_s=0.0, wall=wall), *others], control=None)
+
+
+@pytest.fixture(scope="module")
+def story() -> tuple[History, Verdict]:
+    history = dated(whole_story().history())
+    return history, judged(history)
+
+
+def sent_spans(receiver: Receiver) -> list[Span]:
+    return [
+        span
+        for body in receiver.bodies("/v1/traces")
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+def attributes(one) -> dict[str, object]:  # type: ignore[no-untyped-def]
+    return {
+        pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in one.attributes
+    }
+
+
+def time_ns(event: Event) -> int:
+    return BEGAN_NS + round(event.time_s * 1e9)
+
+
+def complaints(receivers: Receivers, story: tuple[History, Verdict]) -> list[str]:
+    return list(receivers.send(RUN, *story))
+
+
+# ------------------------------------------------------------------------------------ spans
+
+
+def test_the_run_is_one_trace_with_its_verdict(
+    receiver: Receiver, story: tuple[History, Verdict]
+) -> None:
+    history, verdict = story
+    assert complaints(Receivers(otlp=receiver.url), story) == []
+    spans = sent_spans(receiver)
+    (root,) = [span for span in spans if not span.parent_span_id]
+    assert {span.trace_id for span in spans} == {root.trace_id}
+    assert {span.parent_span_id for span in spans} == {b"", root.span_id}
+    assert len({span.span_id for span in spans}) == len(spans)
+    assert root.start_time_unix_nano == BEGAN_NS
+    assert root.end_time_unix_nano == BEGAN_NS + round(history.end_s * 1e9)
+    assert attributes(root)["chaoslab.outcome"] == verdict.outcome.value
+    assert {"phase baseline", "rejoin", "round"} <= {span.name for span in spans}
+
+
+def test_a_fault_is_a_span_for_each_victim_with_its_evidence(
+    receiver: Receiver, story: tuple[History, Verdict]
+) -> None:
+    complaints(Receivers(otlp=receiver.url), story)
+    kills = [span for span in sent_spans(receiver) if span.name == "fault process.kill"]
+    assert [attributes(span)["chaoslab.target"] for span in kills] == ["learner-1", "learner-3"]
+    assert {attributes(span)["chaoslab.evidence"] for span in kills} == {"proved"}
+    history = story[0]
+    assert kills[0].start_time_unix_nano == time_ns(history.of(Kind.FAULT_INJECTING)[0])
+    assert kills[0].end_time_unix_nano == time_ns(history.of(Kind.FAULT_HEALED)[0])
+    assert [event.name for event in kills[0].events][-1] == "fault.healed"
+
+
+def test_a_run_that_is_sent_twice_has_the_same_spans(
+    receiver: Receiver, story: tuple[History, Verdict]
+) -> None:
+    for _ in range(2):
+        complaints(Receivers(otlp=receiver.url), story)
+    bodies = receiver.bodies("/v1/traces")
+    assert bodies[: len(bodies) // 2] == bodies[len(bodies) // 2 :]
+
+
+def test_a_failed_run_and_a_learner_that_stays_away_are_errors(receiver: Receiver) -> None:
+    history = dated(
+        Story().baseline().kill("learner-1").train(6).heal(restarts=False).train(40).settle()
+        .end().history()
+    )  # fmt: skip
+    complaints(Receivers(otlp=receiver.url), (history, judged(history)))
+    failed = [span for span in sent_spans(receiver) if span.status.code == Status.STATUS_CODE_ERROR]
+    assert {span.name.split(" ")[0] for span in failed} >= {"chaoslab", "rejoin"}
+    assert "rejoin: " in next(span for span in failed if not span.parent_span_id).status.message
+
+
+# ------------------------------------------------------------------------------------ metrics
+
+
+def test_metrics_have_the_values_and_times_of_the_record(
+    receiver: Receiver, story: tuple[History, Verdict]
+) -> None:
+    history, verdict = story
+    complaints(Receivers(otlp=receiver.url), story)
+    points: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for body in receiver.bodies("/v1/metrics"):
+        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            for metric in resource.scope_metrics[0].metrics:
+                for point in metric.gauge.data_points:
+                    label = next(iter(attributes(point).values()))
+                    value = getattr(point, point.WhichOneof("value"))
+                    points.setdefault((metric.name, str(label)), []).append(
+                        (point.time_unix_nano, value)
+                    )
+    losses = [
+        (time_ns(event), event.data["loss"])
+        for event in history.of(Kind.LEARNER_STEP)
+        if event.data["learner"] == "learner-0"
+    ]
+    assert points["chaoslab.loss", "learner-0"] == losses
+    assert min(value for _, value in points["chaoslab.learners", "alive"]) == 2
+    assert points["chaoslab.tokens_per_second", "committed"]
+    margins = {one.check: one.margin for one in verdict.findings if one.margin is not None}
+    assert margins
+    for check, margin in margins.items():
+        ((_, sent),) = points["chaoslab.margin", check]
+        assert sent == margin
+
+
+# ------------------------------------------------------------------------------------ Grafana
+
+
+def test_grafana_gets_a_region_for_the_run_and_for_each_injection(
+    receiver: Receiver, story: tuple[History, Verdict]
+) -> None:
+    assert complaints(Receivers(grafana=receiver.url, token="a token"), story) == []
+    whole, kill, *_ = (json.loads(body) for body in receiver.bodies("/api/annotations"))
+    history = story[0]
+    assert whole["time"] == BEGAN_NS // 1_000_000
+    assert kill["time"] == time_ns(history.of(Kind.FAULT_INJECTING)[0]) // 1_000_000
+    assert kill["timeEnd"] == time_ns(history.of(Kind.FAULT_HEALED)[0]) // 1_000_000
+    assert {"chaoslab", "fault", "process.kill", "learner-1"} <= set(kill["tags"])
+    assert len(receiver.posted) == 1 + len(history.of(Kind.FAULT_INJECTING))
+    assert {headers["Authorization"] for _, headers, _ in receiver.posted} == {"Bearer a token"}
+
+
+# ------------------------------------------------------------------------------------ refusals
+
+
+def test_each_receiver_that_refuses_is_reported_once_and_the_other_is_served(
+    receiver: Receiver, story: tuple[History, Verdict], caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answer = 403
+    with http_receiver() as other:
+        both = Receivers(otlp=receiver.url, grafana=other.url, token="a token")
+        (complaint,) = complaints(both, story)
+        assert other.posted
+    assert complaint.startswith(f"{receiver.url}: spans were not taken: ")
+    assert "403" in complaint
+    assert len(receiver.posted) == 1
+    assert not caplog.records
+    grafana = Receivers(grafana=receiver.url, token="a token")
+    assert complaints(grafana, story) == [
+        f"{receiver.url}: annotations were not taken: HTTP Error 403: Forbidden"
+    ]
+
+
+def test_a_receiver_that_is_not_there_is_reported(
+    story: tuple[History, Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "TIMEOUT_S", 0.2)
+    with http_receiver() as gone:
+        url = gone.url
+    found = complaints(Receivers(otlp=url, grafana=url, token="a token"), story)
+    assert len(found) == 2
+    assert all(one.startswith(url) for one in found)
+
+
+def test_a_complaint_shows_no_password(story: tuple[History, Verdict]) -> None:
+    with http_receiver() as gone:
+        url = gone.url.replace("http://", "http://me:secret@")
+    (complaint,) = complaints(Receivers(grafana=url, token="a token"), story)
+    assert "secret" not in complaint
+
+
+def test_a_record_without_the_calendar_time_is_not_sent(receiver: Receiver) -> None:
+    empty = History(())
+    assert "calendar" in complaints(Receivers(otlp=receiver.url), (empty, judged(empty)))[0]
+    assert not receiver.posted
+
+
+# ------------------------------------------------------------------------------------ options
+
+
+@pytest.mark.parametrize("url", ["localhost:4318", "ftp://here", "http://", "http://a:b", ""])
+def test_what_is_no_address_is_refused_before_a_run(url: str) -> None:
+    with pytest.raises(PlanError, match="--otlp"):
+        Receivers.asked(url, None, {})
+
+
+def test_grafana_needs_a_token() -> None:
+    with pytest.raises(PlanError, match="GRAFANA_TOKEN"):
+        Receivers.asked(None, "http://localhost:3000", {})
+    found = Receivers.asked(None, "http://localhost:3000/", {"GRAFANA_TOKEN": "one"})
+    assert (found.grafana, found.token) == ("http://localhost:3000", "one")
+
+
+def test_otlp_needs_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_OTLP_PARTS", ("no_such_package.sdk",))
+    with pytest.raises(AbilityError, match=r"pip install 'chaoslab\[otlp\]'"):
+        Receivers.asked("http://localhost:4318", None, {})

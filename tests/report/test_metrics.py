@@ -1,0 +1,136 @@
+"""Metrics of a run, as Prometheus reads them."""
+
+import socket
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from chaoslab.checks.verdict import judge
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Kind
+from chaoslab.report.metrics import Metrics, served
+from tests.histories import Story, half_killed
+
+
+def scraped(metrics: Metrics) -> dict[tuple[str, str], float]:
+    """Every sample over HTTP, by name and the values of its labels, in their order."""
+    with (
+        served(metrics, ":0") as url,
+        urllib.request.urlopen(url, timeout=10) as answer,
+    ):
+        text = answer.read().decode()
+    families = list(text_string_to_metric_families(text))
+    assert all(one.documentation for one in families)
+    return {
+        (
+            sample.name.removeprefix("chaoslab_"),
+            ",".join(value for _, value in sorted(sample.labels.items())),
+        ): sample.value
+        for one in families
+        for sample in one.samples
+    }
+
+
+def told(story: Story) -> Metrics:
+    metrics = Metrics()
+    for event in story.history().events:
+        metrics.see(event)
+    return metrics
+
+
+def test_a_run_is_counted_as_its_journal_says() -> None:
+    entry = {"spec": "half", "fault": "process.kill", "injections": 1}
+    story = half_killed().end().altered(Kind.RUN_STARTED, lambda _: {"entries": [entry]})
+    history, found = story.history(), scraped(told(story))
+    merged = history.of(Kind.ROUND_MERGED)
+    assert found["rounds_merged_total", ""] == len(merged)
+    assert found["committed_tokens", ""] == merged[-1].payload.committed_tokens
+    assert found["faults_injected_total", "process.kill"] == 1
+    assert found["faults_healed_total", "process.kill"] == 1
+    assert found["faults_failed_total", "process.kill"] == 0
+    assert found["faults_active", "process.kill"] == 0
+    assert found["learner_incarnation", "learner-1"] == 2
+    assert found["learner_incarnation", "learner-0"] == 1
+    assert found["node_exits_total", "learner"] >= 2
+    assert found["run_seconds", ""] == history.end_s
+
+
+def test_an_open_fault_and_the_longest_pause_are_seen_while_they_last() -> None:
+    metrics, story = Metrics(), half_killed().end()
+    history = story.history()
+    healed_s = history.of(Kind.FAULT_HEALED)[0].time_s
+    for event in history.events:
+        if event.time_s < healed_s:
+            metrics.see(event)
+    found = scraped(metrics)
+    assert found["faults_active", "process.kill"] == 1
+    after = [e.time_s for e in history.of(Kind.ROUND_MERGED) if e.time_s < healed_s]
+    assert 0 < found["longest_gap_seconds", ""] <= max(after)
+
+
+def test_verdicts_are_counted_and_the_next_run_begins_anew_and_its_twin_is_not_counted() -> None:
+    metrics, history = Metrics(), half_killed().end().history()
+    rounds = len(history.of(Kind.ROUND_MERGED))
+    for event in (*history.events, *history.events):  # the run, and its twin
+        metrics.see(event)
+    twin = scraped(metrics)
+    assert twin["phase", "twin"] == 1
+    assert twin["rounds_merged_total", ""] == rounds
+    metrics.judged(judge(history, ()))
+    for event in history.events:
+        metrics.see(event)
+    found = scraped(metrics)
+    assert found["rounds_merged_total", ""] == 2 * rounds
+    assert found["phase", "twin"] == 0
+    plan = history.of(Kind.RUN_STARTED)[0].payload.plan
+    assert found["runs_total", f"UNKNOWN,{plan}"] == 1
+    assert found["runs_total", f"FAIL,{plan}"] == 0
+    assert found["committed_tokens", ""] > 0
+
+
+def test_the_labels_are_learners_faults_phases_and_the_plan_alone() -> None:
+    counts = {"alive": 3, "believed": 4, "stepping": 2, "contributing": 2}
+    metrics = told(half_killed().say(Kind.COUNTS_SAMPLED, **counts).end())
+    assert scraped(metrics)["learners", "believed"] == 4
+    labels = {
+        name
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        for name in sample.labels
+    }
+    assert labels == {
+        "plan", "seed", "fleet", "algorithm", "outcome", "learner", "fault", "phase", "count",
+        "role",
+    }  # fmt: skip
+
+
+def test_a_report_without_steps_leaves_the_duration_of_the_last_ones() -> None:
+    story = half_killed().end()
+    metrics, (*_, last) = told(story), story.history().of(Kind.LEARNER_STEP)
+    idle = story.altered(Kind.LEARNER_STEP, lambda _: {"steps": 0, "step_s": 0.0})
+    metrics.see(idle.history().of(Kind.LEARNER_STEP)[-1])
+    found = scraped(metrics)
+    assert found["learner_step_seconds", last.payload.learner] == last.payload.step_s > 0
+
+
+def test_an_ipv6_address_is_served_and_shown_in_brackets() -> None:
+    with served(Metrics(), "[::1]:0") as url:
+        assert url.startswith("http://[::1]:")
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert answer.status == 200
+
+
+def test_an_address_in_use_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = rf"--metrics :{port}: .*choose another port"
+        with pytest.raises(PlanError, match=said), served(Metrics(), f":{port}"):
+            pass
+
+
+@pytest.mark.parametrize("address", ["9464", "a", ":", ":x", ":70000"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    said = "write :PORT or HOST:PORT"
+    with pytest.raises(PlanError, match=said), served(Metrics(), address):
+        pass

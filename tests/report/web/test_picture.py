@@ -1,0 +1,151 @@
+"""What a page draws, folded from events alone."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from chaoslab.core.events import Event, Kind, encode
+from chaoslab.report.web.picture import RunPicture
+from tests.histories import Story, half_killed
+from tests.report.web.stories import whole_story
+
+
+def drawn(events: Sequence[Event]) -> Any:
+    """As the page gets it."""
+    picture = RunPicture()
+    for event in events:
+        picture.see(event)
+    return json.loads(encode(picture.to_json()))
+
+
+def lane(data: Any, node: str) -> Any:
+    return next(one for one in data["lanes"] if one["node"] == node)
+
+
+def states(data: Any, node: str) -> list[str]:
+    return [state for _, state, _ in lane(data, node)["spans"]]
+
+
+def test_a_killed_learner_is_dead_and_then_on_its_way_back_in_its_next_life() -> None:
+    data = drawn(half_killed().end().history().events)
+    assert states(data, "learner-1")[-5:] == ["stepping", "dead", "rejoining", "stepping", "ended"]
+    assert [life for _, _, life in lane(data, "learner-1")["spans"]][-3:] == [2, 2, 2]
+    assert "dead" not in states(data, "learner-0")
+
+
+def test_the_syncer_has_the_first_lane_and_shows_its_own_death() -> None:
+    story = Story().baseline().lose_syncer().stall(6).regain_syncer().train(10).settle().end()
+    data = drawn(story.history().events)
+    assert data["lanes"][0]["node"] == "syncer"
+    assert states(data, "syncer") == [
+        "starting", "serving", "dead", "starting", "serving", "ended",
+    ]  # fmt: skip
+
+
+def test_a_learner_contributes_in_no_bucket_while_it_is_dead() -> None:
+    data = drawn(half_killed().end().history().events)
+    width_s = data["marks_width_s"]
+    fault = data["faults"][0]
+    flat = lane(data, "learner-1")["contributed"]
+    worked = {at for first, length in zip(flat[::2], flat[1::2], strict=True)
+              for at in range(first, first + length)}  # fmt: skip
+    dead = range(int(fault["from_s"] / width_s) + 1, int(fault["healing_s"] / width_s))
+    assert dead
+    assert not worked & set(dead)
+    assert len(worked) > len(dead)
+
+
+def test_victims_are_those_of_faults_and_losses_are_apart() -> None:
+    data = drawn(half_killed().end().history().events)
+    assert data["victims"] == ["learner-1", "learner-3"]
+    assert data["losses"]["victims"]["mean"]
+    assert data["losses"]["survivors"]["mean"]
+
+
+def test_while_half_are_dead_half_of_the_tokens_are_committed() -> None:
+    data = drawn(half_killed().end().history().events)
+    tokens, fault = data["tokens"], data["faults"][0]
+    middle = int((fault["from_s"] + fault["healing_s"]) / 2 / tokens["width_s"])
+    assert 0.4 < tokens["committed"][middle] / data["baseline"]["tokens_per_s"] < 0.6
+    assert tokens["raw"][middle] >= tokens["committed"][middle] * 0.9
+
+
+def test_the_longest_gap_is_in_the_curve_of_gaps_and_the_last_one_is_open() -> None:
+    story = Story().baseline().train(5).stall(4).train(5).stall(3).end()
+    rounds = drawn(story.history().events)["rounds"]
+    assert max(gap for gap in rounds["gap_s"] if gap) == 4.25
+    assert rounds["open_s"] == 3.0
+
+
+def test_what_a_fault_asked_of_a_link_has_a_beginning_and_an_end() -> None:
+    data = drawn(whole_story().history().events)
+    (row,) = data["links"]["rows"]
+    assert row["link"] == "learner-1"
+    assert [cut for *_, cut in row["asked"]] == [True, False]
+    assert data["links"]["others"]["number"] == 3
+
+
+def test_the_asked_rate_is_the_tightest_and_delays_add_up() -> None:
+    story = Story().baseline().touch("learner-0", fault="network.shape")
+    for effect, direction, settings in (
+        ("bandwidth", "both", {"rate_bytes_per_s": 80_000.0}),
+        ("bandwidth", "up", {"rate_bytes_per_s": 20_000.0}),
+        ("latency", "both", {"mean_s": 0.12}),
+        ("latency", "down", {"mean_s": 0.01}),
+    ):
+        story.say(Kind.LINK_SHAPED, link="learner-0", injection="injection-0", effect=effect,
+                  direction=direction, settings=settings)  # fmt: skip
+    story.train(2).say(Kind.LINK_CLEARED, link="learner-0", injection="injection-0")
+    (row,) = drawn(story.events)["links"]["rows"]
+    assert row["asked"][-2][1:] == [20, 80, 250, False]
+    assert row["asked"][-1][1:] == [None, None, 0, False]
+
+
+def test_the_network_of_the_plan_itself_is_no_fault_of_a_link() -> None:
+    story = Story().start()
+    story.say(Kind.LINK_SHAPED, link="learner-0", injection="standing", effect="latency",
+              direction="both", settings={"mean_s": 0.02})  # fmt: skip
+    assert drawn(story.train(3).events)["links"]["rows"] == []
+
+
+def test_the_four_counts_are_kept_apart() -> None:
+    rows = drawn(whole_story().history().events)["counts"]["rows"]
+    assert list(rows) == ["believed", "alive", "stepping", "contributing"]
+    assert min(value for value in rows["alive"] if value is not None) == 2
+
+
+def test_a_line_that_lacks_what_its_kind_promises_is_counted_and_passed_over() -> None:
+    story = half_killed().without(Kind.PACE_SET)
+    story.altered(Kind.ROUND_MERGED, lambda _: {"contributors": "nobody"})
+    assert drawn(story.end().history().events)["unreadable"] >= 1
+
+
+def test_a_run_that_goes_on_can_be_drawn_at_any_event() -> None:
+    events = whole_story().history().events
+    picture = RunPicture()
+    for event in events:
+        picture.see(event)
+        if event.seq % 100 == 0:
+            assert json.loads(encode(picture.to_json()))["end_s"] >= 0
+    assert not drawn(events[: len(events) // 2])["has_ended"]
+    assert drawn(events)["has_ended"]
+
+
+@pytest.mark.thorough
+def test_the_size_does_not_grow_with_the_length_of_a_run() -> None:
+    short, long = (
+        len(encode(drawn(Story().baseline().train(seconds).settle().end().history().events)))
+        for seconds in (150, 600)
+    )
+    assert long < 1.3 * short
+
+
+def test_a_storm_of_restarts_leaves_lanes_of_bounded_length() -> None:
+    story = Story().baseline()
+    for _ in range(150):
+        story.kill("learner-1").train(0.25).heal().train(0.5)
+    spans = lane(drawn(story.end().history().events), "learner-1")["spans"]
+    assert 10 < len(spans) <= 240
+    assert spans[-1][1] == "ended"
