@@ -1,0 +1,90 @@
+"""Execution of an experiment: what is missing is simulated in worker processes, one for each core.
+
+    cells by seeds ─ minus results.jsonl ─► worker processes ─► results.jsonl, progress
+
+The order in which results arrive does not matter: they are read by cell and seed. An interrupt
+loses what is under way alone.
+"""
+
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from contextlib import closing
+from typing import TypeAlias
+
+from chaoslab.core.workers import workers
+from chaoslab.experiments.file import Cell
+from chaoslab.experiments.kinds import SIMULATIONS
+from chaoslab.experiments.model import Experiment
+from chaoslab.experiments.results import ResultsFile, Values, key_of
+
+_Missing: TypeAlias = tuple[Cell, str, int]
+"""What is to be simulated: the cell, its key, and the seed."""
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def carry_out(
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    results: ResultsFile,
+    *,
+    jobs: int,
+    on_progress: Callable[[int, int], object] = lambda _done, _all: None,
+) -> None:
+    """Simulate what `results` lacks. `on_progress` gets what is done and what there is to do."""
+    keys = [key_of(experiment.simulate, cell) for cell in cells]
+    missing = [
+        (cell, key, seed)
+        for cell, key in zip(cells, keys, strict=True)
+        for seed in range(experiment.seeds)
+        if (key, seed) not in results.found
+    ]
+    on_progress(0, len(missing))
+    simulated = _in_processes if jobs > 1 else _here
+    with closing(simulated(experiment.simulate, missing, jobs)) as done:
+        for number, (key, seed, values) in enumerate(done, start=1):
+            results.add(key, seed, values)
+            on_progress(number, len(missing))
+
+
+def measured(simulation: str, settings: object, seed: int) -> Values:
+    """What one cell gives with one seed."""
+    return SIMULATIONS[simulation].measure(settings, seed)
+
+
+def values_of(
+    experiment: Experiment, cells: Sequence[Cell], results: ResultsFile
+) -> Sequence[Mapping[str, Sequence[float]]]:
+    """For each cell its measures, each with a value for every seed in their order."""
+    found = []
+    for cell in cells:
+        key = key_of(experiment.simulate, cell)
+        by_seed = [results.found[key, seed] for seed in range(experiment.seeds)]
+        found.append({name: [one[name] for one in by_seed] for name in by_seed[0]})
+    return found
+
+
+def _here(
+    simulation: str, missing: Sequence[_Missing], _jobs: int
+) -> Generator[tuple[str, int, Values], None, None]:
+    for cell, key, seed in missing:
+        yield key, seed, measured(simulation, cell.settings, seed)
+
+
+def _in_processes(
+    simulation: str, missing: Sequence[_Missing], jobs: int
+) -> Generator[tuple[str, int, Values], None, None]:
+    """Results as they come; the last cells are begun first, because they tend to be the largest."""
+    with workers(min(jobs, max(len(missing), 1))) as pool:
+        asked: dict[Future[Values], tuple[str, int]] = {
+            pool.submit(measured, simulation, cell.settings, seed): (key, seed)
+            for cell, key, seed in reversed(missing)
+        }
+        for future in as_completed(asked):
+            yield *asked[future], future.result()

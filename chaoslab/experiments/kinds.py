@@ -1,0 +1,120 @@
+"""What a cell of an experiment can simulate: its settings, and what it measures with one seed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from chaoslab.experiments import plan_cells, windows
+from chaoslab.experiments.plan_cells import PlanCell
+from chaoslab.experiments.units import GBIT_GRID, PERCENT, SECONDS, TIMES, Unit
+from chaoslab.experiments.windows import Window
+from chaoslab.sim.renewal.engine import simulate
+from chaoslab.sim.renewal.scenario import Scenario
+from chaoslab.sim.timeline import demand, engine
+from chaoslab.sim.timeline.demand import Target
+from chaoslab.sim.timeline.engine import Links
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """One kind of simulation. `measure` is called in worker processes: a function of a module."""
+
+    settings: type
+    """Frozen dataclass of its settings; its fields are the keys in a file."""
+    measure: Callable[[Any, int], Mapping[str, float]]
+    """Settings and seed to measures by name; shares of one where a table shows percent."""
+    measures: tuple[str, ...]
+    """Names of what it measures."""
+    sources: tuple[str, ...]
+    """Packages and modules that decide what it measures, as paths below `chaoslab`."""
+    units: Mapping[str, Unit] = field(default_factory=dict)
+    """By measure; the others are shares that are shown in percent."""
+    is_random: bool = True
+    """Whether it depends on the seed. If not, each cell is simulated once."""
+    read: Callable[[object], object] | None = None
+    """What makes its settings of a mapping, if they are not the fields of a dataclass."""
+
+    def unit(self, measure: str) -> Unit:
+        """How a measure is shown."""
+        return self.units.get(measure, PERCENT)
+
+
+def _renewal(scenario: Scenario, seed: int) -> Mapping[str, float]:
+    result = simulate(scenario, seed)
+    return {
+        "goodput": result.goodput,
+        "uptime": result.uptime,
+        "interruptions": result.interruptions,
+        "outages": result.outages,
+        "changes": result.changes,
+    }
+
+
+def _timeline(links: Links, _seed: int) -> Mapping[str, float]:
+    result = engine.simulate(links, links.rate_bytes_per_s)
+    return {
+        "utilisation": result.utilisation,
+        "rounds": result.rounds,
+        "step": result.step_s,
+        "speed_up": engine.speed_up(links, links.rate_bytes_per_s),
+    }
+
+
+def _bandwidth(target: Target, _seed: int) -> Mapping[str, float]:
+    return {"bandwidth": demand.least_gbit(target, target.utilisation)}
+
+
+_TIMELINE_SOURCES: Final = (
+    "experiments/kinds.py", "diloco/settings.py", "diloco/syncer/decisions.py",
+    "diloco/syncer/membership.py", "diloco/syncer/policy.py", "diloco/syncer/rounds.py",
+    "diloco/syncer/tally.py", "sim/clock.py", "sim/counters.py", "sim/pipe.py", "sim/timeline",
+)  # fmt: skip
+
+_POLICY_SOURCES: Final = (
+    "checks", "core", "diloco/settings.py", "diloco/syncer", "experiments/run_measures.py",
+    "experiments/simulated_runs.py", "faults", "fleet", "plan", "prepare", "record", "run", "sim",
+)  # fmt: skip
+"""Of everything that carries out a plan in a simulation."""
+
+SIMULATIONS: Final[Mapping[str, Simulation]] = MappingProxyType({
+    "renewal": Simulation(
+        settings=Scenario,
+        measure=_renewal,
+        measures=("goodput", "uptime", "interruptions", "outages", "changes"),
+        sources=(
+            "experiments/kinds.py", "plan/schedule/chance.py",
+            "sim/distributions.py", "sim/portable_math.py", "sim/renewal",
+        ),
+    ),
+    "timeline": Simulation(
+        settings=Links,
+        measure=_timeline,
+        measures=("utilisation", "rounds", "step", "speed_up"),
+        units={"step": SECONDS, "speed_up": TIMES},
+        sources=_TIMELINE_SOURCES,
+        is_random=False,
+    ),
+    "bandwidth": Simulation(
+        settings=Target,
+        measure=_bandwidth,
+        measures=("bandwidth",),
+        units={"bandwidth": GBIT_GRID},
+        sources=_TIMELINE_SOURCES,
+        is_random=False,
+    ),
+    "window": Simulation(
+        settings=Window,
+        measure=windows.measure,
+        measures=windows.MEASURES,
+        sources=("experiments/windows.py", *_POLICY_SOURCES),
+    ),
+    "plan": Simulation(
+        settings=PlanCell,
+        measure=plan_cells.measure,
+        measures=plan_cells.MEASURES,
+        sources=("experiments/plan_cells.py", *_POLICY_SOURCES),
+        read=plan_cells.cell_of,
+    ),
+})  # fmt: skip
+"""Every kind by the name in `simulate`."""

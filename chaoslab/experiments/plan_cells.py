@@ -1,0 +1,68 @@
+"""Cells that are fault plans: a plan with some of its keys changed, simulated on the sim fleet.
+
+    {plan: mixed_generations, training.quorum: 8} ─► plan.resolved.yaml ─► sim fleet ─► measures
+
+Every plan that `chaoslab run … --fleet sim` takes can be a cell. Keys are written as after `--set`.
+The twin is left out, since nothing is trained.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.experiments import run_measures
+from chaoslab.experiments.simulated_runs import simulated
+from chaoslab.plan.file.document import Tree
+from chaoslab.prepare.plans import Asked, prepare
+
+MEASURES: Final = ("passes", *run_measures.MEASURES)
+_PLAN = "plan"
+_ALWAYS: Final = ("control=none",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCell:
+    """A plan with its keys."""
+
+    plan: str
+    """A path, or the name of a plan that comes with chaoslab."""
+    settings: tuple[str, ...]
+    """`key=value`, each."""
+    resolved: str
+    """The plan with all of its keys: what the results depend on."""
+
+    def asked(self, seed: int) -> Asked:
+        """The plan as the command line would name it."""
+        return Asked(plan=self.plan, settings=self.settings, seed=seed, fleet="sim")
+
+
+def cell_of(value: object) -> PlanCell:
+    """The cell of a mapping of settings; PlanError if the plan is refused."""
+    given: Mapping[str, Tree] = value if isinstance(value, dict) else {}
+    plan = given.get(_PLAN)
+    if not isinstance(plan, str):
+        raise PlanError("needs a plan: write `plan: kill_half` in `base`, or a path", key=_PLAN)
+    settings = (
+        *_ALWAYS, *(f"{key}={_text(value)}" for key, value in given.items() if key != _PLAN)
+    )  # fmt: skip
+    cell = PlanCell(plan=plan, settings=settings, resolved="")
+    try:
+        prepared = prepare(cell.asked(seed=0))
+    except PlanError as error:
+        raise PlanError(str(error), key=_PLAN) from error
+    return PlanCell(plan=plan, settings=settings, resolved=prepared.text.resolved)
+
+
+def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
+    """Measures from the end of the baseline to the end of training, and whether the plan passes."""
+    prepared = prepare(cell.asked(seed))
+    judged = simulated(prepared)
+    passes = float(judged.verdict.exit_code is ExitCode.PASS)
+    return {"passes": passes, **run_measures.measures(prepared.plan, judged.history)}
+
+
+def _text(value: Tree) -> str:
+    """A value as it stands behind `--set key=`."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,48 @@
+"""Simulated runs of plans: a plan on the sim fleet, in a folder that is removed, and its verdict.
+
+Prepared ─► run_plan on the sim fleet ─► Judged: history and verdict, without the folder
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from chaoslab.core.errors import ExitCode, HarnessBug
+from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.schedule import roster_of, schedule
+from chaoslab.prepare.links import link_setup
+from chaoslab.prepare.plans import Prepared, fleet_setup
+from chaoslab.prepare.setup import PlanText
+from chaoslab.run.experiment import run_plan
+from chaoslab.run.judged_run import Judged, expected, judged_by
+
+
+def made_ready(plan: FaultPlan) -> Prepared:
+    """A plan that was made here and stands in no file; PlanError if it cannot be scheduled."""
+    roster = roster_of(plan)
+    return Prepared(
+        plan=plan,
+        roster=roster,
+        schedule=schedule(plan, roster),
+        text=PlanText(source="", resolved=""),
+        fleet_setup=fleet_setup(plan),
+        links=link_setup(plan),
+    )
+
+
+def simulated(prepared: Prepared) -> Judged:
+    """Simulate a plan and judge it by its own checks.
+
+    PlanError or AbilityError if it is refused; KeyboardInterrupt if it was interrupted, which says
+    nothing about the plan.
+    """
+    if not prepared.fleet_setup.is_simulated:
+        raise HarnessBug(f"{prepared.plan.name} would be run on a fleet that is not simulated")
+    with TemporaryDirectory(prefix="chaoslab-simulated-") as folder:
+        directory = run_plan(
+            prepared.plan, prepared.schedule, text=prepared.text, root=Path(folder),
+            fleet_setup=prepared.fleet_setup, links=prepared.links,
+        )  # fmt: skip
+        judged = judged_by(expected(prepared.plan), directory)
+    if judged.verdict.exit_code is ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    return judged

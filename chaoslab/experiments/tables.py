@@ -1,0 +1,158 @@
+"""Tables of an experiment: Markdown for its page, CSV for other programs.
+
+values of all cells ─► Grid ─► Markdown tables, each cell beside its published value
+                            └► CSV, one line for each cell
+                            └► errors against the published values, and whether bounds hold
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import product
+
+from chaoslab.experiments.kinds import SIMULATIONS, Simulation
+from chaoslab.experiments.model import Experiment, Labels, Published, Table
+from chaoslab.experiments.statistics import Errors, Mean
+from chaoslab.experiments.units import Unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The results of all cells, found by their labels."""
+
+    experiment: Experiment
+    cells: Sequence[Labels]
+    values: Sequence[Mapping[str, Sequence[float]]]
+    """For each cell its measures, with a value for each seed."""
+
+    @property
+    def simulation(self) -> Simulation:
+        """What was simulated."""
+        return SIMULATIONS[self.experiment.simulate]
+
+    def unit(self, measure: str) -> Unit:
+        """How a measure is shown."""
+        return self.simulation.unit(measure)
+
+    def mean(self, labels: Labels, measure: str) -> Mean:
+        """A measure of one cell, not scaled to its unit."""
+        return Mean.of(self.values[self.cells.index(dict(labels))][measure])
+
+    def published(self, labels: Labels, measure: str) -> float | None:
+        """The published value of a cell in its unit; None if there is none."""
+        for one in self.experiment.published:
+            if one.measure == measure and one.where.items() <= labels.items():
+                columns = list(self.experiment.dimension(one.columns).values)
+                row = one.values.get(labels[one.rows])
+                if row is not None:
+                    return float(row[columns.index(labels[one.columns])])
+        return None
+
+
+def markdown(grid: Grid) -> str:
+    """All tables of the experiment, and the errors against what was published."""
+    parts = [
+        _table(grid, table, fixed)
+        for table in grid.experiment.tables
+        for fixed in _places(grid.experiment, table)
+    ]
+    return "\n\n".join([*parts, *(verdict(grid, one) for one in grid.experiment.published)])
+
+
+def errors_of(grid: Grid, published: Published) -> Errors:
+    """Differences of all cells with a published value."""
+    errors = []
+    columns = grid.experiment.dimension(published.columns).values
+    unit = grid.unit(published.measure)
+    for row, values in published.values.items():
+        for column, value in zip(columns, values, strict=True):
+            labels = {**published.where, published.rows: row, published.columns: column}
+            ours = grid.mean(labels, published.measure).value
+            errors.append((f"{row} at {column}", unit.difference(ours, value)))
+    return Errors.of(errors)
+
+
+def is_within(errors: Errors, published: Published) -> bool:
+    """Whether the bounds of the file hold; True without any."""
+    is_near = not published.max_rms or errors.rms < published.max_rms
+    return is_near and (not published.max_error or abs(errors.largest) <= published.max_error)
+
+
+def verdict(grid: Grid, published: Published) -> str:
+    """A sentence on the errors, with their bounds."""
+    errors = errors_of(grid, published)
+    bounds = [f"an RMS below {published.max_rms:g}"] if published.max_rms else []
+    bounds += [f"no cell off by more than {published.max_error:g}"] if published.max_error else []
+    asked = f" Asked: {', '.join(bounds)}." if bounds else ""
+    held = "" if is_within(errors, published) else " **Not met.**"
+    unit = grid.unit(published.measure)
+    largest = format(errors.largest, unit.error_digits)
+    return (
+        f"{errors.count} cells of {published.measure} against {published.source}: RMS "
+        f"{errors.rms:.2f} {unit.error}, largest error {largest} ({errors.largest_at})"
+        f"{f', {errors.equal} equal' if unit.has_steps else ''}.{asked}{held}"
+    )
+
+
+def as_csv(grid: Grid) -> str:
+    """One line for each cell: labels, then each measure with its interval and published value."""
+    names = [one.name for one in grid.experiment.matrix]
+    measures = list(grid.values[0])
+    head = [part for name in measures for part in (name, f"{name}_reach95", f"{name}_published")]
+    text = StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow([*names, "seeds", *head])
+    for labels in grid.cells:
+        line: list[str] = []
+        for name in measures:
+            mean, published = grid.mean(labels, name), grid.published(labels, name)
+            shown = "" if published is None else f"{published / grid.unit(name).scale:.6g}"
+            line += [f"{mean.value:.6g}", f"{mean.reach:.3g}", shown]
+        lines.writerow([*labels.values(), grid.experiment.seeds, *line])
+    return text.getvalue()
+
+
+# ---------------------------------------------------------------- one table
+
+
+def _places(experiment: Experiment, table: Table) -> Iterator[Labels]:
+    """The values of the dimensions that a table does not show, one combination after the other."""
+    shown = {*table.dimensions.values()}
+    others = [one for one in experiment.matrix if one.name not in shown]
+    choices = [[table.where[d.name]] if d.name in table.where else list(d.values) for d in others]
+    for labels in product(*choices):
+        yield dict(zip((one.name for one in others), labels, strict=True))
+
+
+def _table(grid: Grid, table: Table, fixed: Labels) -> str:
+    rows = list(grid.experiment.dimension(table.rows).values)
+    place = ", ".join(f"{name} {label}" for name, label in fixed.items())
+    unit = grid.unit(table.shown[0]).symbol
+    title = table.title or f"{table.measure or 'measures'} in {unit}"
+    heads = table.measures or list(grid.experiment.dimension(table.columns).values)
+    lines = [f"**{title}{f' ({place})' if place else ''}**", ""]
+    lines += [f"| {table.rows} | {' | '.join(heads)} |"]
+    lines += [f"| --- |{' ---: |' * len(heads)}"]
+    for row in rows:
+        at = {**fixed, table.rows: row}
+        cells = (
+            _cell(grid, at, head)
+            if table.measures
+            else _cell(grid, {**at, table.columns: head}, table.measure)
+            for head in heads
+        )
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(grid: Grid, labels: Labels, measure: str) -> str:
+    """`72.9 ± 0.1`, and beside it the published value and the difference: `(72, +0.9)`."""
+    mean, published = grid.mean(labels, measure), grid.published(labels, measure)
+    unit = grid.unit(measure)
+    text = unit.show(mean.value)
+    if grid.simulation.is_random:
+        text += f" ± {unit.show(mean.reach)}"
+    if published is None:
+        return text
+    return f"{text} ({published:g}, {unit.show_difference(mean.value, published)})"

@@ -1,0 +1,91 @@
+"""Experiments for tests: a small one, whose eight cells take milliseconds, and cells of studies."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from chaoslab.experiments.execution import carry_out, values_of
+from chaoslab.experiments.file import Cell, load
+from chaoslab.experiments.model import Experiment
+from chaoslab.experiments.results import ResultsFile
+from chaoslab.experiments.tables import Grid
+
+SMALL = """
+version: 1
+name: small
+question: How much of the time is useful?
+simulate: renewal
+base: {horizon: 2h, slice_chips: 64}
+constants: {slice_chips: assumed}
+matrix:
+  failures: [one_per_year, llama_3]
+  system:
+    rigid: {policy: rigid}
+    decoupled: {policy: decoupled, learners: 2}
+  chips: [300k, 1.2M]
+seeds: 3
+published:
+  - source: a table
+    measure: goodput
+    rows: system
+    columns: chips
+    where: {failures: one_per_year}
+    values: {rigid: [57, 27], decoupled: [88, 70]}
+    max_rms: 20
+    max_error: 30
+tables:
+  - {measure: goodput, rows: system, columns: chips}
+  - {measure: uptime, rows: failures, columns: system, where: {chips: 300k}, title: Uptime}
+figure: {measure: goodput, along: chips, lines: system}
+"""
+
+THIN = """
+version: 1
+name: thin
+question: Which link is wide enough?
+simulate: bandwidth
+base: {parameters: 100M, layers: 4, step: 1s}
+matrix:
+  method: [data_parallel, diloco]
+  utilisation: [50%, 90%]
+published:
+  - source: a table
+    measure: bandwidth
+    rows: method
+    columns: utilisation
+    values: {data_parallel: [0.9, 2.4]}
+    max_error: 1
+tables: [{measure: bandwidth, rows: method, columns: utilisation}]
+figure: {measure: bandwidth, along: utilisation, lines: method}
+"""
+"""Without chance, and not in percent."""
+
+
+def written(folder: Path, text: str = SMALL) -> Path:
+    path = folder / "small.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def grid_of(
+    folder: Path, text: str = SMALL, values: Sequence[Mapping[str, Sequence[float]]] | None = None
+) -> Grid:
+    """The experiment's results, simulated or as given."""
+    experiment, cells = load(written(folder, text))
+    if values is None:
+        return _simulated(folder, experiment, cells)
+    return Grid(experiment=experiment, cells=[cell.labels for cell in cells], values=values)
+
+
+def grid_with(study: Path, folder: Path, *overrides: str, only: Mapping[str, str]) -> Grid:
+    """The simulated results of those cells of a study that have these labels."""
+    experiment, cells = load(study, overrides=overrides)
+    chosen = [cell for cell in cells if only.items() <= cell.labels.items()]
+    assert chosen
+    return _simulated(folder, experiment, chosen)
+
+
+def _simulated(folder: Path, experiment: Experiment, cells: Sequence[Cell]) -> Grid:
+    results = ResultsFile.open(folder / "results.jsonl")
+    carry_out(experiment, cells, results, jobs=1)
+    values = values_of(experiment, cells, results)
+    return Grid(experiment=experiment, cells=[cell.labels for cell in cells], values=values)

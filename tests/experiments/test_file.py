@@ -1,0 +1,89 @@
+"""Files of experiments: what they become, and what each mistake is called and where."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.experiments.file import load
+from chaoslab.sim.renewal.failure_models import Fleet
+from chaoslab.sim.renewal.scenario import Policy, Scenario
+from tests.experiments.studies import SMALL, THIN, written
+
+
+def test_cells_are_the_combinations_of_the_matrix_over_the_base(tmp_path: Path) -> None:
+    experiment, cells = load(written(tmp_path))
+    assert len(cells) == 8
+    assert cells[0].labels == {"failures": "one_per_year", "system": "rigid", "chips": "300k"}
+    assert cells[-1].labels == {"failures": "llama_3", "system": "decoupled", "chips": "1.2M"}
+    assert cells[-1].settings == Scenario(
+        policy=Policy.DECOUPLED, learners=2, chips=1_200_000, failures=Fleet.LLAMA_3,
+        horizon_s=7200.0, slice_chips=64,
+    )  # fmt: skip
+    assert experiment.seeds == 3
+
+
+def test_the_file_that_the_documentation_shows_can_be_run(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text("utf-8")
+    shown, _ = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    experiment, cells = load(written(tmp_path, shown))
+    assert (experiment.name, len(cells)) == ("mine", 8)
+
+
+def test_an_override_changes_what_the_file_says(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    experiment, cells = load(path, overrides=["seeds=5", "base.change=20s"])
+    assert experiment.seeds == 5
+    assert {cell.settings.change_s for cell in cells if isinstance(cell.settings, Scenario)} == {20}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("simulate: renewal", "simulate: renewals", r"small.yaml:5:11: simulate: unknown sim"),
+        ("seeds: 3", "seeds: 1", "seeds: must be 2 to 10,000, got 1"),
+        ("seeds: 3", "seed: 3", "small.yaml:14:1: seed: unknown key `seed`; did you mean `seeds`"),
+        ("horizon: 2h", "horizon: 2", r"small.yaml:6:17: base.horizon: .*has no unit"),
+        ("horizon: 2h", "horizn: 2h", r"unknown key `horizn`; did you mean `horizon`"),
+        ("learners: 2}", "learners: 0}",
+         r"small.yaml:12:46: matrix.system.decoupled.learners: must be 1 to 10,000, got 0"),
+        ("policy: rigid", "policy: rigit", r"small.yaml:11:21: .*did you mean `rigid`"),
+        ("[300k, 1.2M]", "[300k, 1.2X]", r"small.yaml:13:17: .*is not a count"),
+        ("rows: system\n", "rows: systems\n", r"unknown dimension `systems`; did you mean"),
+        ("[57, 27]", "[57]", "values.rigid: has 1 values, but chips has 2"),
+        ("values: {rigid", "values: {rgid", "unknown system `rgid`; did you mean `rigid`"),
+        ("    where: {failures: one_per_year}\n", "", "where: needs a value of failures"),
+        ("{slice_chips: assumed}", "{slices: assumed}", "unknown setting of `base` `slices`"),
+        ("{measure: goodput, along", "{measure: goodputs, along", "unknown measure `goodputs`"),
+        ("version: 1", "version: 2", "version: must be 1, got 2"),
+        ("system:\n    rigid: {policy: rigid}\n    decoupled: {policy: decoupled, learners: 2}",
+         "system: rigid", "is neither a list of values nor names"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_where_it_is(tmp_path: Path, before: str, after: str, said: str) -> None:
+    assert before in SMALL
+    with pytest.raises(PlanError, match=said):
+        load(written(tmp_path, SMALL.replace(before, after, 1)))
+
+
+def test_a_dimension_with_the_name_of_a_measure_is_refused(tmp_path: Path) -> None:
+    text = SMALL[: SMALL.index("seeds: 3")] + "  uptime: {all: {quorum: 1}}\n"
+    with pytest.raises(PlanError, match=r"small.yaml:14:11: matrix.uptime: is the name of a meas"):
+        load(written(tmp_path, text))
+
+
+def test_what_has_no_chance_has_one_seed_and_takes_no_other(tmp_path: Path) -> None:
+    experiment, cells = load(written(tmp_path, THIN))
+    assert (experiment.seeds, len(cells)) == (1, 4)
+    with pytest.raises(PlanError, match=r"small.yaml:.*seeds: nothing in `simulate: bandwidth` is"):
+        load(written(tmp_path, THIN.replace("matrix:", "seeds: 5\nmatrix:")))
+
+
+@pytest.mark.parametrize("key", ["name", "question", "simulate", "base", "matrix"])
+def test_a_key_that_is_missing_is_asked_for(tmp_path: Path, key: str) -> None:
+    lines = SMALL.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith(f"{key}:"))
+    after = next(n for n in range(first + 1, len(lines)) if not lines[n].startswith(" "))
+    with pytest.raises(PlanError, match=f"{key}: is missing: write `{key}: "):
+        load(written(tmp_path, "\n".join(lines[:first] + lines[after:])))

@@ -1,0 +1,86 @@
+"""Cells that are fault plans: what they measure, what their results depend on, and mistakes."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.experiments.file import load
+from chaoslab.experiments.plan_cells import MEASURES, PlanCell, cell_of, measure
+from chaoslab.experiments.results import key_of
+
+STUDY = """
+version: 1
+name: small
+question: What does a quorum of all cost?
+simulate: plan
+base:
+  plan: kill_one
+  training.step_time: 50ms
+  training.stop.rounds: 90
+  faults: []
+  expect: [{check: versions}]
+matrix:
+  way: {one: {training.quorum: 1}, all: {training.quorum: 4}}
+  chips: {alike: {}}
+seeds: 2
+tables:
+  - {rows: way, measures: [goodput, uptime]}
+"""
+
+
+def written(folder: Path, text: str = STUDY) -> Path:
+    path = folder / "small.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_cell_is_the_plan_with_its_keys(tmp_path: Path) -> None:
+    _, cells = load(written(tmp_path))
+    one, every = (cell.settings for cell in cells)
+    assert isinstance(one, PlanCell)
+    assert isinstance(every, PlanCell)
+    assert "training.quorum=1" in one.settings
+    assert "quorum: 4" in every.resolved
+    assert "kind: sim" in every.resolved
+    assert key_of("plan", cells[0]) != key_of("plan", cells[1])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("plan: kill_one", "plan: kill_on", r"small.yaml:7:9: .*did you mean .*kill_one"),
+        ("  plan: kill_one\n", "", "needs a plan: write `plan: kill_half`"),
+        (
+            "training.quorum: 4",
+            "training.quorum: 5",
+            r"quorum=5: .*must be 1 to 4.*in the cell way all",
+        ),
+        ("training.quorum: 4", "training.quorun: 4", "did you mean `quorum`"),
+        ("[goodput, uptime]", "[goodput, uptimes]", "unknown measure `uptimes`"),
+        ("[goodput, uptime]}", "[goodput], measure: uptime}", "either `measure` and `columns`"),
+        ("measures: [goodput, uptime]}", "measure: uptime}", "belong together"),
+    ],
+)
+def test_a_mistake_is_named_where_it_is(tmp_path: Path, before: str, after: str, said: str) -> None:
+    assert before in STUDY
+    with pytest.raises(PlanError, match=said):
+        load(written(tmp_path, STUDY.replace(before, after, 1)))
+
+
+@pytest.mark.thorough
+def test_undisturbed_learners_use_all_of_their_time_and_failures_cost_some() -> None:
+    base = {
+        "plan": "kill_one", "training.step_time": "50ms", "training.stop.rounds": 90,
+        "expect": [{"check": "versions"}],
+    }  # fmt: skip
+    alone = measure(cell_of({**base, "faults": []}), 1)
+    assert set(alone) == set(MEASURES)
+    assert alone["passes"] == 1
+    assert alone["goodput"] == pytest.approx(1, abs=0.01)
+    assert alone["uptime"] == 1
+    assert alone["rounds"] == pytest.approx(1, abs=0.1)  # a few dozen: one more is 3 %
+    assert alone["contributors"] == pytest.approx(1, abs=0.01)
+    assert alone["committed"] + alone["overwritten"] == pytest.approx(1, abs=0.03)
+    killed = measure(cell_of({**base, "faults.0.for": "8s"}), 1)
+    assert killed["goodput"] < alone["goodput"] - 0.02

@@ -1,0 +1,200 @@
+"""Tables of experiments: means with intervals, published values beside them, errors, bounds."""
+
+import csv
+import math
+from io import StringIO
+from pathlib import Path
+from statistics import fmean, stdev
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.experiments import page, tables
+from chaoslab.experiments.figure import svg
+from chaoslab.experiments.statistics import Errors, Mean
+from chaoslab.experiments.tables import Grid
+from tests.experiments.studies import SMALL, THIN, grid_of
+
+VALUES = [0.57, 0.27, 0.90, 0.70, 0.9, 0.8, 0.99, 0.97]
+"""Of the eight cells: the third differs by 2 points from what is published."""
+
+
+def grid(folder: Path, text: str = SMALL) -> Grid:
+    values = [
+        {"goodput": [value - 0.01, value, value + 0.01], "uptime": [1.0, 1.0, 1.0]}
+        for value in VALUES
+    ]
+    return grid_of(folder, text, values)
+
+
+def test_a_table_shows_intervals_and_published_values(tmp_path: Path) -> None:
+    first, second, uptime, *_ = tables.markdown(grid(tmp_path)).split("\n\n**")
+    assert first.splitlines() == [
+        "**goodput in % (failures one_per_year)**",
+        "",
+        "| system | 300k | 1.2M |",
+        "| --- | ---: | ---: |",
+        "| rigid | 57.0 ± 2.5 (57, +0.0) | 27.0 ± 2.5 (27, +0.0) |",
+        "| decoupled | 90.0 ± 2.5 (88, +2.0) | 70.0 ± 2.5 (70, +0.0) |",
+    ]
+    assert "| rigid | 90.0 ± 2.5 | 80.0 ± 2.5 |" in second
+    assert uptime.startswith("Uptime (chips 300k)**")
+    assert "| llama_3 | 100.0 ± 0.0 | 100.0 ± 0.0 |" in uptime
+
+
+def test_errors_are_those_of_the_cells_with_a_published_value(tmp_path: Path) -> None:
+    it = grid(tmp_path)
+    errors = tables.errors_of(it, it.experiment.published[0])
+    assert errors.count == 4
+    assert errors.rms == pytest.approx(1.0)
+    assert (errors.largest, errors.largest_at) == (pytest.approx(2.0), "decoupled at 300k")
+    assert "RMS 1.00 points, largest error +2.0 (decoupled at 300k). Asked: an RMS below 20, " in (
+        tables.markdown(it)
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "is_within"),
+    [
+        ("max_rms: 1.1\n    max_error: 2.1", True),
+        ("max_rms: 0.9\n    max_error: 2.1", False),
+        ("max_rms: 1.1\n    max_error: 1.9", False),
+        ("max_error: 1.9", False),
+    ],
+)
+def test_bounds_hold_or_are_told_to_be_missed(tmp_path: Path, bounds: str, is_within: bool) -> None:
+    it = grid(tmp_path, SMALL.replace("max_rms: 20\n    max_error: 30", bounds))
+    published = it.experiment.published[0]
+    assert tables.is_within(tables.errors_of(it, published), published) is is_within
+    assert ("**Not met.**" in tables.markdown(it)) is not is_within
+
+
+def test_the_csv_has_a_line_for_each_cell(tmp_path: Path) -> None:
+    lines = list(csv.DictReader(StringIO(tables.as_csv(grid(tmp_path)))))
+    assert len(lines) == 8
+    assert lines[2]["system"] == "decoupled"
+    assert float(lines[2]["goodput"]) == pytest.approx(0.9)
+    assert (lines[2]["goodput_published"], lines[4]["goodput_published"]) == ("0.88", "")
+    assert lines[2]["seeds"] == "3"
+
+
+def test_a_figure_has_a_panel_for_each_fleet_and_a_line_for_each_system(tmp_path: Path) -> None:
+    it = grid(tmp_path)
+    assert it.experiment.figure is not None
+    picture = svg(it, it.experiment.figure, footer="made by <hand>")
+    root = Xml.fromstring(picture)
+    space = "{http://www.w3.org/2000/svg}"
+    circles = root.findall(f"{space}circle")
+    assert len([one for one in circles if one.get("fill") == "none"]) == 4, "published"
+    assert len([one for one in circles if one.get("fill") != "none"]) == 8, "simulated"
+    texts = [one.text for one in root.findall(f"{space}text")]
+    for wanted in ("failures one_per_year", "failures llama_3", "rigid", "1.2M", "made by <hand>"):
+        assert wanted in texts
+    levels = {float(one.get("cy", "0")) for one in circles}
+    assert min(levels) > 0
+    assert "script" not in picture
+
+
+# ---------------------------------------------------------------- other units, no chance
+
+THIN_VALUES = [0.9540954763, 2.94705170, 0.1, math.inf]
+
+
+def thin(folder: Path) -> Grid:
+    return grid_of(folder, THIN, [{"bandwidth": [value]} for value in THIN_VALUES])
+
+
+def test_a_table_without_chance_has_units_and_no_intervals(tmp_path: Path) -> None:
+    text = tables.markdown(thin(tmp_path))
+    assert text.splitlines()[0] == "**bandwidth in Gbit/s**"
+    assert "| data_parallel | 0.954 (0.9, +0) | 2.95 (2.4, +1) |" in text
+    assert "| diloco | 0.1 | none |" in text
+    assert "RMS 0.71 grid steps, largest error +1 (data_parallel at 90%), 1 equal." in text
+    assert "without chance" in page.block(thin(tmp_path), command="…")
+
+
+def test_a_figure_in_other_units_has_a_logarithmic_axis(tmp_path: Path) -> None:
+    it = thin(tmp_path)
+    assert it.experiment.figure is not None
+    root = Xml.fromstring(svg(it, it.experiment.figure, footer=""))
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [one.text for one in root.findall(f"{space}text")]
+    assert [text for text in texts if text in {"0.01", "0.1", "1", "10", "100"}] == [
+        "0.1",
+        "1",
+        "10",
+    ]
+    filled = [float(one.get("cy", "")) for one in root.findall(f"{space}circle")
+              if one.get("fill") != "none"]  # fmt: skip
+    low, high = filled[2], filled[3]
+    share = (low - filled[0]) / (low - high)
+    assert share == pytest.approx(math.log10(THIN_VALUES[0] / 0.1) / 2, abs=0.01)
+
+
+def test_a_figure_has_panels_only_for_the_values_it_names(tmp_path: Path) -> None:
+    lines = "lines: system"
+    text = SMALL.replace(
+        f"along: chips, {lines}", f"along: chips, {lines}, where: {{failures: llama_3}}"
+    )
+    it = grid(tmp_path, text)
+    assert it.experiment.figure is not None
+    picture = svg(it, it.experiment.figure, footer="")
+    assert "failures llama_3" in picture
+    assert "failures one_per_year" not in picture
+
+
+# ---------------------------------------------------------------- statistics
+
+
+def test_the_interval_is_that_of_student() -> None:
+    values = [1.0, 2.0, 3.0, 4.0]
+    mean = Mean.of(values)
+    assert mean.value == fmean(values)
+    assert mean.reach == pytest.approx(3.182 * stdev(values) / 2)
+    assert Mean.of([0.0, 1.0] * 50).reach == pytest.approx(1.96 * stdev([0.0, 1.0] * 50) / 10)
+
+
+def test_one_value_has_no_interval() -> None:
+    assert Mean.of([0.5]) == Mean(value=0.5, reach=0.0)
+
+
+def test_the_largest_error_keeps_its_sign() -> None:
+    errors = Errors.of([("a", 1.0), ("b", -3.0)])
+    assert errors.equal == 0
+    assert (errors.largest, errors.largest_at) == (-3.0, "b")
+    assert errors.rms == pytest.approx(5**0.5)
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_a_page_says_how_it_was_made_and_keeps_the_text_around_its_block(tmp_path: Path) -> None:
+    it, folder = grid(tmp_path), tmp_path / "small"
+    written = page.write(it, folder, command="chaoslab experiment run small.yaml")
+    assert sorted(written) == ["README.md", "figure.svg", "results.csv"]
+    readme = written["README.md"]
+    text = readme.read_text("utf-8")
+    told = (
+        "# small",
+        "chaoslab experiment run small.yaml",
+        "8 cells, 3 seeds each",
+        "(figure.svg)",
+    )
+    for wanted in (*told, "| slice_chips | 64 | assumed |", "simulator renewal "):
+        assert wanted in text
+    readme.write_text(text.replace("# small", "# Small, told by hand"), encoding="utf-8")
+    page.write(it, folder, command="chaoslab experiment run small.yaml --set seeds=3")
+    again = readme.read_text("utf-8")
+    assert again.startswith("# Small, told by hand")
+    assert again.count("8 cells") == 1
+    assert "--set seeds=3" in again
+
+
+def test_a_page_without_its_block_is_not_overwritten(tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    (folder / "README.md").write_text("mine")
+    with pytest.raises(PlanError, match=r"README.md: needs the lines <!-- generated: results -->"):
+        page.write(grid(tmp_path), folder, command="…")
+    assert (folder / "README.md").read_text() == "mine"
