@@ -135,6 +135,12 @@ _FLEETS = _mutants(
 )
 
 _SEVERAL = (
+    _trial("bursting_syncer", "restarted",
+           "the syncer makes up at once for all rounds that became due while it was away",
+           "bandwidth", Code.PEAK_TOO_HIGH,
+           programs={"syncer": "bursting_syncer"},
+           settings=["expect=[{check: bandwidth, max_peak: 3x}, {check: cleanup}]",
+                     "training.step_time=80ms", "training.stop={time: 25s}"]),
     _trial("believing_syncer", "calm", "the syncer takes a stranger for a learner",
            "strangers", Code.NEVER_STARTED, OTHER_VICTIM,
            programs={"syncer": "believing_syncer", "learner": "intruding_learner"}),

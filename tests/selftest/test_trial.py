@@ -1,16 +1,20 @@
 """What counts as caught: not every verdict that is not PASS, but the one that understood."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.verdict import Verdict
+from chaoslab.cli.commands import selftest as command
+from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.selftest import trial as module
-from chaoslab.selftest.trial import Answer, Trial, answer_of, carry_out_trial
+from chaoslab.selftest.trial import Answer, Result, Trial, answer_of, carry_out_trial
 
 TRIAL = Trial(
     name="deaf",
@@ -98,3 +102,20 @@ def test_a_harness_that_breaks_before_there_is_a_record_is_a_result_too(
     result = carry_out_trial(CONTROL, tmp_path)
     assert (result.answer, result.sentence) == (Answer.BROKEN, "the disk is full")
     assert not result.answer.is_right
+
+
+def test_an_interrupt_between_two_trials_keeps_the_answers_of_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([Answer.CAUGHT])
+
+    def carried_out(trial: Trial, *_: object, **__: object) -> Result:
+        for answer in answers:
+            return Result(trial=trial, answer=answer, check="it", sentence="said", took_s=1.0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "carry_out_trial", carried_out)
+    done = CliRunner().invoke(main, ["selftest", "--json", "--out", str(tmp_path)])
+    assert done.exit_code == ExitCode.INTERRUPTED
+    assert [one["answer"] for one in json.loads(done.stdout)["trials"]] == ["caught"]
+    assert "interrupted after 1 trial" in done.stderr

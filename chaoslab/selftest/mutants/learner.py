@@ -18,8 +18,8 @@ from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Snapshot
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.learner.link import Link
 from chaoslab.diloco.learner.messenger import Messenger
-from chaoslab.diloco.learner.program import Learner
 from chaoslab.diloco.learner.replica import Replica
+from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import say

@@ -7,10 +7,11 @@ from typing import Self
 import numpy as np
 
 from chaoslab.core.events import Json
-from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.arrays.threads import INLINE, Threads
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import options, policy, program, syncer_state
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
+from chaoslab.diloco.syncer.commit_log import Reserved
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
     Contribution,
@@ -23,13 +24,14 @@ from chaoslab.diloco.syncer.decisions import (
     SuspicionChange,
 )
 from chaoslab.diloco.syncer.membership import Membership
-from chaoslab.diloco.syncer.merge import OuterState, outer_step
+from chaoslab.diloco.syncer.merge import Merged, OuterState, outer_step
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import restore_policy
 from chaoslab.diloco.syncer.rounds import Rounds
 from chaoslab.diloco.syncer.sessions import Sessions
-from chaoslab.diloco.syncer.store import Reserved, StoredState, SyncerStore
+from chaoslab.diloco.syncer.store import StoredState, SyncerStore
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.tally import Tally
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
 from chaoslab.selftest.mutants import VICTIM, Part, start_named
@@ -71,12 +73,6 @@ class KeepingMembership(Membership):
         reported = [c for c in changes if c.member.epoch not in self._kept]
         self._kept |= dropped.keys()
         return reported
-
-    def next_change_s(self) -> float:
-        kept = {epoch: self._by_epoch.pop(epoch) for epoch in self._kept & self._by_epoch.keys()}
-        due_s = super().next_change_s()
-        self._by_epoch |= kept
-        return due_s
 
 
 class KeepingSessions(Sessions):
@@ -125,8 +121,8 @@ class PaddedRounds(Rounds):
 class ReplayingRounds(Rounds):
     """Accepts a push again that it has accepted before."""
 
-    def __init__(self, settings: Settings, membership: Membership) -> None:
-        super().__init__(settings, membership)
+    def __init__(self, settings: Settings, membership: Membership, tally: Tally) -> None:
+        super().__init__(settings, membership, tally)
         self._taken: set[tuple[int, int]] = set()
 
     def judge(self, member: Member, offer: Offer) -> Refusal | None:
@@ -137,6 +133,13 @@ class ReplayingRounds(Rounds):
         if refusal is None:
             self._taken.add(push)
         return refusal
+
+
+class BurstingRounds(Rounds):
+    """Begins rounds without a pause between two of them."""
+
+    def _spaced_s(self) -> float:
+        return self._begun_s
 
 
 class DeafPolicy(Policy):
@@ -163,14 +166,30 @@ class UnfairContribution(Contribution):
 # ---------------------------------------------------------------- merging and publishing
 
 
-def no_outer_step(state: OuterState, delta: FloatArray, lr: float, momentum: float) -> OuterState:  # noqa: ARG001 - the real function's parameters
+def no_outer_step(
+    state: OuterState,
+    merged: Merged,  # noqa: ARG001 - the real function's parameters
+    lr: float,  # noqa: ARG001
+    momentum: float,  # noqa: ARG001
+    *,
+    out: OuterState | None = None,  # noqa: ARG001
+    threads: Threads = INLINE,  # noqa: ARG001
+) -> OuterState:
     """Every version holds what the one before it held."""
     return state
 
 
-def uphill(state: OuterState, delta: FloatArray, lr: float, momentum: float) -> OuterState:
+def uphill(
+    state: OuterState,
+    merged: Merged,
+    lr: float,
+    momentum: float,
+    *,
+    out: OuterState | None = None,
+    threads: Threads = INLINE,
+) -> OuterState:
     """A step away from where the learners went, so that the loss grows."""
-    return outer_step(state, delta, _UPHILL_FACTOR * lr, momentum)
+    return outer_step(state, merged, _UPHILL_FACTOR * lr, momentum, out=out, threads=threads)
 
 
 class TwoFacedExecutor(ActionExecutor):
@@ -216,6 +235,7 @@ class CarelessStore(SyncerStore):
 MUTANTS = {
     "believing_syncer": [Part(options, "Tokens", BelievingTokens)],
     "blind_syncer": [Part(policy, "Membership", BlindMembership)],
+    "bursting_syncer": [Part(policy, "Rounds", BurstingRounds)],
     "careless_syncer": [Part(program, "SyncerStore", CarelessStore)],
     "deaf_syncer": [Part(program, "Policy", DeafPolicy)],
     "double_merger": [Part(policy, "Rounds", DoubleRounds)],

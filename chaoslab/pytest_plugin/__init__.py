@@ -1,0 +1,185 @@
+"""Fault plans as tests: the `chaos` mark and the `chaos_run` fixture.
+
+    @pytest.mark.chaos("fault_plans/kill_half.yaml")      one run, one test for each finding
+    def test_half_of_the_learners_die(chaos_verdict):     the body: once, after a PASS
+        assert chaos_verdict.longest_gap_s < 2
+
+    def test_training_survives_a_dead_learner(chaos_run):
+        verdict = chaos_run("fault_plans/kill_one.yaml", set={"training.learners": 3})
+        assert verdict.outcome == "PASS", verdict.explain()
+
+pytest loads this module for every test session where chaoslab is installed, so it imports nothing
+else of it until a test asks for a run. `pytest_plugin.runs` makes the runs.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from chaoslab.checks.verdict import Verdict
+    from chaoslab.pytest_plugin.runs import Part, SharedRuns
+
+_MARK = (
+    "chaos(plan, *, set={}, seed=None, control=True): run this fault plan, with one test for each "
+    "finding and one for the verdict"
+)
+_PART = "_chaos_part"
+_GROUP = "chaoslab"
+"""Of pytest-xdist: with `--dist loadgroup` one worker makes all runs, and no other waits."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options for all runs of a session."""
+    group = parser.getgroup("chaoslab", "fault plans as tests")
+    group.addoption(
+        "--chaos-fleet",
+        metavar="NAME",
+        help="Run all fault plans on this fleet, such as docker, in place of the plans' own.",
+    )
+    group.addoption(
+        "--chaos-out",
+        metavar="DIR",
+        help="Keep run records and twins here instead of in pytest's temporary folders.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark."""
+    config.addinivalue_line("markers", _MARK)
+
+
+# ---------------------------------------------------------------- the mark
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for each finding that the plan's `expect` will give, then one for the verdict."""
+    marks = list(metafunc.definition.iter_markers("chaos"))
+    if not marks:
+        return
+    from chaoslab.pytest_plugin.runs import parts  # noqa: PLC0415  # heavy, see above
+
+    group = []
+    if hasattr(metafunc.config, "workerinput"):  # of pytest-xdist
+        group.append(pytest.mark.xdist_group(_GROUP))
+    metafunc.parametrize(
+        _PART,
+        [pytest.param(part, id=part.id, marks=group) for part in parts(marks, metafunc.config)],
+        indirect=True,
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse the mark where it would do nothing, as on a method of unittest."""
+    for item in items:
+        if item.get_closest_marker("chaos") is not None and _part(item) is None:
+            raise pytest.UsageError(
+                f"{item.nodeid}: the mark `chaos` works on functions and on methods of plain "
+                "classes; make it one, or use the fixture chaos_run"
+            )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    """Run the plan, unless another test did, and fail for a finding that is not PASS.
+
+    The body is called for the verdict alone.
+    """
+    part = _part(pyfuncitem)
+    if part is None:
+        return None
+    made = _runs(pyfuncitem.config).run(part.asked)
+    pyfuncitem.user_properties.append(("chaoslab_record", str(made.record)))
+    if problem := part.problem(made):
+        pytest.fail(problem, pytrace=False)
+    return None if part.is_verdict else True
+
+
+@pytest.fixture(name=_PART, autouse=True)  # only such a fixture may be added to a test by a hook
+def chaos_part(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What a test with the mark `chaos` is about."""
+    if _part(request.node) is not None and _RUNS not in request.config.stash:
+        from chaoslab.pytest_plugin.runs import SharedRuns  # noqa: PLC0415  # heavy, see above
+
+        temporary = tmp_path_factory.getbasetemp()
+        request.config.stash[_RUNS] = SharedRuns.of(request.config, temporary)
+
+
+@pytest.fixture
+def chaos_verdict(request: pytest.FixtureRequest) -> "Verdict":
+    """The verdict of the run that the mark `chaos` of this test makes."""
+    part = _part(request.node)
+    if part is None:
+        pytest.fail("chaos_verdict: mark the test with @pytest.mark.chaos(PLAN)", pytrace=False)
+    return _runs(request.config).run(part.asked).verdict
+
+
+_RUNS = pytest.StashKey["SharedRuns"]()
+
+
+def _runs(config: pytest.Config) -> "SharedRuns":
+    return config.stash[_RUNS]
+
+
+def _part(item: pytest.Item) -> "Part | None":
+    """What a test is about; None if it is not one of a marked function."""
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get(_PART)
+
+
+# ---------------------------------------------------------------- the fixture
+
+
+class ChaosRun:
+    """Runs plans below a folder; its records stay there."""
+
+    def __init__(self, root: Path, home: Path, fleet: str | None = None) -> None:
+        """`root` takes the records; relative paths of plans start at `home`."""
+        self.root, self._home, self._fleet = root, home, fleet
+
+    def __call__(
+        self,
+        plan: str | Path,
+        *,
+        set: Mapping[str, object] | None = None,  # noqa: A002  # as in `chaoslab run --set`
+        seed: int | None = None,
+        control: bool = True,
+    ) -> "Verdict":
+        """Run a plan and return its verdict.
+
+        `plan`: path of a plan from the root of the project, or the name of an included one.
+        `set`: values for keys of the plan by dotted key, as `chaoslab run --set` takes them.
+        `seed`: in place of the plan's. `control=False` skips the fault-free twin.
+
+        Of the verdict, `outcome` is PASS, FAIL or UNKNOWN, `findings` has what each check found
+        (`by_name` by the check's name), `training_continued`, `longest_gap_s` and
+        `learners_rejoined` are the first answers, and `explain()` is a text for an assertion.
+
+        PlanError and AbilityError if the plan cannot work here; FleetError or HarnessBug if the
+        harness broke. What happened goes to stderr, which pytest shows when the test fails. One run
+        at a time is made on a machine.
+        """
+        from chaoslab.pytest_plugin.runs import asked_for, make  # noqa: PLC0415  # heavy, see above
+
+        asked = asked_for(
+            plan, set=set, seed=seed, control=control, home=self._home, fleet=self._fleet
+        )
+        judged = make(asked, self.root)
+        if judged.error is not None:
+            raise judged.error
+        return judged.verdict
+
+
+@pytest.fixture
+def chaos_run(request: pytest.FixtureRequest, tmp_path: Path) -> ChaosRun:
+    """Run fault plans, and get their verdicts; records go below --chaos-out, or `tmp_path`.
+
+    Call it with a plan, and if need be `set`, `seed`, `control`; `ChaosRun.__call__` explains them
+    and the fields of the verdict, and so does docs/ci.md.
+    """
+    config = request.config
+    out = config.getoption("--chaos-out")
+    root = config.invocation_params.dir / out if out else tmp_path / "runs"
+    return ChaosRun(root, config.rootpath, config.getoption("--chaos-fleet"))

@@ -1,0 +1,195 @@
+"""Runs for tests: one at a time on a machine, and each once for all tests that need it.
+
+    mark ─► parts ─► a test for each check of `expect`, in its order, and one for the verdict
+                         └─► SharedRuns.run ─┬─ the first one: make ─► record, result.json
+                                             └─ all others, also other workers of xdist: read it
+
+Workers of pytest-xdist are processes, so a result is handed on as a file in the folder that all
+workers of a session have in common, and a file lock keeps them, and other sessions, apart.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
+from chaoslab.core.private_files import open_file, replace_file
+from chaoslab.prepare.launch import compilation_cache
+from chaoslab.prepare.plans import Asked, decode, prepare
+from chaoslab.report.console import Plain
+from chaoslab.report.files import read_verdict
+from chaoslab.report.view import ViewModel
+from chaoslab.run.judged_run import Judged, carry_out
+
+_VERDICT = "verdict"
+_LOCK = "one_run.lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A run that was made for tests."""
+
+    record: Path
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one test of a marked function is about: a finding, or the whole verdict."""
+
+    asked: Asked
+    id: str
+    from_end: int = 0
+    """Which finding, counted from the last: those of `expect` come last. 0: the verdict."""
+
+    @property
+    def is_verdict(self) -> bool:
+        """Whether it is about the outcome of all, with every rule that always holds."""
+        return self.from_end == 0
+
+    def problem(self, made: Made) -> str:
+        """Why its test fails: one line for each finding that is not PASS, and the record."""
+        verdict = made.verdict
+        if self.is_verdict:
+            if verdict.exit_code is ExitCode.PASS:
+                return ""
+            left = [f"left behind: {one['what']}, {one['where']}" for one in verdict.residue]
+            lines = [verdict.explain(), *left]
+        else:
+            finding = verdict.findings[-self.from_end]
+            if finding.outcome is Outcome.PASS:
+                return ""
+            lines = [_said(finding)]
+        return "\n".join([*lines, f"record: {made.record}", f"next: chaoslab show {made.record}"])
+
+
+def parts(marks: Sequence[pytest.Mark], config: pytest.Config) -> tuple[Part, ...]:
+    """The tests of a function with the mark `chaos`; UsageError if plan or mark cannot work."""
+    if len(marks) != 1:
+        raise pytest.UsageError("a test has one mark `chaos`: write one function for each plan")
+    try:
+        asked = asked_for(
+            *marks[0].args,
+            **marks[0].kwargs,
+            home=config.rootpath,
+            fleet=config.getoption("--chaos-fleet"),
+        )
+        plan, _ = decode(asked)
+    except (PlanError, TypeError) as error:
+        raise pytest.UsageError(f"the mark `chaos`: {error}") from error
+    seen: dict[str, int] = {}
+    found = []
+    for number, spec in enumerate(plan.expect):
+        seen[spec.check] = seen.get(spec.check, 0) + 1
+        again = f":{seen[spec.check]}" if seen[spec.check] > 1 else ""
+        from_end = len(plan.expect) - number
+        found.append(Part(asked=asked, id=f"{spec.check}{again}", from_end=from_end))
+    return (*found, Part(asked=asked, id=_VERDICT))
+
+
+def asked_for(
+    plan: str | Path,
+    *,
+    home: Path,
+    set: Mapping[str, object] | None = None,  # noqa: A002  # as in `chaoslab run --set`
+    seed: int | None = None,
+    control: bool = True,
+    fleet: str | None = None,
+) -> Asked:
+    """A plan as `chaoslab run` would be asked for it; relative paths start at `home`."""
+    near = home / plan
+    settings = [f"{key}={value}" for key, value in (set or {}).items()]
+    settings += [] if control else ["control=none"]
+    path = str(near if near.is_file() else plan)
+    return Asked(plan=path, settings=tuple(settings), seed=seed, fleet=fleet)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedRuns:
+    """The runs of a session, each made once, whichever worker needs it first."""
+
+    results: Path
+    """A folder that all workers of the session have in common, and no other session."""
+    root: Path
+    """Takes the records."""
+
+    @classmethod
+    def of(cls, config: pytest.Config, temporary: Path) -> "SharedRuns":
+        """`temporary`: of this process; with xdist it lies in the one of the session."""
+        session = temporary.parent if hasattr(config, "workerinput") else temporary
+        out = config.getoption("--chaos-out")
+        root = config.invocation_params.dir / out if out else session / "chaoslab-runs"
+        results = session / "chaoslab-results"
+        results.mkdir(mode=0o700, exist_ok=True)
+        return cls(results=results, root=root)
+
+    def run(self, asked: Asked) -> Made:
+        """The run, made now or before; the test is failed if it was refused or broke."""
+        name = hashlib.sha256(asked.again().encode()).hexdigest()[:16]
+        path = self.results / f"{name}.json"
+        if not path.is_file():
+            with one_run_at_a_time():
+                if not path.is_file():  # nobody made it while this one waited
+                    replace_file(path, json.dumps(self._result(asked)))
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if result["error"]:
+            pytest.fail(f"{result['error']}\nrecord: {result['record'] or 'none'}", pytrace=False)
+        record = Path(result["record"])
+        verdict = read_verdict(record)
+        if verdict is None:
+            pytest.fail(f"{record} has lost its verdict.json since the run", pytrace=False)
+        return Made(record=record, verdict=verdict)
+
+    def _result(self, asked: Asked) -> Mapping[str, str | None]:
+        try:
+            judged = _carried_out(asked, self.root)
+        except ChaoslabError as error:  # refused, or there is no record to judge
+            return {"record": None, "error": f"{asked.again()}: {error}"}
+        broken = None if judged.error is None else str(judged.error)
+        return {"record": str(judged.directory.path), "error": broken}
+
+
+def make(asked: Asked, root: Path) -> Judged:
+    """Run a plan once no other run of a test goes on here; KeyboardInterrupt if it was ended so."""
+    with one_run_at_a_time():
+        return _carried_out(asked, root)
+
+
+def _carried_out(asked: Asked, root: Path) -> Judged:
+    judged = carry_out(prepare(asked), root, [Plain(sys.stderr, ViewModel())])
+    sys.stderr.write(f"the record lies in {judged.directory.path}\n")
+    if judged.error is None and judged.verdict.exit_code is ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    return judged
+
+
+@contextmanager
+def one_run_at_a_time() -> Iterator[None]:
+    """Wait until no test of this user makes a run on this machine: two would slow each other."""
+    folder = compilation_cache().parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = open_file(folder, _LOCK, flags=os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write("waiting: another test makes a run on this machine\n")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _said(finding: Finding) -> str:
+    codes = f" ({', '.join(finding.codes)})" if finding.codes else ""
+    return f"{finding.outcome} {finding.check}: {finding.reason}{codes}"
