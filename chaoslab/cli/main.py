@@ -7,36 +7,87 @@ goes wrong leaves as one message on stderr and one exit code (`errors.ExitCode`)
 traceback in the run's directory.
 """
 
+import difflib
 import errno
 import importlib
+import io
+import platform
+import sys
 import traceback
 from contextlib import suppress
 from typing import NoReturn
 
 import click
 
-from chaoslab import __version__
 from chaoslab.cli.invocation import Invocation
+from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError
+from chaoslab.core.garbage import without_collection
 from chaoslab.core.private_files import replace_file
 
 CRASH_TXT = "crash.txt"
 
 SUMMARIES = {
+    "init": "Write a first gate: a plan, a CI workflow and a test.",
     "run": "Run a fault plan and judge the result.",
     "plan": "Validate and preview a fault plan; start nothing.",
     "schema": "Print the JSON Schema of fault plans or of verdict.json.",
-    "faults": "List the faults, their settings and their evidence.",
+    "plans": "List the plans that come with chaoslab.",
+    "faults": "List the faults; with a name, show settings and evidence.",
+    "checks": "List the checks; with a name, show settings.",
     "list": "List the recorded runs.",
     "show": "Show the verdict and the timeline of a run.",
+    "report": "Write the report of a run as a web page.",
     "judge": "Judge a run again from its record.",
+    "compare": "Compare two runs: margins, and what changed in between.",
+    "replay": "Run the schedule of a record again, or find the least that fails.",
+    "bisect": "Find the first commit of your repository with which a plan fails.",
+    "trend": "Show the margins of a plan over its runs.",
+    "status": "Show the last verdict of each plan, and whether it still holds.",
+    "gc": "Remove old runs; keep the failing ones.",
     "halt": "Stop and heal every run on this machine.",
     "heal": "Undo what a killed harness left behind.",
+    "calibrate": "Read what work took in real runs, for a simulation (`--costs FILE`).",
+    "experiment": "Simulate a matrix of settings with many seeds; write tables and a figure.",
+    "advise": "Choose learners, quorum and rounds for given chips, failures and links.",
+    "envelope": "Simulate a plan with ever harsher settings, up to where it no longer passes.",
+    "fuzz": "Simulate random plans of overlapping faults; judge them by invariants.",
     "selftest": "Check that chaoslab detects deliberate defects.",
     "doctor": "Show what this machine supports and what earlier runs left.",
+    "fleet": "Bring up, show and take down the cloud slices of an inventory.",
     "images": "Build and list the container images of the Docker fleet.",
+    "completion": "Print the completion script for a shell.",
 }
 """Every command in the order of `--help`, with the first line of its own help."""
+
+_EPILOG = """\b
+Exit codes:
+  0    pass
+  1    fail
+  2    refused, nothing was started: wrong usage, plan, or a missing ability
+  3    unknown: the record does not decide it
+  4    the harness failed, or left something behind (`chaoslab heal`)
+  130  interrupted, after healing
+
+\b
+Environment:
+  CHAOSLAB_CACHE           compiled steps and tools; default ~/.cache/chaoslab
+  CHAOSLAB_WEBHOOK_SECRET  signs what --notify sends
+  GRAFANA_TOKEN            token of a service account, for --grafana
+  DOCKER_HOST              engine of --fleet docker; default: this machine's
+  COLUMNS                  width of pages that are piped
+
+\b
+Files:
+  runs/PLAN/ID/            record of a run, with verdict.json and report.html
+  runs/latest              link to the newest record
+
+\b
+Examples:
+  chaoslab init            begin: a plan, a CI workflow and a test
+  chaoslab plan kill_half  preview: which learners are hit, and when
+  chaoslab run kill_half   kill half of the learners, restart them, judge
+  chaoslab show            verdict and timeline of the latest run"""
 
 
 class Commands(click.Group):
@@ -50,8 +101,20 @@ class Commands(click.Group):
         """Import the module of one command."""
         if cmd_name not in SUMMARIES:
             return None
-        found = importlib.import_module(f"chaoslab.cli.commands.{cmd_name}").command
+        with without_collection(freeze=True):
+            found = importlib.import_module(f"chaoslab.cli.commands.{cmd_name}").command
         return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; an unknown command is refused with the one that was meant."""
+        given = args[0] if args else ""
+        if given in SUMMARIES or given.startswith("-"):
+            return super().resolve_command(ctx, args)
+        meant = difflib.get_close_matches(given, SUMMARIES, n=1)
+        hint = f"Did you mean `chaoslab {meant[0]}`?" if meant else _not_a_command(given)
+        raise click.UsageError(f"No such command {given!r}. {hint}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list in `--help`."""
@@ -60,10 +123,11 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command. Nothing is swallowed: each error ends in its own exit code."""
+        _print_what_the_locale_cannot()
         try:
             return super().invoke(ctx)
         except ChaoslabError as error:
-            click.echo(f"chaoslab: {error}", err=True)
+            click.echo(f"chaoslab: {harmless(str(error))}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("chaoslab: interrupted", err=True)
@@ -76,19 +140,53 @@ class Commands(click.Group):
             _report_crash(ctx, error)
 
 
+def _print_what_the_locale_cannot() -> None:
+    """Let `?` stand for signs that stdout or stderr cannot encode: a verdict must be printed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _print_versions(
+    context: click.Context, _option: click.Parameter, is_asked: bool
+) -> None:  # click's signature
+    if not is_asked:
+        return
+    from chaoslab.record.provenance import versions  # noqa: PLC0415  # `--help` needs click alone
+
+    known = dict(versions())
+    click.echo(f"chaoslab {known.pop('chaoslab')}")
+    for name, version in known.items():
+        click.echo(f"{name} {version or 'not installed'}")
+    click.echo(f"platform {platform.platform()}")
+    context.exit()
+
+
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="\b\nExamples:\n"
-    "  chaoslab plan kill_half     preview: which learners are hit, and when\n"
-    "  chaoslab run kill_half      kill half of the learners, restart them, judge the run\n"
-    "  chaoslab show               verdict and timeline of the latest run",
+    epilog=_EPILOG,
 )
-@click.version_option(__version__, prog_name="chaoslab")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Show the versions that matter for a run.",
+)
 @click.pass_context
 def main(context: click.Context) -> None:
     """Inject faults into a multi-learner training run, and judge whether it recovers."""
     context.obj = Invocation()
+
+
+def _not_a_command(given: str) -> str:
+    from chaoslab.prepare.plans import bundled_plans  # noqa: PLC0415  # `--help` needs click alone
+
+    if given in bundled_plans() or given.endswith((".yaml", ".yml")):
+        return f"To carry out a plan: `chaoslab run {given}`."
+    return f"There are {', '.join(SUMMARIES)}."
 
 
 def _report_crash(context: click.Context, error: Exception) -> NoReturn:
@@ -103,5 +201,5 @@ def _report_crash(context: click.Context, error: Exception) -> NoReturn:
     if not where:
         click.echo(trace, err=True, nl=False)
     said = invocation.secrets.text(str(error))
-    click.echo(f"chaoslab: broke with {type(error).__name__}: {said}{where}", err=True)
+    click.echo(f"chaoslab: broke with {type(error).__name__}: {harmless(said)}{where}", err=True)
     context.exit(ExitCode.BROKEN)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,10 +24,13 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.prepare import plans
 from chaoslab.record.journal import JOURNAL
 from chaoslab.record.run_directory import RunDirectory, list_runs
+from chaoslab.report.telemetry.grafana import TOKEN
+from chaoslab.report.webhook import SECRET
 from chaoslab.run import experiment
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.heartbeat import Heartbeat
 from tests.fakes import FakeFleet, Troubles
+from tests.report.telemetry.http_receiver import http_receiver
 from tests.virtual_clock import VirtualClock
 
 PLAN = """
@@ -135,13 +139,23 @@ for name in {list(SUMMARIES)!r}:
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_every_command_has_help_with_an_example(name: str) -> None:
-    shown = call(name, "--help")
+    shown = CliRunner().invoke(main, (name, "--help"), terminal_width=80)
     assert shown.exit_code == 0
     assert "Examples:" in shown.output
+    assert max(map(len, shown.output.splitlines())) <= 80
     assert f"chaoslab {name}" in shown.output
     command = main.get_command(click.Context(main), name)
     assert command is not None
     assert (command.help or "").splitlines()[0] == SUMMARIES[name]
+
+
+def test_help_has_every_exit_code_and_variable_in_80_columns() -> None:
+    shown = CliRunner().invoke(main, ("--help",), terminal_width=80).output
+    assert max(map(len, shown.splitlines())) <= 80
+    assert [code for code in ExitCode if f"\n    {code:<3}  " not in shown] == []
+    assert [
+        name for name in (SECRET, TOKEN, "CHAOSLAB_CACHE", "DOCKER_HOST") if name not in shown
+    ] == []
 
 
 def test_the_version_is_told() -> None:
@@ -167,10 +181,20 @@ def test_a_run_that_stands_the_test_passes(fleets: FakeFleets, tmp_path: Path) -
     assert done.exit_code == 0, done.output
     assert "PASS" in done.stdout
     assert "Did training continue?" in done.stdout
-    assert "next: chaoslab show runs/one_dies/" in done.stderr
     record = tmp_path / "runs" / "latest"
+    short_id = record.resolve().name.rpartition("-")[2]
+    assert f"next: chaoslab show {short_id} " in done.stderr
+    (report,) = (line for line in done.stdout.splitlines() if line.startswith("report  "))
+    assert Path(report.split()[1]).is_file()
     names = {path.name for path in record.iterdir()}
-    assert names >= {"verdict.json", "junit.xml", "report.md", "journal.jsonl", "run.json"}
+    assert names >= {
+        "verdict.json",
+        "junit.xml",
+        "report.md",
+        "report.html",
+        "journal.jsonl",
+        "run.json",
+    }
 
 
 def test_progress_goes_to_stderr_and_the_verdict_to_stdout(fleets: FakeFleets) -> None:
@@ -406,6 +430,44 @@ def test_a_plan_that_is_no_regular_file_is_called_what_it_is(
     assert call("plan", "kill_one").exit_code == 0, "a folder hides no bundled plan"
 
 
+def test_a_plan_with_another_ending_is_told_the_file_beside_it(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    assert "did you mean 'one_dies.yaml'?" in call("plan", "one_dies.yml").stderr
+    assert "did you mean 'one_dies.yaml'?" in call("run", "one_dies").stderr
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "one_dies.yaml").rename(tmp_path / "sub/one_dies.yaml")
+    assert "did you mean 'sub/one_dies.yaml'?" in call("run", "sub/one_dy.yaml").stderr
+    assert "`chaoslab plans` lists" in call("run", "nowhere/zebra.yaml").stderr
+
+
+def test_a_label_of_an_unknown_learner_is_refused_at_its_line(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    labels = "fleet:\n  labels:\n    learner-0: {region: eu}\n    learner-9: {region: eu}\n"
+    (tmp_path / "labels.yaml").write_text(PLAN.lstrip() + labels)
+    line = PLAN.lstrip().count("\n") + 4
+    said = call("plan", "labels.yaml").stderr
+    assert f"labels.yaml:{line}:" in said
+    assert "there are only syncer, learner-0, learner-1, learner-2" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("pln", "kill_half"), "Did you mean `chaoslab plan`?"),
+        (("shwo",), "Did you mean `chaoslab show`?"),
+        (("kill_half",), "`chaoslab run kill_half`"),
+        (("mine.yaml", "--seed", "3"), "`chaoslab run mine.yaml`"),
+        (("zebra",), "There are init, run, plan,"),
+    ],
+)
+def test_an_unknown_command_is_told_what_was_meant(words: tuple[str, ...], says: str) -> None:
+    done = call(*words)
+    assert done.exit_code == 2
+    assert says in done.stderr
+
+
 def test_a_misspelt_bundled_plan_is_refused_with_the_nearest_name() -> None:
     done = call("plan", "kil_half")
     assert done.exit_code == 2
@@ -418,6 +480,10 @@ def test_a_misspelt_bundled_plan_is_refused_with_the_nearest_name() -> None:
 @pytest.mark.parametrize("name", plans.bundled_plans())
 def test_every_bundled_plan_can_be_previewed_by_its_bare_name(name: str) -> None:
     done = call("plan", name, "--json")
+    if name == "spot_half":
+        assert done.exit_code == ExitCode.REFUSED
+        assert "needs a fleet that can slice" in done.stderr
+        return
     if done.exit_code == ExitCode.REFUSED:
         assert "docker" in plans.bundled_plans()[name].read_text()
         assert "--fleet local" in done.stderr or "chaoslab images build" in done.stderr
@@ -434,6 +500,8 @@ def test_a_preview_says_whom_it_hits_and_starts_nothing(fleets: FakeFleets, tmp_
     assert "injection-0 (one-dies): process.kill" in done.stdout
     assert "at round 15, healed after 3s" in done.stdout
     assert "never run here" in done.stdout
+    paced = call("plan", "one_dies.yaml", "--set", "training.step_time=50ms").stdout
+    assert re.search(r"takes +about [0-9ms]+ by the plan; never run here", paced)
     assert not (tmp_path / "runs").exists()
     run_once("--quiet")
     assert "s the last time" in call("plan", "one_dies.yaml").stdout
@@ -458,17 +526,125 @@ def test_a_plan_that_the_fleet_cannot_carry_out_is_refused(fleets: FakeFleets) -
     assert "--fleet" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+@pytest.mark.parametrize(
+    ("fleet", "hint"),
+    [
+        ("dokcer", "; did you mean `docker`? known: docker, local"),
+        ("slurm", " (is its package installed?); known: docker, local"),
+        ("tpu", "; did you mean `tpu-vm`? known: docker, local"),
+    ],
+)
+def test_an_unknown_fleet_is_refused_with_a_hint(
+    fleets: FakeFleets, command: str, fleet: str, hint: str
+) -> None:
+    done = call(command, "one_dies.yaml", "--fleet", fleet)
+    assert done.exit_code == 2
+    assert f"--fleet {fleet}: fleet.kind: unknown fleet `{fleet}`{hint}" in done.stderr
+
+
 def test_both_schemas_are_json_schemas() -> None:
     for what in ("plan", "verdict"):
         assert "$schema" in json.loads(call("schema", what).stdout)
 
 
-def test_faults_are_listed_with_settings_in_the_units_of_a_plan() -> None:
+def test_a_fault_is_told_with_settings_in_the_units_of_a_plan() -> None:
     listed = json.loads(call("faults", "process.preempt", "--json").stdout)
     assert [one["fault"] for one in listed] == ["process.preempt"]
     assert {one["key"]: one["default"] for one in listed[0]["settings"]}["notice"] == "2s"
-    assert "process.hang" in call("faults", "process").stdout
-    assert call("faults", "network.rain").exit_code == 2
+    page = call("faults", "process.preempt").stdout
+    assert "notice: 2s" in page
+    assert "what proves it" in page
+    assert re.search(r"used in +.*preempt", page)
+
+
+@pytest.mark.parametrize("command", ["faults", "checks", "plans"])
+@pytest.mark.parametrize("columns", [80, 160])
+def test_a_catalogue_has_one_line_for_each_entry(
+    monkeypatch: pytest.MonkeyPatch, command: str, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = [one[command[:-1]] for one in json.loads(call(command, "--json").stdout)]
+    page = call(command).stdout.splitlines()
+    rows = [line.split()[0] for line in page if line.split() and line.split()[0] in names]
+    assert rows == names
+    assert len(page) <= len(names) + 6
+    assert max(map(len, page)) <= columns
+
+
+@pytest.mark.parametrize(
+    ("command", "part", "found"),
+    [
+        ("faults", "oom", ["process.oom"]),
+        ("faults", "process.p", ["process.pause", "process.preempt"]),
+        ("checks", "join", ["join"]),
+        ("checks", "LOSS", ["loss_parity"]),
+        ("plans", "kill_", ["kill_all_but_one", "kill_half", "kill_one"]),
+    ],
+)
+def test_a_part_of_a_name_finds_an_entry(command: str, part: str, found: list[str]) -> None:
+    listed = json.loads(call(command, part, "--json").stdout)
+    assert [one[command[:-1]] for one in listed] == found
+
+
+def test_a_terminal_without_unicode_gets_the_page_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "…" in call("checks").stdout
+    done = CliRunner(charset="ascii").invoke(main, ["checks"])
+    assert (done.exit_code, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert "rejoin" in done.stdout
+    assert "?" in done.stdout
+
+
+def test_a_terminal_of_no_width_is_taken_for_a_narrow_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = []
+    for columns in ("1", "20"):
+        monkeypatch.setenv("COLUMNS", columns)
+        pages.append(call("checks", "rejoin").stdout)
+    assert pages[0] == pages[1]
+
+
+def test_what_a_plan_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    steering = r'"\e[2J\e]0;mine\a all is well \u202e"'
+    text = PLAN.replace("One learner dies and comes back.", steering)
+    (tmp_path / "steers.yaml").write_text(text)
+    done = call("plan", str(tmp_path / "steers.yaml"))
+    assert done.exit_code == 0, done.stderr
+    assert "\N{REPLACEMENT CHARACTER}[2J" in done.stdout
+    assert "all is well" in done.stdout
+    assert not set(done.stdout) & {"\x1b", "\a", "\u202e"}
+
+
+def test_what_an_error_says_of_a_plan_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    labels = r'fleet: {labels: {learner-0: {rack: "\e]0;mine\a"}}}'
+    text = f"{PLAN}\n{labels}\n".replace("target: {learners: 1}", "target: {rack: b1}")
+    (tmp_path / "steers.yaml").write_text(text)
+    done = call("plan", str(tmp_path / "steers.yaml"))
+    assert done.exit_code == ExitCode.REFUSED
+    assert "rack: \N{REPLACEMENT CHARACTER}]0;mine" in done.stderr
+    assert not set(done.stderr) & {"\x1b", "\a"}
+
+
+@pytest.mark.parametrize("command", ["faults", "checks", "plans"])
+def test_an_unknown_entry_is_refused_with_what_there_is(command: str) -> None:
+    done = call(command, "zebra")
+    assert done.exit_code == 2
+    assert "known:" in done.stderr or "did you mean" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [("faults", "process.kill"), ("checks", "rejoin"), ("plans", "kill_half")]
+)
+def test_the_next_command_after_a_catalogue_is_carried_out(command: str, name: str) -> None:
+    for words in ((command,), (command, name)):
+        found = re.match("next: chaoslab (.*?)   ", call(*words).stderr)
+        assert found
+        again = found[1].replace("PLAN", "kill_half").split()
+        assert main.get_command(click.Context(main), again[0])
+        if again[0] != "judge":
+            assert call(*again).exit_code == 0, again
 
 
 # ---------------------------------------------------------------- records
@@ -480,6 +656,56 @@ def test_runs_are_listed_the_newest_first(fleets: FakeFleets) -> None:
     listed = json.loads(call("list", "--json").stdout)
     assert [(one["plan"], one["verdict"]) for one in listed] == [("one_dies", "PASS")]
     assert "1 of 1" in call("list").stdout
+
+
+def test_every_command_takes_the_short_id_of_the_list(fleets: FakeFleets) -> None:
+    run_once("--quiet")
+    (run,) = json.loads(call("list", "--json").stdout)
+    short = run["short_id"]
+    assert re.fullmatch("[0-9a-f]{6}", short)
+    assert f" {short} " in call("list").stdout
+    assert f"chaoslab show {short} " in call("list").stderr
+    for name in (short, short[:4], f"one_dies/{short}"):
+        for command in ("show", "judge", "heal", "halt"):
+            assert call(command, name).exit_code == 0, (command, name)
+
+
+def test_runs_are_listed_by_plan_verdict_and_number(fleets: FakeFleets) -> None:
+    run_once("--quiet", "--no-control")
+    run_once("--quiet", "--no-control", "--set", "name=another")
+    for words, plans_found in (
+        (("--plan", "one_dies", "--last", "7"), ["one_dies"]),
+        (("--verdict", "pass"), ["another", "one_dies"]),
+        (("--verdict", "fail"), []),
+    ):
+        listed = json.loads(call("list", "--json", *words).stdout)
+        assert sorted(one["plan"] for one in listed) == plans_found, words
+    assert len(json.loads(call("list", "--json", "--last", "1").stdout)) == 1
+    assert "of the plans another, one_dies" in call("list", "--verdict", "running").stdout
+
+
+def test_a_run_that_goes_on_is_listed_as_running(fleets: FakeFleets, tmp_path: Path) -> None:
+    seen: list[str] = []
+    fleets.crash = FleetError("the end")
+    fleets.meanwhile = lambda: seen.append(call("list").stdout)
+    run_once("--quiet", "--no-control")
+    assert "running" in seen[0]
+    for file in (tmp_path / "runs/latest").resolve().glob("verdict.json"):
+        file.unlink()
+    assert "running" not in call("list").stdout
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "160"])
+def test_a_list_fits_the_terminal_and_cuts_no_plan_and_no_verdict(
+    fleets: FakeFleets, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    name = "a_rather_long_name_of_a_plan"
+    monkeypatch.setenv("COLUMNS", columns)
+    run_once("--quiet", "--no-control", "--set", f"name={name}")
+    listed = call("list").stdout
+    assert max(map(len, listed.splitlines())) <= int(columns)
+    assert "PASS" in listed
+    assert name in listed if columns != "40" else name[:12] in listed
 
 
 def test_a_record_is_shown_with_its_timeline(fleets: FakeFleets) -> None:
@@ -503,6 +729,67 @@ def test_a_record_without_a_verdict_is_shown_and_can_be_judged(
     judged = call("judge", "--json")
     assert judged.exit_code == 0
     assert judged.stdout == verdict.read_text() == before
+
+
+def test_a_report_is_written_again_from_the_record_and_says_where(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once()
+    page = tmp_path / "runs" / "latest" / "report.html"
+    before = page.read_bytes()
+    page.unlink()
+    done = call("report")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / done.stdout.strip()).read_bytes() == before == page.read_bytes()
+    said = json.loads(call("report", "one_dies", "--to", "page.html", "--json").stdout)
+    assert said == {"report": "page.html", "bytes": len(before)}
+    assert (tmp_path / "page.html").read_bytes() == before
+
+
+def test_a_report_has_a_trace_only_when_asked(fleets: FakeFleets, tmp_path: Path) -> None:
+    run_once()
+    trace = tmp_path / "runs" / "latest" / "trace.pftrace"
+    assert call("report").exit_code == 0
+    assert not trace.exists()
+    done = call("report", "--trace")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / done.stdout.splitlines()[-1]).read_bytes() == trace.read_bytes() != b""
+    said = json.loads(call("report", "--trace", "--json").stdout)
+    assert said["trace_bytes"] == trace.stat().st_size
+
+
+def test_a_finished_run_is_sent_and_a_refusal_changes_no_exit_code(
+    fleets: FakeFleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAFANA_TOKEN", "a token")
+    with http_receiver() as receiver:
+        assert run_once("--grafana", receiver.url, "--quiet").exit_code == 0
+        assert len(receiver.bodies("/api/annotations")) == 2
+        receiver.answer = 403
+        asked = ("report", "--otlp", receiver.url, "--grafana", receiver.url)
+        done = call(*asked)
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("warning: ") == 2
+    assert done.stdout.strip().endswith("report.html")
+
+
+def test_a_wrong_receiver_is_refused_before_anything_starts(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    done = run_once("--otlp", "localhost:4318")
+    assert done.exit_code == 2
+    assert "http://localhost:4318" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_was_not_judged_has_a_report_without_a_verdict(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once()
+    (tmp_path / "runs" / "latest" / "verdict.json").unlink()
+    assert call("report").exit_code == 0
+    text = (tmp_path / "runs" / "latest" / "report.html").read_text()
+    assert "<title>not judged: one_dies</title>" in text
 
 
 def test_an_old_run_is_judged_by_what_another_plan_expects(
@@ -562,8 +849,6 @@ def test_other_damage_to_a_record_is_one_line_too(fleets: FakeFleets, tmp_path: 
     for file, text, words in (
         ("verdict.json", "{", ("show",)),
         ("obligations.jsonl", "garbage\n", ("heal",)),
-        ("run.json", "[]", ("list",)),
-        ("run.json", '{"started": "noon", "ended": "night"}', ("list",)),
         ("journal.jsonl", None, ("judge",)),
         ("journal.jsonl", None, ("show",)),
     ):
@@ -575,6 +860,19 @@ def test_other_damage_to_a_record_is_one_line_too(fleets: FakeFleets, tmp_path: 
         assert done.exit_code == 4, file
         assert [file in line for line in said.splitlines() if "next:" not in line] == [True], said
     assert call("judge").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [("[]", " damaged "), ('{"started": "noon", "ended": "night"}', " not judged ")],
+)
+def test_a_run_whose_facts_are_damaged_is_listed_as_such(
+    fleets: FakeFleets, tmp_path: Path, text: str, state: str
+) -> None:
+    run_once("--quiet")
+    (tmp_path / "runs/latest/run.json").write_text(text)
+    done = call("list")
+    assert (done.exit_code, state in done.stdout) == (0, True), done.stdout
 
 
 def test_a_torn_last_line_of_a_harness_that_died_is_judged_all_the_same(
@@ -608,6 +906,35 @@ def test_an_interrupt_right_after_the_heal_leaves_the_return_unknown(
 def test_a_run_that_is_not_there_is_a_usage_error(fleets: FakeFleets) -> None:
     for words in (("show",), ("judge", "nothing"), ("heal", "nothing")):
         assert call(*words).exit_code == 2
+
+
+def test_heal_leaves_a_run_that_goes_on_alone(fleets: FakeFleets) -> None:
+    told: list[Result] = []
+    fleets.crash = FleetError("the end")
+    fleets.meanwhile = lambda: told.extend([call("heal"), call("heal", "--dry-run")])
+    run_once("--quiet", "--no-control")
+    for done in told:
+        assert "still running, left alone" in done.stdout
+        assert "NOT undone" not in done.stdout
+        assert done.exit_code == 0
+
+
+def test_a_dry_run_of_heal_says_what_is_owed_and_undoes_nothing(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet", "--no-control")
+    assert "nothing is owed" in call("heal", "--dry-run").stdout
+    owed = tmp_path / "runs/latest/evidence/owed"
+    owed.write_text("")
+    log = tmp_path / "runs/latest/obligations.jsonl"
+    line = {"open": 99, "do": "remove_path", "path": str(owed.resolve())}
+    log.write_text(log.read_text() + json.dumps(line) + "\n")
+    before = log.read_text()
+    assert "would undo remove_path" in call("heal", "--dry-run").stdout
+    assert "would undo remove_path" not in call("heal", "--dry-run", "--json").stdout
+    assert (log.read_text(), owed.exists()) == (before, True)
+    (undos,) = json.loads(call("heal", "--dry-run", "--json").stdout).values()
+    assert [(one["undo"], one["do"]) for one in undos] == [(99, "remove_path")]
 
 
 def test_heal_has_nothing_to_do_after_a_run_that_healed_itself(fleets: FakeFleets) -> None:

@@ -93,7 +93,7 @@ def test_an_interrupt_ends_the_repetition_after_its_summary(
     flaky.interrupted_at_s = 5.0
     done = run_once("--repeat", "5", "--quiet", "--no-control")
     assert (done.exit_code, records(tmp_path)) == (ExitCode.INTERRUPTED, 1)
-    assert "1 runs:" in done.stdout
+    assert "1 run:" in done.stdout
 
 
 def test_tolerance_without_repetition_is_refused(flaky: FlakyFleets, tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from chaoslab.cli.commands import doctor
 from chaoslab.cli.commands.doctor import Diagnosis, examine, repair
 from chaoslab.core.process_identity import NODE_MARK, identify
-from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.local import cgroups, spawning
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.storage import volume
 from chaoslab.links.effects import Direction
@@ -33,7 +34,7 @@ def diagnosis(tmp_path: Path) -> Diagnosis:
 
 def test_every_ability_says_what_it_is_and_what_to_do(diagnosis: Diagnosis) -> None:
     names = [one.name for one in diagnosis.abilities]
-    assert len(names) == len(set(names)) == 17
+    assert len(names) == len(set(names)) == 20
     assert all(one.detail for one in diagnosis.abilities)
     assert not any(one.remedy for one in diagnosis.abilities if one.state is State.OK)
 
@@ -70,6 +71,15 @@ def test_a_kernel_without_pidfd_is_limited(tmp_path: Path, monkeypatch: pytest.M
     assert found["pidfd"].state is State.LIMITED
 
 
+@pytest.mark.parametrize(("may", "state"), [(True, State.OK), (False, State.LIMITED)])
+def test_whoever_may_not_go_first_is_told_that_faults_may_come_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may: bool, state: State
+) -> None:
+    monkeypatch.setattr(doctor, "is_realtime_permitted", lambda: may)
+    found = {one.name: one for one in examine(tmp_path).abilities}
+    assert found["real-time priority"].state is state
+
+
 @pytest.mark.parametrize(("can", "state"), [(True, State.OK), (False, State.MISSING)])
 def test_a_machine_on_which_nothing_may_be_mounted_has_no_full_disks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool, state: State
@@ -78,6 +88,16 @@ def test_a_machine_on_which_nothing_may_be_mounted_has_no_full_disks(
     found = {one.name: one for one in examine(tmp_path).abilities}
     assert found["volumes"].state is state
     assert bool(found["volumes"].remedy) is not can
+
+
+@pytest.mark.parametrize(("can", "state"), [(True, State.OK), (False, State.MISSING)])
+def test_a_kernel_that_gives_no_orphans_away_has_no_fork_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool, state: State
+) -> None:
+    monkeypatch.setattr(spawning, "can_adopt", lambda: can)
+    found = {one.name: one for one in examine(tmp_path).abilities}
+    assert found["fork server"].state is state
+    assert bool(found["fork server"].remedy) is not can
 
 
 def test_it_does_not_import_jax(tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, table
-from chaoslab.core.errors import ExitCode
+from chaoslab.core.errors import AbilityError, ExitCode
+from chaoslab.core.realtime import is_realtime_permitted
+from chaoslab.fleet.remote.inventory import load
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.catalogue import maintenance
@@ -46,12 +48,17 @@ class Diagnosis:
 )
 @click.option("--fix", "is_fixing", is_flag=True, help="Install a missing Toxiproxy server, built "
               "with Go or downloaded.")  # fmt: skip
+@click.option("--inventory", type=click.Path(path_type=Path), metavar="FILE",
+              help="Also ask the hosts of a fleet, by ssh.")  # fmt: skip
 @out_option
 @json_option
 @click.pass_context
-def command(context: click.Context, *, is_fixing: bool, out: Path, as_json: bool) -> None:
+def command(
+    context: click.Context, *, is_fixing: bool, inventory: Path | None, out: Path, as_json: bool
+) -> None:
     """Show what this machine supports and what earlier runs left.
 
+    With --inventory, the same of each of its hosts: chaoslab's code is brought there to look.
     Changes nothing without --fix. A missing ability matters only to plans that need it, which
     `chaoslab plan` shows. Exit code 4 if an earlier run left something behind, or if --fix failed.
     """
@@ -60,6 +67,8 @@ def command(context: click.Context, *, is_fixing: bool, out: Path, as_json: bool
         for done in repair(found):
             click.echo(done, err=True)
         found = examine(out)
+    if inventory is not None:
+        found = _with_hosts(found, inventory)
     value = {
         "abilities": [{**asdict(one), "state": one.state.value} for one in found.abilities],
         "residue": [asdict(one) for one in found.residue],
@@ -69,6 +78,16 @@ def command(context: click.Context, *, is_fixing: bool, out: Path, as_json: bool
         then = ("chaoslab heal --all", "undo what dead runs left")
     print_result(value, _page(found), as_json=as_json, then=then)
     context.exit(ExitCode.BROKEN if found.residue else ExitCode.PASS)
+
+
+def _with_hosts(found: Diagnosis, inventory: Path) -> Diagnosis:
+    """What is so here, and on the hosts of an inventory."""
+    try:
+        from chaoslab.fleet.remote import doctor  # noqa: PLC0415  # needs asyncssh
+    except ImportError as error:
+        raise AbilityError("asking hosts needs asyncssh: pip install 'chaoslab[ssh]'") from error
+    abilities, residue = doctor.examine(load(inventory))
+    return Diagnosis(abilities=(*found.abilities, *abilities), residue=(*found.residue, *residue))
 
 
 def _page(found: Diagnosis) -> RenderableType:
@@ -102,6 +121,7 @@ def examine(runs_root: Path) -> Diagnosis:
             _cores(),
             _memory(),
             _disk(runs_root),
+            _priority(),
             *(line for source in maintenance().values() for line in source.diagnose()),
             _accelerators(),
             _cache(),
@@ -131,6 +151,14 @@ def _disk(runs_root: Path) -> Examined:
     detail = f"{free / 1e9:.1f} GB free for {runs_root}"
     remedy = "remove old runs, or write elsewhere with --out"
     return _if(free >= _DISK_BYTES, "disk", detail, remedy)
+
+
+def _priority() -> Examined:
+    name = "real-time priority"
+    if is_realtime_permitted():
+        return ok(name, "taken by the harness for the moments around a fault")
+    detail = "not permitted: while all cores are busy, faults may come late"
+    return limited(name, detail, "allow it (`ulimit -r 1`), or run as root")
 
 
 def _cache() -> Examined:

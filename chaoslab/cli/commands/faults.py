@@ -1,41 +1,40 @@
 """`chaoslab faults`: the catalogue, with the words that a plan uses."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 import click
-from rich.console import Group, RenderableType
-from rich.text import Text
+from rich.console import RenderableType
 
-from chaoslab.cli.commands.output import examples, json_option, print_result, table
-from chaoslab.core.errors import PlanError
+from chaoslab.cli import completing
+from chaoslab.cli.commands.catalogue import chosen, details, lines
+from chaoslab.cli.commands.output import examples, json_option, print_result
+from chaoslab.cli.commands.settings import setting_lines, settings_json
 from chaoslab.core.events import Json
 from chaoslab.faults.base import Fault
-from chaoslab.plan.file.conventions import field_docs, fields_of, hints_of, is_required, key_of
-from chaoslab.plan.file.document import nearest
-from chaoslab.plan.file.writing import written_default
 from chaoslab.prepare.kinds import faults
+from chaoslab.prepare.plans import bundled_plans
 
 
 @click.command(
-    name="faults", epilog=examples("chaoslab faults", "chaoslab faults process.kill --json")
+    name="faults",
+    epilog=examples(
+        "chaoslab faults", "chaoslab faults network", "chaoslab faults process.kill --json"
+    ),
 )
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.faults)
 @json_option
 def command(*, name: str | None, as_json: bool) -> None:
-    """List the faults, their settings and their evidence.
+    """List the faults; with a name, show settings and evidence.
 
-    NAME selects a family such as `process`, or one fault such as `process.kill`.
+    NAME is a fault such as `process.kill`, or a part of names such as `process` or `kill`.
     """
-    known = faults()
-    chosen = [
-        fault
-        for full_name, fault in sorted(known.items())
-        if name in {None, full_name, full_name.partition(".")[0]}
-    ]
-    if not chosen:
-        raise PlanError(nearest(str(name), known, noun="fault"))
-    then = ("chaoslab plan kill_half", "see what a plan would do, without doing it")
-    print_result([*map(fault_json, chosen)], _page(chosen), as_json=as_json, then=then)
+    found = chosen(name, dict(sorted(faults().items())), noun="fault")
+    then = (f"chaoslab faults {next(iter(found))}", "its settings, what proves it, what it needs")
+    if len(found) == 1:
+        then = ("chaoslab plans", "plans that use faults; each can be copied and changed")
+    value = [*map(fault_json, found.values())]
+    print_result(value, _page(found), as_json=as_json, then=then)
 
 
 def fault_json(fault: type[Fault]) -> Mapping[str, Json]:
@@ -52,34 +51,28 @@ def fault_json(fault: type[Fault]) -> Mapping[str, Json]:
     }
 
 
-def settings_json(fault: type[Fault]) -> list[Mapping[str, Json]]:
-    """The keys that a plan may write for a fault, with defaults in the plan's own units."""
-    hints = hints_of(fault)
-    return [
-        {
-            "key": key_of(field.name),
-            "is_required": is_required(field),
-            "default": written_default(field, hints[field.name]),
-            "help": field_docs(fault).get(field.name, ""),
-        }
-        for field in fields_of(fault)
-    ]
+def _page(found: Mapping[str, type[Fault]]) -> RenderableType:
+    if len(found) > 1:
+        return lines("fault", ((name, fault.summary) for name, fault in found.items()))
+    ((name, fault),) = found.items()
+    return details(
+        name,
+        fault.summary,
+        [
+            ("stands for", fault.imitates),
+            ("acts on", fault.layer.value),
+            ("settings", setting_lines(fault) or "none"),
+            ("what proves it", fault.proof),
+            ("needs", ", ".join(sorted(fault().needs)) or "nothing"),
+            ("takes away", "the learner, until it is healed" if fault.takes_away else ""),
+            ("used in", ", ".join(_plans_with(name)) or "no plan that comes with chaoslab"),
+        ],
+    )
 
 
-def _page(chosen: Iterable[type[Fault]]) -> RenderableType:
-    about = ("what it does", "stands for", "settings", "what proves it", "needs")
-    found = table("fault", *about, wraps=about)
-    for fault in chosen:
-        settings = map(_setting, settings_json(fault))
-        found.add_row(
-            fault.name, fault.summary, f"{fault.imitates} (acts on: {fault.layer})",
-            "\n".join(settings), fault.proof, ", ".join(sorted(fault().needs)),
-        )  # fmt: skip
-    return Group(found, Text("A plan names a fault in full; `for` heals it, `target` and `at` say "
-                             "whom and when.", style="dim"))  # fmt: skip
-
-
-def _setting(about: Mapping[str, Json]) -> str:
-    if about["is_required"]:
-        return f"{about['key']} (required)"
-    return str(about["key"]) if about["default"] is None else f"{about['key']}: {about['default']}"
+def _plans_with(fault: str) -> Iterator[str]:
+    """The plans that come with chaoslab and name it; read as text, which is quick."""
+    names_it = re.compile(rf"\bfault: *{re.escape(fault)}(?![\w.])")
+    for plan, path in bundled_plans().items():
+        if names_it.search(path.read_text(encoding="utf-8")):
+            yield plan

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from chaoslab.cli import completing
 from chaoslab.cli.commands.output import advise, examples, json_option, out_option, print_json
 from chaoslab.core.errors import ExitCode
 from chaoslab.record.run_directory import RunDirectory
@@ -18,7 +19,7 @@ from chaoslab.undo.processes import strays
     name="halt",
     epilog=examples("chaoslab halt --dry-run", "chaoslab halt", "chaoslab halt kill_half"),
 )
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=completing.runs)
 @click.option("--within", "within_s", type=click.FloatRange(min=0), default=60.0, show_default=True,
               help="Seconds to wait for a run to heal and end before it is killed.")  # fmt: skip
 @click.option("--dry-run", "is_dry", is_flag=True, help="List the runs; change nothing.")

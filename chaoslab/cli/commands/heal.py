@@ -1,39 +1,62 @@
 """`chaoslab heal`: the undo of what a dead harness left, from the run directories alone."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from chaoslab.cli import completing
 from chaoslab.cli.commands.output import advise, examples, json_option, out_option, print_json
 from chaoslab.core.errors import ExitCode, FleetError
+from chaoslab.core.events import Json
+from chaoslab.core.units import plural
 from chaoslab.record.run_directory import RunDirectory
+from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import find_runs, heal
-from chaoslab.undo.log import is_owned, logged_runs
+from chaoslab.undo.log import is_held, is_owned, logged_runs, open_undos
 from chaoslab.undo.verbs import Healed
+
+_RUNNING = (
+    "still running, left alone: end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
+)
 
 
 @click.command(
-    name="heal", epilog=examples("chaoslab heal", "chaoslab heal 3f9a1c", "chaoslab heal --all")
+    name="heal",
+    epilog=examples("chaoslab heal --dry-run", "chaoslab heal 3f9a1c", "chaoslab heal --all"),
 )
-@click.argument("run", default="latest")
+@click.argument("run", default="latest", shell_complete=completing.runs)
 @click.option(
     "--all", "is_all", is_flag=True, help="All runs below --out that have something to undo."
 )
+@click.option("--dry-run", "is_dry", is_flag=True, help="List what would be undone; change "
+              "nothing.")  # fmt: skip
 @out_option
 @json_option
 @click.pass_context
-def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_json: bool) -> None:
+def command(
+    context: click.Context, *, run: str, is_all: bool, is_dry: bool, out: Path, as_json: bool
+) -> None:
     """Undo what a killed harness left behind.
 
     RUN is a path, `latest` (the default), the name of a plan, or the beginning of an id. Safe to
-    repeat. Skipped are active runs and, even for root, runs of other users: heal these as that user
-    (`sudo -u USER chaoslab heal RUN`). Exit code 4 if something could not be undone.
+    repeat. Left alone are runs that go on and, even for root, runs of other users: heal these as
+    that user (`sudo -u USER chaoslab heal RUN`). Exit code 4 if something could not be undone.
     """
     paths = find_runs(out) if is_all else (RunDirectory.open(run, root=out).path,)
+    running = [path for path in paths if is_held(path)]
+    for path in running:
+        click.echo(f"{path}: {_RUNNING}", err=as_json)
+    paths = tuple(path for path in paths if path not in running)
+    if is_dry:
+        _foretell(paths, as_json=as_json, has_running=bool(running))
+        return
     healed = {path: _heal(path) for path in paths}
     others = [path for path in logged_runs(out) if not is_owned(path)] if is_all else []
     if others:
-        click.echo(f"{len(others)} runs of other users are left alone: {others[0]} …", err=True)
+        click.echo(
+            f"left alone, of other users: {plural(len(others), 'run')}: {others[0]} …", err=True
+        )
     if as_json:
         print_json(
             {
@@ -42,7 +65,7 @@ def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_jso
             }
         )
     else:
-        _print(healed)
+        _print(healed, has_running=bool(running))
         advise("chaoslab doctor", "what else this machine has left over")
     remains = any(done.remaining for done in healed.values())
     context.exit(ExitCode.BROKEN if remains else ExitCode.PASS)
@@ -56,11 +79,42 @@ def _heal(path: Path) -> Healed:
         return Healed(remaining=(str(error),))
 
 
-def _print(healed: dict[Path, Healed]) -> None:
+def _foretell(paths: Sequence[Path], *, as_json: bool, has_running: bool) -> None:
+    """What each run owes, and what of that is there; an undo log that cannot be read says why."""
+    found: dict[str, list[Json]] = {}
+    for path in paths:
+        try:
+            owed: list[Json] = [
+                {"undo": one.number, "do": one.do, "there": list(leftovers(one))}
+                for one in open_undos(path)
+            ]
+        except FleetError as error:
+            owed = [{"undo": None, "do": str(error), "there": []}]
+        if owed:
+            found[str(path)] = owed
+    if as_json:
+        print_json(found)
+        return
+    for run, undos in found.items():
+        for one in undos:
+            click.echo(f"{run}: {_would(one)}")
+    if not found and not has_running:
+        click.echo("nothing is owed")
+
+
+def _would(one: Json) -> str:
+    if not isinstance(one, dict) or one["undo"] is None:
+        return f"cannot be read: {one['do'] if isinstance(one, dict) else one}"
+    there = one["there"]
+    left = "; ".join(map(str, there)) if isinstance(there, list) and there else "nothing is left"
+    return f"would undo {one['do']}: {left}"
+
+
+def _print(healed: dict[Path, Healed], *, has_running: bool) -> None:
     for path, done in healed.items():
         for sentence in done.actions:
             click.echo(f"{path}: {sentence}")
         for sentence in done.remaining:
             click.echo(f"{path}: NOT undone: {sentence}")
-    if not any(done.actions or done.remaining for done in healed.values()):
+    if not has_running and not any(done.actions or done.remaining for done in healed.values()):
         click.echo("nothing was owed")

@@ -5,22 +5,34 @@
 It is imported by `chaoslab --help`, so it needs click alone; rich comes when a page is printed.
 """
 
+import errno
 import json
+import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from chaoslab.cli.terminal import harmless
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.table import Table
 
-_PLAIN_COLUMNS = 110
+    from chaoslab.record.run_directory import RunDirectory
 
+_PLAIN_COLUMNS = 110
+"""Where there is neither COLUMNS nor a terminal: the log of a CI job."""
+_LEAST_COLUMNS = 20
+"""A page is never narrower: a letter to a line cannot be read."""
+_OUT = Path("runs")
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON value on stdout, nothing else."
@@ -28,7 +40,7 @@ json_option = click.option(
 out_option = click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
+    default=_OUT,
     show_default=True,
     help="Folder of the run records.",
 )
@@ -40,8 +52,11 @@ def examples(*lines: str) -> str:
 
 
 def print_json(value: Json) -> None:
-    """One indented JSON value on stdout; NaN and infinity become strings."""
-    click.echo(json.dumps(json.loads(encode(value)), indent=2, ensure_ascii=False))
+    """One indented JSON value on stdout; NaN and infinity become strings. FleetError if stdout
+    takes no more, as a file on a full disk.
+    """
+    with _printing():
+        click.echo(json.dumps(json.loads(encode(value)), indent=2, ensure_ascii=False))
 
 
 def print_result(
@@ -49,28 +64,103 @@ def print_result(
 ) -> None:
     """With --json the value; otherwise the page, and as advice a command and why to try it.
 
-    A page has colours on a terminal, and is plain text of fixed width elsewhere.
+    A page has colours on a terminal and is plain text elsewhere. FleetError as of `print_json`.
     """
     if as_json:
         print_json(value)
         return
     from rich.console import Console  # noqa: PLC0415  # `--help` must not import rich
 
-    width = None if sys.stdout.isatty() else _PLAIN_COLUMNS
-    Console(highlight=False, width=width).print(page)
+    console = Console(highlight=False, width=columns())
+    with _printing():
+        console.print(_Printable(page), crop=False)
     if then is not None:
         advise(*then)
 
 
+@contextmanager
+def _printing() -> Iterator[None]:
+    """Text goes to stdout. A reader that is gone is left to click, which ends quietly."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        _forget_stdout()
+        raise FleetError(f"stdout cannot be written: {error.strerror}") from error
+
+
+def _forget_stdout() -> None:
+    """Let what could not be written go nowhere, or it is tried, and refused, again at the exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    finally:
+        os.close(nowhere)
+
+
+@dataclass(frozen=True, slots=True)
+class _Printable:
+    """A page in which no text of a plan or of a node can steer the terminal."""
+
+    page: "RenderableType"
+
+    def __rich_console__(
+        self, console: "Console", options: "ConsoleOptions"
+    ) -> Iterator["Segment"]:
+        from rich.segment import Segment  # noqa: PLC0415  # see above
+
+        for segment in console.render(self.page, options):
+            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
+
+def columns() -> int:
+    """Width of a page: COLUMNS, else that of a terminal at hand, even if stdout is a pipe."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return max(int(asked), _LEAST_COLUMNS)
+    for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
+        with suppress(ValueError, OSError):  # closed, or no terminal
+            if stream and (width := os.get_terminal_size(stream.fileno()).columns):
+                return max(width, _LEAST_COLUMNS)
+    return _PLAIN_COLUMNS
+
+
 def table(*titles: str, wraps: Collection[str] = ()) -> "Table":
-    """An empty table with these columns; only those in `wraps` may break their lines."""
+    """An empty table with these columns; only those in `wraps` may break their lines, words too."""
     from rich import box  # noqa: PLC0415  # see above
     from rich.table import Table  # noqa: PLC0415
 
     empty = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in titles:
-        empty.add_column(title, no_wrap=title not in wraps)
+        wraps_here = title in wraps
+        overflow: Literal["fold", "ellipsis"] = "fold" if wraps_here else "ellipsis"
+        empty.add_column(title, no_wrap=not wraps_here, overflow=overflow)
     return empty
+
+
+def fitting(titles: Sequence[str], rows: Sequence[Sequence["RenderableType"]],
+            *, spare: Sequence[str]) -> "Table":  # fmt: skip
+    """A table of whole cells; where they are too wide, columns in `spare` go, the last one first.
+
+    If it is too wide still, the cells of the first column break: their text is never cut.
+    """
+    from rich.console import Console  # noqa: PLC0415  # see above
+    from rich.measure import Measurement  # noqa: PLC0415
+
+    console = Console(width=columns())
+    for kept in range(len(spare), -1, -1):
+        shown = [at for at, title in enumerate(titles) if title not in spare[kept:]]
+        made = table(*(titles[at] for at in shown))
+        for row in rows:
+            made.add_row(*(row[at] for at in shown))
+        wide = console.options.update(max_width=10_000)
+        if Measurement.get(console, wide, made).maximum <= console.width:
+            return made
+    for column in made.columns:
+        column.overflow, column.no_wrap = "fold", False
+    return made
 
 
 def advise(command: str, why: str) -> None:
@@ -81,6 +171,12 @@ def advise(command: str, why: str) -> None:
 def warn(text: str) -> None:
     """What will go wrong, or is likely a mistake, on stderr."""
     click.echo(f"warning: {text}", err=True)
+
+
+def named(run: "RunDirectory", out: Path) -> str:
+    """What a command takes for a run: its short id if it lies below the default --out."""
+    is_found = out == _OUT and run.path.resolve().parent.parent == out.resolve()
+    return run.short_id if is_found else str(shown_path(run.path))
 
 
 def shown_path(path: Path) -> Path:

@@ -9,10 +9,11 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from chaoslab.archive.index import index
 from chaoslab.cli.commands.output import advise, examples, json_option, out_option, print_result
 from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.core.events import Json
-from chaoslab.core.units import show_duration, show_share
+from chaoslab.core.units import STEP_TIME, Pacing, plural, show_duration, show_share
 from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.settings import FleetSettings
@@ -21,11 +22,11 @@ from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.writing import changed, listed, written
 from chaoslab.plan.model import Control, FaultPlan, Training
 from chaoslab.plan.schedule import RESERVE, RosterEntry, Schedule, preview, to_lines
+from chaoslab.prepare.duration import estimated_s
 from chaoslab.prepare.kinds import fleet_of
 from chaoslab.prepare.links import caveats, link_kind, why_this_kind
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.prepare.preflight import refuse_impossible
-from chaoslab.record.run_directory import list_runs
 
 
 @click.command(
@@ -84,6 +85,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "control": plan.control.value,
         "expect": [spec.check for spec in plan.expect],
         "lasted_s": lasted_s,
+        "estimated_s": estimated_s(plan.training, prepared.schedule),
     }
 
 
@@ -126,7 +128,6 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     fleet = f"{prepared.fleet_setup.fleet.kind}{_given(plan.fleet.settings)}"
     links = f"{link_kind(plan)}{_given(plan.fleet.links_settings)}"
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
-    took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
     twin = ", then the same without faults, unless that is kept from before"
     return {
         "seed": str(prepared.schedule.seed),
@@ -138,15 +139,32 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         **({"slow": slow} if slow else {}),
         "limits": f"{bounds} under faults at once, {show_duration(limits.timeout_s)} in all",
         "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
-        "takes": f"{took}{twin if plan.control is Control.TWIN else ''}",
+        "takes": f"{_took(prepared, lasted_s)}{twin if plan.control is Control.TWIN else ''}",
     }
+
+
+def _took(prepared: Prepared, lasted_s: float | None) -> str:
+    """What it took; else an estimate, where the plan says enough for one, else the limit."""
+    if lasted_s is not None:
+        return f"{lasted_s:.0f} s the last time"
+    plan = prepared.plan
+    expected_s = estimated_s(plan.training, prepared.schedule)
+    if expected_s is None:
+        return f"at most {show_duration(plan.limits.timeout_s)}; never run here"
+    return f"about {show_duration(max(1, round(expected_s)))} by the plan; never run here"
 
 
 def _learners(training: Training) -> str:
     """How many there are, and of what kinds."""
     slower = Counter(training.speeds.values())
     kinds = (f"{count} of them at {show_share(speed)} speed" for speed, count in slower.items())
-    return ", ".join((f"{training.learner_count} learners", *kinds))
+    hosts = Counter(group.hosts or training.hosts for _, group in training.grouped())
+    hosts = hosts or Counter({training.hosts: training.learner_count})
+    several = (f"{count} of them of {many} hosts" for many, count in hosts.items() if many > 1)
+    step_time = training.step_time
+    pace = () if step_time is Pacing.OFF else (f"step time {STEP_TIME.show(step_time)}",)
+    learners = plural(training.learner_count, "learner")
+    return ", ".join((learners, *kinds, *several, *pace))
 
 
 def _slowing(schedule: Schedule, fleet: FleetSettings) -> str | None:
@@ -196,7 +214,7 @@ def _stop(prepared: Prepared) -> str:
 
 def _lasted_s(root: Path, plan_name: str) -> float | None:
     """How long the newest finished run of this plan took, without its twin."""
-    for run in list_runs(root):
-        if run.plan_name == plan_name and run.facts.get("outcome") == "completed":
-            return run.lasted_s
+    for run in index(root, plan_name):
+        if run.facts.get("outcome") == "completed":
+            return run.directory.lasted_s
     return None

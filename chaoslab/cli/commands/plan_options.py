@@ -1,18 +1,19 @@
-"""The arguments that name a plan: PLAN, --set, --seed and --fleet."""
+"""The arguments that name a plan: PLAN, --set, --seed, --fleet, --inventory and --costs."""
 
 from collections.abc import Callable
 from functools import wraps
 
 import click
 
+from chaoslab.cli import completing
 from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.plans import Asked
 
 
 def plan_options(function: Callable[..., None]) -> Callable[..., None]:
-    """PLAN, --set, --seed and --fleet, given to the command as one `asked`."""
+    """PLAN, --set, --seed, --fleet, --inventory, --costs: given to the command as one `asked`."""
 
-    @click.argument("plan")
+    @click.argument("plan", shell_complete=completing.plans)
     @click.option(
         "--set",
         "settings",
@@ -21,7 +22,20 @@ def plan_options(function: Callable[..., None]) -> Callable[..., None]:
         help="Override a key of the plan; repeatable.",
     )
     @click.option("--seed", type=int, help="Another schedule: other targets, other times.")
-    @click.option("--fleet", type=click.Choice([*kinds().fleets]), help="Run on this fleet.")
+    @click.option("--fleet", metavar=f"[{'|'.join(kinds().fleets)}]", help="Run on this fleet.",
+                  shell_complete=completing.fleets)  # fmt: skip
+    @click.option(
+        "--inventory",
+        type=click.Path(),
+        metavar="FILE",
+        help="The hosts of a fleet that has some; as --set fleet.inventory=FILE.",
+    )
+    @click.option(
+        "--costs",
+        type=click.Path(),
+        metavar="FILE",
+        help="What work takes in a simulation (--fleet sim); as --set fleet.costs=FILE.",
+    )
     @wraps(function)
     def with_asked(
         *context: click.Context,
@@ -29,9 +43,13 @@ def plan_options(function: Callable[..., None]) -> Callable[..., None]:
         settings: tuple[str, ...],
         seed: int | None,
         fleet: str | None,
+        inventory: str | None,
+        costs: str | None,
         **others: object,
     ) -> None:
-        asked = Asked(plan=plan, settings=settings, seed=seed, fleet=fleet)
+        asked = Asked(
+            plan=plan, settings=settings, seed=seed, fleet=fleet, inventory=inventory, costs=costs
+        )
         function(*context, asked=asked, **others)
 
     return with_asked

@@ -5,15 +5,15 @@ run_once, again and again ─► Judged, each with a record of its own ─► fl
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 
 import click
 
-from chaoslab.checks.base import Outcome
+from chaoslab.checks.gate import Gate
 from chaoslab.cli.commands.output import print_result, shown_path
 from chaoslab.core.errors import ExitCode, PlanError
-from chaoslab.core.units import share
+from chaoslab.core.units import plural, share
 from chaoslab.report.repeated import repeated_json, repeated_page
 from chaoslab.run.judged_run import Judged
 
@@ -43,6 +43,8 @@ class Repeating:
 
     times: int
     ends_at_failure: bool = False
+    gate: Gate = field(default_factory=Gate)
+    """Which verdict is accepted."""
     allowed: int | float | None = None
     """How many runs may be FAIL or UNKNOWN: a number, or as a float a share of those made."""
 
@@ -50,8 +52,8 @@ class Repeating:
         most = 1 if self.ends_at_failure else self.times
         if isinstance(self.allowed, int) and self.allowed >= most:
             raise PlanError(
-                f"--tolerate {self.allowed}: at most {most} runs can be other than PASS here, "
-                f"so the gate could never fail: tolerate at most {most - 1}"
+                f"--tolerate {self.allowed}: at most {plural(most, 'run')} can be other than PASS "
+                f"here, so the gate could never fail: tolerate at most {most - 1}"
             )
 
     def carry_out(self, run_once: Callable[[], Judged], *, as_json: bool) -> ExitCode:
@@ -71,27 +73,34 @@ class Repeating:
 
     def exit_code(self, made: Sequence[Judged]) -> ExitCode:
         """The worst; PASS if all that is worse than that is FAIL or UNKNOWN, and allowed."""
-        codes = {_code(judged) for judged in made}
+        codes = {self._code(judged) for judged in made}
         worst = next(code for code in _WORST if code in codes)
         if worst not in (ExitCode.FAIL, ExitCode.UNKNOWN) or self.allowed is None:
             return worst
-        flaky = sum(judged.verdict.outcome is not Outcome.PASS for judged in made)
+        flaky = sum(self._code(judged) is not ExitCode.PASS for judged in made)
         most = self.allowed if isinstance(self.allowed, int) else self.allowed * len(made)
         return ExitCode.PASS if flaky <= most else worst
 
     def _is_over(self, made: Sequence[Judged]) -> bool:
         if not made:
             return False
-        last = _code(made[-1])
+        last = self._code(made[-1])
         has_failed = last is not ExitCode.PASS
         return last in (ExitCode.INTERRUPTED, ExitCode.BROKEN) or (
             self.ends_at_failure and has_failed
         )
 
+    def _code(self, judged: Judged) -> ExitCode:
+        if judged.error is not None:
+            return judged.error.exit_code
+        return self.gate.judge(judged.verdict).exit_code
+
     def _announce(self, made: Sequence[Judged]) -> None:
         last = made[-1]
         where = shown_path(last.directory.path)
         click.echo(f"{len(made)}/{self.times} {last.verdict.outcome} {where}", err=True)
+        for reason in self.gate.judge(last.verdict).reasons:
+            click.echo(f"gate: {reason}", err=True)
         if last.error is not None:
             click.echo(f"chaoslab: {last.error}", err=True)
 
@@ -102,7 +111,7 @@ class Repeating:
             {
                 "record": str(judged.directory.path),
                 "outcome": judged.verdict.outcome.value,
-                "exit_code": int(_code(judged)),
+                "exit_code": int(self._code(judged)),
             }
             for judged in made
         ]
@@ -111,12 +120,15 @@ class Repeating:
         print_result(whole, page, as_json=as_json)
         if as_json:
             return
-        if exit_code is ExitCode.PASS and any(_code(one) is not ExitCode.PASS for one in made):
+        if exit_code is ExitCode.PASS and any(self._code(one) is not ExitCode.PASS for one in made):
             click.echo("tolerated: not every run is PASS, and --tolerate allows that", err=True)
 
 
 def repeat_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--repeat, --until-failure and --tolerate, given to the command as one `repeating`."""
+    """--repeat, --until-failure and --tolerate, given to the command as one `repeating`.
+
+    It takes a `gate`, which decides on each run.
+    """
 
     @click.option(
         "--repeat",
@@ -140,6 +152,7 @@ def repeat_options(function: Callable[..., None]) -> Callable[..., None]:
         repeat: int | None,
         until_failure: bool,
         tolerate: str | None,
+        gate: Gate,
         **others: object,
     ) -> None:
         repeating = None
@@ -147,14 +160,11 @@ def repeat_options(function: Callable[..., None]) -> Callable[..., None]:
             repeating = Repeating(
                 times=repeat or UNTIL_FAILURE_RUNS,
                 ends_at_failure=until_failure,
+                gate=gate,
                 allowed=None if tolerate is None else allowed(tolerate),
             )
         elif tolerate is not None:
             raise PlanError("--tolerate is about several runs: also pass --repeat N")
-        function(*context, repeating=repeating, **others)
+        function(*context, repeating=repeating, gate=gate, **others)
 
     return with_repeating
-
-
-def _code(judged: Judged) -> ExitCode:
-    return judged.error.exit_code if judged.error is not None else judged.verdict.exit_code

@@ -7,15 +7,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from chaoslab.checks.base import Outcome
+from chaoslab.cli import completing
 from chaoslab.cli.commands.output import examples, json_option, print_result, shown_path, table
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Event, Json
+from chaoslab.core.units import plural
 from chaoslab.plan.file.document import nearest
 from chaoslab.report.view import ViewModel
 from chaoslab.selftest.catalogue import TRIALS
@@ -27,6 +30,12 @@ _WRONG = "what is wrong"
 _STYLES = {Answer.CAUGHT: "green", Answer.PASSED: "green", Answer.INTERRUPTED: "yellow"}
 
 
+def _completed(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    return completing.that_begin(begun, [trial.name for trial in TRIALS])
+
+
 @click.command(
     name="selftest",
     epilog=examples(
@@ -36,7 +45,7 @@ _STYLES = {Answer.CAUGHT: "green", Answer.PASSED: "green", Answer.INTERRUPTED: "
     ),
 )
 @click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this trial; "
-              "repeatable.")  # fmt: skip
+              "repeatable.", shell_complete=_completed)  # fmt: skip
 @click.option("--list", "is_listing", is_flag=True, help="List all trials; run none.")
 @click.option(
     "--out",
@@ -66,10 +75,16 @@ def command(
         _list(trials, as_json=as_json)
         return
     remember = context.ensure_object(Invocation).remember
-    results = list(_run(trials, out, remember))
-    value: Json = {"exit_code": int(exit_code(results)), "trials": [*map(_json, results)]}
+    results: list[Result] = []
+    code = ExitCode.INTERRUPTED
+    try:
+        results.extend(_run(trials, out, remember))  # those before an interrupt stay
+        code = exit_code(results)
+    except KeyboardInterrupt:  # between two trials: one that goes on answers that it was
+        click.echo(f"interrupted after {plural(len(results), 'trial')}", err=True)
+    value: Json = {"exit_code": int(code), "trials": [*map(_json, results)]}
     print_result(value, _page(results), as_json=as_json, then=_next(results, out))
-    context.exit(exit_code(results))
+    context.exit(code)
 
 
 def _chosen(names: Sequence[str]) -> Sequence[Trial]:
@@ -111,7 +126,7 @@ class _Progress:
         self.view.see(event)
         if self.live is not None and event.time_s - self.drawn_s >= _REDRAWN_S:
             self.drawn_s = event.time_s
-            state = f"{self.view.phase or 'start'}, {self.view.rounds.merged} rounds"
+            state = f"{self.view.phase or 'start'}, {plural(self.view.rounds.merged, 'round')}"
             self.live.update(Text(f"{self.title} · {state} · {event.time_s:.0f} s"), refresh=True)
 
 

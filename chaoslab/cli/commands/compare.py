@@ -1,0 +1,194 @@
+"""`chaoslab compare`: two runs side by side, and what changed in between."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from chaoslab.archive.compare import Comparison, Held, Pair, compare
+from chaoslab.archive.index import PastRun
+from chaoslab.checks.base import Finding
+from chaoslab.checks.verdict import finding_json
+from chaoslab.cli import completing
+from chaoslab.cli.commands.output import (
+    examples,
+    json_option,
+    named,
+    out_option,
+    print_result,
+    table,
+)
+from chaoslab.cli.commands.quantities import percentage
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Json
+from chaoslab.record.run_directory import RunDirectory, shown_ids
+from chaoslab.report.page import STYLES
+from chaoslab.report.wording import OUTCOME_TONES, margin, percent
+
+_SIDES = ("A", "B")
+_WORDS = {Held.HELD: "", Held.WORSE: "worse", Held.UNKNOWN: "not told"}
+_STYLES = {Held.HELD: "", Held.WORSE: "bold red", Held.UNKNOWN: "magenta"}
+_SHOWN_CHARACTERS = 60
+_LEAST_CHANGE = 0.0005
+_COMMIT_LENGTH = 40
+_COMMIT = re.compile(rf"[0-9a-f]{{{_COMMIT_LENGTH}}}\+?")
+_COMMIT_CHARACTERS = 12
+
+
+@click.command(
+    name="compare",
+    epilog=examples(
+        "chaoslab compare 3f9a1c latest",
+        "chaoslab compare 3f9a1c 81b2d0 --max-drop 10%",
+        "chaoslab compare 3f9a1c latest --json | jq .changes",
+    ),
+)
+@click.argument("before", metavar="A", shell_complete=completing.runs)
+@click.argument("after", metavar="B", shell_complete=completing.runs)
+@click.option(
+    "--max-drop",
+    callback=percentage,
+    metavar="P%",
+    help="Exit with 1 if a margin of B is lower by more than this share of the attainable one, "
+    "or if a check fails in B alone.",
+)
+@out_option
+@json_option
+@click.pass_context
+def command(
+    context: click.Context, *, before: str, after: str, max_drop: float | None, out: Path,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Compare two runs: margins, and what changed in between.
+
+    A and B are each a path, `latest`, the name of a plan, or the beginning of an id. A margin is
+    the distance to the bound as a share of it; its change, of what is attainable. What changed is
+    told by seed, plan, code and machine.
+
+    Exit codes: 0; with --max-drop 1 if something got worse, 3 if a check that passed in A has no
+    answer in B.
+    """
+    runs = (PastRun.of(RunDirectory.open(one, root=out)) for one in (before, after))
+    found = compare(*runs)
+    code = ExitCode.PASS if max_drop is None else found.exit_code(max_drop)
+    print_result(
+        {**_json(found, max_drop), "exit_code": int(code)},
+        _page(found, max_drop),
+        as_json=as_json,
+        then=(f"chaoslab show {named(found.after.directory, out)}", "the timeline of B"),
+    )
+    context.exit(code)
+
+
+# ---------------------------------------------------------------- as a page
+
+
+def _page(found: Comparison, max_drop: float | None) -> RenderableType:
+    return Group(*_heads(found), _pairs(found, max_drop), *_reasons(found), _changes(found))
+
+
+def _heads(found: Comparison) -> list[Text]:
+    runs = (found.before, found.after)
+    ids = shown_ids(run.directory.id for run in runs)
+    return [
+        Text.assemble(
+            f"{side}  ",
+            (verdict.outcome.value, STYLES[OUTCOME_TONES[verdict.outcome]]),
+            f"  {run.plan}/{ids[run.directory.id]}",
+        )
+        for side, run, verdict in zip(_SIDES, runs, found.verdicts, strict=True)
+    ]
+
+
+def _pairs(found: Comparison, max_drop: float | None) -> RenderableType:
+    page = table("check", "A", "margin", "B", "margin", "change", "")
+    for pair in found.pairs:
+        held = Held.HELD if max_drop is None else pair.held(max_drop)
+        page.add_row(
+            pair.check, _outcome(pair.before), _margin(pair.before), _outcome(pair.after),
+            _margin(pair.after), _change(pair.change),
+            Text(_WORDS[held], style=_STYLES[held]),
+        )  # fmt: skip
+    for column in (2, 4, 5):
+        page.columns[column].justify = "right"
+    return page
+
+
+def _reasons(found: Comparison) -> Iterator[Text]:
+    """Why a check that passed in A does not in B."""
+    for pair in found.pairs:
+        if pair.after is not None and pair.is_broken:
+            style = STYLES[OUTCOME_TONES[pair.after.outcome]]
+            yield Text.assemble((f"{pair.check} in B: ", style), pair.after.reason)
+
+
+def _outcome(finding: Finding | None) -> Text:
+    if finding is None:
+        return Text("-", style="dim")
+    return Text(finding.outcome.value, style=STYLES[OUTCOME_TONES[finding.outcome]])
+
+
+def _margin(finding: Finding | None) -> str:
+    return "" if finding is None else margin(finding)
+
+
+def _change(share: float | None) -> str:
+    """Of a margin; what is less than can be shown is none."""
+    if share is None:
+        return ""
+    return percent(share if abs(share) >= _LEAST_CHANGE else 0.0)
+
+
+def _changes(found: Comparison) -> RenderableType:
+    if not found.changes:
+        return Text("nothing that is on record changed: same plan, seed, code and machine")
+    page = table("changed", "what", "A", "B", wraps=("what", "A", "B"))
+    for one in found.changes:
+        page.add_row(one.area.value, *map(_short, (one.what, one.before, one.after)))
+    for column in page.columns:
+        column.overflow = "fold"
+    return page
+
+
+def _short(text: str) -> Text:
+    if _COMMIT.fullmatch(text):
+        return Text(text[:_COMMIT_CHARACTERS] + text[_COMMIT_LENGTH:])
+    cut = len(text) > _SHOWN_CHARACTERS
+    return Text(f"{text[:_SHOWN_CHARACTERS]}…" if cut else text or "-")
+
+
+# ---------------------------------------------------------------- as JSON
+
+
+def _json(found: Comparison, max_drop: float | None) -> Mapping[str, Json]:
+    return {
+        "before": _run_json(found.before),
+        "after": _run_json(found.after),
+        "findings": [_pair_json(pair, max_drop) for pair in found.pairs],
+        "changes": [
+            {"area": one.area.value, "what": one.what, "before": one.before, "after": one.after}
+            for one in found.changes
+        ],
+    }
+
+
+def _run_json(run: PastRun) -> Mapping[str, Json]:
+    return {
+        "plan": run.plan,
+        "id": run.directory.id,
+        "verdict": run.outcome.value if run.outcome else None,
+        "path": str(run.directory.path),
+    }
+
+
+def _pair_json(pair: Pair, max_drop: float | None) -> Mapping[str, Json]:
+    return {
+        "check": pair.check,
+        "before": finding_json(pair.before) if pair.before else None,
+        "after": finding_json(pair.after) if pair.after else None,
+        "margin_change": pair.change,
+        "held": None if max_drop is None else pair.held(max_drop).value,
+    }

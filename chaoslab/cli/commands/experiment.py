@@ -1,0 +1,138 @@
+"""`chaoslab experiment`: a matrix of settings, simulated with seeds, beside published values."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from chaoslab.cli.commands.output import examples, json_option, print_json, shown_path
+from chaoslab.cli.commands.progress import progress
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Json
+from chaoslab.experiments import page, tables
+from chaoslab.experiments.execution import carry_out, cores, values_of
+from chaoslab.experiments.file import load
+from chaoslab.experiments.model import Labels
+from chaoslab.experiments.results import ResultsFile
+from chaoslab.experiments.tables import Grid
+
+RESULTS_JSONL = "results.jsonl"
+
+
+@click.group(
+    name="experiment",
+    epilog=examples(
+        "chaoslab experiment run experiments/goodput.yaml", "chaoslab experiment run --help"
+    ),
+)
+def command() -> None:
+    """Simulate a matrix of settings with many seeds; write tables and a figure."""
+
+
+@command.command(
+    name="run",
+    epilog=examples(
+        "chaoslab experiment run experiments/goodput.yaml",
+        "chaoslab experiment run experiments/goodput.yaml --set seeds=5 --out goodput",
+        "chaoslab experiment run experiments/goodput.yaml --jobs 1 --json",
+    ),
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE",
+              help="Override a key of the file; repeatable.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), metavar="N",
+              help="Worker processes. Default: one for each core.")  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Simulate everything again; by default, what is in "
+              "the records is kept, so that an interrupted experiment goes on.")  # fmt: skip
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+              help="Folder of page, table and figure. Default: the file's path without its "
+              "suffix.")  # fmt: skip
+@click.option("--records", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+              default=Path("runs/experiments"), show_default=True,
+              help="Folder of the records: one line for each cell and seed.")  # fmt: skip
+@json_option
+@click.pass_context
+def run(
+    context: click.Context, *, file: Path, overrides: tuple[str, ...], jobs: int | None,
+    fresh: bool, out: Path | None, records: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """Simulate what is missing of an experiment, and write its page, table and figure.
+
+    FILE has a base, a matrix of settings, seeds, tables and published values; see
+    docs/experiments.md. Written are README.md (the block `results`), results.csv and figure.svg.
+
+    Exit codes: 0; 1 if the published values are missed by more than the file allows; 2 for a
+    mistake in the file, 130 interrupted (the same command goes on).
+    """
+    experiment, cells = load(file, overrides=overrides)
+    results = ResultsFile.open(records / experiment.name / RESULTS_JSONL, is_fresh=fresh)
+    with progress(experiment.name) as on_progress:
+        carry_out(experiment, cells, results, jobs=jobs or cores(), on_progress=on_progress)
+    grid = Grid(
+        experiment=experiment,
+        cells=[cell.labels for cell in cells],
+        values=values_of(experiment, cells, results),
+    )
+    again = " ".join(["chaoslab experiment run", str(shown_path(file)),
+                      *(f"--set {setting}" for setting in overrides)])  # fmt: skip
+    written = page.write(grid, out or file.with_suffix(""), command=again)
+    if as_json:
+        print_json(_json(grid, written))
+    else:
+        click.echo(tables.markdown(grid))
+        for path in written.values():
+            click.echo(f"wrote {shown_path(path)}", err=True)
+    context.exit(_exit_code(grid))
+
+
+def _exit_code(grid: Grid) -> ExitCode:
+    near = (tables.is_within(tables.errors_of(grid, one), one) for one in grid.experiment.published)
+    return ExitCode.PASS if all(near) else ExitCode.FAIL
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _json(grid: Grid, written: Mapping[str, Path]) -> Mapping[str, Json]:
+    experiment = grid.experiment
+    return {
+        "experiment": experiment.name,
+        "seeds": experiment.seeds,
+        "cells": [_cell_json(grid, labels) for labels in grid.cells],
+        "published": _published_json(grid),
+        "files": {name: str(path) for name, path in written.items()},
+        "exit_code": int(_exit_code(grid)),
+    }
+
+
+def _cell_json(grid: Grid, labels: Labels) -> Mapping[str, Json]:
+    means = {name: grid.mean(labels, name) for name in grid.values[0]}
+    return {
+        "labels": dict(labels),
+        "measures": {
+            name: {
+                "mean": mean.value,
+                "reach95": mean.reach,
+                "unit": grid.unit(name).symbol,
+                "published": grid.published(labels, name),
+            }
+            for name, mean in means.items()
+        },
+    }
+
+
+def _published_json(grid: Grid) -> Sequence[Json]:
+    found: list[Json] = []
+    for one in grid.experiment.published:
+        errors = tables.errors_of(grid, one)
+        found.append({
+            "source": one.source,
+            "measure": one.measure,
+            "cells": errors.count,
+            "error_unit": grid.unit(one.measure).error,
+            "rms_error": errors.rms,
+            "largest_error": errors.largest,
+            "largest_at": errors.largest_at,
+            "is_within": tables.is_within(errors, one),
+        })  # fmt: skip
+    return found

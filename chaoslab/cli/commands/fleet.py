@@ -1,0 +1,313 @@
+"""`chaoslab fleet`: slices of an inventory brought up, shown and taken down."""
+
+import math
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from chaoslab.cli.commands.output import examples, json_option, print_result, table
+from chaoslab.cli.commands.quantities import duration
+from chaoslab.core.errors import AbilityError, ExitCode, PlanError
+from chaoslab.core.events import Json
+from chaoslab.core.units import show_duration
+from chaoslab.fleet.provider import Condition, SliceReport
+from chaoslab.fleet.remote.inventory import load
+from chaoslab.fleet.tpu.claim import claim
+from chaoslab.fleet.tpu.inventory import Cloud
+from chaoslab.fleet.tpu.lifecycle import GONE, Estimate, bring_up, estimate, is_expired, take_down
+from chaoslab.fleet.tpu.owned import Owned
+from chaoslab.fleet.tpu.provider import TpuProvider
+
+_DELETE_S = 600.0
+_AWAITED = (Condition.WAITING, Condition.COMING)
+_STAYS = (
+    "what was requested stays requested, and costs when it comes: `chaoslab fleet down` deletes it"
+)
+_inventory = click.argument("inventory", type=click.Path(path_type=Path), default="fleet.yaml")
+_yes = click.option(
+    "--yes", "is_agreed", is_flag=True, help="Do not ask; needed without a terminal."
+)
+
+
+@click.group(
+    name="fleet",
+    epilog=examples(
+        "chaoslab fleet up fleet.yaml", "chaoslab fleet status fleet.yaml",
+        "chaoslab fleet down fleet.yaml",
+    ),
+)  # fmt: skip
+def command() -> None:
+    """Bring up, show and take down the cloud slices of an inventory."""
+
+
+@command.command(
+    name="up",
+    epilog=examples("chaoslab fleet up fleet.yaml", "chaoslab fleet up fleet.yaml --yes --wait 1h"),
+)
+@_inventory
+@click.option("--wait", callback=duration, metavar="TIME", help="How long to wait until all are "
+              "up. Default: `repair.wait` of the inventory.")  # fmt: skip
+@_yes
+@json_option
+@click.pass_context
+def up(
+    context: click.Context,
+    *,
+    inventory: Path,
+    wait: float | None,
+    is_agreed: bool,
+    as_json: bool,
+) -> None:
+    """Create the slices of INVENTORY that are missing, and wait for them.
+
+    Shows an estimate of the cost with its source, and asks. Slices that are there are left as they
+    are; stopped ones are started. Refused if the estimate is over the budget, or no price is known.
+    The slices have the label chaoslab-fleet, by which `down` knows them.
+
+    Exit code 4 if not all are up in time, or one is of another type than the inventory says.
+    Requests stay in the queue until `repair.wait` is over.
+    Only one process of a machine may bring a fleet up or down, or run on it.
+    """
+    with _named(inventory):
+        cloud = load(inventory).require_cloud()
+        cost = estimate(cloud)
+    claim(cloud)
+    with _named(inventory), _provider(cloud) as provider:
+        before = provider.look()
+        missing = [one.node for one in before if one.condition is not Condition.UP]
+        if why := provider.why_not():
+            raise PlanError(f"{why}: run `chaoslab fleet down` first", key="budget")
+        if missing:
+            click.echo(_offered(cost, cloud), err=True)
+            _agree(f"Create or start {', '.join(missing)}?", is_agreed=is_agreed)
+        try:
+            reports = bring_up(provider, within_s=wait or cloud.repair.wait_s, told=_say)
+        except KeyboardInterrupt:
+            click.echo(f"chaoslab: {_STAYS}", err=True)
+            raise
+    late = [one for one in reports if one.condition is not Condition.UP]
+    wrong = late + [one for one in reports if one not in late and not one.is_as_written]
+    print_result(
+        {"estimate": _estimate_json(cost), "slices": [_report_json(one) for one in reports]},
+        _reports_page(reports),
+        as_json=as_json,
+        then=None if wrong else (_run_on(inventory), "train on it"),
+    )
+    for one in wrong:
+        click.echo(f"chaoslab: {_sentence(one)}", err=True)
+    if any(one.condition in _AWAITED for one in late):
+        click.echo(f"chaoslab: {_STAYS}; another `chaoslab fleet up` waits for it", err=True)
+    context.exit(ExitCode.BROKEN if wrong else ExitCode.PASS)
+
+
+@command.command(
+    name="status",
+    epilog=examples("chaoslab fleet status fleet.yaml", "chaoslab fleet status fleet.yaml --json"),
+)
+@_inventory
+@json_option
+@click.pass_context
+def status(context: click.Context, *, inventory: Path, as_json: bool) -> None:
+    """Show the slices of INVENTORY, what they cost so far, and until when they may exist.
+
+    Exit code 1 if one of them is not up or not as the inventory says, if the fleet has others than
+    these, or if the time or the money of the budget is spent.
+    """
+    with _named(inventory):
+        cloud = load(inventory).require_cloud()
+    with _named(inventory), _provider(cloud) as provider:
+        owned = provider.owned()
+        reports, spent_usd = provider.look(), provider.spending.spent_usd()
+    expired = _expired(owned)
+    is_spent = spent_usd is not None and spent_usd >= cloud.budget.usd
+    ends_s = min((one.ends_s for one in owned), default=math.inf)
+    strays = _strays(owned, reports)
+    lines: list[RenderableType] = [_reports_page(reports), Text(_spent(spent_usd, cloud))]
+    lines += [Text(_sentence(one), style="yellow") for one in reports if one.detail]
+    lines += [Text(f"{one.id} in {one.zone} is not the slice of any learner in the inventory: "
+                   "run `chaoslab fleet down`", style="yellow") for one in strays]  # fmt: skip
+    if math.isfinite(ends_s):
+        lines.append(Text(time.strftime("they may exist until %F %R UTC", time.gmtime(ends_s))))
+    lines += [Text(f"the time of {one.id} is over: run `chaoslab fleet down`", style="yellow")
+              for one in expired]  # fmt: skip
+    value: Mapping[str, Json] = {
+        "slices": [_report_json(one) for one in reports],
+        "spent_usd": spent_usd,
+        "budget_usd": cloud.budget.usd,
+        "until": ends_s if math.isfinite(ends_s) else None,
+        "expired": [one.id for one in expired],
+        "strays": [one.id for one in strays],
+    }
+    print_result(value, Group(*lines), as_json=as_json)
+    is_right = all(one.condition is Condition.UP and one.is_as_written for one in reports)
+    is_well = is_right and not (expired or is_spent or strays)
+    context.exit(ExitCode.PASS if is_well else ExitCode.FAIL)
+
+
+@command.command(
+    name="down",
+    epilog=examples(
+        "chaoslab fleet down fleet.yaml", "chaoslab fleet down fleet.yaml --expired --yes"
+    ),
+)
+@_inventory
+@click.option("--expired", "is_expired_only", is_flag=True, help="Only slices whose time is over: "
+              "for a timer.")  # fmt: skip
+@_yes
+@json_option
+@click.pass_context
+def down(
+    context: click.Context,
+    *,
+    inventory: Path,
+    is_expired_only: bool,
+    is_agreed: bool,
+    as_json: bool,
+) -> None:
+    """Delete all slices and requests with the label of this fleet, and wait until they are gone.
+
+    Looks in the zones of INVENTORY. What lacks the label chaoslab-fleet with the name of the fleet
+    is not touched, whatever it is called. Exit code 4 if something is still there.
+    """
+    with _named(inventory):
+        cloud = load(inventory).require_cloud()
+    claim(cloud)
+    with _named(inventory), _provider(cloud) as provider:
+        owned = provider.owned()
+        doomed = _expired(owned) if is_expired_only else owned
+        left: list[tuple[Owned, str]] = []
+        if doomed:
+            names = ", ".join(one.id for one in doomed)
+            _agree(f"Delete {names} in {cloud.project}?", is_agreed=is_agreed)
+            left = take_down(provider, doomed, within_s=_DELETE_S)
+    still_there = [one.id for one, _ in left]
+    gone = [one.id for one in doomed if one.id not in still_there]
+    told = f"deleted: {', '.join(gone)}" if gone else "nothing to delete"
+    print_result({"deleted": gone, "left": still_there}, Text(told), as_json=as_json)
+    for one, why in left:
+        words = f"{one.id} in {one.zone} is still {one.condition.value}{why and f' ({why})'}"
+        click.echo(f"chaoslab: {words}", err=True)
+    context.exit(ExitCode.BROKEN if left else ExitCode.PASS)
+
+
+@contextmanager
+def _named(inventory: Path) -> Iterator[None]:
+    """The file is named by each PlanError that names a key of it."""
+    try:
+        yield
+    except PlanError as error:
+        if error.where or not error.key:
+            raise
+        raise PlanError(error.message, where=str(inventory), key=error.key) from error
+
+
+@contextmanager
+def _provider(cloud: Cloud) -> Iterator[TpuProvider]:
+    """AbilityError without the client library or credentials."""
+    try:
+        from chaoslab.fleet.tpu.api import CloudTpu  # noqa: PLC0415  # needs google
+    except ImportError as error:
+        raise AbilityError(
+            f"the Cloud TPU client is not installed ({error}): pip install 'chaoslab[tpu]'"
+        ) from error
+    api = CloudTpu(cloud.project, endpoint=cloud.endpoint)
+    try:
+        yield TpuProvider(cloud, api)
+    finally:
+        api.close()
+
+
+def _agree(question: str, *, is_agreed: bool) -> None:
+    if is_agreed:
+        return
+    if not sys.stdin.isatty():
+        raise PlanError(f"{question} There is no terminal to ask on: add --yes")
+    if not click.confirm(question, err=True):
+        raise PlanError("nothing was changed")
+
+
+def _strays(owned: Sequence[Owned], reports: Sequence[SliceReport]) -> list[Owned]:
+    """Those of the fleet that are reported of no learner, and cost or may cost something."""
+    known = {one.resource for one in reports}
+    return [one for one in owned if one.id not in known and one.condition not in GONE]
+
+
+def _run_on(inventory: Path) -> str:
+    return f"chaoslab run PLAN --fleet tpu-vm --inventory {shlex.quote(str(inventory))}"
+
+
+def _expired(owned: Sequence[Owned]) -> list[Owned]:
+    now_s = time.time()
+    return [one for one in owned if is_expired(one, now_s)]
+
+
+# ---------------------------------------------------------------- what is shown
+
+
+def _offered(cost: Estimate, cloud: Cloud) -> str:
+    lines = [
+        f"{one.node}: {one.type} in {one.zone}, {one.chips} chips{', spot' if one.is_spot else ''}"
+        f": {one.usd_per_hour:.2f} USD an hour"
+        for one in cost.offers
+    ]
+    lines.append(
+        f"together {cost.usd_per_hour:.2f} USD an hour, at most {cost.usd:.2f} USD in "
+        f"{show_duration(cost.time_s)}; the budget is {cloud.budget.usd:g} USD"
+    )
+    lines.append(f"an estimate of chips alone, by {'; '.join(cost.sources)}: the bill is Google's")
+    return "\n".join(lines)
+
+
+def _spent(spent_usd: float | None, cloud: Cloud) -> str:
+    if spent_usd is None:
+        return "no price is known: nothing is said of the cost"
+    return (
+        f"about {spent_usd:.2f} USD since the present slices were created; the budget is "
+        f"{cloud.budget.usd:g} USD in {show_duration(cloud.budget.time_s)}"
+    )
+
+
+def _reports_page(reports: Sequence[SliceReport]) -> RenderableType:
+    page = table("learner", "slice", "condition", "state", "health", "request", wraps=["slice"])
+    for one in reports:
+        page.add_row(
+            one.node, one.resource, one.condition.value, one.state, one.health, one.request
+        )
+    return page
+
+
+def _say(report: SliceReport) -> None:
+    click.echo(_sentence(report), err=True)
+
+
+def _sentence(report: SliceReport) -> str:
+    words = filter(None, (report.state, report.health, report.request, report.detail))
+    return f"{report.node}: {report.condition.value} ({', '.join(words)})"
+
+
+def _report_json(report: SliceReport) -> Mapping[str, Json]:
+    return {
+        "learner": report.node,
+        "slice": report.resource,
+        "condition": report.condition.value,
+        "state": report.state,
+        "health": report.health,
+        "request": report.request,
+        "detail": report.detail,
+    }
+
+
+def _estimate_json(cost: Estimate) -> Mapping[str, Json]:
+    return {
+        "usd_per_hour": cost.usd_per_hour,
+        "usd": cost.usd,
+        "time_s": cost.time_s,
+        "sources": list(cost.sources),
+    }

@@ -1,0 +1,107 @@
+"""`chaoslab fuzz`: random plans, simulated, against what must hold in every training."""
+
+from pathlib import Path
+
+import click
+
+from chaoslab.cli.commands.output import advise, examples, json_option, print_json, shown_path
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Json
+from chaoslab.core.private_files import replace_file
+from chaoslab.core.units import plural
+from chaoslab.experiments.execution import cores
+from chaoslab.fuzz.search import Shrunk, shrink, try_seeds
+from chaoslab.fuzz.trial import Trial
+from chaoslab.plan.file import resolved_yaml
+from chaoslab.plan.model import FaultPlan
+
+_SAID_EVERY = 100
+"""Seeds between two lines of progress."""
+
+
+@click.command(
+    name="fuzz",
+    epilog=examples(
+        "chaoslab fuzz --seeds 2000",
+        "chaoslab fuzz --seeds 1 --from 17",
+        "chaoslab fuzz --seeds 1000000 --keep-going --jobs 16",
+    ),
+)
+@click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, metavar="N",
+              help="Number of random plans.")  # fmt: skip
+@click.option("--from", "first", type=click.IntRange(0), default=0, show_default=True, metavar="S",
+              help="The first seed.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), metavar="N",
+              help="Worker processes. Default: one for each core.")  # fmt: skip
+@click.option("--keep-going", is_flag=True, help="Go on after a failing seed.")
+@click.option("--no-shrink", is_flag=True, help="Do not look for the least part of a failing plan.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+              default=Path("runs/fuzz"), show_default=True,
+              help="Folder of the plans of failing seeds.")  # fmt: skip
+@json_option
+@click.pass_context
+def command(
+    context: click.Context, *, seeds: int, first: int, jobs: int | None, keep_going: bool,
+    no_shrink: bool, out: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """Simulate random plans of overlapping faults; judge them by invariants.
+
+    Each seed gives a training and up to five faults on learners, links and the syncer. Whatever
+    they do: versions increase by one, nothing counts twice, the ledger balances, a round comes
+    whenever a quorum is well, and all agree after settling. The plan of a seed that violates one of
+    them is shrunk, and written as a plan that anybody can run.
+
+    Exit codes: 0 no seed failed, 1 one did.
+    """
+    failing: list[Json] = []
+    tried = injected = proved = 0
+    for seed, trial in try_seeds(range(first, first + seeds), jobs=jobs or min(cores(), seeds)):
+        tried += 1
+        injected += len(trial.injections)
+        proved += trial.proved
+        if trial.is_failing:
+            failing.append(_failed(seed, trial, out, is_shrunk=not no_shrink))
+            if not keep_going:
+                break
+        elif not tried % _SAID_EVERY:
+            click.echo(f"{plural(tried, 'seed')} of {seeds}", err=True)
+    if as_json:
+        counts: dict[str, Json] = {"seeds": tried, "injections": injected, "proved": proved}
+        print_json({**counts, "failing": failing})
+    else:
+        effect = f"{plural(injected, 'injection')}, {proved} proved"
+        click.echo(f"{plural(tried, 'seed')} tried ({effect}), {len(failing)} failing")
+    context.exit(ExitCode.FAIL if failing else ExitCode.PASS)
+
+
+def _failed(seed: int, trial: Trial, out: Path, *, is_shrunk: bool) -> Json:
+    """Say what a seed violates, shrink it, and write both plans."""
+    click.echo(f"seed {seed} fails: {'; '.join(trial.reasons)}", err=True)
+    again = f"chaoslab fuzz --from {seed} --seeds 1"
+    advise(again, "the same simulation again")
+    whole = _written(trial.plan, out / f"{seed}.yaml")
+    report: dict[str, Json] = {
+        "seed": seed,
+        "violations": sorted(f"{check}: {code}" for check, code in trial.violations),
+        "reasons": list(trial.reasons),
+        "again": again,
+        "plan": str(whole),
+    }
+    if not is_shrunk or not trial.injections:
+        return report
+    least = shrink(trial)
+    path = _written(least.plan, out / f"{seed}.least.yaml")
+    advise(f"chaoslab run {shown_path(path)}", _described(least, trial))
+    return {**report, "least": str(path), "least_injections": len(least.plan.faults)}
+
+
+def _described(least: Shrunk, trial: Trial) -> str:
+    """What was left of a plan, in words."""
+    of = f"{len(least.plan.faults)} of {plural(len(trial.injections), 'injection')}"
+    return f"{of} are enough ({least.ending}, {plural(least.runs, 'simulation')})"
+
+
+def _written(plan: FaultPlan, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, resolved_yaml(plan))
+    return path

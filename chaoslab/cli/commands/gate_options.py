@@ -1,0 +1,71 @@
+"""The options that change which verdict exits with 0: --fail-on, --min-margin and --expect."""
+
+from collections.abc import Callable
+from functools import wraps
+
+import click
+
+from chaoslab.checks.gate import MIN_MARGIN, FailOn, Gate
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.core.units import share
+
+
+def gate_options(function: Callable[..., None]) -> Callable[..., None]:
+    """--fail-on, --min-margin and --expect, given to the command as one `gate`."""
+
+    @click.option(
+        "--fail-on",
+        type=click.Choice([one.value for one in FailOn]),
+        help="Exit with 1 also for UNKNOWN; with `weak` also for a PASS near its bound.",
+    )
+    @click.option(
+        "--min-margin",
+        metavar="P%",
+        help="With --fail-on weak: the least share of the attainable margin of each finding.  "
+        f"[default: {MIN_MARGIN:.0%}]",
+    )
+    @click.option(
+        "--expect",
+        "expected",
+        type=click.Choice(["fail"]),
+        help="Exit with 0 only for FAIL, as of a run that is broken on purpose.",
+    )
+    @wraps(function)
+    def with_gate(
+        *context: click.Context,
+        fail_on: str | None,
+        min_margin: str | None,
+        expected: str | None,
+        **others: object,
+    ) -> None:
+        if expected and fail_on:
+            raise PlanError("--expect fail accepts a FAIL alone: leave out --fail-on")
+        if min_margin is not None and fail_on != FailOn.WEAK:
+            raise PlanError("--min-margin is about weak passes: also write --fail-on weak")
+        gate = Gate(
+            fail_on=FailOn(fail_on) if fail_on else None,
+            min_margin=MIN_MARGIN if min_margin is None else _share(min_margin),
+            expects_fail=expected == "fail",
+        )
+        function(*context, gate=gate, **others)
+
+    return with_gate
+
+
+def gated(gate: Gate, verdict: Verdict) -> ExitCode:
+    """The exit code of a command; why it is not the verdict's own goes to stderr."""
+    found = gate.judge(verdict)
+    for reason in found.reasons:
+        click.echo(f"gate: {reason}", err=True)
+    return found.exit_code
+
+
+def _share(text: str) -> float:
+    try:
+        found = share(text)
+    except PlanError:
+        found = -1.0
+    if not 0 < found < 1:
+        raise PlanError(f"--min-margin {text}: write a share between 0% and 100%, as 10%")
+    return found

@@ -1,0 +1,257 @@
+"""`chaoslab init`: a plan, a CI workflow and a test in a project that has none yet.
+
+    answers (flags, or questions) ─► Starter ─► files ─► none is there with other content ─► written
+
+Nothing is overwritten: with other content in the way, nothing is written at all.
+"""
+
+import shlex
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from chaoslab.cli.commands.output import (
+    examples,
+    json_option,
+    print_result,
+    shown_path,
+    warn,
+)
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Json
+from chaoslab.prepare.plans import Asked, decode
+from chaoslab.record.provenance import requirement
+
+PLAN = "fault_plans/first_gate.yaml"
+_TEMPLATES = Path(__file__).parent.parent / "starter"
+_GITLAB = ".gitlab-ci.yml"
+_INCLUDE = "include: {local: .gitlab/resilience.yml}\n"
+_UNSET = 'echo "write here what pip installs to get chaoslab, such as its URL" >&2 && exit 1'
+"""Instead of a name that an index may give to somebody else's package."""
+_UNSET_HINT = (
+    "this chaoslab was installed from a folder, so the workflow does not know where to get it, and "
+    "fails: edit its line `echo …`, or call init with --install"
+)
+
+
+class Trains(StrEnum):
+    """What the gate trains."""
+
+    BUILTIN = "builtin"
+    TASK = "task"
+    LEARNER = "learner"
+
+
+class Ci(StrEnum):
+    """Which system runs the gate."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    NONE = "none"
+
+
+_TRAINS: Mapping[str, str] = {
+    Trains.BUILTIN: "the built-in model, on text that every machine has",
+    Trains.TASK: "a model and data of your own, in JAX (docs/your_own_model.md)",
+    Trains.LEARNER: "a learner program of your own (docs/protocol.md)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """The answers."""
+
+    trains: Trains
+    program: str | None
+    """`package.module:function` of a task, `package.module` of a learner."""
+    ci: Ci
+    has_test: bool
+    install: str | None
+    """What pip installs in CI, quoted for a shell; None: not known."""
+
+    def files(self) -> Mapping[str, str]:
+        """Path below the project and content of each file."""
+        found = {PLAN: self._plan()}
+        if self.ci is Ci.GITHUB:
+            found[".github/workflows/resilience.yml"] = self._filled("github.yml")
+        elif self.ci is Ci.GITLAB:
+            found[".gitlab/resilience.yml"] = self._filled("gitlab.yml")
+        if self.has_test:
+            found["tests/test_resilience.py"] = self._filled("test_resilience.py.txt")
+        return found
+
+    def _plan(self) -> str:
+        training = "  model: nano" if self.trains is Trains.BUILTIN else ""
+        training = f"  task: {self.program}" if self.trains is Trains.TASK else training
+        fleet = ""
+        if self.trains is Trains.LEARNER:
+            fleet = f"\nfleet:\n  programs: {{learner: {self.program}}}\n"
+        text = (_TEMPLATES / "first_gate.yaml").read_text(encoding="utf-8")
+        lines = "\n".join(filter(None, (training, "  step_time: auto" if not fleet else "")))
+        return text.replace("@TRAINING@\n", f"{lines}\n" if lines else "").replace("@FLEET@", fleet)
+
+    def _filled(self, template: str) -> str:
+        text = (_TEMPLATES / template).read_text(encoding="utf-8")
+        pip = _UNSET if self.install is None else f"pip install {self.install}"
+        return text.replace("@INSTALL@", pip)
+
+
+@click.command(
+    name="init",
+    epilog=examples(
+        "chaoslab init",
+        "chaoslab init --trains builtin --ci github",
+        "chaoslab init --trains task --program my_project.task:make --ci gitlab",
+        "chaoslab init --trains learner --program my_learner --ci none --no-test",
+    ),
+)
+@click.argument(
+    "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=Path()
+)
+@click.option("--trains", type=click.Choice([one.value for one in Trains]), help="What is trained: "
+              "the built-in model, a task of yours, or a learner program of yours.")  # fmt: skip
+@click.option(
+    "--program",
+    metavar="NAME",
+    help="Of a task package.module:function, of a learner package.module.",
+)
+@click.option("--ci", type=click.Choice([one.value for one in Ci]), help="Which workflow to write.")
+@click.option("--test/--no-test", "has_test", default=True, help="Write a pytest file, too.")
+@click.option(
+    "--install",
+    metavar="REQUIREMENT",
+    help="What CI installs with pip to get chaoslab: also a URL or a wheel.  [default: where this "
+    "one was installed from]",
+)
+@json_option
+def command(
+    *,
+    folder: Path,
+    trains: str | None,
+    program: str | None,
+    ci: str | None,
+    has_test: bool,
+    install: str | None,
+    as_json: bool,
+) -> None:
+    """Write a first gate: a plan, a CI workflow and a test.
+
+    FOLDER is the root of your project, by default this one. What the options do not answer is
+    asked. A file that is there with other content is never overwritten: nothing is written then.
+
+    Exit code 2 if nothing was written: an answer is missing or wrong, or a file is in the way.
+    """
+    starter = _answered(folder, trains, program, ci, has_test=has_test, install=install)
+    files = starter.files()
+    _try(files[PLAN])
+    written, hints = _write(folder, files, starter)
+    if starter.ci is not Ci.NONE and starter.install is None:
+        warn(_UNSET_HINT)
+    page = Text("\n".join([*written, *hints]))
+    plan = shown_path((folder / PLAN).absolute())
+    then = (f"chaoslab run {plan}", "your first gate, on this machine; a minute or two")
+    value: Json = {"files": sorted(files), "next": then[0]}
+    print_result(value, page, as_json=as_json, then=then)
+
+
+def _answered(
+    folder: Path,
+    trains: str | None,
+    program: str | None,
+    ci: str | None,
+    *,
+    has_test: bool,
+    install: str | None,
+) -> Starter:
+    """The answers of flags and, for those that are missing, of whoever sits there."""
+    try:
+        kind = Trains(trains or _asked("What is trained?", _TRAINS))
+        if kind is not Trains.BUILTIN and program is None:
+            form = "package.module:function" if kind is Trains.TASK else "package.module"
+            program = click.prompt(f"Its name, as {form}", err=True)
+        system = Ci(ci or _asked("Which CI runs the gate?", {one.value: "" for one in Ci}))
+    except click.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise PlanError(
+            "not all questions were answered: pass --trains, --program, --ci"
+        ) from error
+    if kind is Trains.BUILTIN and program is not None:
+        raise PlanError("--program names a task or a learner: also write --trains task or learner")
+    return Starter(
+        trains=kind,
+        program=program,
+        ci=system,
+        has_test=has_test,
+        install=_installed(folder, install),
+    )
+
+
+def _asked(question: str, choices: Mapping[str, str]) -> str:
+    for name, about in choices.items():
+        click.echo(f"  {name:8} {about}".rstrip(), err=True)
+    names = [str(name) for name in choices]
+    answer: str = click.prompt(question, type=click.Choice(names), default=names[0], err=True)
+    return answer
+
+
+def _installed(folder: Path, asked: str | None) -> str | None:
+    """What pip gets: the project with what it needs, and chaoslab; None if nobody knows where."""
+    found = requirement() if asked is None else asked
+    if found is None:
+        return None
+    if not found.isprintable():
+        raise PlanError(f"--install must be one line, got {found!r}")
+    own = ""
+    if (folder / "pyproject.toml").is_file() or (folder / "setup.py").is_file():
+        own = ". "
+    elif (folder / "requirements.txt").is_file():
+        own = "-r requirements.txt "
+    return f"{own}{shlex.quote(found)}"
+
+
+def _try(plan: str) -> None:
+    """PlanError if the plan cannot be decoded, as with a task of a wrong form."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / Path(PLAN).name
+        path.write_text(plan, encoding="utf-8")
+        try:
+            decode(Asked(plan=str(path)))
+        except PlanError as error:  # the file that it names is gone when it is read
+            raise PlanError(f"--program: {str(error).removeprefix(f'{path}:')}") from error
+
+
+def _write(
+    folder: Path, files: Mapping[str, str], starter: Starter
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What became of each file, and what is left to do; PlanError before anything is written."""
+    whole = dict(files)
+    hints: tuple[str, ...] = ()
+    if starter.ci is Ci.GITLAB:
+        entry = folder / _GITLAB
+        if not entry.exists() or entry.read_text(encoding="utf-8") == _INCLUDE:
+            whole[_GITLAB] = _INCLUDE
+        elif ".gitlab/resilience.yml" not in entry.read_text(encoding="utf-8"):
+            hints = (f"add to {_GITLAB}: {_INCLUDE.strip()}",)
+    there = {name for name in whole if (folder / name).exists()}
+    same = {name for name in there if _content(folder / name) == whole[name]}
+    if other := sorted(there - same):
+        raise PlanError(
+            f"{', '.join(other)}: there with other content, so nothing was written; move it away, "
+            "or leave it out with --ci none or --no-test"
+        )
+    for name in sorted(set(whole) - same):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(whole[name], encoding="utf-8")
+    said = (f"{'unchanged' if name in same else 'written'}  {name}" for name in whole)
+    return tuple(said), hints
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None

@@ -1,0 +1,37 @@
+"""Progress of a calculation on stderr: a bar on a terminal, a line for each tenth elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from chaoslab.core.units import plural
+
+_SAID_EVERY = 10
+"""Percent between two lines of progress where there is no terminal."""
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Callable[[int, int], None]]:
+    """On a terminal a bar with the time left; elsewhere a line for each tenth."""
+    console = Console(file=sys.stderr, highlight=False)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield lambda done, every: _say(name, done, every)
+        return
+    columns = (TextColumn(escape(name)), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name)
+        yield lambda done, every: bar.update(task, completed=done, total=every)
+
+
+def _say(name: str, done: int, every: int) -> None:
+    if not done:
+        click.echo(f"{name}: {plural(every, 'simulation')} to do", err=True)
+        return
+    percent, before = 100 * done // every, 100 * (done - 1) // every
+    if percent // _SAID_EVERY > before // _SAID_EVERY:
+        click.echo(f"{name}: {percent} %", err=True)

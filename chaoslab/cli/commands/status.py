@@ -1,0 +1,138 @@
+"""`chaoslab status`: each plan with its last verdict, and whether that still holds."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from chaoslab.archive.index import index
+from chaoslab.archive.standing import Standing, State, code_here, standings, worst
+from chaoslab.checks.base import Finding
+from chaoslab.cli.commands.output import (
+    examples,
+    fitting,
+    json_option,
+    named,
+    out_option,
+    print_result,
+)
+from chaoslab.cli.commands.quantities import age, duration
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Json
+from chaoslab.core.units import plural
+from chaoslab.report.wording import room
+
+_STYLES = {
+    State.PASS: "bold green", State.FAIL: "bold red", State.UNKNOWN: "magenta",
+    State.EXPIRED: "yellow", State.OTHER_CODE: "yellow", State.DAMAGED: "yellow",
+}  # fmt: skip
+_COLUMNS = ("plan", "state", "age", "commit", "tightest margin", "run")
+_COMMIT_CHARACTERS = 8
+
+
+@click.command(
+    name="status",
+    epilog=examples(
+        "chaoslab status",
+        "chaoslab status --max-age 7d",
+        "chaoslab status --any-code --json | jq '.plans[] | select(.state != \"PASS\")'",
+    ),
+)
+@click.option("--max-age", callback=duration, metavar="TIME", help="A pass that is older is no "
+              "pass, for example 12h or 7d.")  # fmt: skip
+@click.option("--any-code", is_flag=True, help="Let a pass of other code count, too.")
+@out_option
+@json_option
+@click.pass_context
+def command(
+    context: click.Context, *, max_age: float | None, any_code: bool, out: Path, as_json: bool
+) -> None:
+    """Show the last verdict of each plan, and whether it still holds.
+
+    A pass counts while the code is the same: the sources of chaoslab, of the plan's task and of its
+    programs, as found from this folder, and the versions of the libraries that compute. A pass of
+    other code, or one older than --max-age, is shown as such and is no pass, nor is a `damaged`
+    record: one whose run.json or verdict.json cannot be read.
+
+    Exit codes: 0 every plan that has runs passes, 1 one fails, 3 one is not known to pass.
+    """
+    found = standings(
+        index(out),
+        datetime.now(UTC),
+        max_age_s=max_age,
+        code_of=None if any_code else code_here,
+    )
+    code = worst(found)
+    value: Json = {"exit_code": int(code), "plans": [*map(_json, found)]}
+    print_result(value, _page(found, out), as_json=as_json, then=_next(found, out))
+    context.exit(code)
+
+
+def _next(found: Sequence[Standing], out: Path) -> tuple[str, str]:
+    for one in found:
+        if one.state in (State.FAIL, State.UNKNOWN):
+            run = named(one.run.directory, out)
+            return f"chaoslab show {run}", f"what the last run of {one.plan} found"
+    for one in found:
+        if one.state is State.DAMAGED:
+            run = named(one.run.directory, out)
+            return f"chaoslab show {run}", f"why the last run of {one.plan} cannot be read"
+    for one in found:
+        if one.exit_code is not ExitCode.PASS:
+            return f"chaoslab run {one.plan}", "a verdict that holds now"
+    return ("chaoslab trend PLAN", "the margins of a plan over its runs") if found else (
+        "chaoslab run kill_half", "make a first run")  # fmt: skip
+
+
+def _page(found: Sequence[Standing], out: Path) -> RenderableType:
+    if not found:
+        return Text(f"no runs under {out} yet", no_wrap=True, overflow="ignore")
+    rows = [
+        (
+            one.plan,
+            Text(one.state.value, style=_STYLES.get(one.state, "dim")),
+            age(one.age_s),
+            _commit(one.run.commit),
+            _tightest(one.tightest),
+            one.run.directory.short_id + (" (one runs)" if one.is_running else ""),
+        )
+        for one in found
+    ]
+    page = fitting(_COLUMNS, rows, spare=("run", "tightest margin"))
+    passing = sum(one.exit_code is ExitCode.PASS for one in found)
+    verb = "passes" if 1 in (passing, len(found)) else "pass"
+    return Group(page, Text(f"{passing} of {plural(len(found), 'plan')} {verb}"))
+
+
+def _commit(commit: str | None) -> str:
+    if commit is None:
+        return "-"
+    return commit[:_COMMIT_CHARACTERS] + ("+" if commit.endswith("+") else "")
+
+
+def _tightest(finding: Finding | None) -> str:
+    return "" if finding is None else f"{finding.check} {room(finding)}"
+
+
+def _json(one: Standing) -> Mapping[str, Json]:
+    return {
+        "plan": one.plan,
+        "state": one.state.value,
+        "damage": one.damage or None,
+        "verdict": one.run.outcome.value if one.run.outcome else None,
+        "age_s": one.age_s,
+        "commit": one.run.commit,
+        "is_running": one.is_running,
+        "tightest": {
+            "check": one.tightest.check,
+            "margin": one.tightest.margin,
+            "room": one.tightest.room,
+        }
+        if one.tightest
+        else None,
+        "run": one.run.directory.id,
+        "path": str(one.run.directory.path),
+    }

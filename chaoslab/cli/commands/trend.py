@@ -1,0 +1,180 @@
+"""`chaoslab trend`: the margins of a plan over its runs, and whether a green gate is eroding."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from chaoslab.archive.index import index
+from chaoslab.archive.slope import CONFIDENCE
+from chaoslab.archive.trend import Direction, MarginTrend, Trend, trend
+from chaoslab.cli import completing
+from chaoslab.cli.commands.output import (
+    examples,
+    fitting,
+    json_option,
+    named,
+    out_option,
+    print_result,
+)
+from chaoslab.cli.commands.quantities import percentage
+from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.core.events import Json
+from chaoslab.core.units import plural
+from chaoslab.plan.file.document import nearest
+from chaoslab.prepare.plans import Asked, decode
+from chaoslab.report.page import STYLES
+from chaoslab.report.wording import OUTCOME_TONES, percent
+
+_BARS = "▁▂▃▄▅▆▇█"
+_COLUMNS = ("check", "newest", "median", "change", "interval", "margins", "direction")
+_NUMBERS = _COLUMNS[1:5]
+_CHARTED = 12
+"""Of so many runs the chart of a margin shows."""
+_STYLES = {Direction.FALLING: "bold red", Direction.RISING: "green", Direction.TOO_FEW: "dim"}
+
+
+@click.command(
+    name="trend",
+    epilog=examples(
+        "chaoslab trend kill_half",
+        "chaoslab trend kill_half --last 50 --gate",
+        "chaoslab trend kill_half --gate --max-drop 5% --json",
+    ),
+)
+@click.argument("plan", shell_complete=completing.plans)
+@click.option("--last", type=click.IntRange(1), default=30, show_default=True, metavar="N",
+              help="Look at this many runs.")  # fmt: skip
+@click.option("--gate", "is_gate", is_flag=True, help="Exit with 1 if the newest run fails, or "
+              "passes with an eroding margin.")  # fmt: skip
+@click.option(
+    "--max-drop",
+    callback=percentage,
+    default="10%",
+    show_default=True,
+    metavar="P%",
+    help="How far a margin may fall in these runs, as a share of the attainable one.",
+)
+@out_option
+@json_option
+@click.pass_context
+def command(
+    context: click.Context, *, plan: str, last: int, is_gate: bool, max_drop: float, out: Path,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Show the margins of a plan over its runs.
+
+    PLAN is the name or the file of a plan with runs below --out. Compared are the runs with the
+    same version of the plan, fleet and kind of machine as the newest; seeds and code may differ.
+    Margins are shares of the attainable one. A margin is falling if the slope over its runs is
+    below 0 with 99% confidence.
+
+    Exit codes: 0; with --gate that of the newest run if it is not PASS, 1 if a margin is falling
+    and has lost more than --max-drop, 3 if there are too few runs to tell.
+    """
+    name = decode(Asked(plan=plan))[0].name if Path(plan).is_file() else plan
+    runs = index(out, name)
+    if not runs:
+        raise PlanError(nearest(plan, {run.plan for run in index(out)}, noun="plan with runs"))
+    found = trend(runs, last=last)
+    code = found.exit_code(max_drop) if is_gate else ExitCode.PASS
+    print_result(
+        {**_json(found, max_drop), "exit_code": int(code)},
+        _page(found, max_drop),
+        as_json=as_json,
+        then=_next(found, plan, out),
+    )
+    context.exit(code)
+
+
+def _next(found: Trend, plan: str, out: Path) -> tuple[str, str]:
+    if found.runs_missing:
+        return f"chaoslab run {plan} --repeat {found.runs_missing}", "more runs tell more"
+    first, newest = (named(found.runs[at].directory, out) for at in (0, -1))
+    return f"chaoslab compare {first} {newest}", "what changed since the oldest of these runs"
+
+
+def _page(found: Trend, max_drop: float) -> RenderableType:
+    rows = [
+        (
+            one.check, percent(one.margins[-1]), percent(one.median), *_slope(one),
+            _chart(one.margins), Text(one.direction.value, style=_STYLES.get(one.direction, "")),
+        )
+        for one in found.margins
+    ]  # fmt: skip
+    page = fitting(_COLUMNS, rows, spare=("interval", "median"))
+    for column in page.columns:
+        column.justify = "right" if column.header in _NUMBERS else "left"
+    return Group(_title(found), page, *_notes(found, max_drop))
+
+
+def _title(found: Trend) -> Text:
+    outcomes = [verdict.outcome for verdict in found.verdicts]
+    counts = ", ".join(f"{outcomes.count(one)} {one}" for one in dict.fromkeys(outcomes))
+    style = f"reverse {STYLES[OUTCOME_TONES[outcomes[-1]]]}"
+    since = f" since {found.runs[0].started:%Y-%m-%d}" if found.runs[0].started else ""
+    whole = f"  {_runs(len(outcomes))}{since}: {counts}"
+    return Text.assemble((f" {found.plan} ", style), whole)
+
+
+def _slope(one: MarginTrend) -> tuple[str, str]:
+    """Change over all runs, and between which two it lies."""
+    if one.slope is None or one.change is None:
+        return "", ""
+    runs = len(one.margins) - 1
+    low, high = (percent(end * runs) for end in (one.slope.low, one.slope.high))
+    return percent(one.change), f"{low} to {high}"
+
+
+def _chart(margins: Sequence[float]) -> str:
+    """A bar for each margin from 0 to 100 %; those that are violated are crosses."""
+    top = len(_BARS) - 1
+    shown = margins[-_CHARTED:]
+    return "".join("x" if one < 0 else _BARS[round(min(one, 1.0) * top)] for one in shown)
+
+
+def _notes(found: Trend, max_drop: float) -> Iterator[Text]:
+    for one in found.eroding(max_drop):
+        lost = f"{one.check} is eroding: {percent(one.change or 0.0)} in {_runs(len(one.margins))}"
+        if one.runs_left is not None:
+            lost += f"; at this pace nothing is left after {_runs(math.ceil(one.runs_left))}"
+        yield Text(lost, style="bold red")
+    if found.runs_missing:
+        more = plural(found.runs_missing, "more run is", "more runs are")
+        yield Text(f"{more} needed to tell whether all margins hold")
+    if found.left_out:
+        reasons = ", ".join(f"{count} {why}" for why, count in found.left_out.items())
+        yield Text(f"left out: {reasons}", style="dim")
+
+
+def _runs(count: int) -> str:
+    return plural(count, "run")
+
+
+def _json(found: Trend, max_drop: float) -> Mapping[str, Json]:
+    return {
+        "plan": found.plan,
+        "runs": [
+            {"id": run.directory.id, "verdict": verdict.outcome.value, "commit": run.commit}
+            for run, verdict in zip(found.runs, found.verdicts, strict=True)
+        ],
+        "left_out": {why.value: count for why, count in found.left_out.items()},
+        "confidence": CONFIDENCE,
+        "margins": [
+            {
+                "check": one.check,
+                "margins": list(one.margins),
+                "median": one.median,
+                "change": one.change,
+                "slope_per_run": one.slope.per_run if one.slope else None,
+                "slope_interval": [one.slope.low, one.slope.high] if one.slope else None,
+                "direction": one.direction.value,
+                "runs_left": one.runs_left,
+                "is_eroding": one.is_eroding(max_drop),
+            }
+            for one in found.margins
+        ],
+    }

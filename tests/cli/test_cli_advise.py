@@ -1,0 +1,81 @@
+"""`chaoslab advise`: what it prints, its JSON, its exit codes, and what it says of mistakes."""
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chaoslab.cli.main import main
+from chaoslab.core.errors import ExitCode
+
+ASKED = ("--chips", "200000", "--mtbi", "1y", "--gbps", "3", "--seeds", "1")
+
+
+def advise(*words: str) -> Result:
+    return CliRunner().invoke(main, ["advise", *words])
+
+
+def test_it_says_what_to_choose_why_how_sensitive_it_is_and_what_it_does_not_know() -> None:
+    done = advise(*ASKED)
+    assert done.exit_code == ExitCode.PASS, done.output
+    for text in ("M = 8, of 25,000 chips", "K = 1", "P = 24 fragments", "3x failures",
+                 "three times as many failures cost", "for half of the link", "55.4",
+                 "not known"):  # fmt: skip
+        assert text in done.stdout
+    assert "advise: 100 %" in done.stderr
+
+
+def test_the_json_has_the_choice_and_its_alternatives() -> None:
+    told = json.loads(advise(*ASKED, "--json").stdout)
+    assert (told["learners"], told["quorum"], told["keeps_pace"]) == (8, 1, True)
+    assert told["rounds"]["fragments"] == 24
+    assert [one["learners"] for one in told["by_learners"]] == [1, 2, 4, 8, 16, 32, 64]
+    assert told["neighbours"]
+
+
+def test_a_link_that_is_too_thin_for_everything_ends_with_exit_code_1() -> None:
+    done = advise(*ASKED, "--gbps", "0.001")
+    assert done.exit_code == ExitCode.FAIL
+    assert "no setting that was tried keeps pace" in done.stdout
+    assert "0.4% of the planned rounds" in done.stdout
+
+
+def test_a_published_fleet_can_be_named() -> None:
+    done = advise("--chips", "16k", "--failures", "llama_3", "--gbps", "10", "--seeds", "1")
+    assert done.exit_code == ExitCode.PASS, done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--chips", "200000", "--gbps", "3"), "either --mtbi 1y, or --failures llama_3"),
+        ((*ASKED, "--failures", "llama_3"), "not both"),
+        ((*ASKED, "--mtbi", "1year"), "or 1y"),
+        ((*ASKED, "--mtbi", "0y"), "must be above 0, got 0y"),
+        ((*ASKED, "--chips", "100"), "at least two slices of 256"),
+        ((*ASKED, "--chips", "many"), "is not a count"),
+        ((*ASKED, "--chips", "5e6"), "write 5M"),
+        ((*ASKED, "--gbps", "0"), "above 0 and finite, got 0"),
+        ((*ASKED, "--gbps", "nan"), "above 0 and finite, got nan"),
+        ((*ASKED, "--gbps", "3Gbit"), "is not a number of Gbit/s: write 3"),
+        ((*ASKED, "--parameters", "0"), "parameters: must be at least 1"),
+        ((*ASKED, "--failures", "llama"), "llama_3"),
+        ((*ASKED, "--step", "0s"), "step"),
+    ],
+)
+def test_a_mistake_is_refused_and_says_what_to_write(words: tuple[str, ...], said: str) -> None:
+    done = advise(*words)
+    assert done.exit_code == ExitCode.REFUSED
+    assert said in done.stderr
+    assert "simulations to do" not in done.stderr
+
+
+def test_failures_that_stop_nearly_everything_are_answered_and_named() -> None:
+    done = advise(*ASKED, "--mtbi", "1h")
+    assert done.exit_code == ExitCode.PASS, done.output
+    assert "most of the chip time is lost in pauses" in done.stdout
+
+
+def test_few_failures_ask_for_few_learners() -> None:
+    done = advise(*ASKED, "--chips", "2048", "--mtbi", "10y")
+    assert "M = 1 has as much" in done.stdout

@@ -1,0 +1,87 @@
+"""`chaoslab experiment`: what it prints, writes and returns."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chaoslab.cli.main import main
+from chaoslab.core.errors import ExitCode
+from tests.experiments.studies import SMALL, written
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*words: str, text: str = SMALL) -> Result:
+    written(Path(), text)
+    return CliRunner().invoke(main, ["experiment", "run", "small.yaml", "--jobs", "1", *words])
+
+
+def test_it_prints_the_tables_and_writes_page_table_and_figure() -> None:
+    done = run()
+    assert done.exit_code == ExitCode.PASS, done.output
+    assert "| system | 300k | 1.2M |" in done.stdout
+    assert "4 cells of goodput against a table: RMS " in done.stdout
+    assert sorted(path.name for path in Path("small").iterdir()) == [
+        "README.md", "figure.svg", "results.csv",
+    ]  # fmt: skip
+    assert "chaoslab experiment run small.yaml" in Path("small/README.md").read_text()
+    assert "small: 24 simulations to do" in done.stderr
+    assert "small: 100 %" in done.stderr
+    assert "wrote small/figure.svg" in done.stderr
+
+
+def test_a_second_run_simulates_nothing_and_gives_the_same_bytes() -> None:
+    run()
+    first = {path.name: path.read_bytes() for path in Path("small").iterdir()}
+    done = run()
+    assert "small: 0 simulations to do" in done.stderr
+    assert {path.name: path.read_bytes() for path in Path("small").iterdir()} == first
+    fresh = run("--fresh")
+    assert "small: 24 simulations to do" in fresh.stderr
+    assert {path.name: path.read_bytes() for path in Path("small").iterdir()} == first
+
+
+def test_published_values_that_are_missed_are_a_fail() -> None:
+    done = run(text=SMALL.replace("max_rms: 20", "max_rms: 0.001"))
+    assert done.exit_code == ExitCode.FAIL
+    assert "**Not met.**" in done.stdout
+
+
+def test_json_is_one_value_on_stdout() -> None:
+    done = run("--json", "--out", "elsewhere", "--set", "seeds=2")
+    value = json.loads(done.stdout)
+    assert (value["experiment"], value["seeds"], value["exit_code"]) == ("small", 2, 0)
+    assert len(value["cells"]) == 8
+    assert value["cells"][0]["labels"]["system"] == "rigid"
+    assert 0 < value["cells"][0]["measures"]["goodput"]["mean"] < 1
+    assert value["cells"][0]["measures"]["goodput"]["published"] == 57
+    assert value["published"][0]["is_within"] is True
+    assert Path("elsewhere/README.md").is_file()
+    assert not Path("small").exists()
+
+
+def test_a_mistake_in_the_file_is_refused_and_nothing_is_written() -> None:
+    done = run(text=SMALL.replace("seeds: 3", "seeds: 0"))
+    assert done.exit_code == ExitCode.REFUSED
+    assert "seeds: must be 2 to 10,000, got 0" in done.stderr
+    assert not Path("small").exists()
+    assert not Path("runs").exists()
+
+
+def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chaoslab.cli.commands import progress  # noqa: PLC0415  # as the command does
+
+    def interrupted(_name: str, done: int, _every: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(progress, "_say", interrupted)
+        assert run().exit_code == ExitCode.INTERRUPTED
+    assert not Path("small").exists()
+    assert "small: 19 simulations to do" in run().stderr

@@ -1,0 +1,64 @@
+"""`chaoslab fuzz`: what it prints, writes and returns."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chaoslab.cli.main import main
+from chaoslab.core.errors import ExitCode
+from chaoslab.fuzz.plans import draw
+from chaoslab.fuzz.trial import Trial
+from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.plans import Asked, decode
+
+_BROKEN = frozenset({("ledger", "merged_twice")})
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def _fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every plan violates the ledger, also without faults."""
+
+    def run(plan: FaultPlan) -> Trial:
+        reasons = ("ledger: a push counts twice",)
+        return Trial(plan=plan, injections=(), violations=_BROKEN, reasons=reasons)
+
+    monkeypatch.setattr("chaoslab.fuzz.search.run", run)
+
+
+def fuzz(*words: str) -> Result:
+    return CliRunner().invoke(main, ["fuzz", "--jobs", "1", *words])
+
+
+def test_seeds_without_a_violation_are_a_pass() -> None:
+    done = fuzz("--from", "2", "--seeds", "1")
+    assert done.exit_code == ExitCode.PASS, done.output
+    assert done.stdout.startswith("1 seed tried (")
+    assert "0 failing" in done.stdout
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("_fails")
+def test_a_failing_seed_prints_how_to_simulate_it_again_and_writes_its_plan() -> None:
+    done = fuzz("--from", "17", "--seeds", "5")
+    assert done.exit_code == ExitCode.FAIL
+    assert "seed 17 fails: ledger: a push counts twice" in done.stderr
+    assert "chaoslab fuzz --from 17 --seeds 1" in done.stderr
+    assert done.stdout.startswith("1 seed tried (")
+    plan, _ = decode(Asked(plan="runs/fuzz/17.yaml"))
+    assert [fault.fault for fault in plan.faults] == [fault.fault for fault in draw(17).faults]
+    assert plan.training == draw(17).training
+
+
+@pytest.mark.usefixtures("_fails")
+def test_it_goes_on_when_asked_to_and_says_all_as_json() -> None:
+    done = fuzz("--from", "3", "--seeds", "3", "--keep-going", "--json")
+    value = json.loads(done.stdout)
+    assert (value["seeds"], [one["seed"] for one in value["failing"]]) == (3, [3, 4, 5])
+    assert value["failing"][0]["violations"] == ["ledger: merged_twice"]

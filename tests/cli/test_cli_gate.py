@@ -1,0 +1,98 @@
+"""What decides the exit code besides the verdict, and who is told, on a fake fleet."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from chaoslab.report.webhook import SECRET
+from tests.cli.test_cli import FakeFleets, call, fleets, run_once
+from tests.fakes import Troubles
+
+__all__ = ["fleets"]
+EVERYBODY = frozenset({"learner-0", "learner-1", "learner-2"})
+
+
+def test_a_run_that_is_broken_on_purpose_is_accepted_if_it_fails(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    fleets.troubles = Troubles(not_back=EVERYBODY)
+    done = run_once("--expect", "fail")
+    assert done.exit_code == 0, done.output
+    assert "gate: --expect fail: learners_rejoin, rejoin failed, as expected" in done.stderr
+    assert json.loads((tmp_path / "runs/latest/verdict.json").read_text())["exit_code"] == 1
+    assert call("judge").exit_code == 1
+    assert call("judge", "--expect", "fail").exit_code == 0
+
+
+def test_a_pass_is_not_what_was_expected_of_a_broken_run(fleets: FakeFleets) -> None:
+    done = run_once("--expect", "fail")
+    assert done.exit_code == 1
+    assert "gate: --expect fail: the verdict is PASS" in done.stderr
+
+
+def test_a_weak_pass_fails_if_asked_and_the_verdict_stays(fleets: FakeFleets) -> None:
+    done = run_once("--fail-on", "weak", "--min-margin", "1%")
+    assert done.exit_code == 0, done.output
+    done = call("judge", "--fail-on", "weak", "--min-margin", "99.9%")
+    assert done.exit_code == 1
+    assert "of the attainable margin, less than 99.9%" in done.stderr
+    assert "PASS" in done.stdout
+
+
+def test_a_gate_decides_on_each_of_several_runs(fleets: FakeFleets) -> None:
+    done = run_once("--repeat", "2", "--expect", "fail", "--json")
+    assert done.exit_code == 1
+    assert [one["exit_code"] for one in json.loads(done.stdout)["records"]] == [1, 1]
+    fleets.troubles = Troubles(not_back=EVERYBODY)
+    assert run_once("--repeat", "2", "--expect", "fail").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--expect", "fail", "--fail-on", "weak"), "leave out --fail-on"),
+        (("--min-margin", "5%"), "also write --fail-on weak"),
+        (("--fail-on", "weak", "--min-margin", "5"), "write a share between 0% and 100%"),
+        (("--notify", "http://127.0.0.1/"), f"${SECRET} is not set"),
+        (("--metrics", "9464"), "write :PORT or HOST:PORT"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_before_anything_starts(
+    fleets: FakeFleets, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    done = run_once(*options)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_receiver_is_told_and_metrics_are_served(
+    fleets: FakeFleets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv(SECRET, "known to both")
+    with HTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        url = f"http://127.0.0.1:{http.server_port}/"
+        done = run_once("--notify", url, "--metrics", ":0", "--quiet")
+        http.shutdown()
+        thread.join()
+    assert done.exit_code == 0, done.output
+    assert "metrics: http://127.0.0.1:" in done.stderr
+    assert "warning" not in done.stderr
+    assert [one["type"] for one in told] == ["run.started", "fault.injected", "verdict"]
+    assert len({one["data"]["run"] for one in told}) == 1

@@ -1,0 +1,116 @@
+"""What a shell is offered, and what `--version` says."""
+
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.cli.main import SUMMARIES, main
+from chaoslab.faults.catalogue import FAULTS
+from tests.replay.test_commits import git, repository
+
+
+def offered(*words: str) -> list[str]:
+    *before, begun = words
+    found = ShellComplete(main, {}, "chaoslab", "_X").get_completions(before, begun)
+    return [item.value for item in found]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_commands_and_options_are_offered() -> None:
+    assert offered("") == list(SUMMARIES)
+    assert offered("run", "--fail") == ["--fail-on"]
+    assert offered("run", "--fail-on", "w") == ["weak"]
+
+
+def test_plans_are_offered_by_name_and_as_files(folder: Path) -> None:
+    (folder / "kill_it.yaml").touch()
+    (folder / "fault_plans").mkdir()
+    (folder / "fault_plans" / "mine.yaml").touch()
+    for command in ("run", "plan", "trend"):
+        assert offered(command, "kill_h") == ["kill_half"]
+    assert offered("run", "kill_i") == ["kill_it.yaml"]
+    assert offered("run", "fault") == ["fault_plans/mine.yaml"]
+
+
+@pytest.mark.parametrize(
+    "command", ["show", "judge", "heal", "report", "halt", "replay", "compare"]
+)
+def test_runs_are_offered_by_plan_and_id(folder: Path, command: str) -> None:
+    for name in ("20261120T050742Z-3f9a1c", "20261121T050742Z-3c0000"):
+        run = folder / "runs" / "kill_half" / name
+        run.mkdir(parents=True)
+        (run / "run.json").write_text("{}")
+    assert offered(command, "") == ["latest", "kill_half", "3c0000", "3f9a1c"]
+    assert offered(command, "3f") == ["3f9a1c"]
+    assert offered(command, "k") == ["kill_half"]
+
+
+def test_plans_that_have_runs_are_offered_where_runs_are_chosen(folder: Path) -> None:
+    run = folder / "elsewhere" / "mine" / "20261120T050742Z-3f9a1c"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    assert offered("list", "--out", "elsewhere", "--plan", "") == ["mine"]
+    assert offered("show", "--out", "elsewhere", "3") == ["3f9a1c"]
+
+
+def test_names_of_the_catalogues_are_offered() -> None:
+    assert offered("plans", "kill_h") == ["kill_half"]
+    assert offered("checks", "rej") == ["rejoin"]
+    assert set(offered("checks", "")) >= set(CHECKS)
+    assert offered("replay", "3f9a1c", "--minimise", "--check", "rej") == ["rejoin"]
+    assert offered("judge", "--expect-from", "kill_h") == ["kill_half"]
+    assert offered("run", "--fleet", "d") == ["docker"]
+
+
+def test_faults_families_and_trials_are_offered() -> None:
+    assert offered("faults", "process.k") == ["process.kill"]
+    assert offered("faults", "sto")[0] == "storage"
+    assert set(offered("faults", "")) >= set(FAULTS)
+    assert "deaf_syncer" in offered("selftest", "--only", "deaf")
+
+
+def test_bisect_is_offered_branches_tags_and_new_commits(folder: Path) -> None:
+    assert offered("bisect", "kill_half", "") == []
+    repo, commits = repository(folder / "repo", 3)
+    git(repo.root, "tag", "v1.2", commits[0])
+    git(repo.root, "branch", "work", commits[1])
+    with chdir(repo.root):
+        names = offered("bisect", "kill_half", "")
+        assert names[0] == "HEAD"
+        assert set(names[1:4]) == {"main", "work", "v1.2"}
+        assert [commits[n].startswith(names[4 + at]) for at, n in enumerate((2, 1, 0))] == [
+            True
+        ] * 3
+        assert offered("bisect", "kill_half", "v1.2", "wo") == ["work"]
+        assert offered("bisect", "kill_half", commits[1][:3])[0] in commits[1]
+
+
+def test_a_repository_without_commits_has_none_to_offer(folder: Path) -> None:
+    git(folder, "init", "--quiet")
+    assert offered("bisect", "kill_half", "") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_script(shell: str) -> None:
+    done = CliRunner().invoke(main, ["completion", shell])
+    assert done.exit_code == 0
+    assert f"_CHAOSLAB_COMPLETE={shell}_complete" in done.stdout
+
+
+def test_the_versions_that_matter_are_told() -> None:
+    told = dict(
+        line.split(" ", 1) for line in CliRunner().invoke(main, ["--version"]).output.splitlines()
+    )
+    assert set(told) == {
+        "chaoslab", "python", "jax", "jaxlib", "numpy", "optax", "grpcio", "platform",
+    }  # fmt: skip
+    assert all(told.values())
