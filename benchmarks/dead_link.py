@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import IO
+from typing import IO, Any
 
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
@@ -174,7 +174,7 @@ class Watched:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._lines: list[tuple[float, dict]] = []
+        self._lines: list[tuple[float, dict[str, Any]]] = []
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -192,7 +192,7 @@ class Watched:
     def count(self, kind: str) -> int:
         return sum(line["kind"] == kind for _, line in list(self._lines))
 
-    def since(self, began_s: float, kind: str) -> list[dict]:
+    def since(self, began_s: float, kind: str) -> list[dict[str, Any]]:
         """Data of the events of that kind since a time."""
         return [
             line["data"]
@@ -210,7 +210,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> tuple[list[Comparison
     with _syncer(folder) as address, EmbeddedLinks(folder) as links:
         link = links.create("learner-0", address)
         with _learner(folder, link.address, options.model) as learner:
-            output = Watched(learner.stdout)
+            output = Watched(_output(learner))
             output.wait("learner.step", 12)
             before = _healthy(output, learner.pid, options, reopened=1)
             for state, effect in _turns(found, options):
@@ -297,10 +297,11 @@ def _syncer(folder: Path) -> Iterator[str]:
     with _process(
         "syncer", "--directory", str(folder / "syncer"), "--settings-json", json.dumps(RULES)
     ) as process:
-        for line in process.stdout:
+        output = _output(process)
+        for line in output:
             if '"syncer.ready"' in line:
                 break
-        threading.Thread(target=lambda: [None for _ in process.stdout], daemon=True).start()
+        threading.Thread(target=lambda: [None for _ in output], daemon=True).start()
         yield json.loads(line)["data"]["address"]
 
 
@@ -310,6 +311,7 @@ def _learner(folder: Path, address: str, model: str) -> Iterator[subprocess.Pope
     own = {max(everything)} if len(everything) > 1 else everything
     with _process(
         "learner", "--syncer", address, "--name", "learner-0", "--model", model,
+        "--token-file", str(folder / "syncer" / "tokens" / "learner-0"),
         "--directory", str(folder / "learner"), "--save-every", "3600",
     ) as process:  # fmt: skip
         for task in Path(f"/proc/{process.pid}/task").iterdir():
@@ -319,6 +321,13 @@ def _learner(folder: Path, address: str, model: str) -> Iterator[subprocess.Pope
             yield process
         finally:
             os.sched_setaffinity(0, everything)
+
+
+def _output(process: subprocess.Popen[str]) -> IO[str]:
+    """Its standard output, which `_process` reads through a pipe."""
+    if process.stdout is None:
+        raise RuntimeError("the process was started without a pipe for its output")
+    return process.stdout
 
 
 @contextmanager

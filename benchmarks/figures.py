@@ -22,7 +22,6 @@ from typing import Self, TypeAlias
 Cell: TypeAlias = str | int | float | None
 
 _LIBRARIES = ("jax", "numpy", "grpcio")
-_BEGIN, _END = "<!-- generated: results -->\n", "<!-- end: results -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,12 +209,13 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     return "\n".join(lines)
 
 
-def rewritten(page: str, made: str) -> str:
-    """The page with `made` between the markers of results; ValueError if it has none."""
-    head, begin, rest = page.partition(_BEGIN)
-    _, end, tail = rest.partition(_END)
+def rewritten(page: str, made: str, *, name: str = "results") -> str:
+    """The page with `made` between the markers of that name; ValueError if it has none."""
+    first, last = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
+    head, begin, rest = page.partition(first)
+    _, end, tail = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"the page needs the lines {_BEGIN.strip()} and {_END}")
+        raise ValueError(f"the page needs the lines {first.strip()} and {last}")
     return f"{head}{begin}\n{made}\n\n{end}{tail}"
 
 

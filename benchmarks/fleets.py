@@ -66,7 +66,7 @@ def main() -> int:
 def _measure(fleet: str, folder: Path) -> Mapping[str, float]:
     history = run_plan(folder, PLAN, within_s=WITHIN_S, settings=(f"fleet.kind={fleet}",))
     back_s = [absence.clock_s(absence.accepted) for absence in absences(history)]
-    if back_s in ([], [None]):
+    if not back_s or back_s[0] is None:
         raise BenchmarkError(f"the learner did not come back on the {fleet} fleet")
 
     def first_s(kind: Kind, of: str | None = None, after_s: float = 0.0) -> float:
@@ -91,7 +91,7 @@ def _result(took_s: Mapping[tuple[str, str], list[float]], place: Mapping[str, C
         Figure(name=f"{what}, {fleet}", observed=median(values), unit="s", samples=len(values))
         for (what, fleet), values in took_s.items()
     )
-    rows = tuple(
+    rows: tuple[Mapping[str, Cell], ...] = tuple(
         {
             "what": what,
             **{f"{fleet} (s)": round(median(took_s[what, fleet]), 2) for fleet in FLEETS},

@@ -3,23 +3,35 @@
     kill ──── outage ────► started ─► up ─► joined ─► first step ─► first accepted contribution
     marks of survivors: |·|·|·|·|·|·|·|·|·|·|   the longest pause around kills, and away from them
 
-Three learners of a nano model on few cores, so that a returning learner competes with the
-survivors. The compilation cache is warm: every learner was started before.
+Three learners of a nano model, paced as in the plans (`step_time: auto`), so that a returning
+learner finds the share of the cores that the survivors leave on chips of their own. The compilation
+cache is warm: every learner was started before. The plan runs twice: learners start again as on any
+machine, or as forks of a process that has their imports done (`fleet: {fork_server: true}`). The
+survivors are those of the former.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import TypeVar
 
 from figures import Cell, Figure, MachineLoad, Result
 from trainings import BenchmarkError, run_plan, workplace
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    LearnerAdopted,
+    LearnerJoined,
+    LearnerStarted,
+    LearnerStep,
+    NodeStarted,
+)
 from chaoslab.record.journal import FaultStory, History
 
-REJOIN_AT_MOST_S = 3.0
+REJOIN_AT_MOST_S = 1.3
+FORKED_AT_MOST_S = 1.3
 NOISE_STEPS = 1.0
 """Steps by which a pause around a kill may exceed the longest one away from kills."""
 KILLS = 10
@@ -36,7 +48,7 @@ _KILLS_S = ", ".join(f"{5 + n * EVERY_S:g}s" for n in range(KILLS))
 PLAN = f"""
 version: 1
 name: kills
-training: {{learners: 3, model: nano, stop: {{time: {30 + KILLS * EVERY_S:g}s}}}}
+training: {{learners: 3, model: nano, step_time: auto, stop: {{time: {30 + KILLS * EVERY_S:g}s}}}}
 baseline: {{warmup: 4 rounds, window: 8 rounds, max_variation: 1000%}}
 faults:
   - id: one-after-the-other
@@ -45,6 +57,7 @@ faults:
     arrivals: {{per: fleet, dist: trace, trace: [{_KILLS_S}]}}
     for: {OUTAGE_S}s
 """
+FORKS = "fleet.fork_server=true"
 
 
 def measure() -> list[Result]:
@@ -53,8 +66,9 @@ def measure() -> list[Result]:
     with workplace() as folder:
         run_plan(folder / "warm-up", _WARM_UP, within_s=WITHIN_S)
         history = run_plan(folder / "kills", PLAN, within_s=WITHIN_S)
+        forked = run_plan(folder / "forks", PLAN, within_s=WITHIN_S, settings=[FORKS])
     place = load.place()
-    return [rejoin(history, place), survivors(history, place)]
+    return [rejoin(history, forked, place), survivors(history, place)]
 
 
 _WARM_UP = """
@@ -74,6 +88,7 @@ class Return:
     """Return of one learner, in seconds since the planned end of its outage."""
 
     learner: str
+    is_fork: bool
     started_s: float
     """Start of its process."""
     up_s: float
@@ -84,15 +99,17 @@ class Return:
     contributed_s: float
 
 
-def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
+def rejoin(history: History, forked: History, place: Mapping[str, Cell]) -> Result:
     """Time from the end of the outage to the first accepted contribution, by its parts."""
     found = list(returns(history))
-    if len(found) < LEAST_KILLS:
-        raise BenchmarkError(f"only {len(found)} killed learners came back; {KILLS} were planned")
-    total_s = [one.contributed_s for one in found]
+    forks = [one for one in returns(forked) if one.is_fork]
+    for came_back in (found, forks):
+        if len(came_back) < LEAST_KILLS:
+            raise BenchmarkError(f"only {len(came_back)} of {KILLS} killed learners came back")
     rows: tuple[Mapping[str, Cell], ...] = tuple(
         {
             "learner": one.learner,
+            "started as": "fork" if one.is_fork else "program",
             "process started (s)": one.started_s,
             "up (s)": one.up_s - one.started_s,
             "joined (s)": one.joined_s - one.up_s,
@@ -100,28 +117,11 @@ def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
             "contribution (s)": one.contributed_s - one.stepped_s,
             "in all (s)": one.contributed_s,
         }
-        for one in found
+        for one in (*found, *forks)
     )
-    parts = {
-        "process up": [one.up_s for one in found],
-        "from there to the first step": [one.stepped_s - one.up_s for one in found],
-        "from there to the first contribution": [
-            one.contributed_s - one.stepped_s for one in found
-        ],
-    }
     figures = [
-        Figure(
-            name="kill to first accepted contribution, minus the outage: median",
-            observed=median(total_s),
-            unit="s",
-            at_most=REJOIN_AT_MOST_S,
-            samples=len(found),
-        ),
-        Figure(name="the slowest", observed=max(total_s), unit="s", samples=len(found)),
-        *(
-            Figure(name=f"{name}: median", observed=median(values), unit="s", samples=len(values))
-            for name, values in parts.items()
-        ),
+        *_figures(found, "", REJOIN_AT_MOST_S),
+        *_figures(forks, "as a fork: ", FORKED_AT_MOST_S),
     ]
     return Result(
         number=5,
@@ -134,22 +134,48 @@ def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
     )
 
 
+def _figures(found: Sequence[Return], how: str, at_most_s: float) -> Iterator[Figure]:
+    """The total with its bound, and the parts of it."""
+    total_s = [one.contributed_s for one in found]
+    yield Figure(
+        name=f"{how}kill to first accepted contribution, minus the outage: median",
+        observed=median(total_s),
+        unit="s",
+        at_most=at_most_s,
+        samples=len(found),
+    )
+    yield Figure(name=f"{how}the slowest", observed=max(total_s), unit="s", samples=len(found))
+    parts = {
+        "process up": [one.up_s for one in found],
+        "from there to the first step": [one.stepped_s - one.up_s for one in found],
+        "from there to the first contribution": [
+            one.contributed_s - one.stepped_s for one in found
+        ],
+    }
+    for name, values in parts.items():
+        yield Figure(
+            name=f"{how}{name}: median", observed=median(values), unit="s", samples=len(values)
+        )
+
+
 def returns(history: History) -> Iterator[Return]:
     """Every killed learner that contributed again, in the order of the kills."""
     for absence in absences(history):
         story = absence.stories[0]
         outage_s = story.injecting.payload.for_s
+        if outage_s is None:
+            continue
         planned_s = story.injecting.time_s + outage_s
-        started, up, joined = (
-            _first(history, kind, absence)
-            for kind in (Kind.NODE_STARTED, Kind.LEARNER_STARTED, Kind.LEARNER_JOINED)
-        )
+        started = _first(history, NodeStarted, absence)
+        up = _first(history, LearnerStarted, absence)
+        joined = _first(history, LearnerJoined, absence)
         if absence.accepted is None or absence.stepped is None:
             continue
         if started is None or up is None or joined is None:
             continue
         yield Return(
             learner=absence.learner,
+            is_fork=started.payload.imports_cpu_s is not None,
             started_s=started.time_s - planned_s,
             up_s=up.time_s - planned_s,
             joined_s=joined.time_s - planned_s,
@@ -158,23 +184,25 @@ def returns(history: History) -> Iterator[Return]:
         )
 
 
-def _first(history: History, kind: Kind, absence: Absence) -> Event | None:
+_T = TypeVar("_T", NodeStarted, LearnerStarted, LearnerJoined)
+
+
+def _first(history: History, kind: type[_T], absence: Absence) -> Event[_T] | None:
     """The first such event of the incarnation that returned."""
-    key = "node" if kind is Kind.NODE_STARTED else "learner"
-    return next(
-        (
-            event
-            for event in history.of(kind)
-            if getattr(event.payload, key) == absence.learner
-            and event.payload.incarnation == absence.incarnation
-        ),
-        None,
-    )
+    for event in history.of(kind):
+        said = event.payload
+        who = said.node if isinstance(said, NodeStarted) else said.learner
+        if (who, said.incarnation) == (absence.learner, absence.incarnation):
+            return event
+    return None
 
 
 def _first_step_s(report: Event) -> float:
     """Time at which the first step of a report was done."""
-    return report.time_s - (report.payload.steps - 1) * report.payload.step_s
+    said = report.payload
+    if not isinstance(said, LearnerStep):
+        raise BenchmarkError(f"{report} reports no steps")
+    return report.time_s - (said.steps - 1) * said.step_s
 
 
 # ---------------------------------------------------------------- survivors
@@ -236,7 +264,7 @@ def pauses_of(learner: str, history: History) -> Iterator[Pause]:
     """Pauses between signs of progress of one incarnation, by the learner's own clock."""
     marks = [
         event
-        for event in history.of(Kind.LEARNER_STEP, Kind.LEARNER_ADOPTED)
+        for event in history.of(LearnerStep, LearnerAdopted)
         if event.payload.learner == learner
     ]
     lives = [
@@ -245,8 +273,7 @@ def pauses_of(learner: str, history: History) -> Iterator[Pause]:
         if before.payload.incarnation == after.payload.incarnation
         and before.payload.epoch == after.payload.epoch
     ]
-    reports = [event for event in marks if event.kind is Kind.LEARNER_STEP]
-    usual_s = median(event.payload.step_s for event in reports)
+    usual_s = median(e.payload.step_s for e in marks if isinstance(e.payload, LearnerStep))
     for before, after in lives:
         seconds = (after.node_s or 0.0) - (before.node_s or 0.0)
         made = after.payload.step - before.payload.step
@@ -287,7 +314,7 @@ def _return_windows(learner: str, history: History) -> Iterator[tuple[float, flo
 def _quiet_windows(learner: str, history: History) -> Iterator[tuple[float, float]]:
     """Windows as long as those around a kill, while no learner was away."""
     busy = [(a.gone_s - BEFORE_S, a.back_s) for a in absences(history)]
-    reports = [e for e in history.of(Kind.LEARNER_STEP) if e.payload.learner == learner]
+    reports = [e for e in history.of(LearnerStep) if e.payload.learner == learner]
     start_s, until_s = reports[0].time_s + 1.0, _last_kill_s(history.faults, reports)
     while start_s + BEFORE_S + WINDOW_S < until_s:
         end_s = start_s + BEFORE_S + WINDOW_S

@@ -16,7 +16,8 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 from roles import Child, add_role_options
@@ -28,6 +29,7 @@ from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter
+from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.streams import Received
 
 TARGET_PERCENT = 1.0
@@ -99,12 +101,12 @@ def _measure(options: argparse.Namespace) -> tuple[int, Mapping[str, float]]:
         {key: after[key] - before[key] for key in after}
         for before, after in zip(idle, busy, strict=True)
     ]
-    pings = sum(end["answered"] for end in used)
+    pings = round(sum(end["answered"] for end in used))
     costs_us = [1e6 * end["cpu_s"] / pings for end in used]
     return pings, dict(zip(("syncer", "learner"), costs_us, strict=True))
 
 
-def _run(children: tuple[Child, ...], per_s: float) -> list[dict]:
+def _run(children: tuple[Child, ...], per_s: float) -> list[dict[str, float]]:
     for child in children:
         child.say(str(per_s))
     return [json.loads(child.line()) for child in children]
@@ -131,12 +133,12 @@ def hub(options: argparse.Namespace) -> None:
     tokens = Tokens(names)
     syncer = Hub("127.0.0.1:0", tokens=tokens)
     print(syncer.start(), *(tokens.of(name) for name in names), flush=True)
-    sessions = []
+    sessions: list[int] = []
     while len(sessions) < options.links:
         arrival = syncer.arrivals.get()
         if isinstance(arrival.event, Received):
             sessions.append(arrival.session)
-    _serve([syncer.pings(session) for session in sessions], options)
+    _serve([pings for one in sessions if (pings := syncer.pings(one))], options)
 
 
 def learners(options: argparse.Namespace) -> None:
@@ -150,7 +152,7 @@ def learners(options: argparse.Namespace) -> None:
     _serve([connection.pings for connection in connections], options)
 
 
-def _serve(all_pings: list, options: argparse.Namespace) -> None:
+def _serve(all_pings: Sequence[Pings[Any]], options: argparse.Namespace) -> None:
     """For each line of standard input: ping at that rate for a while, print the time it took."""
     for line in sys.stdin:
         per_s = float(line)

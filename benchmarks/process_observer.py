@@ -1,24 +1,32 @@
 """Observer of a run: sees from outside when the learners' processes stop executing.
 
-    journal ─► pids        /proc/<pid>/status of each, every 2 ms ─► Hold(free until, held since)
+    journal ─► pids        /proc/<pid>/status of each ─► Hold(free until, held since)
+                           every 2 ms, around the expected times every 0.2 ms
 
 A process counts as held from the reading in which it is stopped or has ended, a signal that does
 this is pending, or another of its threads has stopped: it executes no more of its own code, even if
 a busy machine shows that later. The observer asks for real-time priority, so that its own waits do
-not count; without the privilege its readings are coarser.
+not count; without the privilege its readings are coarser. It notes how late it wakes from each
+sleep: as late as that the machine makes any process that does nothing but wait.
 """
 
 import os
 import time
+from bisect import bisect_left
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
 from chaoslab.core.events import Event, MalformedEvent
+from chaoslab.core.payloads import NodeStarted
 
-STALL_S = 0.01
 _LOOK_EVERY_S = 0.002
+_LOOK_CLOSELY_EVERY_S = 0.0002
+_CLOSELY_S = 0.015
+"""Seconds before and after an expected time in which it looks closely."""
 _READ_JOURNAL_EVERY_S = 0.05
 _TOGETHER_S = 0.1
 """Seconds after a hold for which the threads of other processes are examined too."""
@@ -36,6 +44,16 @@ class Hold:
     held_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake:
+    """One end of a sleep of the observer."""
+
+    woke_s: float
+    """In seconds since the epoch."""
+    late_s: float
+    """After the time that was asked for."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Watched:
     file: int
@@ -47,9 +65,11 @@ class _Watched:
 class ProcessObserver:
     """Reads the state of every learner's process; gets their pids from the journal."""
 
+    expected_s: Sequence[float] = ()
+    """Seconds after the first hold at which others are expected, in order."""
     holds: list[Hold] = field(default_factory=list)
-    stalls_s: list[float] = field(default_factory=list)
-    """Times for which a real-time thread got no core: the machine itself stalled."""
+    wakes: list[Wake] = field(default_factory=list)
+    """Oldest first."""
     has_realtime_priority: bool = False
     _watched: dict[int, _Watched] = field(default_factory=dict)
     _known_bytes: int = 0
@@ -72,16 +92,30 @@ class ProcessObserver:
 
     def look(self, journal: Path) -> None:
         """Read the state of every process, after a short sleep."""
-        began_s = time.monotonic()
-        time.sleep(_LOOK_EVERY_S)
+        for_s = _LOOK_CLOSELY_EVERY_S if self._is_expecting() else _LOOK_EVERY_S
+        until_s = time.monotonic() + for_s
+        time.sleep(for_s)
         now_s = time.monotonic()
-        if now_s - began_s > _LOOK_EVERY_S + STALL_S:
-            self.stalls_s.append(now_s - began_s)
+        self.wakes.append(Wake(woke_s=time.time(), late_s=now_s - until_s))
         if now_s - self._journal_s >= _READ_JOURNAL_EVERY_S:
             self._journal_s = now_s
             self._watch_new(journal)
-        for pid, watched in list(self._watched.items()):
-            self._read(pid, watched)
+        seems_free = [pid for pid in tuple(self._watched) if not self._read(pid)]
+        for pid in seems_free:  # after the others: to look at all threads takes a while
+            self._note(pid, is_held=self._is_one_held() and _has_stopped_thread(pid))
+
+    def latest_wake_s(self, from_s: float, until_s: float) -> float:
+        """How late it was at most where it should have woken between two times since the epoch."""
+        first = bisect_left(self.wakes, from_s, key=lambda wake: wake.woke_s)
+        overdue = takewhile(lambda wake: wake.woke_s - wake.late_s <= until_s, self.wakes[first:])
+        return max((wake.late_s for wake in overdue), default=0.0)
+
+    def _is_expecting(self) -> bool:
+        if not self.holds:
+            return False
+        since_s = time.time() - self.holds[0].held_s
+        index = bisect_left(self.expected_s, since_s - _CLOSELY_S)
+        return index < len(self.expected_s) and self.expected_s[index] <= since_s + _CLOSELY_S
 
     def _watch_new(self, journal: Path) -> None:
         """Add the processes started since the last call."""
@@ -96,25 +130,32 @@ class ProcessObserver:
                     self._watch(Event.from_line(line.decode()))
 
     def _watch(self, started: Event) -> None:
-        if started.payload.role == "learner":
-            pid = started.payload.pid
+        said = started.payload
+        if isinstance(said, NodeStarted) and said.role == "learner":
+            pid = said.pid
             self._watched[pid] = _Watched(file=os.open(f"/proc/{pid}/status", os.O_RDONLY))
 
-    def _read(self, pid: int, watched: _Watched) -> None:
+    def _read(self, pid: int) -> bool:
+        """Whether its status shows that it is held."""
+        watched = self._watched[pid]
         try:
             status = os.pread(watched.file, 4096, 0)
         except ProcessLookupError:
             status = b""
-        is_held = is_held_by(status) or (self._is_one_held() and _has_stopped_thread(pid))
-        now_s = time.time()
+        if is_held := is_held_by(status):
+            self._note(pid, is_held=True)
+        if not status:
+            os.close(watched.file)
+            del self._watched[pid]
+        return is_held
+
+    def _note(self, pid: int, *, is_held: bool) -> None:
+        watched, now_s = self._watched[pid], time.time()
         if not is_held:
             watched.free_s = now_s
         elif not watched.is_held and watched.free_s is not None:
             self.holds.append(Hold(pid=pid, free_s=watched.free_s, held_s=now_s))
         watched.is_held = is_held
-        if not status:
-            os.close(watched.file)
-            del self._watched[pid]
 
     def _is_one_held(self) -> bool:
         """Whether a process was held just now, so that others may be next."""

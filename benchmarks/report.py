@@ -1,6 +1,6 @@
 """Report: the results table of README.md, generated from the output of the benchmarks.
 
-    wire, merge, harness, links, … ── --json ──► results/<name>.json
+    wire, round, harness, links, … ── --json ──► results/<name>.json
                                                            └─ report ──► README.md, between markers
 
     python benchmarks/report.py               write the table from the existing results
@@ -24,7 +24,7 @@ README = HERE / "README.md"
 RESULTS = HERE / "results"
 MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "wire": ("wire.py",),
-    "merge": ("merge.py",),
+    "round": ("round.py",),
     "step_time": ("harness.py", "--only", "3"),
     "injection": ("harness.py", "--only", "4"),
     "kills": ("harness.py", "--only", "5,6"),
@@ -32,6 +32,9 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "links": ("links.py",),
     "durability": ("durability.py",),
     "pings": ("pings.py",),
+    "judging": ("judge.py",),
+    "policy": ("policy.py",),
+    "renewal": ("renewal.py",),
 }
 """Command that measures each set of results."""
 WITHIN_S = 1800.0

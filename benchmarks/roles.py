@@ -8,7 +8,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import IO, Self, TypeAlias
+from typing import Self, TypeAlias
 
 Roles: TypeAlias = Mapping[str, Callable[[argparse.Namespace], None]]
 
@@ -32,6 +32,9 @@ class Child:
             [sys.executable, sys.argv[0], *words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("the process was started without pipes")
+        self._input, self._output = self._process.stdin, self._process.stdout
 
     def __enter__(self) -> Self:
         return self
@@ -42,13 +45,12 @@ class Child:
 
     def say(self, line: str) -> None:
         """Write a line to its standard input."""
-        stream: IO[str] = self._process.stdin
-        stream.write(f"{line}\n")
-        stream.flush()
+        self._input.write(f"{line}\n")
+        self._input.flush()
 
     def line(self) -> str:
         """The next line that it prints."""
-        line = self._process.stdout.readline().strip()
+        line = self._output.readline().strip()
         if not line:
             raise RuntimeError("a benchmark process ended early; its error stands above")
         return line

@@ -4,19 +4,22 @@
 
 Same plan, same command lines, one learner, so that it has a core to itself. The two alternate, so
 that a busy machine slows both. Each report of the learner covers a quarter of a second; the ratio
-is that of the medians of all reports, the first second of each turn left out.
+is that of the medians of all reports, the first second of each turn left out. Beside it: the
+processor time that the harness used for each step of the learner.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from figures import Cell, Figure, MachineLoad, Result
 from trainings import by_hand, run_plan, workplace
 
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import LearnerStep, MachineSampled
+from chaoslab.record.journal import History
 
-AT_MOST = 1.03
+AT_MOST = 1.01
 TURNS = 10
 TRAIN_S = 8
 WARM_UP_S = 1.0
@@ -36,19 +39,27 @@ def measure(turns: int = TURNS) -> Result:
     load = MachineLoad()
     inside: list[list[float]] = []
     alone: list[list[float]] = []
+    cores: list[float] = []
     with workplace() as folder:
         by_hand(folder / "warm-up", PLAN, within_s=WITHIN_S)
         for turn in range(turns):
             here = folder / str(turn)
-            ways = [(inside, _inside), (alone, _alone)]
-            for found, way in ways if turn % 2 == 0 else reversed(ways):
-                found.append(way(here / way.__name__.strip("_")))
-    return _result(inside, alone, load.place())
+            if turn % 2:
+                alone.append(_alone(here / "alone"))
+            history = run_plan(here / "inside", PLAN, within_s=WITHIN_S)
+            inside.append(step_times_s(history.of(LearnerStep)))
+            cores += harness_cores(history)
+            if turn % 2 == 0:
+                alone.append(_alone(here / "alone"))
+    return _result(inside, alone, cores, load.place())
 
 
-def _inside(folder: Path) -> list[float]:
-    history = run_plan(folder, PLAN, within_s=WITHIN_S)
-    return step_times_s(history.of(Kind.LEARNER_STEP))
+def harness_cores(history: History) -> list[float]:
+    """CPU time per second of the harness while its learner trained, in samples of a second."""
+    steps = history.of(LearnerStep)
+    samples = history.between(steps[0].time_s + WARM_UP_S, steps[-1].time_s, MachineSampled)
+    found = (event.payload.harness_cores for event in samples)
+    return [cores for cores in found if cores is not None]
 
 
 def _alone(folder: Path) -> list[float]:
@@ -57,9 +68,13 @@ def _alone(folder: Path) -> list[float]:
 
 def step_times_s(events: Sequence[Event]) -> list[float]:
     """Mean step time of each report, after the warm-up, by the learner's own clock."""
-    reports = [event for event in events if event.kind is Kind.LEARNER_STEP and _stamp_s(event)]
-    began_s = _stamp_s(reports[0]) if reports else 0.0
-    return [e.payload.step_s for e in reports if _stamp_s(e) > began_s + WARM_UP_S]
+    reports = [
+        (_stamp_s(event), said.step_s)
+        for event in events
+        if isinstance(said := event.payload, LearnerStep) and _stamp_s(event)
+    ]
+    began_s = reports[0][0] if reports else 0.0
+    return [step_s for stamp_s, step_s in reports if stamp_s > began_s + WARM_UP_S]
 
 
 def _stamp_s(event: Event) -> float:
@@ -67,7 +82,10 @@ def _stamp_s(event: Event) -> float:
 
 
 def _result(
-    inside: Sequence[Sequence[float]], alone: Sequence[Sequence[float]], place: Mapping[str, Cell]
+    inside: Sequence[Sequence[float]],
+    alone: Sequence[Sequence[float]],
+    cores: Sequence[float],
+    place: Mapping[str, Cell],
 ) -> Result:
     every_inside = [step_s for turn in inside for step_s in turn]
     every_alone = [step_s for turn in alone for step_s in turn]
@@ -96,6 +114,12 @@ def _result(
             *(
                 Figure(name=name, observed=1e3 * median(all_s), unit="ms", samples=len(all_s))
                 for name, all_s in (("step inside", every_inside), ("step alone", every_alone))
+            ),
+            Figure(
+                name="processor time of the harness per step",
+                observed=1e3 * fmean(cores) * fmean(every_inside),
+                unit="ms",
+                samples=len(cores),
             ),
         ),
         rows=tuple(rows),

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from chaoslab.core.events import Event, Kind, read_node_line
+from chaoslab.core.payloads import RunFinished, RunOutcome, SyncerReady
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.plans import Asked, decode
@@ -65,8 +66,8 @@ def run_plan(
     if not (folder / "runs" / "latest").exists():
         raise BenchmarkError(f"the run did not begin\n{_tail(folder / 'progress.log')}")
     history = History.read((folder / "runs" / "latest").resolve())
-    finished = history.last(Kind.RUN_FINISHED)
-    if finished is None or finished.payload.outcome != "completed":
+    finished = history.last(RunFinished)
+    if finished is None or finished.payload.outcome is not RunOutcome.COMPLETED:
         why = "it was cut off" if finished is None else finished.payload.reason
         raise BenchmarkError(f"the run did not complete: {why}\n{_tail(folder / 'progress.log')}")
     return history
@@ -132,9 +133,11 @@ def by_hand(
     syncer = launch.syncer()
     syncer = replace(syncer, command=(*syncer.command, *syncer_flags))
     with _node(folder, syncer):
-        ready = _await_word(folder / f"{syncer.name}.log", Kind.SYNCER_READY, deadline_s)
+        ready = _await_word(folder / f"{syncer.name}.log", Kind.SYNCER_READY, deadline_s).payload
+        if not isinstance(ready, SyncerReady):
+            raise BenchmarkError(f"{syncer.name} said {ready} when it was ready")
         names = plan.training.learner_names
-        learners = launch.learners(dict.fromkeys(names, ready.payload.address))
+        learners = launch.learners(dict.fromkeys(names, ready.address))
         _until_all_end(folder, learners, deadline_s)
     return {spec.name: read_events(folder / f"{spec.name}.log") for spec in (syncer, *learners)}
 

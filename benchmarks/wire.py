@@ -29,7 +29,7 @@ from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens
 from chaoslab.diloco.wire.streams import Received
 
-TARGET_RATIO = 0.5
+TARGET_RATIO = 0.6
 BUFFER_BYTES = 1 << 20
 LOOPBACK = "127.0.0.1"
 
@@ -188,7 +188,8 @@ def hub(_: argparse.Namespace) -> None:
         else:
             round_number = arrival.event.message.push.round
             message = pb.ToLearner(epoch=1, fragment=pb.Fragment(round=round_number))
-            syncer.send_payload(arrival.session, message, arrival.event.payload, key=round_number)
+            payload = arrival.event.payload or b""
+            syncer.send_payload(arrival.session, message, payload, key=round_number)
 
 
 def learner(options: argparse.Namespace) -> None:
@@ -205,7 +206,7 @@ def learner(options: argparse.Namespace) -> None:
             message = pb.FromLearner(epoch=1, push=pb.Push(round=number))
             connection.send_payload(message, lambda: payload, key=number)
             what = connection.arrivals.get(timeout=60).event
-            if not isinstance(what, Received) or len(what.payload) != len(payload):
+            if not isinstance(what, Received) or len(what.payload or b"") != len(payload):
                 raise RuntimeError(f"not what was sent: {what}")
 
     _serve_asks(run, options)
