@@ -1,7 +1,7 @@
 # Shortcuts; each target is one or two plain commands. `make check` is what CI does.
 PYTHON ?= .venv/bin/python
 
-.PHONY: check fast coverage soak format demo plans selftest vm wire docs benchmarks clean
+.PHONY: check fast coverage soak format demo plans selftest vm wire docs site benchmarks clean
 
 .venv/bin/python: pyproject.toml
 	python3 -m venv .venv
@@ -11,7 +11,7 @@ PYTHON ?= .venv/bin/python
 check: $(PYTHON)       ## format, lint, types, floors, all tests
 	$(PYTHON) -m pytest -n 2
 
-fast: $(PYTHON)        ## starts no training, tries few seeds; two minutes
+fast: $(PYTHON)        ## starts no training, tries few seeds
 	$(PYTHON) -m pytest -n 2 -m "not slow and not thorough"
 
 coverage: $(PYTHON)    ## lines that tests run, per package; TESTS='-m "not slow"' leaves some out
@@ -51,6 +51,9 @@ wire:                  ## generate wire_pb2 from wire.proto, readable by every p
 
 docs: $(PYTHON)        ## rewrite what is made from the code: module map, kinds, catalogues
 	$(PYTHON) -m tests.generated_docs
+
+site: $(PYTHON)        ## the documentation as pages to read offline: build/site/index.html
+	$(PYTHON) -m mkdocs build --strict --quiet
 
 benchmarks: $(PYTHON)  ## measure everything and write the results; a quarter of an hour
 	$(PYTHON) benchmarks/report.py --measure
