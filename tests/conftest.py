@@ -1,13 +1,24 @@
 """Order of all tests: the fast ones first, then `thorough`, last those that start trainings."""
 
+import os
 import signal
 from collections.abc import Sequence
 
 import hypothesis
 import pytest
 
+from chaoslab.links.toxiproxy import server_binary
+
 hypothesis.settings.register_profile("chaoslab", deadline=None)  # machines are shared and noisy
 hypothesis.settings.load_profile("chaoslab")
+
+_DISTURBED = (
+    "machine_held_up|step_time_not_kept|without that time it|periods were lost because"
+    "|the harness keeps time: it stood still"
+)
+"""In the message of a failed test: a run whose own findings say that others took its cores, or that
+was aborted because its harness got no time. Such a run shows nothing of what it tests, and is made
+once more."""
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
@@ -25,12 +36,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _rank(item) > 1:  # with -n: by one worker, one after another, once the others are done
             item.add_marker(pytest.mark.xdist_group("real"))
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=[_DISTURBED]))
         elif "strict_jax" in getattr(item, "fixturenames", ()):  # its module compiles once
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     if "soak" not in config.option.markexpr:  # half an hour and more: only when asked for
         soaking = [item for item in items if item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=soaking)
         items[:] = [item for item in items if item not in soaking]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What needs a Toxiproxy server is skipped without one, unless CHAOSLAB_REQUIRE names it."""
+    is_required = "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", "")
+    needs_it = item.get_closest_marker("toxiproxy") is not None
+    if needs_it and not is_required and server_binary.find() is None:
+        pytest.skip("there is no Toxiproxy server: run `chaoslab doctor --fix`")
 
 
 def _rank(item: pytest.Item) -> int:

@@ -24,7 +24,7 @@ from chaoslab.fleet.docker.fleet import DockerFleet  # noqa: E402
 from chaoslab.fleet.docker.images.images import base_there  # noqa: E402
 from chaoslab.fleet.docker.run_context import Setup  # noqa: E402
 
-__all__ = ["Engine", "base_here", "engine_or_skip", "learner", "small_fleet"]
+__all__ = ["DockerFleet", "Engine", "base_here", "engine_or_skip", "learner", "small_fleet"]
 LIMITS = Limits(cpus=2.0, memory_bytes=512 << 20, processes=128)
 
 

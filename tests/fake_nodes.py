@@ -31,6 +31,10 @@ class Troubles:
     round_s: Callable[[int], float] = lambda _number: 0.5
     """Time from merged round `number` to the next."""
     evaluator_exit: int = 0
+    crowded_below_s: float = 0.0
+    """Whoever keeps a shorter step time than this loses two periods in every report."""
+    unpaced: frozenset[str] = frozenset()
+    """Do not know the hook `pace`."""
 
 
 @dataclass(kw_only=True)
@@ -45,6 +49,8 @@ class FakeNode:
     member: bool = False
     epoch: int = 0
     step: int = 0
+    period_s: float | None = None
+    """Step time that it was told; it goes on at its own all the same."""
 
     @property
     def works(self) -> bool:
@@ -101,14 +107,17 @@ class FakeNode:
             "tokens_to": TOKENS_PER_ROUND,
         }
 
-    def sample(self) -> dict[str, Json]:
+    def sample(self, crowded_below_s: float) -> dict[str, Json]:
         """LEARNER_STEP."""
+        is_crowded = self.period_s is not None and self.period_s < crowded_below_s
         return {
             **self.who,
             "epoch": self.epoch,
             "step": self.step,
             "steps": STEPS_PER_SAMPLE,
-            "step_s": STEP_S,
+            "step_s": crowded_below_s if is_crowded else STEP_S,
+            "period_s": self.period_s,
+            "overruns": 2 if is_crowded else 0,
             "loss": 5.0 / (1 + self.step / 50),
             "tokens": self.step * TOKENS_PER_STEP,
             "data_position": self.step,

@@ -43,7 +43,7 @@ class FakeFleet:
         self.calls: list[tuple[float, str, str]] = []
         """Every verb: when, which, on whom."""
         self._fakes: dict[str, FakeNode] = {}
-        self._recorder: list[Observation] = []
+        self._observed: list[Observation] = []
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         self._epochs = count(1)
@@ -129,6 +129,14 @@ class FakeFleet:
             elif name not in self.troubles.immortal:
                 self._end(name, signal=str(signal), sent=[str(signal)])
 
+    def prepare(self, *names: str, to_pause: bool = False) -> None:
+        for name in names:
+            self._do("prepare", name)
+
+    def unprepare(self, *names: str) -> None:
+        for name in names:
+            self._do("unprepare", name)
+
     def pause(self, *names: str) -> None:
         for name in names:
             self._do("pause", name)
@@ -153,6 +161,8 @@ class FakeFleet:
 
     def tell(self, name: str, do: str, **facts: Json) -> None:
         self._do(f"tell {do} {json.dumps(facts)}", name)
+        if do == "pace" and name not in self.troubles.unpaced:
+            self._fakes[name].period_s = float(str(facts["step_s"]))
 
     def unplug(self, name: str) -> None:
         self._do("unplug", name)
@@ -162,6 +172,26 @@ class FakeFleet:
 
     def upgrade(self, name: str, release: str) -> None:
         self._do("upgrade", name)
+
+    def hold_chip(self, name: str) -> None:
+        self._do("hold_chip", name)
+
+    def try_chip(self, name: str) -> None:
+        self._do("try_chip", name)
+
+    def free_chip(self, name: str) -> None:
+        self._do("free_chip", name)
+
+    def delete_slice(self, *names: str) -> None:
+        for name in names:
+            self._do("delete_slice", name)
+            self._end(name, signal="SIGKILL")
+
+    take_slice = stop_slice = maintain_slice = delete_slice
+
+    def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
+        self._do("repair_slice", name)
+        self.restart(name)
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         self._do(f"{how}{' every' if every else ''}", name)
@@ -192,15 +222,15 @@ class FakeFleet:
         return probed(name, incarnation=fake.incarnation, pid=pid, state=state, rss_bytes=1 << 28)
 
     def poll(self, until_s: float) -> Sequence[Observation]:
-        self._recorder += self.node_links.recorder()
-        while not self._recorder and self._heap and self._heap[0][0] <= until_s:
+        self._observed += self.node_links.observed()
+        while not self._observed and self._heap and self._heap[0][0] <= until_s:
             time_s, _, action = heapq.heappop(self._heap)
             self._advance(time_s)
             action()
-        if not self._recorder:
+        if not self._observed:
             self._advance(until_s)
-        recorder, self._recorder = self._recorder, []
-        return recorder
+        observed, self._observed = self._observed, []
+        return observed
 
     # ---------------------------------------------------------------- nodes
 
@@ -340,7 +370,9 @@ class FakeFleet:
     # ---------------------------------------------------------------- the learners' part
 
     def _begin_learner(self, fake: FakeNode) -> None:
-        name = fake.spec.name
+        name, command = fake.spec.name, fake.spec.command
+        if "--step-time" in command:
+            fake.period_s = float(command[command.index("--step-time") + 1])
         stays_out = fake.incarnation > 1 and name in self.troubles.not_back
         if name in self.troubles.mute or stays_out:
             return
@@ -367,7 +399,7 @@ class FakeFleet:
             return
         if not fake.held:
             fake.step += STEPS_PER_SAMPLE
-            self._say(fake.spec.name, Kind.LEARNER_STEP, fake.sample())
+            self._say(fake.spec.name, Kind.LEARNER_STEP, fake.sample(self.troubles.crowded_below_s))
         self._later(STEP_S * STEPS_PER_SAMPLE, lambda: self._step(fake))
 
     def _leave(self, name: str, fake: FakeNode) -> None:
@@ -397,7 +429,7 @@ class FakeFleet:
             raise FleetError(f"{verb} {name}: refused by the world")
 
     def _say(self, name: str, kind: Kind, data: Mapping[str, Json]) -> None:
-        self._recorder.append(
+        self._observed.append(
             Observation(source=name, kind=kind, data=data, node_s=self.clock.now_s())
         )
 

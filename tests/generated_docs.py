@@ -10,8 +10,9 @@
 
 import ast
 import inspect
+import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
 from itertools import pairwise
@@ -22,7 +23,8 @@ import chaoslab.core.events
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.codes import Code as FindingCode
-from chaoslab.cli.commands.faults import settings_json
+from chaoslab.checks.verdict import SCHEMA_VERSION, schema
+from chaoslab.cli.commands.settings import settings_json
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payload import Payload, key, payloads
 from chaoslab.faults.base import Fault, Layer
@@ -31,6 +33,9 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.file import load
 from chaoslab.prepare.kinds import kinds as plan_kinds
 from chaoslab.prepare.plans import bundled_plans
+from tests import generated_experiments as experiments
+from tests import generated_reference as reference
+from tests.generated_reference import table as _table
 from tests.test_floors import PACKAGE, PACKAGES
 
 ROOT = PACKAGE.parent
@@ -240,21 +245,12 @@ def plans() -> str:
 
 
 def _settings(kind: type[Fault] | type[Check]) -> str:
-    found = settings_json(kind)  # type: ignore[arg-type]  # reads fields alone; a check has them too
+    found = settings_json(kind)
     return ", ".join(f"`{one['key']}: {_yaml(one['default'])}`" for one in found)
 
 
 def _yaml(value: Json) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-# ---------------------------------------------------------------- tables
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
-                     for line in lines)  # fmt: skip
 
 
 BLOCKS = (
@@ -268,9 +264,30 @@ BLOCKS = (
     Block("docs/checks.md", "checks", checks),
     Block("docs/verdict.md", "codes", finding_codes),
     Block("docs/record.md", "kinds", kinds),
+    Block("docs/record.md", "verdict", reference.verdict_fields),
+    Block("docs/cli.md", "commands", reference.commands),
+    Block("docs/plan_keys.md", "plan-keys", reference.plan_keys),
+    Block("docs/python.md", "python-api", reference.python_api),
+    Block("docs/experiments.md", "experiment-keys", experiments.experiment_keys),
+    Block("docs/experiments.md", "scenario-keys", experiments.scenario_keys),
+    Block("docs/experiments.md", "timeline-keys", experiments.timeline_keys),
+    Block("docs/experiments.md", "window-keys", experiments.window_keys),
+    Block("docs/experiments.md", "fleets", experiments.fleets),
 )
 
+SCHEMAS = ROOT / "docs" / "schemas"
+
+
+def verdict_schema() -> Path:
+    """The published schema of this version of verdict.json; once written, it never changes."""
+    path = SCHEMAS / f"verdict-{SCHEMA_VERSION}.json"
+    if not path.exists():
+        path.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
+    return path
+
+
 if __name__ == "__main__":
+    sys.stdout.write(f"{verdict_schema().relative_to(ROOT)}: there\n")
     for block in BLOCKS:
         changed = "rewritten" if block.rewrite() else "as it should be"
         sys.stdout.write(f"{block.file}, {block.name}: {changed}\n")

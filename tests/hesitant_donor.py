@@ -1,7 +1,8 @@
-"""A learner that, as the first of all to be asked for a checkpoint, never finishes giving it.
+"""A learner that, as the first to be asked for a checkpoint from some moment on, never gives it.
 
-Which one was asked first is settled by who makes the file `hesitated` beside the learners' own
-folders; its name is in it. No mutant of selftest: a training gets over such a donor, and should.
+That moment is when the file `armed` appears beside the learners' own folders. Who removes it was
+asked first, and writes its name to `hesitated`. No mutant of selftest: a training gets over such a
+donor, and should.
 """
 
 import time
@@ -25,11 +26,12 @@ class HesitantMessenger(Messenger):
 
 def hesitate(name: str, pack: Callable[[], bytes]) -> bytes:
     """Whoever is not the first gives what was asked for."""
+    place = Path(flag("--directory")).parent
     try:
-        with (Path(flag("--directory")).parent / "hesitated").open("x") as file:
-            file.write(name)
-    except FileExistsError:
+        (place / "armed").unlink()
+    except FileNotFoundError:
         return pack()
+    (place / "hesitated").write_text(name)
     time.sleep(3600)
     return pack()
 

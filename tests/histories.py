@@ -4,7 +4,8 @@
 
 A story in which nothing goes wrong passes every check. Then something goes wrong: a verb of the
 story (`stall`, `mute`, `strike`, …), or a line changed behind its back (`altered`, `without`).
-Time is virtual and passes only in `train` and `stall`, in multiples of a quarter of a second.
+Time is virtual and passes only in `train` and `stall`, in multiples of a quarter of a second, or of
+the tick of its `Pace`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +16,10 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.journal import RECORD_FORMAT, History
 from tests.model_training import (
     FRAGMENTS,
-    STEPS,
     SYNCER,
-    TICK_S,
     Learner,
     ModelTraining,
+    Pace,
     by_fragment,
     digests,
 )
@@ -49,8 +49,9 @@ class Story(ModelTraining):
         reserve: Sequence[str] = (),
         rejoin_s: float = 1.0,
         control: "Story | None" = None,
+        pace: Pace | None = None,
     ) -> None:
-        super().__init__(learners, rejoin_s)
+        super().__init__(learners, rejoin_s, pace or Pace())
         self.control = control
         self.reserve = tuple(reserve)
         self._injections = 0
@@ -59,20 +60,27 @@ class Story(ModelTraining):
 
     # ---------------------------------------------------------------- how a run goes
 
-    def baseline(self, for_s: float = 5.0, *, is_steady: bool = True) -> Self:
-        """Start everybody, train, measure."""
-        self.start().train(for_s)
+    def baseline(
+        self, for_s: float = 5.0, *, is_steady: bool = True, is_paced: bool = False
+    ) -> Self:
+        """Start everybody, train, measure; if it is paced, all keep a step time from the start."""
+        self.start()
+        if is_paced:
+            self.period_s = self.pace.step_s
+            self.say(Kind.PACE_SET, step_s=self.period_s, measured_s={})
+        self.train(for_s)
         merged_s = [event.time_s for event in self.events if event.kind is Kind.ROUND_MERGED]
-        length_s = max(self.now_s - merged_s[0], TICK_S) if merged_s else TICK_S
+        usual_s = self.pace.round_s
+        length_s = max(self.now_s - merged_s[0], usual_s) if merged_s else usual_s
         self.say(
             Kind.BASELINE_MEASURED,
             is_steady=is_steady,
             reason="the rate of rounds varied by 3%" if is_steady else "it varied by 80%",
-            gap_s_median=TICK_S,
-            gap_s_max=TICK_S,
+            gap_s_median=usual_s,
+            gap_s_max=usual_s,
             tokens_per_s=self.committed / length_s,
             variation=0.03 if is_steady else 0.8,
-            step_s=dict.fromkeys(self.learners, TICK_S / STEPS),
+            step_s=dict.fromkeys(self.learners, self.pace.step_s),
         )
         return self.enter("inject")
 
@@ -295,6 +303,7 @@ class Story(ModelTraining):
         signal: str | None = None,
         code: int | None = None,
         sent: Sequence[str] = (),
+        **facts: Json,
     ) -> Self:
         """A process ends; `sent` is what the harness had sent it."""
         learner = self.learners.get(name)
@@ -310,6 +319,7 @@ class Story(ModelTraining):
             signal=signal,
             refused_lines=0,
             sent=list(sent),
+            **facts,
         )
 
     def mute(self, *names: str) -> Self:
@@ -321,6 +331,12 @@ class Story(ModelTraining):
     def slow(self, name: str, factor: float) -> Self:
         """Its steps take `factor` times as long from now on."""
         self.learners[name].slowdown = factor
+        return self
+
+    def overrun(self, *names: str, lost: int = 1) -> Self:
+        """They lose so many periods for each report from now on, by the default all of them."""
+        for name in names or self.learners:
+            self.learners[name].overruns = lost
         return self
 
     def freeze(self, name: str) -> Self:
@@ -361,7 +377,7 @@ class Story(ModelTraining):
     # ---------------------------------------------------------------- inside
 
     def _ticks(self, for_s: float, *, merges: bool) -> Self:
-        for _ in range(round(for_s / TICK_S)):
+        for _ in range(round(for_s / self.pace.tick_s)):
             self.tick(merges=merges)
         return self
 

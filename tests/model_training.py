@@ -3,9 +3,10 @@
     tick ─► who joins, who is missed ─► everybody steps, adopts ─► one round: push, accept, merge
       └──────────────────────── every line of it in `events` ───────────────────────┘
 
-Learners make five steps a tick; rounds take two fragments in turn; what was published is adopted in
-the next tick, so the work of one tick is discarded, as the real overlap discards it. A push and a
-publication are `TRANSFER_BYTES` each, and both ends of every link say once a second what arrived.
+Learners make five steps a tick, or as the `Pace` says; rounds take two fragments in turn; what was
+published is adopted in the next tick, so the work of one tick is discarded, as the real overlap
+discards it. A push and a publication are `TRANSFER_BYTES` each, and both ends of every link say
+once a second what arrived. Lines have every field that nodes write.
 `histories.Story` tells runs with it.
 """
 
@@ -22,11 +23,34 @@ TOKENS_PER_STEP = 100
 FRAGMENTS = 2
 PARAMETERS = 10
 TRANSFER_BYTES = 20
+RATE_BYTES_PER_S = 1e6
 RTT_S = 0.001
+NORM = 0.05
 SYNCER = "syncer"
 _DIAL_S = 1.0
 """Between two dials of a learner whose link is cut."""
 _SUSPECT_S, _DROP_S = 2.0, 6.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast a training goes. Faults and reports of links need ticks that divide a second."""
+
+    tick_s: float = TICK_S
+    steps: int = STEPS
+    """Steps of a learner in one tick."""
+    ticks: int = 1
+    """Ticks from one round to the next."""
+
+    @property
+    def step_s(self) -> float:
+        """One step of a learner that nothing slows."""
+        return self.tick_s / self.steps
+
+    @property
+    def round_s(self) -> float:
+        """From one round to the next."""
+        return self.tick_s * self.ticks
 
 
 @dataclass(kw_only=True)
@@ -48,6 +72,8 @@ class Learner:
     step: int = 0
     tokens: int = 0
     slowdown: float = 1.0
+    overruns: int = 0
+    """Periods that it loses for each report of its steps."""
     is_alive: bool = True
     is_held: bool = False
     is_frozen: bool = False
@@ -89,8 +115,12 @@ class Learner:
 class ModelTraining:
     """Learners, a syncer, and the lines that they and the harness write."""
 
-    def __init__(self, learners: int, rejoin_s: float) -> None:
+    def __init__(self, learners: int, rejoin_s: float, pace: Pace) -> None:
         self.now_s = 0.0
+        self.pace = pace
+        self._ticks_done = 0
+        self.period_s: float | None = None
+        """Step time that every learner keeps."""
         self.events: list[Event] = []
         self.rejoin_s = rejoin_s
         self.learners = {f"learner-{i}": Learner(name=f"learner-{i}") for i in range(learners)}
@@ -116,8 +146,9 @@ class ModelTraining:
     # ---------------------------------------------------------------- one tick
 
     def tick(self, *, merges: bool) -> None:
-        """A quarter of a second."""
-        self.now_s += TICK_S
+        """A quarter of a second, or as the pace says."""
+        self.now_s += self.pace.tick_s
+        self._ticks_done += 1
         for learner in list(self.learners.values()):
             self._run_loop(learner)
         for learner in self.learners.values():
@@ -126,7 +157,7 @@ class ModelTraining:
                 if not learner.is_cut:
                     self.adopt(learner)
         self.published.clear()
-        if merges:
+        if merges and self._ticks_done % self.pace.ticks == 0:
             self._round()
         if self.now_s % 1 == 0:
             self._measure()
@@ -138,7 +169,7 @@ class ModelTraining:
         elif learner.is_member and not learner.is_alive:
             self.drop(learner.name, "closed")
         elif learner.is_held or learner.is_cut:
-            learner.held_s += TICK_S
+            learner.held_s += self.pace.tick_s
             if learner.held_s == _SUSPECT_S:
                 self.suspect(learner.name)
             if learner.held_s == _DROP_S:
@@ -164,6 +195,8 @@ class ModelTraining:
         if learner.is_heard:
             end.arrived_s = self.now_s
         rtt_s = RTT_S if learner.is_heard else None
+        probe_rtt_s = rtt_s if direction == "down" else None  # learners have such a connection
+        timed_s = round(end.payload_bytes / RATE_BYTES_PER_S, 6)
         self.say(
             Kind.LINK_MEASURED,
             source,
@@ -176,9 +209,14 @@ class ModelTraining:
             rtt_s_max=rtt_s,
             pings_sent=4,
             pings_answered=4 if learner.is_heard else 0,
+            probe_rtt_s=probe_rtt_s,
+            probe_rtt_s_min=probe_rtt_s,
+            probes_answered=0 if probe_rtt_s is None else 4,
             bytes=end.bytes,
             payload_bytes=end.payload_bytes,
-            bytes_per_s=1e6 if end.payload_bytes else None,
+            bytes_per_s=RATE_BYTES_PER_S if end.payload_bytes else None,
+            timed_bytes=end.payload_bytes,
+            timed_s=timed_s,
             queued=0,
             queued_bytes=0,
         )
@@ -189,7 +227,7 @@ class ModelTraining:
         end.payload_bytes += TRANSFER_BYTES
 
     def _step(self, learner: Learner) -> None:
-        steps = max(1, round(STEPS / learner.slowdown))
+        steps = max(1, round(self.pace.steps / learner.slowdown))
         learner.step += steps
         learner.tokens += steps * TOKENS_PER_STEP
         self.say(
@@ -198,10 +236,13 @@ class ModelTraining:
             **learner.whose,
             step=learner.step,
             steps=steps,
-            step_s=TICK_S / steps,
+            step_s=self.pace.tick_s / steps,
+            period_s=self.period_s,
+            overruns=learner.overruns,
             tokens=learner.tokens,
             data_position=learner.step,
             loss=5.0 / (1 + self.now_s / 50),
+            waited_s=0.0,
         )
 
     def adopt(self, learner: Learner) -> None:
@@ -282,7 +323,8 @@ class ModelTraining:
         self.say(Kind.LEARNER_PUSHED, learner.name, **learner.whose, **where, **counts)
         if learner.is_mute:
             return None
-        self.say(Kind.PUSH_ACCEPTED, SYNCER, **learner.whose, **where, **counts)
+        sized = {**counts, "norm": NORM, "payload_bytes": TRANSFER_BYTES}
+        self.say(Kind.PUSH_ACCEPTED, SYNCER, **learner.whose, **where, **sized)
         self._syncer_state[learner.name, learner.incarnation, fragment] += c_tokens
         self._merged_tokens += c_tokens
         return {**learner.whose, **counts, "weight": float(c_tokens * TOKENS_PER_STEP)}
@@ -307,6 +349,7 @@ class ModelTraining:
                 learner.name,
                 **learner.who,
                 devices=1,
+                platform="cpu",
                 parameters=PARAMETERS,
             )
         dials: dict[str, Json] = {"attempts": max(1, learner.attempts), "after_s": 0.1}

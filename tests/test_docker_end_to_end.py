@@ -7,16 +7,15 @@ import pytest
 
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
+from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
 from tests.docker_runs import (
     Engine,
     engine_with_images,
     nothing_is_left,
-    run_name,
-    start,
-    verdict_of,
     wait_for_round,
 )
+from tests.whole_runs import start, verdict_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 PLAN = """

@@ -1,8 +1,11 @@
 """The stories that other tests are built on say what real runs say."""
 
+import dataclasses
+
 import pytest
 
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payload import key
 from tests.histories import Story, half_killed
 from tests.payload_reading import read_whole
 
@@ -25,6 +28,18 @@ def test_every_line_survives_the_journal(events: list[Event]) -> None:
 def test_every_line_is_read_by_the_payload_of_its_kind(events: list[Event]) -> None:
     for event in events:
         read_whole(event.kind, event.data)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Kind.LINK_MEASURED, Kind.LEARNER_STARTED, Kind.LEARNER_STEP, Kind.LEARNER_PUSHED,
+     Kind.LEARNER_ADOPTED, Kind.PUSH_ACCEPTED],
+)  # fmt: skip
+def test_lines_of_nodes_have_every_field_that_nodes_write(kind: Kind, events: list[Event]) -> None:
+    lines = [event for event in events if event.kind is kind]
+    (written,) = {frozenset(line.data) for line in lines}
+    fields = dataclasses.fields(lines[0].payload)  # type: ignore[arg-type]  # every payload is one
+    assert written == {key(field) for field in fields}
 
 
 def test_a_story_can_be_cut_and_its_lines_changed() -> None:

@@ -1,19 +1,14 @@
 """A learner that was not there at the start joins a real training, and one leaves it in order."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.record.journal import History
+from tests.whole_runs import passed
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent
 PLAN = """
 version: 1
 name: one_joins
@@ -42,19 +37,7 @@ expect:
 
 
 def test_one_joins_and_one_leaves_and_everybody_ends_with_the_same(tmp_path: Path) -> None:
-    plan = tmp_path / "one_joins.yaml"
-    plan.write_text(PLAN)
-    done = subprocess.run(
-        [sys.executable, "-m", "chaoslab", "run", str(plan), "--json", "--out", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
-    )
-    verdict = json.loads(done.stdout)
-    assert done.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{done.stderr}"
-    history = History.read((tmp_path / "latest").resolve())
+    history, statuses = passed(PLAN, tmp_path)
     assert history.newcomers == ("learner-2",)
     joined = next(e for e in history.of(Kind.LEARNER_JOINED) if e.payload.learner == "learner-2")
     assert joined.data["source"] in ("donor", "syncer")
@@ -62,4 +45,4 @@ def test_one_joins_and_one_leaves_and_everybody_ends_with_the_same(tmp_path: Pat
     assert {e.payload.learner for e in history.of(Kind.LEARNER_FINAL)} >= {"learner-1", "learner-2"}
     left = [e for e in history.of(Kind.MEMBER_LEFT) if e.payload.learner == "learner-0"]
     assert left[0].payload.reason == "said_goodbye"
-    assert [one["status"] for one in verdict["injections"]] == ["proved", "proved"]
+    assert statuses == ["proved", "proved"]

@@ -14,18 +14,11 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.core.process_identity import NODE_MARK
-from chaoslab.links.toxiproxy import server_binary
 from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
 
 pytestmark = pytest.mark.slow
-is_missing = server_binary.find() is None
-is_required = "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", "")
-without_toxiproxy = pytest.mark.skipif(is_missing and not is_required, reason="no Toxiproxy server")
-KINDS = [
-    "embedded",
-    pytest.param("toxiproxy", marks=(pytest.mark.toxiproxy, without_toxiproxy)),
-]
+KINDS = ["embedded", pytest.param("toxiproxy", marks=pytest.mark.toxiproxy)]
 PLAN = """
 version: 1
 name: over_links
@@ -124,7 +117,6 @@ def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path, kind: st
 
 @pytest.mark.soak
 @pytest.mark.toxiproxy
-@without_toxiproxy
 def test_the_plan_of_a_thin_link_that_flaps_passes_on_a_real_toxiproxy(folder: Path) -> None:
     called = Called(folder, "wan_throttle", "--set", "fleet.links=toxiproxy")
     code, verdict = called.end()

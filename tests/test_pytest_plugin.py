@@ -1,13 +1,20 @@
-"""The `chaos_run` fixture, in a test session of its own, on a fake fleet."""
+"""The mark `chaos` and the fixture `chaos_run`, in a test session of its own, on a fake fleet."""
 
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from chaoslab.core.private_files import open_file
+from chaoslab.pytest_plugin.runs import one_run_at_a_time
+from tests.cli.test_cli import PLAN
+
 pytest_plugins = ["pytester"]
 
+KILLED = Path(__file__).parent.parent / "chaoslab" / "selftest" / "plans" / "killed.yaml"
 PLUGIN = ("-p", "chaoslab.pytest_plugin", "-p", "no:cacheprovider")
 """By its module, and no other plugin: to load them takes longer than the tests."""
 
@@ -21,7 +28,7 @@ from tests.virtual_clock import VirtualClock
 from chaoslab.prepare import plans
 from chaoslab.undo.heartbeat import Heartbeat
 from tests.fakes import Troubles
-from tests.cli.test_cli import PLAN, FakeFleets
+from tests.cli.test_cli import FakeFleets
 
 
 @pytest.fixture
@@ -34,24 +41,26 @@ def fleets(monkeypatch, request):
     fleet_setup = plans.FleetSetup(fleet=fakes, clock=VirtualClock)
     monkeypatch.setattr(plans, "fleet_setup", lambda _: fleet_setup)
     monkeypatch.setattr(experiment, "start_janitor", idle)
-    (request.config.rootpath / "one_dies.yaml").write_text(PLAN)
     return fakes
 """
 
 
 @pytest.fixture(autouse=True)
-def no_other_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_other_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "cache"))  # and its lock
 
 
-def run(pytester: pytest.Pytester, body: str) -> pytest.RunResult:
+def run(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
     root = Path(__file__).parent.parent
-    pytester.makeini(f"[pytest]\npythonpath = {root}\n")
+    pytester.makeini(f"[pytest]\npythonpath = {root}\naddopts = --strict-markers\n")
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(body)
-    return pytester.runpytest_subprocess(*PLUGIN)
+    (pytester.path / "one_dies.yaml").write_text(PLAN)
+    return pytester.runpytest_subprocess(*PLUGIN, *options)
 
 
+@pytest.mark.thorough
 def test_a_verdict_is_returned_and_a_broken_harness_or_a_wrong_plan_is_raised(
     pytester: pytest.Pytester,
 ) -> None:
@@ -91,6 +100,7 @@ def test_a_verdict_is_returned_and_a_broken_harness_or_a_wrong_plan_is_raised(
     done.stdout.fnmatch_lines(["*the verdict is FAIL*", "*FAIL rejoin: *", "*the record lies in *"])
 
 
+@pytest.mark.thorough
 def test_an_interrupt_ends_the_session(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
@@ -101,6 +111,181 @@ def test_an_interrupt_ends_the_session(pytester: pytest.Pytester) -> None:
         """,
     )
     assert done.ret == pytest.ExitCode.INTERRUPTED
+
+
+# ---------------------------------------------------------------- the mark
+
+MARKED = """
+    import pytest
+
+    @pytest.mark.chaos("one_dies.yaml", seed=5)
+    def test_one_dies(fleets, chaos_verdict):
+        assert chaos_verdict.training_continued
+        with open("calls", "a") as calls:
+            calls.write("called ")
+"""
+
+
+@pytest.mark.thorough
+def test_a_marked_function_is_a_test_for_each_finding_of_one_run(pytester: pytest.Pytester) -> None:
+    done = run(pytester, MARKED, "-v", "--chaos-out", "kept", "--junitxml", "all.xml")
+    done.assert_outcomes(passed=3)
+    names = ("continuity", "rejoin", "verdict")
+    done.stdout.fnmatch_lines([f"*::test_one_dies[[]{name}] PASSED*" for name in names])
+    assert (pytester.path / "calls").read_text() == "called ", "for the verdict, once"
+    (record,) = (pytester.path / "kept" / "one_dies").glob("2*")
+    assert "seed: 5" in (record / "plan.resolved.yaml").read_text()
+    assert (pytester.path / "all.xml").read_text().count(f'value="{record}"') == 3
+
+
+@pytest.mark.thorough
+def test_the_test_of_a_finding_that_is_not_pass_fails_and_names_the_record(
+    pytester: pytest.Pytester,
+) -> None:
+    done = run(
+        pytester,
+        """
+        import pytest
+        from tests.fakes import Troubles
+
+        @pytest.fixture
+        def nobody_returns(fleets):
+            everybody = frozenset({"learner-0", "learner-1", "learner-2"})
+            fleets.troubles = Troubles(not_back=everybody)
+
+        @pytest.mark.chaos("one_dies.yaml")
+        def test_one_dies(nobody_returns):
+            raise AssertionError("the body is for runs that pass")
+        """,
+    )
+    done.assert_outcomes(passed=1, failed=2)
+    done.stdout.fnmatch_lines(
+        [
+            "*test_one_dies[[]rejoin]*",
+            "FAIL rejoin: learner-*(n*)",
+            "record: *",
+            "next: chaoslab show *",
+        ]
+    )
+    done.stdout.fnmatch_lines(["the verdict is FAIL", "FAIL learners_rejoin: *"])
+    assert "the body is for runs" not in done.stdout.str().partition("short test summary")[2]
+
+
+@pytest.mark.thorough
+def test_a_broken_harness_fails_each_test_and_is_tried_once(
+    pytester: pytest.Pytester,
+) -> None:
+    done = run(
+        pytester,
+        """
+        import pytest
+        from tests.fakes import Troubles
+
+        @pytest.fixture
+        def broken(fleets):
+            fleets.troubles = Troubles(crash_at_start=frozenset({"syncer"}))
+
+        @pytest.mark.chaos("one_dies.yaml")
+        def test_one_dies(broken):
+            pass
+        """,
+        "--chaos-out=kept",
+    )
+    done.assert_outcomes(failed=3)
+    done.stdout.fnmatch_lines(["*syncer*", "record: */one_dies/*"])
+    assert len(list((pytester.path / "kept" / "one_dies").glob("2*"))) == 1
+
+
+@pytest.mark.slow
+def test_a_mutated_learner_fails_the_test_of_its_finding_and_that_of_the_verdict(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real run, with a learner that comes back with old weights."""
+    monkeypatch.delenv("CHAOSLAB_CACHE")  # compiled steps are there
+    done = run(
+        pytester,
+        f"""
+        import pytest
+
+        STALE = "chaoslab.selftest.mutants.learner stale_rejoiner"
+
+        @pytest.mark.chaos({str(KILLED)!r}, set={{"fleet.programs.learner": STALE}})
+        def test_a_killed_learner(chaos_verdict):
+            raise AssertionError("the body is for runs that pass")
+        """,
+        "-v",
+    )
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    said = {"ledger": "PASSED", "agreement": "FAILED", "cleanup": "PASSED", "verdict": "FAILED"}
+    done.stdout.fnmatch_lines(
+        [f"*::test_a_killed_learner[[]{name}] {how}*" for name, how in said.items()]
+    )
+    done.stdout.fnmatch_lines(["FAIL agreement: *joined_with_other_state*"])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("body", "options", "said"),
+    [
+        ("@pytest.mark.chaos('none.yaml')\ndef test_a(): pass", (), "no plan file 'none.yaml'"),
+        ("@pytest.mark.chaos('one_dies.yaml', sed=3)\ndef test_a(): pass", (), "'sed'"),
+        ("@pytest.mark.chaos\ndef test_a(): pass", (), "'plan'"),
+        (
+            "@pytest.mark.chaos('one_dies.yaml')\n@pytest.mark.chaos('b')\ndef test_a(): pass",
+            (),
+            "one function for each plan",
+        ),
+        (
+            "import unittest as u\n@pytest.mark.chaos\nclass A(u.TestCase):\n def test_a(self): 0",
+            (),
+            "use the fixture chaos_run",
+        ),
+        (
+            "@pytest.mark.chaos('one_dies.yaml')\ndef test_a(): pass",
+            ("--chaos-fleet=lokal",),
+            "did you mean `local`?",
+        ),
+    ],
+    ids=["no such plan", "unknown argument", "no plan", "two marks", "unittest", "unknown fleet"],
+)
+def test_a_mark_that_cannot_work_is_refused_before_anything_runs(
+    pytester: pytest.Pytester, body: str, options: tuple[str, ...], said: str
+) -> None:
+    done = run(pytester, f"import pytest\n{body}", *options)
+    assert done.ret in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED}
+    assert said in done.stdout.str() + done.stderr.str()
+
+
+@pytest.mark.thorough
+def test_the_verdict_of_a_mark_is_not_to_be_had_without_one(pytester: pytest.Pytester) -> None:
+    done = run(pytester, "def test_a(chaos_verdict): pass")
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*mark the test with @pytest.mark.chaos*"])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("dist", ["load", "loadgroup"])
+def test_workers_of_xdist_share_one_run(pytester: pytest.Pytester, dist: str) -> None:
+    options = ("-p", "xdist.plugin", "-n", "2", "--dist", dist, "-v", "--chaos-out=kept")
+    done = run(pytester, f"{MARKED}\n    test_again = test_one_dies\n", *options)
+    done.assert_outcomes(passed=6)
+    assert len(list((pytester.path / "kept" / "one_dies").glob("2*"))) == 1
+
+
+def test_one_run_of_a_test_goes_on_at_a_time(tmp_path: Path) -> None:
+    def is_free() -> bool:
+        file = open_file(tmp_path / "cache", "one_run.lock", flags=os.O_RDWR)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(file)
+        return True
+
+    with one_run_at_a_time():
+        assert not is_free()
+    assert is_free()
 
 
 def test_loading_the_plugin_imports_nothing_heavy() -> None:

@@ -198,8 +198,8 @@ def test_faults_that_have_no_effect_give_no_verdict(
     judged = run(write_plan(faults), learner="stubborn_learner")
     assert judged.verdict.exit_code is ExitCode.UNKNOWN, judged.verdict.explain()
     reason = finding_of(judged, "evidence").reason
-    assert "hangs (injection-0, process.hang)" in reason
-    assert "dies (injection-1, process.kill)" in reason
+    assert "`hangs` (injection-0, process.hang)" in reason
+    assert "`dies` (injection-1, process.kill)" in reason
     assert "did not exit on SIGTERM" in reason
     assert [one.status for one in judged.verdict.injections] == ["failed", "failed"]
 
@@ -317,7 +317,7 @@ def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_e
     exited = {(e.data["node"], e.data["incarnation"]) for e in history.of(Kind.NODE_EXITED)}
     assert started == exited
     assert not open_undos(record)
-    for name in ("verdict.json", "junit.xml", "report.md", "run.json"):
+    for name in ("verdict.json", "junit.xml", "report.md", "report.html", "run.json"):
         assert (record / name).is_file(), name
 
 
@@ -360,6 +360,7 @@ def chaoslab(*words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("wrong", "right", "where", "words"),
     [

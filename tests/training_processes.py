@@ -46,6 +46,7 @@ class Processes:
         learners: int = 3,
         model: tuple[str, ...] = ("--model", "nano"),
         environment: Mapping[str, str] | None = None,
+        hosts: Mapping[str, int] | None = None,
         has_hooks: bool = False,
         **rules: Any,
     ) -> None:
@@ -53,6 +54,7 @@ class Processes:
         self.folder = folder
         self.names = tuple(f"learner-{index}" for index in range(learners))
         self._model = model
+        self._hosts = dict(hosts or {})
         self._environment = dict(environment or {})
         self._rules = {"learners": self.names, "sync_every": 12, **rules}
         self._processes: dict[str, subprocess.Popen[str]] = {}
@@ -103,6 +105,7 @@ class Processes:
             "--token-file", str(self.folder / SYNCER / "tokens" / name),
             "--shard", str(self.names.index(name)), "--shards", str(len(self.names)),
             *self._model,
+            *(("--hosts", str(self._hosts[name])) if name in self._hosts else ()),
             "--compilation-cache", str(compilation_cache()),
             *self._hooks,
         )  # fmt: skip
@@ -146,6 +149,10 @@ class Processes:
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a node's present process."""
         self._processes[name].send_signal(number)
+
+    def pid(self, name: str) -> int:
+        """Of a node's present process."""
+        return self._processes[name].pid
 
     def kill(self, *names: str) -> None:
         """SIGKILL, and wait until they are gone."""
@@ -206,9 +213,11 @@ class Processes:
                     return dict(part)
             at = self.place_after(merged)
 
-    def versions(self) -> dict[str, int]:
-        """The version vector as the syncer last told it."""
-        merged = self.told(Kind.ROUND_MERGED)
+    def versions(self, *, before: int | None = None) -> dict[str, int]:
+        """The version vector as the syncer last told it, or told it before a mark."""
+        with self._changed:
+            lines = self._told[:before]
+        merged = [line.data for line in lines if line.kind is Kind.ROUND_MERGED]
         return {str(one["fragment"]): one["version"] for one in merged}
 
     def place_after(self, data: Mapping[str, Any]) -> int:

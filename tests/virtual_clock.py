@@ -18,6 +18,9 @@ class VirtualClock:
     def wall(self) -> str:
         return iso(self._epoch + timedelta(seconds=self._now_s))
 
+    def sleep_until(self, time_s: float) -> None:
+        self._now_s = max(self._now_s, time_s)
+
     def advance_to(self, time_s: float) -> None:
         """ValueError if that is in the past."""
         if time_s < self._now_s:

@@ -34,6 +34,17 @@ class ClockKit:
             clock.now_s() - before_s, abs=1.0
         )
 
+    def test_a_sleep_ends_when_the_clock_shows_the_time(self, clock: Clock) -> None:
+        until_s = clock.now_s() + 0.003
+        clock.sleep_until(until_s)
+        assert clock.now_s() >= until_s
+
+    def test_there_is_no_sleep_until_what_is_past(self, clock: Clock) -> None:
+        self.move(clock, 0.001)
+        before_s = clock.now_s()
+        clock.sleep_until(0.0)
+        assert before_s <= clock.now_s() < before_s + 0.5
+
     def test_the_wall_is_utc_to_the_millisecond(self, clock: Clock) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", clock.wall())
 

@@ -7,22 +7,25 @@ and leaves a journal. On a fleet in which nothing happens every fault must come 
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import Clock
+from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault, Layer, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Role
+from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.links.effects import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History, Journal
+from chaoslab.undo.base import NoUndoLog
 from tests.contracts.no_fleet import NoFleet
 from tests.virtual_clock import VirtualClock
 
@@ -78,12 +81,20 @@ class Director:
         return evidence
 
     def wait(self, until_s: float) -> None:
-        """Let time go by; news goes to the journal."""
+        """Let time go by; what is observed goes to the journal."""
         while True:
             for seen in self.fleet.poll(until_s):
                 self.journal.write(seen.kind, seen.data, source=seen.source, node_s=seen.node_s)
             if self.clock.now_s() >= until_s:
                 return
+
+    def wait_for_steps(self, names: Collection[str]) -> None:
+        """Until each of these learners has stepped from now on."""
+        before = len(self.journal.history.of(Kind.LEARNER_STEP))
+        stepped: set[str] = set()
+        while stepped != set(names):
+            self.wait(self.clock.now_s() + 0.05)
+            stepped = {e.source for e in self.journal.history.of(Kind.LEARNER_STEP)[before:]}
 
     def probe(self, injection: Injection) -> None:
         """Look at every target from outside."""
@@ -100,6 +111,21 @@ class Director:
             "targets": list(injection.targets),
         }
         return self.journal.write(kind, {**about, **facts}).time_s
+
+
+@contextmanager
+def on_real_processes(folder: Path, nodes: Sequence[NodeSpec]) -> Iterator[Director]:
+    """A local fleet of these nodes, each of which has stepped."""
+    clock = WallClock()
+    with (
+        Journal(folder, clock) as journal,
+        LocalFleet(folder, clock, undo_log=NoUndoLog()) as fleet,
+    ):
+        for node in nodes:
+            fleet.start(node)
+        director = Director(fleet=fleet, clock=clock, journal=journal)
+        director.wait_for_steps({node.name for node in nodes})
+        yield director
 
 
 class FaultKit:

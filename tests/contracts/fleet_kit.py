@@ -1,14 +1,16 @@
 """What every fleet promises. A fleet's tests subclass one of the two kits and say how to make it.
 
 `FleetKit` holds for all fleets, the one that does nothing included; `LivingFleetKit` for those in
-which something runs. A subclass provides the fixtures `stage` (fleet, entered, and clock) and
-`spec` (a node; in a living fleet it runs `node_program.py`).
+which something runs. A subclass provides the fixtures `stage` (fleet, entered, and clock; the run
+directory is `tmp_path`) and `spec` (a node; in a living fleet it runs `node_program.py`).
 """
 
 import json
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
@@ -16,11 +18,13 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.faults.process import Signal
-from chaoslab.fleet.base import Ability, Fleet, NodeSpec
+from chaoslab.fleet.base import Ability, Fleet, Hosts, NodeSpec
 from chaoslab.fleet.protocols import (
+    HasHosts,
     Hookable,
     Notifiable,
     Pausable,
+    Preparable,
     Stressable,
     Wedgeable,
     abilities_of,
@@ -93,6 +97,13 @@ def implemented(fleet: Fleet, *verbs: str) -> list[Callable[[str], None]]:
     return [getattr(fleet, verb) for verb in verbs if hasattr(fleet, verb)]
 
 
+def of_hosts(spec: NodeSpec, count: int) -> NodeSpec:
+    """The node with test hooks and so many hosts."""
+    command = (*spec.command, "--hosts", str(count), "--test-hooks")
+    hosts = None if count == 1 else Hosts(count=count, flags=(), secret="SECRET")
+    return replace(spec, hears=True, command=command, hosts=hosts)
+
+
 def require(fleet: Fleet, protocol: type) -> None:
     """Skip the test for a fleet that leaves the protocol out."""
     if not isinstance(fleet, protocol):
@@ -121,7 +132,11 @@ class FleetKit:
             stage.fleet.start(spec)
 
     @pytest.mark.parametrize(
-        "verb", ["restart", "kill", "pause", "resume", "wedge", "unwedge", "notice", "probe"]
+        "verb",
+        [
+            *("restart", "kill", "prepare", "unprepare", "pause", "resume"),
+            *("wedge", "unwedge", "notice", "probe"),
+        ],
     )
     def test_a_verb_on_an_unknown_name_raises_key_error(self, stage: Stage, verb: str) -> None:
         if not hasattr(stage.fleet, verb):
@@ -157,6 +172,12 @@ class FleetKit:
         stage.fleet.kill(spec.name)
         wait_until(lambda: _is_refused(lambda: stage.fleet.tell(spec.name, "slow", factor=2)))
 
+    def test_nobody_loses_no_host(self, stage: Stage) -> None:
+        require(stage.fleet, HasHosts)
+        for verb in (stage.fleet.kill_host, stage.fleet.fail_chip):
+            with pytest.raises(KeyError):
+                verb("nobody", 0)
+
     def test_an_enlisted_node_is_known_and_has_not_lived(
         self, stage: Stage, spec: NodeSpec
     ) -> None:
@@ -188,10 +209,10 @@ class FleetKit:
         self, stage: Stage, spec: NodeSpec
     ) -> None:
         stage.fleet.enlist(spec)
-        for verb in implemented(stage.fleet, "pause", "wedge", "notice"):
+        for verb in implemented(stage.fleet, "prepare", "pause", "wedge", "notice"):
             with pytest.raises(FleetError, match="is not running"):
                 verb(spec.name)
-        for harmless in implemented(stage.fleet, "kill", "resume", "unwedge"):
+        for harmless in implemented(stage.fleet, "kill", "unprepare", "resume", "unwedge"):
             harmless(spec.name)
         seen = stage.fleet.probe(spec.name)
         assert (seen.data["state"], seen.data["incarnation"]) == ("gone", 0)
@@ -285,6 +306,67 @@ class LivingFleetKit(FleetKit):
         with pytest.raises(FleetError, match="test hooks"):
             stage.fleet.tell(spec.name, "slow", factor=2)
 
+    def test_each_life_finds_its_private_files_which_the_record_does_not_have(
+        self, stage: Stage, spec: NodeSpec, tmp_path: Path
+    ) -> None:
+        key = secrets.token_hex(16)
+        spec = replace(
+            spec,
+            private_files={"key.pem": key.encode(), "other": b"\xff"},
+            command=(*spec.command, "--private", "{private}"),
+        )
+        stage.fleet.start(spec)
+        for _ in range(2):
+            found = json.loads(str(stage.until(Kind.LEARNER_FENCED).data["reason"]))
+            assert found == {
+                "is_own": True,
+                "modes": ["0o700", "0o600", "0o600"],
+                "contents": {"key.pem": key[::-1], "other": "\xff"},
+            }
+            stage.fleet.kill(spec.name)
+            stage.fleet.restart(spec.name)
+        stage.fleet.__exit__(None, None, None)  # the record of nodes elsewhere comes home
+        record = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+        assert record
+        assert not any(key.encode() in content for content in record)
+        assert key not in repr(spec)
+
+    def test_a_node_of_one_host_loses_it_by_a_kill(self, stage: Stage, spec: NodeSpec) -> None:
+        require(stage.fleet, HasHosts)
+        stage.fleet.start(spec)
+        with pytest.raises(FleetError, match="has no host 1: it has 1"):
+            stage.fleet.kill_host(spec.name, 1)
+        stage.fleet.kill_host(spec.name, -1)
+        exited = stage.until(Kind.NODE_EXITED)
+        assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
+
+    @pytest.mark.parametrize("hosts", [1, 2])
+    def test_a_node_whose_chip_fails_exits_by_that_signal(
+        self, stage: Stage, spec: NodeSpec, hosts: int
+    ) -> None:
+        require(stage.fleet, HasHosts)
+        spec = of_hosts(spec, hosts)
+        self.start(stage, spec)
+        stage.fleet.fail_chip(spec.name, -1)
+        exited = stage.until(Kind.NODE_EXITED)
+        assert (exited.data["signal"], exited.data["sent"]) == ("SIGABRT", ["SIGABRT"])
+        assert stage.fleet.restart(spec.name).incarnation == 2
+
+    def test_a_node_of_two_hosts_loses_the_last_one(self, stage: Stage, spec: NodeSpec) -> None:
+        require(stage.fleet, HasHosts)
+        spec = of_hosts(spec, 2)
+        self.start(stage, spec)
+        for host in (2, -3):
+            with pytest.raises(FleetError, match=f"has no host {host}: it has 2"):
+                stage.fleet.kill_host(spec.name, host)
+        stage.fleet.kill_host(spec.name, -1)
+        exited = stage.until(Kind.NODE_EXITED)
+        (lost,) = [one for one in stage.seen if one.kind is Kind.HOST_LOST]
+        assert lost.data["host"] == 1
+        assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
+        with pytest.raises(FleetError, match="is not running"):
+            stage.fleet.kill_host(spec.name, 0)
+
     def test_a_killed_node_is_seen_to_exit_by_that_signal(
         self, stage: Stage, spec: NodeSpec
     ) -> None:
@@ -320,10 +402,10 @@ class LivingFleetKit(FleetKit):
         stage.fleet.start(spec)
         stage.fleet.kill(spec.name)
         stage.until(Kind.NODE_EXITED)
-        for verb in implemented(stage.fleet, "pause", "wedge", "notice"):
+        for verb in implemented(stage.fleet, "prepare", "pause", "wedge", "notice"):
             with pytest.raises(FleetError, match="is not running"):
                 verb(spec.name)
-        for harmless in implemented(stage.fleet, "kill", "resume", "unwedge"):
+        for harmless in implemented(stage.fleet, "kill", "unprepare", "resume", "unwedge"):
             harmless(spec.name)
 
     def test_lives_are_seen_in_order(self, stage: Stage, spec: NodeSpec) -> None:
@@ -348,6 +430,24 @@ class LivingFleetKit(FleetKit):
             assert stage.fleet.probe(spec.name).data["state"] == "T"
         stage.fleet.resume(spec.name)
         wait_until(lambda: stage.fleet.probe(spec.name).data["state"] != "T")
+
+    def test_what_is_prepared_changes_nothing_until_it_is_done(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        require(stage.fleet, Preparable)
+        stage.fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)
+        stage.fleet.prepare(spec.name, to_pause=True)
+        stage.until(Kind.LEARNER_STEP)
+        stage.fleet.pause(spec.name)
+        assert stage.fleet.probe(spec.name).data["state"] == "T"
+        stage.fleet.resume(spec.name)
+        stage.fleet.prepare(spec.name)
+        stage.fleet.unprepare(spec.name)
+        stage.until(Kind.LEARNER_STEP)
+        stage.fleet.prepare(spec.name)
+        stage.fleet.kill(spec.name)
+        assert stage.until(Kind.NODE_EXITED).data["sent"] == ["SIGKILL"]
 
     def test_a_wedged_node_lives_and_does_not_step(self, stage: Stage, spec: NodeSpec) -> None:
         require(stage.fleet, Wedgeable)

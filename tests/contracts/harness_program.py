@@ -1,6 +1,6 @@
-"""A stand-in for the harness: janitor, obligations and a local fleet of nodes with children.
+"""A stand-in for the harness: janitor, obligations and a local fleet of nodes with children, keys.
 
-    python -m tests.contracts.harness_program RUN_DIR [--no-janitor]
+    python -m tests.contracts.harness_program RUN_DIR [--no-janitor] [--forks]
 
 It prints the pids of everything that must not outlive it and then waits to be killed.
 """
@@ -12,29 +12,41 @@ from pathlib import Path
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.local.fleet import ForkingFleet, LocalFleet
 from chaoslab.undo.janitor import start_janitor
 from chaoslab.undo.log import UndoLogFile
 from tests.contracts import node_program
+from tests.contracts.forks import forks_of
 
 
-def main(run_directory: Path, *, with_janitor: bool) -> None:
-    """Start two nodes with a child each, tell who they are, poll for ever."""
+def main(run_directory: Path, *, with_janitor: bool, forks: bool) -> None:
+    """Start two nodes with a child each, tell who they are, poll for ever.
+
+    With `forks`, they are forks of a fork server, which is told, too.
+    """
     clock = WallClock()
     with ExitStack() as stack:
         if with_janitor:
             stack.enter_context(start_janitor(run_directory))
         undo_log = stack.enter_context(UndoLogFile(run_directory))
-        fleet = stack.enter_context(LocalFleet(run_directory, clock, undo_log=undo_log))
+        kind = ForkingFleet if forks else LocalFleet
+        fleet = stack.enter_context(kind(run_directory, clock, undo_log=undo_log))
+        program: tuple[str, ...] = (sys.executable, "-S", node_program.__file__)
+        if forks:
+            program = (sys.executable, "-m", node_program.__name__)
+            server = forks_of(fleet, *program, undo_log=undo_log)
+            sys.stdout.write(f"{server.pid}\n")
         for name in ("learner-0", "learner-1"):
-            program = (sys.executable, "-S", node_program.__file__)
             command = (*program, "--name", name, "--incarnation", "1", "--children", "1")
-            fleet.start(NodeSpec(name=name, role=Role.LEARNER, command=command))
+            files = {"key.pem": b"the key of a node"}
+            fleet.start(
+                NodeSpec(name=name, role=Role.LEARNER, command=command, private_files=files)
+            )
         stepping: set[str] = set()
         while len(stepping) < 2:
-            recorder = fleet.poll(clock.now_s() + 1.0)
-            stepping |= {one.source for one in recorder if one.kind is Kind.LEARNER_STEP}
-            for one in recorder:
+            observed = fleet.poll(clock.now_s() + 1.0)
+            stepping |= {one.source for one in observed if one.kind is Kind.LEARNER_STEP}
+            for one in observed:
                 if one.kind is Kind.NODE_STARTED:
                     sys.stdout.write(f"{one.data['pid']}\n")
         for log in run_directory.glob("nodes/*/1/stdout.log"):
@@ -47,4 +59,8 @@ def main(run_directory: Path, *, with_janitor: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), with_janitor="--no-janitor" not in sys.argv)
+    main(
+        Path(sys.argv[1]),
+        with_janitor="--no-janitor" not in sys.argv,
+        forks="--forks" in sys.argv,
+    )

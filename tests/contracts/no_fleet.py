@@ -106,6 +106,14 @@ class NoFleet:
     def tell(self, name: str, do: str, **facts: Json) -> None:
         self._touch(name)
 
+    def kill_host(self, name: str, host: int) -> None:
+        self._touch(name)
+        self.kill(name)
+
+    def fail_chip(self, name: str, host: int) -> None:
+        self._touch(name)
+        self.kill(name)
+
     def stress(self, name: str, injection: str, stressor: Stressor) -> None:
         self._touch(name)
 
@@ -120,6 +128,32 @@ class NoFleet:
 
     def cut_power(self, name: str) -> None:
         self._touch_files(name)
+
+    def hold_chip(self, name: str) -> None:
+        self._nodes[name]
+        self.touched.add(name)
+
+    def try_chip(self, name: str) -> None:
+        self._touch(name)
+
+    def free_chip(self, name: str) -> None:
+        self._nodes[name]
+
+    def delete_slice(self, *names: str) -> None:
+        self.kill(*names)
+
+    def take_slice(self, *names: str) -> None:
+        self.kill(*names)
+
+    def stop_slice(self, *names: str) -> None:
+        self.kill(*names)
+
+    def maintain_slice(self, *names: str) -> None:
+        self.kill(*names)
+
+    def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
+        if not self._nodes[name].is_alive:
+            self.restart(name)
 
     def resume(self, name: str) -> None:
         self._nodes[name]

@@ -1,0 +1,201 @@
+"""Learners of two hosts in real trainings: what becomes of them when a host ends, hangs or returns.
+
+Each host has two CPU devices, over which parameters and optimizer are divided.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.events import Kind
+from chaoslab.diloco.learner.hosts.membership import PEER_LOST
+from tests.contracts.fleet_kit import wait_until
+from tests.training_processes import SYNCER, Processes
+from tests.whole_runs import passed
+
+pytestmark = pytest.mark.slow
+
+SLICE = "learner-1"
+TWO_DEVICES = {"JAX_NUM_CPU_DEVICES": "2"}
+
+
+@contextmanager
+def training(folder: Path, **rules: object) -> Iterator[Processes]:
+    """A learner of one host and one of two."""
+    with Processes(
+        folder, learners=2, hosts={SLICE: 2}, environment=TWO_DEVICES, **rules
+    ).start() as started:
+        for name in started.names:
+            started.contributes(name, mark=0)
+        yield started
+
+
+def pids(processes: Processes, *, mark: int = 0) -> list[int]:
+    """Of the hosts of the slice, in order."""
+    return [processes.wait(Kind.HOST_STARTED, mark=mark, host=host)["pid"] for host in range(2)]
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_a_learner_of_two_hosts_trains_like_any_other_to_the_stop_rule(tmp_path: Path) -> None:
+    with training(tmp_path, stop_rounds=40, quorum=2) as processes:
+        started = processes.wait(Kind.LEARNER_STARTED, learner=SLICE)
+        assert started["devices"] == 4
+        nodes = (*processes.names, SYNCER)
+        assert [processes.exit_code(name) for name in nodes] == [0, 0, 0]
+        final = processes.wait(Kind.SYNCER_FINAL)
+        accounts = processes.told(Kind.LEARNER_FINAL)
+        assert {account["learner"] for account in accounts} == set(processes.names)
+        for account in accounts:
+            assert account["digests"] == final["digests"]
+        assert processes.told(Kind.HOST_LOST) == []
+
+
+def test_a_killed_host_takes_its_learner_down_and_a_donor_brings_it_back(tmp_path: Path) -> None:
+    with training(tmp_path) as processes:
+        hosts = pids(processes)
+        os.kill(hosts[1], signal.SIGKILL)
+        assert processes.exit_code(SLICE) == -signal.SIGKILL
+        lost = processes.wait(Kind.HOST_LOST, signal="SIGKILL")
+        assert (lost["learner"], lost["host"]) == (SLICE, 1)
+        assert all(map(is_gone, hosts))
+        processes.wait(Kind.MEMBER_LEFT, learner=SLICE)
+        for name, donor in ((SLICE, "learner-0"), ("learner-0", SLICE)):
+            if processes.is_running(name):
+                processes.kill(name)
+                processes.wait(Kind.MEMBER_LEFT, learner=name)
+            mark = processes.mark()
+            processes.start_learner(name)
+            joined = processes.wait(Kind.LEARNER_JOINED, mark=mark, learner=name)
+            assert (joined["source"], joined["donor"]) == ("donor", donor)
+            assert joined["digests"] == adopted(processes, donor, joined["versions"])
+            processes.contributes(name, mark=processes.mark())
+
+
+def adopted(processes: Processes, learner: str, versions: dict[str, int]) -> dict[str, str]:
+    """Digests of these versions as a learner received them."""
+    return {
+        fragment: processes.wait(
+            Kind.LEARNER_ADOPTED, learner=learner, fragment=int(fragment), version=version
+        )["digest"]
+        for fragment, version in versions.items()
+    }
+
+
+def test_a_learner_that_lost_a_host_finds_its_own_checkpoint(tmp_path: Path) -> None:
+    alone = Processes(tmp_path, learners=1, hosts={"learner-0": 2}, environment=TWO_DEVICES)
+    with alone.start() as processes:
+        saved = processes.wait(Kind.CHECKPOINT_SAVED)
+        os.kill(pids(processes)[0], signal.SIGKILL)
+        assert processes.exit_code("learner-0") == -signal.SIGKILL
+        mark = processes.mark()
+        processes.start_learner("learner-0")
+        found = processes.wait(Kind.CHECKPOINT_FOUND, mark=mark)
+        assert found["refused"] == []
+        assert found["step"] >= saved["step"]
+        joined = processes.wait(Kind.LEARNER_JOINED, mark=mark)
+        assert joined["source"] == "syncer"
+        assert joined["data_position"] >= found["step"]
+        processes.contributes("learner-0", mark=mark)
+
+
+def test_no_host_outlives_its_supervisor(tmp_path: Path) -> None:
+    with training(tmp_path) as processes:
+        hosts = pids(processes)
+        processes.kill(SLICE)
+        wait_until(lambda: all(map(is_gone, hosts)))
+
+
+@pytest.mark.parametrize("host", [0, 1])
+def test_a_host_that_hangs_is_noticed_in_seconds(tmp_path: Path, host: int) -> None:
+    with training(tmp_path) as processes:
+        hosts = pids(processes)
+        began_s = time.monotonic()
+        os.kill(hosts[host], signal.SIGSTOP)
+        assert processes.exit_code(SLICE) == PEER_LOST
+        assert time.monotonic() - began_s < 15.0
+        lost = processes.wait(Kind.HOST_LOST)
+        assert lost["host"] == host
+        assert lost["reason"].startswith("no heartbeat")
+        assert all(map(is_gone, hosts))
+
+
+def test_a_learner_that_is_stopped_as_a_whole_goes_on(tmp_path: Path) -> None:
+    with training(tmp_path, suspect_after_s=4.0, drop_after_s=9.0) as processes:
+        whole = [*pids(processes), processes.pid(SLICE)]
+        mark = processes.mark()
+        for pid in whole:
+            os.kill(pid, signal.SIGSTOP)
+        processes.wait(Kind.MEMBER_LEFT, mark=mark, learner=SLICE)  # later than its heartbeats
+        mark = processes.mark()
+        for pid in whole:
+            os.kill(pid, signal.SIGCONT)
+        joined = processes.wait(Kind.LEARNER_JOINED, mark=mark, learner=SLICE)
+        assert (joined["incarnation"], joined["source"]) == (1, "resumed")
+        processes.contributes(SLICE, mark=mark)
+        assert processes.told(Kind.HOST_LOST) == []
+
+
+def test_a_learner_of_two_hosts_hangs_and_leaves_when_it_is_asked(tmp_path: Path) -> None:
+    with training(tmp_path) as processes:
+        processes.signal(SLICE, signal.SIGUSR1)
+        mark = processes.mark()
+        processes.wait(Kind.MEMBER_SUSPECTED, mark=mark, learner=SLICE)
+        assert processes.is_running(SLICE)
+        processes.signal(SLICE, signal.SIGUSR2)
+        processes.contributes(SLICE, mark=processes.mark())
+        processes.signal(SLICE, signal.SIGHUP)
+        processes.wait(Kind.LEARNER_NOTICED, learner=SLICE)
+        for pid in (*pids(processes), processes.pid(SLICE)):  # to its whole tree, as fleets do
+            os.kill(pid, signal.SIGTERM)
+        assert processes.exit_code(SLICE) == 0
+        left = processes.wait(Kind.LEARNER_LEFT, learner=SLICE)
+        assert left["reason"] == "preempted"
+        assert processes.told(Kind.HOST_LOST) == []
+
+
+PLAN = """
+version: 1
+name: hosts_end
+seed: 5
+training: {learners: [{count: 1}, {count: 1, hosts: 2}], stop: {rounds: 40}}
+baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 100%}
+limits: {min_alive: 1, timeout: 4m}
+faults:
+  - id: host-dies
+    fault: host.kill
+    target: {learners: [learner-1]}
+    at: {round: 20}
+    for: 2s
+  - id: chip-fails
+    fault: chip.fail
+    host: 0
+    target: {learners: [learner-1]}
+    at: {after: host-dies, offset: 25s}
+    for: 2s
+expect:
+  - {check: rejoin, within: 90s, contributions: 1}
+  - {check: ledger}
+  - {check: agreement}
+  - {check: versions}
+  - {check: cleanup}
+"""
+
+
+def test_a_run_in_which_a_learner_loses_a_host_twice_passes(tmp_path: Path) -> None:
+    history, statuses = passed(PLAN, tmp_path)
+    assert statuses == ["proved", "proved"]
+    lost = [e.payload for e in history.of(Kind.HOST_LOST) if e.payload.signal is not None]
+    assert [(one.host, one.signal) for one in lost] == [(1, "SIGKILL"), (0, "SIGABRT")]
+    exits = [e.payload for e in history.of(Kind.NODE_EXITED) if e.payload.node == SLICE]
+    assert [one.signal for one in exits[:2]] == ["SIGKILL", "SIGABRT"]

@@ -1,0 +1,154 @@
+"""The package as users get it: built, installed into an empty environment, and the tutorial there.
+
+checkout ─► sdist ─► wheel ─► environment of its own ─► chaoslab run kill_half, docs/first_gate.md
+"""
+
+import email
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import chaoslab
+from chaoslab.cli.main import main
+from chaoslab.core.errors import ExitCode
+
+ROOT = Path(__file__).parent.parent
+TUTORIAL = ROOT / "docs" / "first_gate.md"
+SHOWN = {"yaml": "fault_plans/first_gate.yaml", "python": "tests/test_resilience.py"}
+"""Files that the tutorial shows parts of, by the language of these."""
+
+pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(1200)]
+
+
+def blocks(language: str) -> list[str]:
+    text = TUTORIAL.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def lines() -> Iterator[str]:
+    """Commands of the tutorial, in order."""
+    for block in blocks("sh"):
+        yield from block.splitlines()
+
+
+def call(
+    command: Sequence[str | Path], cwd: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    done = call((sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder), ROOT)
+    assert done.returncode == 0, done.stderr
+    (sdist,) = folder.glob("*.tar.gz")
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check")
+    done = call((*pip, "--no-deps", "--no-build-isolation", "-w", folder, sdist), folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.thorough
+def test_the_wheel_has_all_that_runs_and_nothing_else(built: Path) -> None:
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+        (about,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(wheel.read(about))
+    assert metadata["Version"] == chaoslab.__version__
+    sources = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("chaoslab/**/*.py")}
+    plans = {f"chaoslab/fault_plans/{path.name}" for path in ROOT.glob("fault_plans/*.yaml")}
+    assert sources | plans | {"chaoslab/py.typed", "chaoslab/docker/Dockerfile"} <= names
+    tops = {name.split("/")[0].partition("-")[0] for name in names}
+    assert tops == {"chaoslab"}
+
+
+@pytest.mark.thorough
+def test_the_sdist_has_sources_and_documents_and_no_leftovers(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    for needed in ("LICENSE", "mkdocs.yml", "docs/first_gate.md", "tests/test_package.py"):
+        assert needed in names
+    assert [name for name in names if name.startswith((".venv", "build", "runs", ".cache"))] == []
+
+
+@pytest.fixture(scope="module")
+def environment(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """Variables of an activated environment with the wheel and pytest, and nothing of this one."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
+    (wheel,) = built.glob("*.whl")
+    pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet")
+    done = call((*pip, "--disable-pip-version-check", wheel, "pytest"), folder)
+    assert done.returncode == 0, done.stderr
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    return {**kept, "VIRTUAL_ENV": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+
+
+@pytest.mark.slow
+def test_the_installed_package_runs_kill_half_far_from_the_checkout(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    """Simulated, with its twin: on processes, the installed package runs the plan of the tutorial,
+    and `tests/prepare/test_plans.py` runs kill_half.
+    """
+    where = call(
+        ("python", "-c", "import chaoslab; print(chaoslab.__file__)"), tmp_path, environment
+    )
+    assert where.stdout.startswith(environment["VIRTUAL_ENV"]), where.stderr
+    done = call(("chaoslab", "run", "kill_half", "--fleet", "sim"), tmp_path, environment)
+    assert done.returncode == ExitCode.PASS, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_tutorial_works_as_it_is_written(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    """Each of its commands but those that install; only the learner with a defect ends in FAIL."""
+    done = {}
+    for line in lines():
+        program, *words = shlex.split(line)
+        if program in {"chaoslab", "python"}:
+            done[line] = call((program, *words), tmp_path, environment)
+    said = "\n".join(f"$ {line}\n{it.stdout}{it.stderr}" for line, it in done.items())
+    failed = [line for line, it in done.items() if it.returncode]
+    (expected,) = (line for line in done if "crashing_rejoiner" in line)
+    assert failed == [expected], said
+    assert done[expected].returncode == ExitCode.FAIL, said
+
+
+def test_the_tutorial_installs_as_the_readme_does() -> None:
+    assert [line for line in lines() if shlex.split(line)[0] not in {"chaoslab", "python"}] == [
+        "python3 -m venv .venv",
+        ".venv/bin/pip install . pytest",
+        ". .venv/bin/activate",
+        "mkdir ../first_gate && cd ../first_gate",
+    ]
+
+
+def test_the_tutorial_shows_what_init_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (init,) = (shlex.split(line) for line in lines() if line.startswith("chaoslab init"))
+    done = CliRunner().invoke(main, init[1:])
+    assert done.stdout in blocks("text")
+    for language, name in SHOWN.items():
+        shown, written = blocks(language), (tmp_path / name).read_text(encoding="utf-8")
+        assert shown
+        assert [part for part in shown if part not in written] == []

@@ -1,0 +1,110 @@
+"""Whole runs on hosts by real ssh: they pass, and nothing is left there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.events import Kind
+from chaoslab.core.process_identity import identify
+from chaoslab.record.journal import History
+from tests.contracts.fleet_kit import wait_until
+from tests.fleet.namespace_hosts import lan
+from tests.ssh_runs import PLAN, fleet_of_hosts, left_on, write_inventory
+from tests.whole_runs import ROOT, start, verdict_of
+
+
+def start_two(folder: Path, inventory: Path, inside: Sequence[str] = ()) -> "subprocess.Popen[str]":
+    plan = folder / "two_hosts.yaml"
+    plan.write_text(PLAN)
+    fleet = ("--fleet", "ssh", "--inventory", str(inventory))
+    return start(str(plan), folder / "runs", *fleet, inside=inside)
+
+
+def record_in(folder: Path) -> Path:
+    (record,) = folder.glob("*/2*")
+    return record
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_whole_run_on_hosts_passes_and_leaves_nothing(tmp_path: Path) -> None:
+    with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
+        run = start_two(tmp_path, inventory)
+        verdict = verdict_of(run)
+        assert verdict["outcome"] == "PASS", verdict
+        assert left_on(hosts) == []
+    record = record_in(tmp_path / "runs")
+    started = History.read(record).of(Kind.NODE_STARTED)
+    assert {event.data["labels"]["region"] for event in started if "learner" in event.source} == {
+        "eu", "us",
+    }  # fmt: skip
+    assert (record / "nodes/learner-0/1/stdout.log").stat().st_size
+    assert (record / "hosts" / hosts[1].access.host / "spool.jsonl").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_hosts_that_share_no_processes_and_no_network_run_a_plan(tmp_path: Path) -> None:
+    """By addresses off loopback, each host with processes and memory files of its own."""
+    with lan(3) as network:
+        inventory = write_inventory(tmp_path, network.hosts, 1, 1)
+        verdict = verdict_of(start_two(tmp_path, inventory, network.command()))
+        assert verdict["outcome"] == "PASS", verdict
+        assert left_on(network.hosts) == []
+    started = History.read(record_in(tmp_path / "runs")).of(Kind.NODE_STARTED)
+    assert {event.data["namespaces"] for event in started}.isdisjoint({here()})
+    argv = json.loads((record_in(tmp_path / "runs") / "nodes/syncer/1/command.json").read_text())
+    assert "10.213.7.2:0" in argv["argv"]
+    assert "--tls-key" in argv["argv"]
+
+
+def here() -> str:
+    found = identify(os.getpid())
+    assert found is not None
+    return found.namespaces
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_run_that_is_interrupted_leaves_nothing_on_its_hosts(tmp_path: Path) -> None:
+    with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
+        run = start_two(tmp_path, inventory)
+        wait_for_round(tmp_path / "runs", 3)
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=120)
+        assert run.returncode == 130
+        wait_until(lambda: left_on(hosts) == [])
+
+
+def wait_for_round(folder: Path, number: int) -> None:
+    """Until the run that begins there has merged so many rounds."""
+    deadline_s = time.monotonic() + 200
+    while time.monotonic() < deadline_s:
+        for journal in folder.glob("*/2*/journal.jsonl"):
+            if journal.read_text().count('"kind":"round.merged"') >= number:
+                return
+        time.sleep(0.2)
+    raise AssertionError(f"no round {number} in {folder}")
+
+
+@pytest.mark.slow
+def test_doctor_asks_hosts_and_names_one_that_does_not_let_it_in(tmp_path: Path) -> None:
+    with fleet_of_hosts(tmp_path, 1) as (inventory, (syncer, learner)):
+        (learner.home / "sshd/authorized_keys").write_text("")
+        done = subprocess.run(
+            [sys.executable, "-m", "chaoslab", "doctor", "--json", "--inventory", str(inventory)],
+            capture_output=True, text=True, check=False, cwd=ROOT,
+        )  # fmt: skip
+        lines = {one["name"]: one for one in json.loads(done.stdout)["abilities"]}
+        near, far = syncer.access.host, learner.access.host
+        assert lines[near]["state"] == "ok"
+        assert f"{near}: cgroups" in lines
+        assert lines[far]["state"] == "missing"
+        assert "ssh refuses user" in lines[far]["detail"]

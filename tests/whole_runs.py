@@ -1,0 +1,49 @@
+"""Whole runs as a user starts them: `chaoslab run` in a process of its own, and what it told."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from chaoslab.record.journal import History
+
+ROOT = Path(__file__).parent.parent
+
+
+def start(
+    plan: str, folder: Path, *more: str, inside: Sequence[str] = ()
+) -> "subprocess.Popen[str]":
+    """`chaoslab run` with the verdict as JSON; `inside`: words before the command."""
+    command = (*inside, sys.executable, "-m", "chaoslab", "run", plan, "--json", "--quiet")
+    return subprocess.Popen(
+        [*command, "--out", str(folder), *more], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+
+
+def verdict_of(run: "subprocess.Popen[str]", limit_s: float = 560) -> Mapping[str, object]:
+    """Once it has ended by itself."""
+    told, _ = run.communicate(timeout=limit_s)
+    found = json.loads(told)
+    assert isinstance(found, dict)
+    return found
+
+
+def passed(plan: str, folder: Path) -> tuple[History, list[str]]:
+    """The record of a run of this text, which must PASS, and the status of each injection."""
+    file = folder / "plan.yaml"
+    file.write_text(plan)
+    done = subprocess.run(
+        [sys.executable, "-m", "chaoslab", "run", str(file), "--json", "--out", str(folder)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+    )
+    verdict = json.loads(done.stdout)
+    assert done.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{done.stderr}"
+    return History.read((folder / "latest").resolve()), [
+        one["status"] for one in verdict["injections"]
+    ]
