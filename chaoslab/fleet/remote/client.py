@@ -48,6 +48,8 @@ _SILENT_SHARE: Final = 0.7
 """Share of a lease in which an agent that is there says something: it answers each renewal."""
 _BACKOFF_S: Final = (0.05, 2.0)
 """The first delay before the next attempt to connect, and the longest."""
+_END_S: Final = 0.5
+"""How long the end of a connection is waited for: callers hold up the harness meanwhile."""
 _PASS_S: Final = 0.05
 """Time in which what has arrived is read, after one in which this process stood still."""
 
@@ -164,12 +166,15 @@ class AgentClient:
                 raise OutOfReach(f"{self.host} is out of reach: its host agent is silent")
 
     async def close(self) -> None:
-        """End the connection; the agent goes on until its lease is over, unless dismissed."""
+        """End the connection; the agent goes on until its lease is over, unless dismissed.
+
+        What does not end at once, such as an attempt to connect that a library goes on with, ends
+        later and is not waited for.
+        """
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task], timeout=_END_S)
 
     async def give_up(self, why: str) -> None:
         """Count the agent as lost now, and tell so."""
@@ -194,9 +199,11 @@ class AgentClient:
         self._heard_s, delay_s = time.monotonic(), _BACKOFF_S[0]
         while not self._is_closed:
             try:
-                reader, writer = await asyncio.wait_for(self.connect(), self._left_s(attached))
+                async with asyncio.timeout(self._left_s(attached)):
+                    reader, writer = await self.connect()
                 try:
-                    await self._converse(reader, writer, attached)
+                    if not self._is_closed:
+                        await self._converse(reader, writer, attached)
                 finally:
                     self._writer = None
                     writer.close()
@@ -254,7 +261,8 @@ class AgentClient:
     async def _read(self, reader: LineReader) -> bytes:
         """The next line; empty at the end. OSError; Garbled if a line is too long."""
         try:
-            line = await asyncio.wait_for(reader.readline(), _SILENT_SHARE * self.lease_s)
+            async with asyncio.timeout(_SILENT_SHARE * self.lease_s):
+                line = await reader.readline()
         except ValueError as error:
             raise Garbled(f"{self.host}: a line without an end: {error}") from error
         if not line.endswith(b"\n"):

@@ -62,9 +62,8 @@ class SshReach:
         line = shlex.join(command)
         try:
             connection = await self._connected()
-            done = await asyncio.wait_for(
-                connection.run(line, input=stdin, encoding=None, check=False), within_s
-            )
+            async with asyncio.timeout(within_s):
+                done = await connection.run(line, input=stdin, encoding=None, check=False)
         except (asyncssh.Error, OSError, TimeoutError) as error:
             raise Unreached(f"{self.name}: {command[:4]} was cut off: {error!r}") from error
         return Ran(
@@ -113,7 +112,8 @@ class SshReach:
             if connection is not None:
                 connection.close()
                 try:
-                    await asyncio.wait_for(connection.wait_closed(), _CLOSE_S)
+                    async with asyncio.timeout(_CLOSE_S):
+                        await connection.wait_closed()
                 except (asyncssh.Error, OSError):  # the host does not answer any more
                     connection.abort()
         self._connection = self._jump = None
@@ -132,7 +132,8 @@ class SshReach:
         breaks meanwhile; then the next one is made.
         """
         try:
-            return await asyncio.wait_for(opening, _ALIVE_S)
+            async with asyncio.timeout(_ALIVE_S):
+                return await opening
         except (AssertionError, TimeoutError) as error:  # asyncssh asserts that it is still there
             connection.abort()
             if self._connection is connection:
@@ -149,6 +150,7 @@ class SshReach:
                 try:
                     self._connection = await self._dial()
                 except (asyncssh.Error, OSError, TimeoutError) as error:
+                    _end_if_cancelled()
                     if time.monotonic() > deadline_s:
                         told = f"{self.name}: ssh does not get in: {_said(error)}"
                         raise Unreached(told) from error
@@ -167,6 +169,15 @@ class SshReach:
             except (asyncssh.Error, OSError, TimeoutError) as error:
                 raise ConnectionError(f"{who}: {_said(error)}") from error
         return await _opened(self.access, self.name, self._jump)
+
+
+def _end_if_cancelled() -> None:
+    """Raise the cancellation of this task that an error has taken the place of: up to Python 3.11,
+    `asyncio.wait_for`, with which asyncssh connects, may raise that of a connection just refused.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _opened(
