@@ -12,13 +12,9 @@ from chaoslab.links.toxiproxy import server_binary
 hypothesis.settings.register_profile("chaoslab", deadline=None)  # machines are shared and noisy
 hypothesis.settings.load_profile("chaoslab")
 
-_DISTURBED = (
-    "machine_held_up|step_time_not_kept|without that time it|periods were lost because"
-    "|the harness keeps time: it stood still"
-)
-"""In the message of a failed test: a run whose own findings say that others took its cores, or that
-was aborted because its harness got no time. Such a run shows nothing of what it tests, and is made
-once more."""
+_DISTURBED = "machine_held_up|step_time_not_kept|without that time it|periods were lost because"
+"""In the message of a failed test: a run whose own findings say that others took its cores. It
+shows nothing of what it tests, and is made once more."""
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
