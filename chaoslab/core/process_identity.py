@@ -10,7 +10,9 @@ not "gone".
 """
 
 import os
+import re
 import signal
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -26,6 +28,10 @@ NODE_MARK = "CHAOSLAB_NODE"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SAME_START_S = 1.01
 """Tolerance for older files, which have wall-clock times that the kernel may correct by 1 s."""
+_EXECVE_S = 1.0
+_PAUSE_S = 0.001
+_IS_KERNEL_THREAD = 0x00200000
+"""Flag PF_KTHREAD of the kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +105,34 @@ def send(identity: Identity, number: int) -> bool:
     return True
 
 
+def node_mark(pid: int) -> str | None:
+    """Value of `NODE_MARK` in the environment of a process; None if it has none, is a zombie, gone,
+    or another user's.
+
+    The kernel shows no environment while execve replaces the program, so that is waited for.
+    """
+    deadline = time.monotonic() + _EXECVE_S
+    file = Path(f"/proc/{pid}/environ")
+    try:
+        while not file.read_bytes() and _is_in_execve(pid) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        environment = file.read_bytes()
+    except OSError:
+        return None
+    found = re.search(rb"(?:^|\0)%b=([^\0]*)" % NODE_MARK.encode(), environment)
+    return os.fsdecode(found[1]) if found else None
+
+
+def _is_in_execve(pid: int) -> bool:
+    """Whether there is no end of the environment yet (proc(5), field 51), as it is for threads of
+    the kernel and for zombies at all times.
+    """
+    fields = _stat(pid)
+    if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & _IS_KERNEL_THREAD:
+        return False
+    return int(fields[48]) == 0
+
+
 @cache
 def boot_id() -> str:
     """Identifier of this boot of the kernel."""
@@ -145,11 +179,10 @@ def _dated(pid: int, start_time: float, mark: str) -> Identity:
     if now is None:
         return _gone(pid)
     try:
-        process = psutil.Process(pid)
-        if abs(process.create_time() - start_time) <= _SAME_START_S:
+        if abs(psutil.Process(pid).create_time() - start_time) <= _SAME_START_S:
             return now
         if mark:
-            return now if process.environ().get(NODE_MARK) == mark else _gone(pid)
+            return now if node_mark(pid) == mark else _gone(pid)
     except (psutil.Error, OSError):
         return _gone(pid)  # it ended, or belongs to another user, which chaoslab did not start
     raise FleetError(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from chaoslab.core.process_identity import NODE_MARK, Identity, identify, is_same, send
+from chaoslab.core.process_identity import Identity, identify, is_same, node_mark, send
 from chaoslab.core.realtime import realtime_priority
 
 SPAWN_GUARD = Path(__file__).with_name("spawn_guard.py")
@@ -243,11 +243,8 @@ def _marked(mark: str) -> set[Identity]:
     found = set()
     for pid in psutil.pids():
         who = identify(pid)  # first, so that a reused pid is not taken for the process found
-        try:
-            if who and pid != os.getpid() and psutil.Process(pid).environ().get(NODE_MARK) == mark:
-                found.add(who)
-        except (psutil.Error, OSError):
-            continue  # it ended, is a zombie, or belongs to another user
+        if who and pid != os.getpid() and node_mark(pid) == mark:
+            found.add(who)
     return found
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.process_identity import NODE_MARK, Identity, send
+from chaoslab.core.process_identity import Identity, node_mark, send
 from chaoslab.core.process_tree import is_running
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import heal
@@ -163,7 +163,7 @@ def _marked() -> Iterator[Path]:
         try:
             if process.uids().real != os.getuid():
                 continue
-            words, mark = process.cmdline(), process.environ().get(NODE_MARK)
+            words, mark = process.cmdline(), node_mark(process.pid)
         except (psutil.Error, OSError):
             continue  # gone meanwhile
         if _JANITOR in words[:-1]:

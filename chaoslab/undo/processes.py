@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from chaoslab.core.process_identity import NODE_MARK, Identity, identity_of, is_same, send
+from chaoslab.core.process_identity import Identity, identity_of, is_same, node_mark, send
 from chaoslab.core.process_tree import end_tree, is_running, living, resume_tree, stopped
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
@@ -109,12 +109,12 @@ def strays() -> Iterator[Leftover]:
     """Nodes and proxies whose parent is dead, whichever run they belonged to."""
     for process in psutil.process_iter():
         try:
-            words, environment = process.cmdline(), process.environ()
-            is_ours = NODE_MARK in environment or any("chaoslab.diloco" in word for word in words)
+            words, mark = process.cmdline(), node_mark(process.pid)
+            is_ours = mark is not None or any("chaoslab.diloco" in word for word in words)
             if is_ours and not _is_contained(process) and _is_orphan(process):
                 yield Leftover(
                     what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
-                    where=environment.get(NODE_MARK, "unknown run"),
+                    where=mark or "unknown run",
                     remedy=f"kill -KILL {process.pid}",
                 )
         except (psutil.Error, OSError):

@@ -23,6 +23,7 @@ from chaoslab.core.process_identity import (
     identity_of,
     is_same,
     names_process,
+    node_mark,
     send,
 )
 from chaoslab.undo.janitor import heal
@@ -131,6 +132,26 @@ def test_a_name_with_brackets_and_blanks_hides_no_start(tmp_path: Path) -> None:
     assert usual is not None
     assert who is not None
     assert who.start_ticks >= usual.start_ticks
+
+
+def test_the_mark_is_seen_from_the_first_moment_of_a_program() -> None:
+    """While execve replaces the program, the kernel shows an empty environment."""
+    for _ in range(200):
+        with subprocess.Popen(["sleep", "600"], env={**os.environ, NODE_MARK: MARK}) as process:
+            seen = node_mark(process.pid)
+            process.kill()
+        assert seen == MARK
+
+
+def test_a_process_without_a_mark_has_none(sleeper: subprocess.Popen[bytes]) -> None:
+    assert node_mark(sleeper.pid) == MARK
+    sleeper.kill()
+    wait_until(lambda: process_tree.look(known(sleeper)).state == "Z")
+    assert node_mark(sleeper.pid) is None
+    assert node_mark(NOBODY) is None
+    with subprocess.Popen(["sleep", "600"], env={}) as bare:
+        assert node_mark(bare.pid) is None
+        bare.kill()
 
 
 # ---------------------------------------------------------------- another namespace
