@@ -1,22 +1,29 @@
 """A file of costs made of samples: medians, with where they come from and how much they vary.
 
     start_s = 0.662  # 12 samples of 2 runs, nine in ten from 0.61 to 0.74
+    [quantiles]
+    push_s = [0.001, 0.004, 0.03]
 
-`sim.costs.Costs.read` takes it. What was not measured is left out, so that its default holds.
+`sim.costs.Costs.read` takes it. What was not measured is left out, so that its default holds; work
+of which there are few samples has no quantiles.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from statistics import median
 
 from chaoslab.calibration.samples import Samples
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
-from chaoslab.sim.costs import Costs
+from chaoslab.sim.costs import Costs, quantile_lines
 
 _DIGITS = 4
 """Of a measured cost: more would be noise."""
 _TAILS = 0.05
+_PARTS = 40
+"""Of the samples, between two quantiles each: the slowest of them are one part."""
+_LEAST = 2 * _PARTS
+"""Number of samples for quantiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +40,8 @@ class Measured:
     samples: int
     runs: int
     """Number of runs that have samples of it."""
+    quantiles: Sequence[float] = ()
+    """Of work that varies from round to round."""
 
     @property
     def default(self) -> float | None:
@@ -50,6 +59,7 @@ class Measured:
             "samples": self.samples,
             "runs": self.runs,
             "default": self.default,
+            "quantiles": list(self.quantiles),
         }
 
 
@@ -59,7 +69,7 @@ def measured(runs: Sequence[Samples]) -> Sequence[Measured]:
     A median of 0 is left out where a simulation cannot have it: the runs are too coarse for it.
     """
     found = []
-    for one in fields(Costs):
+    for one in Costs.each():
         having = [samples[one.name] for samples in runs if samples.get(one.name)]
         values = sorted(value for samples in having for value in samples)
         if values and _is_possible(one.name, median(values)):
@@ -71,15 +81,22 @@ def measured(runs: Sequence[Samples]) -> Sequence[Measured]:
                     high=_rounded(_quantile(values, 1 - _TAILS)),
                     samples=len(values),
                     runs=len(having),
+                    quantiles=_quantiles(one.name, values),
                 )
             )
     return found
 
 
+def costs_of(found: Sequence[Measured]) -> Costs:
+    """What a simulation takes from them, without a file."""
+    quantiles = {one.cost: one.quantiles for one in found if one.quantiles}
+    return Costs(**{one.cost: one.value for one in found}, quantiles=quantiles)
+
+
 def missing(found: Sequence[Measured]) -> Sequence[str]:
     """Costs of which there was no sample."""
     names = {one.cost for one in found}
-    return [one.name for one in fields(Costs) if one.name not in names]
+    return [one.name for one in Costs.each() if one.name not in names]
 
 
 def to_toml(found: Sequence[Measured], runs: Sequence[str]) -> str:
@@ -87,6 +104,7 @@ def to_toml(found: Sequence[Measured], runs: Sequence[str]) -> str:
     lines = [f"# chaoslab calibrate: {', '.join(runs)}", *map(_line, found)]
     if left := missing(found):
         lines.append(f"# not measured, so that the default holds: {', '.join(left)}")
+    lines += quantile_lines({one.cost: one.quantiles for one in found if one.quantiles})
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -101,6 +119,13 @@ def _is_possible(cost: str, value: float) -> bool:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
+
+
+def _quantiles(cost: str, ordered: Sequence[float]) -> Sequence[float]:
+    """From the least to the greatest, if this work may vary and there are enough samples."""
+    if cost not in Costs.VARYING or len(ordered) < _LEAST:
+        return ()
+    return [_rounded(_quantile(ordered, part / _PARTS)) for part in range(_PARTS + 1)]
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from chaoslab.calibration.shared_machine import cores_of, step_work_s, work_s
 from chaoslab.core.events import Event
@@ -257,7 +257,8 @@ def _links_of(history: History) -> Costs:
     found: dict[str, list[float]] = defaultdict(list)
     for cost, value in _links(history):
         found[cost].append(value)
-    known = {cost: median(found[cost]) for cost in ("latency_s", "rate_bytes_per_s") if found[cost]}
+    measured = ("latency_s", "rate_bytes_per_s")
+    known: dict[str, Any] = {cost: median(found[cost]) for cost in measured if found[cost]}
     return Costs(**known)
 
 

@@ -6,6 +6,7 @@ gives the same journal on any machine.
 """
 
 import random
+from collections.abc import Sequence
 
 _SQRT_3 = 1.7320508075688772
 _LEAST = 0.1
@@ -21,6 +22,12 @@ class Chance:
     def uniform(self, low: float, high: float) -> float:
         """Uniform between both."""
         return low + (high - low) * self._random.random()
+
+    def among(self, quantiles: Sequence[float]) -> float:
+        """A number of the distribution with these quantiles: straight between two neighbours."""
+        place = (len(quantiles) - 1) * self._random.random()
+        low = int(place)
+        return quantiles[low] + (place - low) * (quantiles[low + 1] - quantiles[low])
 
     def spread(self, mean: float, share: float) -> float:
         """About `mean`, with a standard deviation of `share` of it, never below a tenth of it.

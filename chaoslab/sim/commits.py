@@ -147,8 +147,7 @@ class Commits:
         largest = max([abs(scale) for scale, excess in pairs if excess is None], default=1.0)
         commit = _Commit(merge=merge, line=line, given=given, largest=largest)
         self._reach(
-            "quorum", merge, lambda: self._work(self._costs.merge_s, lambda: self._bound(
-                commit, excesses))
+            "quorum", merge, lambda: self._work("merge_s", lambda: self._bound(commit, excesses))
         )  # fmt: skip
 
     def _bound(self, commit: _Commit, excesses: Sequence[Excess | None]) -> None:
@@ -169,7 +168,8 @@ class Commits:
     def _write(self, commit: _Commit) -> None:
         """To disk, again and again while it refuses."""
         if not self._disk.is_full:
-            self._later(self._costs.store_s, lambda: self._written(commit))
+            took_s = self._process.round_work_s("store_s")
+            self._later(took_s, lambda: self._written(commit, took_s))
             return
         if self._blocked_s is None:
             self._blocked_s = self._process.now_s
@@ -177,7 +177,7 @@ class Commits:
             self._process.say(Kind.SYNCER_BLOCKED, data)
         self._later(AGAIN_S, lambda: self._write(commit))
 
-    def _written(self, commit: _Commit) -> None:
+    def _written(self, commit: _Commit, took_s: float) -> None:
         disk, merge, fragment = self._disk, commit.merge, commit.merge.fragment
         if disk.is_full:
             self._write(commit)
@@ -193,10 +193,10 @@ class Commits:
         disk.momentum_digests[fragment] = digest("momentum", disk.digests[fragment])
         disk.damage.append((fragment, commit.largest))
         disk.commit_log.append(commit.line)
-        self._process.say(Kind.ROUND_STORED, {**merge.place, "took_s": self._costs.store_s})
+        self._process.say(Kind.ROUND_STORED, {**merge.place, "took_s": took_s})
         self._reach(
             "written", merge,
-            lambda: self._work(self._costs.publish_s, lambda: self._publish_to_first(commit)),
+            lambda: self._work("publish_s", lambda: self._publish_to_first(commit)),
         )  # fmt: skip
 
     def _publish_to_first(self, commit: _Commit) -> None:
@@ -258,8 +258,8 @@ class Commits:
     def _later(self, delay_s: float, act: Callable[[], None]) -> None:
         self._process.later(delay_s, act)
 
-    def _work(self, seconds: float, act: Callable[[], None]) -> None:
-        self._process.work(seconds, act)
+    def _work(self, cost: str, act: Callable[[], None]) -> None:
+        self._process.work(self._process.round_work_s(cost), act)
 
     def _reach(self, phase: str, merge: Merge, then: Callable[[], None]) -> None:
         self._process.reach(phase, then, **merge.place)

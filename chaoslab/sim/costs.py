@@ -5,17 +5,22 @@
 
 A file has one line for each cost that differs, `start_s = 1.2`; `to_toml` writes all of them.
 Times are means of undisturbed work on the node's own machine; `spread` is the standard deviation
-of those of a learner, as a share of the mean.
+of those of a learner, as a share of the mean. A table `[quantiles]` says how the work of a round
+varies: `push_s = [0.001, 0.004, 0.03]`, from the shortest to the longest, half of it below 0.004.
 """
 
 import math
 import tomllib
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 from chaoslab.core.errors import PlanError
 
+Quantiles: TypeAlias = Mapping[str, Sequence[float]]
+"""By cost: what the work took, in order; as many samples lie between any two neighbours."""
 _KILL_HALF = "median of a real kill_half on two shared cores"
 _STEP = "a nano step takes 38 ms while four learners share two cores, in a real kill_half; at 6 \
 FLOP per parameter and token"
@@ -36,6 +41,8 @@ class Costs:
         {"flops_per_s", "step_s", "rate_bytes_per_s", "checkpoint_bytes", "norm", "save_s", "cores"}
     )
     """Costs that cannot be 0."""
+    VARYING: ClassVar[frozenset[str]] = frozenset({"push_s", "merge_s", "store_s", "publish_s"})
+    """Costs that may have quantiles: work of each round."""
 
     # -- a learner
     start_s: float = cost(0.656, f"{_KILLS}: process up")
@@ -100,8 +107,15 @@ class Costs:
     evaluate_s: float = cost(0.024, f"{_KILL_HALF}: between two reports")
     """One snapshot."""
 
+    quantiles: Quantiles = field(default_factory=dict)
+    """Of costs in `VARYING`: drawn each time, in place of the mean."""
+
     def __post_init__(self) -> None:
-        for one in fields(self):
+        if not isinstance(self.quantiles, Mapping):
+            raise PlanError(f"quantiles: must be a table, got {self.quantiles!r}")
+        for name, values in self.quantiles.items():
+            _check_quantiles(name, values)
+        for one in self.each():
             value = getattr(self, one.name)
             if value is None:
                 continue
@@ -111,6 +125,11 @@ class Costs:
             if not (is_possible and math.isfinite(value)):
                 least = "above 0" if one.name in self.ABOVE_ZERO else "at least 0"
                 raise PlanError(f"{one.name}: must be {least}, got {value!r}")
+
+    @classmethod
+    def each(cls) -> Sequence[Field[Any]]:
+        """Its costs, without their quantiles."""
+        return [one for one in fields(cls) if "source" in one.metadata]
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -132,17 +151,40 @@ class Costs:
     def to_toml(self) -> str:
         """All costs with their sources, as `read` takes them."""
         lines = []
-        for one in fields(self):
+        for one in self.each():
             value = getattr(self, one.name)
             source = one.metadata["source"] if value == one.default else "given"
             lines.append(f"{'# ' if value is None else ''}{one.name} = {value!r}  # {source}")
-        return "".join(f"{line}\n" for line in lines)
+        return "".join(f"{line}\n" for line in (*lines, *quantile_lines(self.quantiles)))
 
     def step_takes_s(self, parameters: int, tokens: int, *, chips: int = 1) -> float:
         """Mean duration of one step of a learner, with nothing lost between its chips."""
         if self.step_s is not None:
             return self.step_s
         return FLOP * parameters * tokens / (self.flops_per_s * chips)
+
+
+def quantile_lines(quantiles: Quantiles) -> Sequence[str]:
+    """The table at the end of a file; no line if there are none."""
+    lines = [f"{name} = {list(values)!r}" for name, values in quantiles.items()]
+    return ["", "[quantiles]", *lines] if lines else []
+
+
+def _check_quantiles(name: str, values: Sequence[float]) -> None:
+    """PlanError for a cost that has none, or for what is not in order."""
+    if name not in Costs.VARYING:
+        raise PlanError(f"quantiles.{name}: must be one of {', '.join(sorted(Costs.VARYING))}")
+    is_fine = (
+        isinstance(values, Sequence)
+        and len(values) > 1
+        and all(type(value) in {int, float} and 0 <= value < math.inf for value in values)
+        and all(low <= high for low, high in pairwise(values))
+    )
+    if not is_fine:
+        raise PlanError(
+            f"quantiles.{name}: must be two or more numbers from the least to the greatest, none "
+            f"below 0, got {values!r}"
+        )
 
 
 FLOP = 6.0

@@ -51,8 +51,6 @@ class Sender(Protocol):
 
     def tell_of_itself(self, kind: Kind, data: Mapping[str, Json]) -> None: ...
 
-    def takes(self, mean_s: float) -> float: ...
-
 
 class Messenger:
     """All communication of one life of a learner."""
@@ -232,7 +230,7 @@ class Messenger:
             self.connection.send(message, message.size_bytes)
 
         self._process.work(
-            self._sender.takes(self._costs.push_s),
+            self._process.round_work_s("push_s"),
             lambda: self._process.reach("push", send, **place),
         )
 
@@ -251,7 +249,7 @@ class Messenger:
             self.connection.send(message, message.size_bytes)
 
         self._process.work(
-            self._sender.takes(self._costs.pack_s),
+            self._process.takes(self._costs.pack_s),
             lambda: self._process.reach("donate", send, request=request.request),
         )
 

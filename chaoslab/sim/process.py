@@ -145,6 +145,17 @@ class Process:
         """Simulated time."""
         return self._time.time_s
 
+    def takes(self, mean_s: float) -> float:
+        """Seconds that something takes this time."""
+        return mean_s
+
+    def round_work_s(self, cost: str) -> float:
+        """Seconds that this work of a round takes this time, by quantiles where costs have them."""
+        quantiles = self.world.costs.quantiles.get(cost)
+        if quantiles is not None:
+            return self.chance.among(quantiles)
+        return self.takes(getattr(self.world.costs, cost))
+
     def later(self, delay_s: float, act: Act, priority: Priority = Priority.WORK) -> Timer:
         """Do something in so many seconds, if it lives then."""
         return self.world.agenda.after(delay_s, partial(self.do, act), priority)

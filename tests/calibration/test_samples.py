@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.calibration.costs_file import measured, missing, to_toml
+from chaoslab.calibration.costs_file import costs_of, measured, missing, to_toml
 from chaoslab.calibration.samples import samples_of
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.prepare.plans import Asked, prepare
@@ -143,8 +143,19 @@ def test_a_file_of_costs_is_read_by_a_simulation_and_names_what_it_lacks(tmp_pat
     assert "norm = 0.6  # 3 samples of 2 runs, nine in ten from 0.5 to 0.7\n" in text
     assert text.startswith("# chaoslab calibrate: a story\n")
     assert "decode_s" in text.splitlines()[-1]
-    assert Costs.read(path) == Costs(**{one.cost: one.value for one in found})
+    assert Costs.read(path) == costs_of(found)
     assert Costs.read(path).decode_s == Costs().decode_s
+
+
+def test_work_of_rounds_with_enough_samples_is_written_with_its_quantiles(tmp_path: Path) -> None:
+    many = [number / 1000 for number in range(201)]
+    found = measured([{"push_s": many, "merge_s": many[:50], "start_s": many}])
+    path = tmp_path / "costs.toml"
+    path.write_text(to_toml(found, ["a story"]))
+    costs = Costs.read(path)
+    assert costs == costs_of(found)
+    assert list(costs.quantiles) == ["push_s"]
+    assert costs.quantiles["push_s"] == pytest.approx([0.005 * part for part in range(41)])
 
 
 def test_a_cost_that_cannot_be_zero_is_left_out_when_it_was_measured_as_zero() -> None:
