@@ -12,9 +12,13 @@ import errno
 import importlib
 import io
 import platform
+import signal
 import sys
+import threading
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -125,7 +129,8 @@ class Commands(click.Group):
         """Run the command. Nothing is swallowed: each error ends in its own exit code."""
         _print_what_the_locale_cannot()
         try:
-            return super().invoke(ctx)
+            with _ended_as_by_ctrl_c():
+                return super().invoke(ctx)
         except ChaoslabError as error:
             click.echo(f"chaoslab: {harmless(str(error))}", err=True)
             ctx.exit(error.exit_code)
@@ -138,6 +143,29 @@ class Commands(click.Group):
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
             _report_crash(ctx, error)
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM and SIGHUP interrupt, so that a command removes its temporary files. Signals that are
+    ignored (SIGHUP under nohup) or handled already stay so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in ours:
+            signal.signal(number, interrupt)
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _print_what_the_locale_cannot() -> None:

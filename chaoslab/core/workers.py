@@ -2,12 +2,17 @@
 
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
+
+_END_S = 10.0
+"""For what is under way to remove its temporary files."""
 
 
 @contextmanager
@@ -26,12 +31,15 @@ def workers(number: int) -> Iterator[ProcessPoolExecutor]:
 def _serve_the_parent() -> None:
     """Ctrl-C reaches every process of a terminal; this one is ended by its parent, or after it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
 
 def _end_with_the_parent() -> None:
-    """End at once if the parent was killed: nobody else would tell this process to."""
+    """End if the parent was killed: nobody else would tell this process to."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_END_S)
         os._exit(1)

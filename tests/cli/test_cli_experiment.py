@@ -1,6 +1,10 @@
 """`chaoslab experiment`: what it prints, writes and returns."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode
+from tests.contracts.fleet_kit import wait_until
 from tests.experiments.studies import SMALL, written
 
 
@@ -85,3 +90,24 @@ def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) 
         assert run().exit_code == ExitCode.INTERRUPTED
     assert not Path("small").exists()
     assert "small: 19 simulations to do" in run().stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_signal_that_ends_it_leaves_no_temporary_folder(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    study = Path(__file__).parents[2] / "experiments" / "quorum_map.yaml"
+    words = ["-m", "chaoslab", "experiment", "run", str(study), "--jobs", "2", "--out", "page"]
+    with subprocess.Popen(
+        [sys.executable, *words],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stderr=subprocess.DEVNULL,
+    ) as command:
+        wait_until(lambda: any(temporary.glob("chaoslab-simulated-*")))
+        command.send_signal(number)
+        code = command.wait(60)
+    wait_until(lambda: not any(temporary.iterdir()))
+    assert code == (-signal.SIGKILL if number is signal.SIGKILL else ExitCode.INTERRUPTED)
