@@ -397,11 +397,14 @@ class Story(ModelTraining):
             "spec": spec,
             "targets": list(names),
         }
-        does = {"takes_away": takes_away and not brings_in, "brings_in": brings_in}
+        takes_away = takes_away and not brings_in
+        does = {"takes_away": takes_away, "brings_in": brings_in}
         self._injections += 1
         when = f"at {self.now_s:g} s"
         self.say(Kind.FAULT_INJECTING, **data, **does, settings={}, trigger=when, for_s=for_s)
-        self._open.append(Opened(data=data, targets=tuple(names), **does))
+        self._open.append(
+            Opened(data=data, targets=tuple(names), takes_away=takes_away, brings_in=brings_in)
+        )
         return self._open[-1]
 
     def _evidence(self, opened: Opened, status: str, lack: str = "") -> None:

@@ -5,6 +5,7 @@ chaoslab fleet up ─► run --fleet tpu-vm: half is preempted, replaced by othe
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,13 +63,25 @@ ssh: {{port: {port}, key: {key}, known_hosts: {known_hosts}}}
 python: {python}
 syncer: {{host: {syncer}}}
 learners:
-  learner-0:
-    tpu: {{type: v5litepod-4, runtime: v2-alpha-tpuv5-lite, zone: us-east5-b, libraries: []}}
-  learner-1:
-    tpu: {{type: v5p-16, runtime: v2-alpha-tpuv5, zone: europe-west4-b, spot: true, libraries: []}}
+{learners}
 budget: {{usd: 100, time: 4h}}
 endpoint: {endpoint}
 """
+TWO_SLICES = """\
+  learner-0:
+    tpu: {type: v5litepod-4, runtime: v2-alpha-tpuv5-lite, zone: us-east5-b, libraries: []}
+  learner-1:
+    tpu: {type: v5p-16, runtime: v2-alpha-tpuv5, zone: europe-west4-b, spot: true, libraries: []}
+"""
+"""Of one host and of two."""
+FOUR_SLICES = "".join(
+    f"""\
+  learner-{number}:
+    tpu: {{type: v5litepod-4, runtime: v2-alpha-tpuv5-lite, zone: us-east5-b, spot: true,
+          libraries: []}}
+"""
+    for number in range(4)
+)
 
 
 class Machines:
@@ -93,50 +106,71 @@ class Machines:
                 switch_off(host)
 
 
-@pytest.fixture
-def hosts() -> Iterator[list[SshHost]]:
+@contextmanager
+def slices_up(
+    folder: Path, number: int, learners: str
+) -> Iterator[tuple[Path, FakeCloud, list[SshHost]]]:
+    """Slices of an inventory, up on some of so many hosts, and taken down in the end: the
+    inventory, the cloud that has them, and the hosts, of which the first is the syncer's.
+    """
     compilation_cache().mkdir(parents=True, exist_ok=True)
-    with ssh_hosts(6) as hosts:
+    with ssh_hosts(number) as hosts:
         for host in hosts:  # what was compiled here before, they need not compile again
             (host.home / ".chaoslab").mkdir(mode=0o700)
             (host.home / ".chaoslab/cache").symlink_to(compilation_cache())
-        yield hosts
+        machines, access = Machines(hosts[1:]), hosts[0].access
+        fake = FakeCloud(addresses=machines.address, host_key=machines.key, gone=machines.lose)
+        inventory = folder / "fleet.yaml"
+        with served(fake) as endpoint:
+            inventory.write_text(
+                INVENTORY.format(
+                    port=access.port,
+                    key=access.key,
+                    known_hosts=access.known_hosts,
+                    python=sys.executable,
+                    syncer=access.host,
+                    learners=learners,
+                    endpoint=endpoint,
+                )
+            )
+            up = CliRunner().invoke(main, ["fleet", "up", str(inventory), "--yes"])
+            assert up.exit_code == 0, up.output
+            yield inventory, fake, hosts
+            down = CliRunner().invoke(main, ["fleet", "down", str(inventory), "--yes"])
+            assert down.exit_code == 0, down.output
+            assert (fake.ids, fake.queue) == ([], {})
 
 
 def test_half_of_the_slices_are_preempted_and_training_goes_on_on_other_hosts(
-    hosts: list[SshHost], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    machines = Machines(hosts[1:])
-    fake = FakeCloud(addresses=machines.address, host_key=machines.key, gone=machines.lose)
-    inventory, plan = tmp_path / "fleet.yaml", tmp_path / "two_slices.yaml"
+    plan = tmp_path / "two_slices.yaml"
     plan.write_text(PLAN)
-    with served(fake) as endpoint:
-        access = hosts[0].access
-        inventory.write_text(
-            INVENTORY.format(
-                port=access.port,
-                key=access.key,
-                known_hosts=access.known_hosts,
-                python=sys.executable,
-                syncer=access.host,
-                endpoint=endpoint,
-            )
-        )
-        up = CliRunner().invoke(main, ["fleet", "up", str(inventory), "--yes"])
-        assert up.exit_code == 0, up.output
+    with slices_up(tmp_path, 6, TWO_SLICES) as (inventory, fake, hosts):
         fake.times = Times(queue_s=3.0, create_s=2.0, delete_s=1.0)
         asked = Asked(plan=str(plan), settings=(f"fleet.inventory={inventory}",), fleet="tpu-vm")
         judged = carry_out(prepare(asked), tmp_path / "runs")
         assert judged.error is None
         assert judged.verdict.outcome is Outcome.PASS, judged.verdict.explain()
-        down = CliRunner().invoke(main, ["fleet", "down", str(inventory), "--yes"])
-        assert down.exit_code == 0, down.output
-        assert (fake.ids, fake.queue) == ([], {})
+        assert left_on(hosts[:1]) == []
     history = judged.history
     assert [one.payload.stage for one in history.of(RepairMoved)][-1] == "back"
     lives = {(one.payload.incarnation, one.payload.host) for one in history.of(HostStarted)}
     assert lives == {(1, 0), (1, 1), (2, 0), (2, 1)}, "the slice has two hosts each time"
     assert [one.payload.link for one in history.of(LinkShaped)]
     assert "s in the queue" in (judged.directory.path / "report.md").read_text()
-    assert left_on(hosts[:1]) == []
+
+
+@pytest.mark.soak
+def test_the_plan_of_preempted_slices_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with slices_up(tmp_path, 7, FOUR_SLICES) as (inventory, fake, _):
+        fake.times = Times(queue_s=5.0, create_s=2.0, delete_s=1.0)
+        settings = (f"fleet.inventory={inventory}",)
+        asked = Asked(plan="spot_half", settings=settings, fleet="tpu-vm")
+        judged = carry_out(prepare(asked), tmp_path / "runs")
+    assert judged.error is None
+    assert judged.verdict.outcome is Outcome.PASS, judged.verdict.explain()
