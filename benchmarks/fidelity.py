@@ -1,6 +1,6 @@
 """Fidelity: how near simulated runs come to real ones, figure by figure and verdict by verdict.
 
-    real runs of four plans ─┬─ all but one of each ─► costs ─► simulated, two seeds ───┐
+    real runs of four plans ─┬─ all but one of each ─► costs ─► simulated, four seeds ──┐
                              └─ the one that was left out ──────────────────────────────┤ figures
     each plan of fault_plans/: real and simulated ──────────────────────────────────────┤ verdicts
         experiments/fidelity/README.md ◄── results.json ◄───────────────────────────────┘
@@ -51,7 +51,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
 }
 """A step time that a busy machine can keep, the same for both; rounds until a little after the last
 fault."""
-SEEDS = (1, 2)
+SEEDS = (1, 2, 3, 4)
 _BUSY = ("step_time_not_kept", "machine_held_up")
 """Codes by which a check says that the machine kept it from judging."""
 
@@ -72,7 +72,7 @@ def main() -> int:
     if "figures" in options.parts:
         results |= {"place": load.place(), "settings": SETTINGS, **_compared(options.runs)}
     if "verdicts" in options.parts:
-        results["verdicts"] = _verdicts(options.runs / "verdicts")
+        results["verdicts"] = _verdicts(options.runs / "verdicts", results.get("verdicts", {}))
     FOLDER.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     write_page(FOLDER, results)
@@ -186,12 +186,16 @@ def _others_cores(run: Path) -> float:
 # ---------------------------------------------------------------- verdicts
 
 
-def _verdicts(folder: Path) -> Mapping[str, Any]:
-    """Of every plan as it is: real where there is a run, and simulated with the default costs."""
+def _verdicts(folder: Path, earlier: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of every plan as it is: real by its newest run, or as `earlier` has it if there is none here,
+    and simulated with the default costs.
+    """
     found: dict[str, Any] = {}
     for plan in sorted(bundled_plans()):
         runs = _runs(folder, plan)
-        real = asdict(outcomes_of(runs[-1])) if runs else None
+        real = earlier.get(plan, {}).get("real")
+        if runs:
+            real = asdict(outcomes_of(runs[-1]))
         try:
             ((_, simulated),) = _simulated(plan, (), "", (None,))
             found[plan] = {"real": real, "simulated": simulated, "refused": ""}
