@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from chaoslab.core.process_identity import Identity, identify, is_same, node_mark, send
-from chaoslab.core.realtime import realtime_priority
+from chaoslab.core.realtime import prefer_process, realtime_priority
 
 SPAWN_GUARD = Path(__file__).with_name("spawn_guard.py")
 """Program that a new process runs before it executes the node's program."""
@@ -121,6 +121,8 @@ def send_to_all(found: Iterable[Receivers], number: int) -> None:
     """Send a signal to all of them, as close together as possible: first to the groups."""
     found = tuple(found)
     with realtime_priority():  # receivers wake up and compete for cores
+        for one in found if number == signal.SIGKILL else ():
+            prefer_process(one.group)  # a process dies only when it has a core
         for one in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(one.group, number)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from chaoslab.core.realtime import is_realtime_permitted, realtime_priority
+from chaoslab.core.realtime import is_realtime_permitted, prefer_process, realtime_priority
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getscheduler"), reason="this system has no such schedulers"
@@ -62,3 +62,14 @@ def test_without_the_right_to_it_the_block_runs_all_the_same(
 def test_the_block_is_first_in_line() -> None:
     with realtime_priority():
         assert policy() & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR
+
+
+def test_a_process_that_is_to_be_killed_comes_before_ordinary_ones() -> None:
+    if not is_realtime_permitted():
+        pytest.skip("real-time priority is not permitted here")
+    with subprocess.Popen(["sleep", "600"]) as process:
+        prefer_process(process.pid)
+        policy = os.sched_getscheduler(process.pid) & ~os.SCHED_RESET_ON_FORK
+        process.kill()
+    assert policy == os.SCHED_RR
+    prefer_process(process.pid)  # it is gone
