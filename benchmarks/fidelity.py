@@ -2,7 +2,7 @@
 
     real runs of four plans ─┬─ all but one of each ─► costs ─► simulated, four seeds ──┐
                              └─ the one that was left out ──────────────────────────────┤ figures
-    each plan of fault_plans/: real and simulated ──────────────────────────────────────┤ verdicts
+    each plan: real, of `plans.py`, and simulated ──────────────────────────────────────┤ verdicts
         experiments/fidelity/README.md ◄── results.json ◄───────────────────────────────┘
 
     python benchmarks/fidelity.py --measure 3   make what is missing of three real runs of each plan
@@ -25,7 +25,7 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fidelity_figures import figures_of, outcomes_of
+from fidelity_figures import figures_of, outcomes, outcomes_of
 from fidelity_page import write_page
 from figures import MachineLoad
 
@@ -43,6 +43,7 @@ from chaoslab.run.judged_run import carry_out
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "experiments" / "fidelity"
 RESULTS = FOLDER / "results.json"
+REAL_VERDICTS = ROOT / "experiments" / "plans" / "results.json"
 SETTINGS: Mapping[str, Sequence[str]] = {
     "kill_half": ("training.step_time=100ms", "training.stop.rounds=150"),
     "wan_throttle": ("training.step_time=100ms", "training.stop.rounds=190"),
@@ -66,13 +67,11 @@ def main() -> int:
     for plan in SETTINGS:
         while len(_usable(options.runs, plan)) < options.measure:
             _run(options.runs, plan, SETTINGS[plan])
-    for plan in options.verdicts:
-        _run(options.runs / "verdicts", plan, ())
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     if "figures" in options.parts:
         results |= {"place": load.place(), "settings": SETTINGS, **_compared(options.runs)}
     if "verdicts" in options.parts:
-        results["verdicts"] = _verdicts(options.runs / "verdicts", results.get("verdicts", {}))
+        results["verdicts"] = _verdicts()
     FOLDER.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     write_page(FOLDER, results)
@@ -186,16 +185,14 @@ def _others_cores(run: Path) -> float:
 # ---------------------------------------------------------------- verdicts
 
 
-def _verdicts(folder: Path, earlier: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of every plan as it is: real by its newest run, or as `earlier` has it if there is none here,
-    and simulated with the default costs.
+def _verdicts() -> Mapping[str, Any]:
+    """Of every plan as it is: real as `plans.py` found it in its last run, and simulated with the
+    default costs.
     """
+    runs = json.loads(REAL_VERDICTS.read_text(encoding="utf-8"))["plans"]
     found: dict[str, Any] = {}
     for plan in sorted(bundled_plans()):
-        runs = _runs(folder, plan)
-        real = earlier.get(plan, {}).get("real")
-        if runs:
-            real = asdict(outcomes_of(runs[-1]))
+        real = asdict(outcomes(runs[plan][-1]["findings"])) if plan in runs else None
         try:
             ((_, simulated),) = _simulated(plan, (), "", (None,))
             found[plan] = {"real": real, "simulated": simulated, "refused": ""}
@@ -208,7 +205,7 @@ def _verdicts(folder: Path, earlier: Mapping[str, Any]) -> Mapping[str, Any]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=(__doc__ or "").splitlines()[0],
-        epilog="example: python benchmarks/fidelity.py --measure 3 --verdicts kill_one,pause_one",
+        epilog="example: python benchmarks/fidelity.py --measure 3",
     )
     parser.add_argument(
         "--runs", type=Path, default=ROOT / "runs" / "fidelity", help="folder of the real runs"
@@ -216,10 +213,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--measure", type=int, default=0, metavar="N",
         help="make real runs until there are so many of each plan; a minute each",
-    )  # fmt: skip
-    parser.add_argument(
-        "--verdicts", type=lambda given: given.split(","), default=[], metavar="PLAN,PLAN",
-        help="run these plans for real, as they are, for their verdicts",
     )  # fmt: skip
     parser.add_argument(
         "--parts", type=lambda given: given.split(","), default=["figures", "verdicts"],

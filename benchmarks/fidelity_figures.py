@@ -80,12 +80,15 @@ def figures_of(run: Path) -> Figures:
 
 
 def outcomes_of(run: Path) -> Outcomes:
-    """Outcome of the run and of each finding that is not PASS."""
-    findings = {
-        name: " ".join([one["outcome"], *one["codes"]])
-        for name, one in _findings(run).items()
-        if name not in LEFT_OUT
-    }
+    """Outcome of the run and of each of its findings."""
+    return outcomes(
+        {name: " ".join([one["outcome"], *one["codes"]]) for name, one in _findings(run).items()}
+    )
+
+
+def outcomes(said: Mapping[str, str]) -> Outcomes:
+    """The same of what was said of each check: its outcome, then its codes."""
+    findings = {name: what for name, what in said.items() if name not in LEFT_OUT}
     ranks = ("FAIL", "UNKNOWN", "PASS")
     words = [said.split()[0] for said in findings.values()]
     return Outcomes(outcome=min(words, key=ranks.index), findings=findings)

@@ -1,0 +1,152 @@
+"""Plans: every plan of fault_plans/ for real, several times, with what is left to its bounds.
+
+    each plan in turn, then all again ─► `chaoslab run PLAN` ─► verdict.json, journal
+        experiments/plans/README.md ◄── results.json ◄── outcome, least room, load of the machine
+
+    python benchmarks/plans.py --times 3           make what is missing of three runs of each plan
+    python benchmarks/plans.py kill_half --times 5 of this plan alone
+    python benchmarks/plans.py --page              write the page from results.json alone
+
+Each plan runs as it is, with its twin if it has one, on its own fleet. An interrupted measurement
+goes on where it stopped. The row of a plan that this machine refuses stays as it was.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from figures import Cell, MachineLoad, place_line, rewritten, table, text
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.payloads import MachineSampled
+from chaoslab.prepare.plans import bundled_plans
+from chaoslab.record.journal import History
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "experiments" / "plans"
+RESULTS = FOLDER / "results.json"
+TIMEOUT_S = 1200.0
+"""Longest time for one run and its twin; the limits of the plans are shorter."""
+
+
+def main() -> int:
+    """Make missing runs, pass after pass, and write results.json and the page after each."""
+    options = _options()
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"plans": {}}
+    load = MachineLoad()
+    refused: set[str] = set()
+    for number in range(1, options.times + 1):
+        for plan in options.plans or sorted(bundled_plans()):
+            if plan not in refused and len(_runs(options.runs, plan)) < number:
+                if not _run(options.runs, plan):
+                    refused.add(plan)
+                results["plans"] |= _read(options.runs, plan)
+                results["place"] = load.place()
+                _write(results)
+    _write(results)
+    return 0
+
+
+def _run(folder: Path, plan: str) -> bool:
+    """One run, whatever its verdict; False if it was refused."""
+    command = [sys.executable, "-m", "chaoslab", "run", plan, "--quiet", "--out", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, check=False, timeout=TIMEOUT_S)
+    code = ExitCode(done.returncode)
+    if code in {ExitCode.BROKEN, ExitCode.INTERRUPTED}:
+        sys.exit(f"chaoslab run {plan} ended with exit code {code.value}")
+    return code is not ExitCode.REFUSED
+
+
+def _runs(folder: Path, plan: str) -> Sequence[Path]:
+    """Runs of a plan that were judged, in order of their beginning."""
+    return sorted(path.parent for path in folder.glob(f"{plan}/2*/verdict.json"))
+
+
+def _read(folder: Path, plan: str) -> Mapping[str, Any]:
+    runs = [_said(run) for run in _runs(folder, plan)]
+    return {plan: runs} if runs else {}
+
+
+def _said(run: Path) -> Mapping[str, Any]:
+    """What the page and `fidelity.py` show of one run."""
+    verdict = Verdict.from_json(json.loads((run / "verdict.json").read_text(encoding="utf-8")))
+    sampled = History.read(run).of(MachineSampled)
+    rooms = {name: one.room for name, one in verdict.by_name.items() if one.room is not None}
+    tightest = min(rooms, key=rooms.__getitem__, default=None)
+    return {
+        "run": run.name,
+        "outcome": verdict.outcome.value,
+        "findings": {name: _outcome(found) for name, found in verdict.by_name.items()},
+        "injections": dict(verdict.injection_counts),
+        "tightest": tightest,
+        "room": rooms[tightest] if tightest else None,
+        "others_cores": mean(one.payload.others_cores for one in sampled) if sampled else 0.0,
+    }
+
+
+def _outcome(found: Finding) -> str:
+    return " ".join([found.outcome.value, *found.codes])
+
+
+# ---------------------------------------------------------------- page
+
+
+def _write(results: Mapping[str, Any]) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    page = FOLDER / "README.md"
+    made = f"{_table(results['plans'])}\n\nMeasured on: {place_line(results['place'])}."
+    page.write_text(rewritten(page.read_text(encoding="utf-8"), made), encoding="utf-8")
+
+
+def _table(plans: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    heads = ["plan", "verdicts", "least room", "of", "faults", "others (cores)", "not passed"]
+    return table(heads, [_row(plan, runs) for plan, runs in sorted(plans.items())])
+
+
+def _row(plan: str, runs: Sequence[Mapping[str, Any]]) -> Sequence[Cell]:
+    tightest = [run for run in runs if run["room"] is not None]
+    least = min(tightest, key=lambda run: run["room"], default=None)
+    return [
+        plan,
+        " ".join(run["outcome"] for run in runs),
+        " ".join(text(float(run["room"])) for run in tightest),
+        least["tightest"] if least else None,
+        "; ".join(dict.fromkeys(_faults(run["injections"]) for run in runs)),
+        max(float(run["others_cores"]) for run in runs),
+        "; ".join(dict.fromkeys(said for run in runs for said in _not_passed(run))),
+    ]
+
+
+def _faults(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+
+
+def _not_passed(run: Mapping[str, Any]) -> Sequence[str]:
+    return [f"{check} {said}" for check, said in run["findings"].items() if said != "PASS"]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("plans", nargs="*", metavar="PLAN", help="all that come with chaoslab")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "runs" / "plans", help="folder of the runs"
+    )
+    parser.add_argument(
+        "--times", type=int, default=1, metavar="N",
+        help="make runs until there are so many of each plan; one to four minutes each",
+    )  # fmt: skip
+    parser.add_argument("--page", action="store_const", const=0, dest="times",
+                        help="make no run; write the page from results.json")  # fmt: skip
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
