@@ -7,8 +7,9 @@
     python benchmarks/plans.py kill_half --times 5 of this plan alone
     python benchmarks/plans.py --page              write the page from results.json alone
 
-Each plan runs as it is, with its twin if it has one, on its own fleet. An interrupted measurement
-goes on where it stopped. The row of a plan that this machine refuses stays as it was.
+Each plan runs as it is, on its own fleet. `--no-control` skips the fault-free twins; what only a
+twin can show is then left out. An interrupted measurement goes on where it stopped. The row of a
+plan that this machine refuses stays as it was.
 """
 
 import argparse
@@ -20,9 +21,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from fidelity_figures import outcomes
 from figures import Cell, MachineLoad, place_line, rewritten, table, text
 
-from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.payloads import MachineSampled
@@ -42,22 +44,24 @@ def main() -> int:
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"plans": {}}
     load = MachineLoad()
     refused: set[str] = set()
+    if not options.times:
+        _write(results)
     for number in range(1, options.times + 1):
         for plan in options.plans or sorted(bundled_plans()):
-            if plan not in refused and len(_runs(options.runs, plan)) < number:
-                if not _run(options.runs, plan):
-                    refused.add(plan)
-                results["plans"] |= _read(options.runs, plan)
-                results["place"] = load.place()
-                _write(results)
-    _write(results)
+            if plan in refused or len(_runs(options.runs, plan)) >= number:
+                continue
+            if not _run(options.runs, plan, options.more):
+                refused.add(plan)
+            results["plans"] |= _read(options.runs, plan)
+            results["place"] = load.place()
+            _write(results)
     return 0
 
 
-def _run(folder: Path, plan: str) -> bool:
+def _run(folder: Path, plan: str, more: Sequence[str]) -> bool:
     """One run, whatever its verdict; False if it was refused."""
     command = [sys.executable, "-m", "chaoslab", "run", plan, "--quiet", "--out", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, check=False, timeout=TIMEOUT_S)
+    done = subprocess.run([*command, *more], cwd=ROOT, check=False, timeout=TIMEOUT_S)
     code = ExitCode(done.returncode)
     if code in {ExitCode.BROKEN, ExitCode.INTERRUPTED}:
         sys.exit(f"chaoslab run {plan} ended with exit code {code.value}")
@@ -78,21 +82,19 @@ def _said(run: Path) -> Mapping[str, Any]:
     """What the page and `fidelity.py` show of one run."""
     verdict = Verdict.from_json(json.loads((run / "verdict.json").read_text(encoding="utf-8")))
     sampled = History.read(run).of(MachineSampled)
-    rooms = {name: one.room for name, one in verdict.by_name.items() if one.room is not None}
+    found = {name: one for name, one in verdict.by_name.items() if Code.NO_TWIN not in one.codes}
+    rooms = {name: one.room for name, one in found.items() if one.room is not None}
+    findings = {name: " ".join([one.outcome.value, *one.codes]) for name, one in found.items()}
     tightest = min(rooms, key=rooms.__getitem__, default=None)
     return {
         "run": run.name,
-        "outcome": verdict.outcome.value,
-        "findings": {name: _outcome(found) for name, found in verdict.by_name.items()},
+        "outcome": outcomes(findings).outcome,
+        "findings": findings,
         "injections": dict(verdict.injection_counts),
         "tightest": tightest,
         "room": rooms[tightest] if tightest else None,
         "others_cores": mean(one.payload.others_cores for one in sampled) if sampled else 0.0,
     }
-
-
-def _outcome(found: Finding) -> str:
-    return " ".join([found.outcome.value, *found.codes])
 
 
 # ---------------------------------------------------------------- page
@@ -142,6 +144,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--times", type=int, default=1, metavar="N",
         help="make runs until there are so many of each plan; one to four minutes each",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-control", action="append_const", const="--no-control", dest="more", default=[],
+        help="skip the fault-free twins; leave out what they alone show",
     )  # fmt: skip
     parser.add_argument("--page", action="store_const", const=0, dest="times",
                         help="make no run; write the page from results.json")  # fmt: skip
