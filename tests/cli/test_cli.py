@@ -505,6 +505,9 @@ def test_a_preview_says_whom_it_hits_and_starts_nothing(fleets: FakeFleets, tmp_
     assert not (tmp_path / "runs").exists()
     run_once("--quiet")
     assert "s the last time" in call("plan", "one_dies.yaml").stdout
+    facts = tmp_path / "runs" / "latest" / "run.json"
+    facts.write_text(json.dumps({**json.loads(facts.read_text()), "fleet": "another"}))
+    assert "never run here" in call("plan", "one_dies.yaml").stdout
 
 
 def test_a_preview_ends_with_the_command_that_runs_just_that(fleets: FakeFleets) -> None:

@@ -46,7 +46,7 @@ def command(*, asked: Asked, out: Path, as_json: bool) -> None:
     needs, warnings, and the expected duration. Exit code 2 if the plan cannot run here.
     """
     prepared = prepare(asked)
-    lasted_s = _lasted_s(out, prepared.plan.name)
+    lasted_s = _lasted_s(out, prepared)
     value = prepared.text.secrets.data(preview_json(prepared, lasted_s))
     print_result(value, _page(prepared, lasted_s), as_json=as_json)
     fleet, links = prepared.fleet_setup.fleet, prepared.links
@@ -56,7 +56,7 @@ def command(*, asked: Asked, out: Path, as_json: bool) -> None:
 
 
 def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Json]:
-    """The whole preview as one JSON object; `lasted_s` is what the plan's latest run took."""
+    """The whole preview as one JSON object; `lasted_s` is what `_lasted_s` found."""
     plan = prepared.plan
     whole = written(plan)
     injections, dropped = _lines(prepared)
@@ -151,7 +151,9 @@ def _took(prepared: Prepared, lasted_s: float | None) -> str:
     expected_s = estimated_s(plan.training, prepared.schedule)
     if expected_s is None:
         return f"at most {show_duration(plan.limits.timeout_s)}; never run here"
-    return f"about {show_duration(max(1, round(expected_s)))} by the plan; never run here"
+    simulated = " of simulated time" if prepared.fleet_setup.is_simulated else ""
+    length = show_duration(max(1, round(expected_s)))
+    return f"about {length}{simulated} by the plan; never run here"
 
 
 def _learners(training: Training) -> str:
@@ -212,9 +214,10 @@ def _stop(prepared: Prepared) -> str:
     )
 
 
-def _lasted_s(root: Path, plan_name: str) -> float | None:
-    """How long the newest finished run of this plan took, without its twin."""
-    for run in index(root, plan_name):
-        if run.facts.get("outcome") == "completed":
+def _lasted_s(root: Path, prepared: Prepared) -> float | None:
+    """How long the newest finished run of this plan on this fleet took, without its twin."""
+    kind = prepared.fleet_setup.fleet.kind
+    for run in index(root, prepared.plan.name):
+        if run.facts.get("outcome") == "completed" and run.facts.get("fleet") == kind:
             return run.directory.lasted_s
     return None
