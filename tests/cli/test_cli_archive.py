@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from chaoslab.checks.base import Outcome
 from chaoslab.cli.main import main
 from chaoslab.core.events import Json
+from chaoslab.record.run_directory import RESOLVED_PLAN
 from tests.archive.records import record
 
 SLIPPING = (0.8, 0.72, 0.65, 0.6, 0.51, 0.44, 0.38)
@@ -109,6 +110,13 @@ def test_trend_says_how_many_more_runs_it_needs(runs: Path) -> None:
     assert "2 more runs are needed" in call("trend", "kill_half").stdout
     record(runs, {"rejoin": 0.5}, day=5)
     assert "1 more run is needed" in call("trend", "kill_half").stdout
+
+
+@pytest.mark.parametrize("command", ["trend", "status"])
+def test_more_runs_are_made_of_the_plan_as_it_was_carried_out(runs: Path, command: str) -> None:
+    newest = record(runs, {"rejoin": 0.5}).directory.path / RESOLVED_PLAN
+    words = ("status", "--max-age", "1m") if command == "status" else ("trend", "kill_half")
+    assert f"chaoslab run {newest.relative_to(Path.cwd())}" in call(*words).stderr
 
 
 def test_trend_keeps_its_intervals_at_80_columns(runs: Path) -> None:

@@ -18,11 +18,13 @@ from chaoslab.cli.commands.output import (
     named,
     out_option,
     print_result,
+    shown_path,
 )
 from chaoslab.cli.commands.quantities import age, duration
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
+from chaoslab.report.hints import Record
 from chaoslab.report.wording import room
 
 _STYLES = {
@@ -82,7 +84,9 @@ def _next(found: Sequence[Standing], out: Path) -> tuple[str, str]:
             return f"chaoslab show {run}", f"why the last run of {one.plan} cannot be read"
     for one in found:
         if one.exit_code is not ExitCode.PASS:
-            return f"chaoslab run {one.plan}", "a verdict that holds now"
+            last, path = one.run.directory, shown_path(one.run.directory.path)
+            again = Record.of(last, run=named(last, out), path=path)
+            return f"chaoslab run {again.plan}", "a verdict that holds now"
     return ("chaoslab trend PLAN", "the margins of a plan over its runs") if found else (
         "chaoslab run kill_half", "make a first run")  # fmt: skip
 

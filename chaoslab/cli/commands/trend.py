@@ -19,6 +19,7 @@ from chaoslab.cli.commands.output import (
     named,
     out_option,
     print_result,
+    shown_path,
 )
 from chaoslab.cli.commands.quantities import percentage
 from chaoslab.core.errors import ExitCode, PlanError
@@ -26,6 +27,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.units import plural
 from chaoslab.plan.file.document import nearest
 from chaoslab.prepare.plans import Asked, decode
+from chaoslab.report.hints import Record
 from chaoslab.report.page import STYLES
 from chaoslab.report.wording import OUTCOME_TONES, percent
 
@@ -85,14 +87,16 @@ def command(
         {**_json(found, max_drop), "exit_code": int(code)},
         _page(found, max_drop),
         as_json=as_json,
-        then=_next(found, plan, out),
+        then=_next(found, out),
     )
     context.exit(code)
 
 
-def _next(found: Trend, plan: str, out: Path) -> tuple[str, str]:
+def _next(found: Trend, out: Path) -> tuple[str, str]:
     if found.runs_missing:
-        return f"chaoslab run {plan} --repeat {found.runs_missing}", "more runs tell more"
+        last = found.runs[-1].directory
+        again = Record.of(last, run=named(last, out), path=shown_path(last.path))
+        return f"chaoslab run {again.plan} --repeat {found.runs_missing}", "more runs tell more"
     first, newest = (named(found.runs[at].directory, out) for at in (0, -1))
     return f"chaoslab compare {first} {newest}", "what changed since the oldest of these runs"
 
