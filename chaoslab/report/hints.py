@@ -5,17 +5,23 @@
 The first code of a finding decides. `{again}` is the command that repeats the run, `{run}` what
 commands take for its record, `{who}` the first culprit, `{suspects}` the syncer and that one,
 `{stderr}` where to read what it wrote: above, if anything of it stands there. Every command in a
-hint can be carried out on any record, or on the plan of any record; a test parses them all.
+hint can be carried out on any record, or on the plan of any record; a test parses them all. What a
+command sets differs from what the plan says: more than that, or else another hint takes its place.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
+from typing import Any
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
+from chaoslab.core.errors import PlanError
+from chaoslab.core.units import COUNT, DURATION, ROUNDS, Quantity
+from chaoslab.plan.file.document import Tree, read
 from chaoslab.record.journal_file import JOURNAL
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 
@@ -30,14 +36,25 @@ class Record:
     """What a command takes as PLAN, so that it is carried out again as it was."""
     journal: str
     """Path of journal.jsonl."""
+    settings: Mapping[str, Tree] = field(default_factory=dict)
+    """What the plan says; nothing if its file cannot be read."""
 
     @classmethod
     def of(cls, directory: RunDirectory, run: str, path: Path) -> "Record":
         """`path` is the record's, as short as it can be written."""
-        resolved = path / RESOLVED_PLAN
-        known = str(resolved) if (directory.path / RESOLVED_PLAN).is_file() else None
-        plan, journal = known or directory.plan_name, str(path / JOURNAL)
-        return cls(run=quote(run), plan=quote(plan), journal=quote(journal))
+        plan, settings, journal = str(path / RESOLVED_PLAN), {}, str(path / JOURNAL)
+        try:
+            settings = read(directory.path / RESOLVED_PLAN, is_record=True).tree
+        except PlanError:  # not there, or damaged: the plan of that name is the next best
+            plan = directory.plan_name
+        return cls(run=quote(run), plan=quote(plan), journal=quote(journal), settings=settings)
+
+    def setting(self, key: str) -> str | None:
+        """What the plan says of a dotted key; None if it does not."""
+        found: Tree = dict(self.settings)
+        for name in key.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        return None if found is None else str(found)
 
 
 def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -45,7 +62,8 @@ def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingPr
 
     `stderr` is what stands above of the standard error of nodes, by node; empty if one was silent.
     """
-    template = next((HINTS[Code(one)] for one in finding.codes if one in _KNOWN), OTHERWISE)
+    known = next((HINTS[Code(one)] for one in finding.codes if one in _KNOWN), OTHERWISE)
+    template = _beyond_the_plan(known, record)
     who = next(iter(finding.culprits), _ANYBODY)
     return template.format(
         again=f"chaoslab run {record.plan}",
@@ -55,6 +73,30 @@ def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingPr
         suspects="the syncer" if who in (_ANYBODY, "syncer") else f"the syncer or of {who}",
         stderr=_stderr(who, record, stderr),
     )
+
+
+def _beyond_the_plan(template: str, record: Record) -> str:
+    """The hint with settings that change something: a run as before would show nothing new."""
+    for written, key, value in _SETTING.findall(template):
+        said, quantity = record.setting(key), _MORE.get(key)
+        if said is None:
+            continue
+        if quantity and quantity.parse(said) >= quantity.parse(value.strip("'")):
+            more = quantity.show(2 * quantity.parse(said))
+            template = template.replace(written, f"--set {key}={quote(str(more))}")
+        elif said == value:
+            return ALREADY.format(setting=f"{key}: {value}", run="{run}", again="{again}")
+    return template
+
+
+_SETTING = re.compile(r"(--set ([\w.]+)=('[^']+'|[^\s`]+))")
+_MORE: Mapping[str, Quantity[Any]] = {
+    "baseline.warmup": ROUNDS,
+    "limits.timeout": DURATION,
+    "settle": DURATION,
+    "training.stop.rounds": COUNT,
+}
+"""Keys that hints raise; twice what the plan says if that is as much already."""
 
 
 def _stderr(who: str, record: Record, shown: Mapping[str, str]) -> str:
@@ -73,6 +115,12 @@ OTHERWISE = (
     "checks of today: `chaoslab judge {run}`"
 )
 """For codes of other packages, and for verdicts of before there were codes."""
+
+ALREADY = (
+    "the plan says `{setting}` already, so the cause is another: see all that happened in "
+    "`chaoslab show {run} --all`, and how often it happens: `{again} --repeat 5`"
+)
+"""In place of a hint whose setting the plan has."""
 
 _MORE_TIME = "repeat it with more time after the last fault: `{again} --set settle=60s`"
 _LONGER = "give it more rounds to judge: `{again} --set training.stop.rounds=480`"

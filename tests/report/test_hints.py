@@ -2,7 +2,9 @@
 
 import re
 import shlex
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import click
 import pytest
@@ -11,7 +13,10 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.cli.main import main
 from chaoslab.faults.evidence.codes import Code as EvidenceCode
+from chaoslab.plan.file import resolved_yaml
+from chaoslab.plan.file.document import Tree
 from chaoslab.prepare.plans import Asked, decode
+from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.hints import HINTS, OTHERWISE, Record, hint
 
 RECORD = Record(run="3f9a1c", plan="kill_half", journal="runs/journal.jsonl")
@@ -47,6 +52,43 @@ def test_every_setting_in_a_hint_is_a_key_of_a_plan() -> None:
     for words in runs:
         settings = [value for key, value in pairwise(words) if key == "--set"]
         decode(Asked(plan=words[0], settings=settings))
+
+
+def hint_in(code: Code, *, training: Tree = None, settle: str = "30s") -> str:
+    """What is said of a finding with this code, by the plan that was carried out."""
+    settings: dict[str, Tree] = {"settle": settle, "training": training or {}}
+    return hint(finding(code), replace(RECORD, settings=settings))
+
+
+def test_a_setting_that_the_plan_has_already_is_not_suggested() -> None:
+    paced = hint_in(Code.PACE_TOO_LOW, training={"step_time": "auto"})
+    assert "the plan says `training.step_time: auto` already" in paced
+    assert "--set" not in paced
+    assert {name for name, *_ in commands(paced)} == {"show", "run"}
+    assert "step_time=auto" in hint_in(Code.PACE_TOO_LOW, training={"step_time": "off"})
+
+
+def test_more_is_more_than_the_plan_says() -> None:
+    assert "--set settle=60s" in hint_in(Code.OUT_OF_DATE)
+    assert "--set settle=4m" in hint_in(Code.OUT_OF_DATE, settle="2m")
+    longer = hint_in(Code.TOO_FEW_SAMPLES, training={"stop": {"rounds": 791}})
+    assert "--set training.stop.rounds=1582" in longer
+
+
+@pytest.mark.parametrize("name", ["kill_half", "mtbf_soak"])
+def test_the_settings_of_a_record_are_those_of_its_resolved_plan(tmp_path: Path, name: str) -> None:
+    plan, _ = decode(Asked(plan=name))
+    (tmp_path / RESOLVED_PLAN).write_text(resolved_yaml(plan))
+    record = Record.of(RunDirectory(path=tmp_path), run="3f9a1c", path=tmp_path)
+    assert record.setting("training.step_time") == "auto"
+    assert record.setting("training.no_such.key") is None
+
+
+def test_a_damaged_plan_is_named_by_its_name(tmp_path: Path) -> None:
+    run = tmp_path / "kill_half" / "3f9a1c"
+    run.mkdir(parents=True)
+    (run / RESOLVED_PLAN).write_text("{")
+    assert Record.of(RunDirectory(path=run), run="3f9a1c", path=run).plan == "kill_half"
 
 
 def test_the_first_known_code_decides_and_names_the_culprit() -> None:
