@@ -341,10 +341,10 @@ def _locate(tree: Tree, names: Sequence[str]) -> tuple[Branch, str]:
     branch: Branch = ()
     for name in names:
         if isinstance(tree, list):
-            ids = [str(item.get("id", "")) if isinstance(item, dict) else "" for item in tree]
+            ids = [_id_of(item) for item in tree]
             place = int(name) if name.isdecimal() else ids.index(name) if name in ids else len(ids)
             if place >= len(ids):
-                known = [*map(str, range(len(ids))), *filter(None, ids)]
+                known = [*filter(None, ids)] or [*map(str, range(len(ids)))]
                 return branch, nearest(name, known, noun=f"entry of `{dotted(branch)}`")
             branch, tree = (*branch, place), tree[place]
         elif isinstance(tree, dict):
@@ -354,6 +354,11 @@ def _locate(tree: Tree, names: Sequence[str]) -> tuple[Branch, str]:
     if names[0] == "vars" and len(branch) == 2 and isinstance(tree, dict) and tree:
         branch = (*branch, "default")  # of a variable that is written out, set the default alone
     return branch, "" if all(names) else "write it as key=value, for example training.learners=8"
+
+
+def _id_of(item: Tree) -> str:
+    """By which an entry of a list is named: its `id`, or the name of a check; empty for others."""
+    return str(item.get("id") or item.get("check") or "") if isinstance(item, dict) else ""
 
 
 def _put(tree: Tree, branch: Branch, value: Tree) -> None:

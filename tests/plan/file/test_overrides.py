@@ -3,7 +3,7 @@
 import pytest
 
 from chaoslab.core.errors import PlanError
-from tests.plan.file.catalogue import HEAD, KILL, Kill, Loader, Signal
+from tests.plan.file.catalogue import HEAD, KILL, Kill, Loader, Rejoin, Signal
 
 
 def told(load: Loader, text: str, *overrides: str) -> str:
@@ -37,6 +37,12 @@ def test_a_fault_is_reached_by_its_number_or_by_its_name(load: Loader) -> None:
     assert load(named, "faults.early.signal=SIGTERM").faults[0].settings == Kill(
         signal=Signal.SIGTERM
     )
+
+
+def test_a_check_is_reached_by_its_name(load: Loader) -> None:
+    text = HEAD + "expect: [{check: continuity, max_gap: 3x baseline}, {check: rejoin}]"
+    assert load(text, "expect.rejoin.within=9s").expect[1].settings == Rejoin(within_s=9)
+    assert "did you mean `rejoin`?" in told(load, text, "expect.rejoim.within=9s")
 
 
 def test_seed_and_fleet_have_flags_of_their_own(load: Loader) -> None:
