@@ -926,7 +926,7 @@ def test_a_dry_run_of_heal_says_what_is_owed_and_undoes_nothing(
     fleets: FakeFleets, tmp_path: Path
 ) -> None:
     run_once("--quiet", "--no-control")
-    assert "nothing is owed" in call("heal", "--dry-run").stdout
+    assert "nothing to undo" in call("heal", "--dry-run").stdout
     owed = tmp_path / "runs/latest/evidence/owed"
     owed.write_text("")
     log = tmp_path / "runs/latest/obligations.jsonl"

@@ -70,7 +70,7 @@ def _foretell(runs: Sequence[Path], *, as_json: bool) -> None:
         does = f"process {who.pid} would be asked to end" if who else "what it left would be undone"
         click.echo(f"{run}: {does}")
     if not found:
-        click.echo("no run is going on, and nothing is owed")
+        click.echo("no run is going on, and there is nothing to undo")
 
 
 def _print(halted: Sequence[Halted], lost: Sequence[str]) -> None:

@@ -99,7 +99,7 @@ def _foretell(paths: Sequence[Path], *, as_json: bool, has_running: bool) -> Non
         for one in undos:
             click.echo(f"{run}: {_would(one)}")
     if not found and not has_running:
-        click.echo("nothing is owed")
+        click.echo("nothing to undo")
 
 
 def _would(one: Json) -> str:

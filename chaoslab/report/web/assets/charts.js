@@ -271,7 +271,7 @@ function gapPanel(axis, run) {
       const labels = [];
       if (usual) {
         panel.add("line", { class: "reference", x1: axis.left, x2: axis.width - axis.right, y1: y(usual), y2: y(usual) });
-        labels.push({ text: "usual most", kind: "", y: y(usual) });
+        labels.push({ text: "baseline's longest", kind: "", y: y(usual) });
       }
       const worst = visible.filter(([time]) => time > since).reduce((a, b) => (b[1] > (a?.[1] ?? 0) ? b : a), null);
       if (worst && worst[1] > (usual ?? 0) * 1.5) {
