@@ -43,6 +43,8 @@ class FakeHost:
         self.started = 0
         """How many agents were started on it."""
         self.session = ""
+        self.record = _no_files()
+        """What it sends as the record of its nodes."""
         self.proxy = ""
         """Address of the proxy that its agents open."""
         self._nodes: dict[str, Node] = {}
@@ -72,7 +74,7 @@ class FakeHost:
             self.session = ""
             self._nodes.clear()
         if "record" in command:
-            return Ran(code=0, stdout=_no_files(), stderr=b"")
+            return Ran(code=0, stdout=self.record, stderr=b"")
         return Ran(code=0, stdout=json.dumps(said).encode(), stderr=b"")
 
     async def connect(self, socket: str) -> Streams:

@@ -144,14 +144,21 @@ class HostKeeper:
         await host.remove()
 
     def _keep(self, host: Host, record: bytes) -> None:
-        """Put what a host has recorded into the run directory, and nothing else that it sends."""
-        with tarfile.open(fileobj=io.BytesIO(record)) as archive:
-            for member in archive.getmembers():
-                if _OF_AGENT.fullmatch(member.name):
-                    member.name = f"hosts/{host.name}/{member.name}"
-                elif not _OF_NODE.fullmatch(member.name):
-                    raise FleetError(f"{host.name} sent {member.name!r} as a record of a node")
-                archive.extract(member, self._run_directory, filter="data")
+        """Put what a host has recorded into the run directory, and nothing else that it sends.
+        FleetError if that is something else.
+        """
+        try:
+            with tarfile.open(fileobj=io.BytesIO(record)) as archive:
+                for member in archive.getmembers():
+                    is_of_agent = _OF_AGENT.fullmatch(member.name) is not None
+                    is_known = is_of_agent or _OF_NODE.fullmatch(member.name) is not None
+                    if not (is_known and member.isreg()):  # a link leads to other files of the run
+                        raise FleetError(f"{host.name} sent {member.name!r} as a record of a node")
+                    if is_of_agent:
+                        member.name = f"hosts/{host.name}/{member.name}"
+                    archive.extract(member, self._run_directory, filter="data")
+        except tarfile.TarError as error:
+            raise FleetError(f"{host.name} sent no tar file as its record: {error}") from error
 
 
 async def _abandon(host: Host) -> None:
