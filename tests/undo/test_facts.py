@@ -182,6 +182,7 @@ FOREIGN = [
     Foreign("end_agent", {"code": "../.."}, "is no SHA-256"),
     Foreign("end_agent", {"environment": "../../bin"}, "is no environment"),
     Foreign("end_agent", {"host_keys": ["ssh-rsa x\n* ssh-rsa y"]}, "is no public key"),
+    Foreign("end_agent", {"host_keys": ["ssh-rsa x z\r* ssh-rsa y"]}, "is no public key"),
 ]
 
 

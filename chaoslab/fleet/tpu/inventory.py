@@ -34,7 +34,7 @@ _LIBRARY = re.compile(r"[A-Za-z0-9][^\n]*")
 
 
 def _matches(pattern: "re.Pattern[str]", text: str, key: str, example: str) -> None:
-    if not pattern.fullmatch(text):
+    if not (pattern.fullmatch(text) and text.isprintable()):  # other ends of lines, too
         raise PlanError(f"must be like {example}, got {text!r}", key=key)
 
 

@@ -119,7 +119,9 @@ def test_hostile_words_are_refused_in_a_slice(tmp_path: Path, key: str) -> None:
             TpuEntry(**{**ENTRY, key: word})
 
 
-@pytest.mark.parametrize("library", ["--index-url=http://evil.example", "jax\n--pre", ""])
+@pytest.mark.parametrize(
+    "library", ["--index-url=http://evil.example", "jax\n--pre", "jax\r--pre", ""]
+)
 def test_a_library_is_no_option_of_pip(library: str) -> None:
     with pytest.raises(PlanError, match="libraries"):
         TpuEntry(**ENTRY, libraries=(library,))  # type: ignore[arg-type]  # mypy knows no keys

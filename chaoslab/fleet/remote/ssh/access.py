@@ -50,7 +50,7 @@ class Access:
         if self.user and not _USER.fullmatch(self.user):
             raise PlanError(f"{self.user!r} is no name of a user", key="user")
         for key in self.host_keys:
-            if not _HOST_KEY.fullmatch(key):
+            if not (_HOST_KEY.fullmatch(key) and key.isprintable()):  # other ends of lines, too
                 raise PlanError(f"{key!r} is no public key of a host", key="host_keys")
         if self.jump:
             self.jumped()
