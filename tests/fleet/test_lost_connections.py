@@ -23,7 +23,7 @@ class Breaking:
     def is_closed(self) -> bool:
         return self.is_aborted
 
-    async def open_unix_connection(self, _: str) -> Any:
+    async def open_unix_connection(self, _: str, *, window: int) -> Any:
         raise AssertionError  # as asyncssh does
 
     def abort(self) -> None:

@@ -19,6 +19,7 @@ from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.fleet import RemoteFleet
+from chaoslab.fleet.remote.protocol.messages import LINE_BYTES_MOST
 from chaoslab.fleet.remote.protocol.reach import Ran
 from chaoslab.fleet.remote.ssh.access import Access
 from chaoslab.fleet.remote.ssh.connection import SshReach
@@ -180,6 +181,28 @@ def test_cuts_of_ssh_lose_nothing_and_repeat_nothing(
     with ssh_stage(tmp_path, undo_log, hosts) as stage:
         live_through_cuts(stage, tmp_path)
     assert not any(list((host.home / ".chaoslab/runs").iterdir()) for host in hosts)
+
+
+def test_a_line_of_an_agent_comes_whole_or_is_refused(hosts: list[SshHost], tmp_path: Path) -> None:
+    async def said(size: int) -> bytes:
+        async def say(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"x" * size + b"\n")
+            with suppress(ConnectionError):  # one that is refused is not read to its end
+                await writer.drain()
+            writer.close()
+
+        socket = str(hosts[0].home / f"{size}.sock")
+        async with await asyncio.start_unix_server(say, socket):
+            reach = SshReach(hosts[0].access)
+            try:
+                reader, _ = await reach.connect(socket)
+                return await reader.readline()
+            finally:
+                await reach.close()
+
+    assert asyncio.run(said(LINE_BYTES_MOST - 1)) == b"x" * (LINE_BYTES_MOST - 1) + b"\n"
+    with pytest.raises(ValueError, match="more than"):
+        asyncio.run(said(2 * LINE_BYTES_MOST))
 
 
 def test_a_forwarded_port_outlives_the_connection(hosts: list[SshHost]) -> None:

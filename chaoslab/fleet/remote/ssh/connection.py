@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 import asyncssh
 
 from chaoslab.core.errors import FleetError
+from chaoslab.fleet.remote.protocol.messages import LINE_BYTES_MOST
 from chaoslab.fleet.remote.protocol.reach import RUN_S, Ran, Streams, Unreached
 from chaoslab.fleet.remote.ssh.access import Access, expanded
 
@@ -37,6 +38,8 @@ _TRY_S: Final = 30.0
 """How long it is tried."""
 _PAUSE_S: Final = 0.5
 _PIECE_BYTES: Final = 1 << 16
+_WINDOW_BYTES: Final = LINE_BYTES_MOST + (1 << 20)
+"""What a host may send before it is read: asyncssh tears a line that is longer."""
 _CLOSE_S: Final = 2.0
 """How long the end of a connection is waited for."""
 _ALIVE_S: Final = 5.0
@@ -76,7 +79,7 @@ class SshReach:
         """A new stream to a Unix socket there. FleetError if there is none."""
         try:
             connection = await self._connected()
-            opening = connection.open_unix_connection(socket)
+            opening = connection.open_unix_connection(socket, window=_WINDOW_BYTES)
             reader, writer = await self._opened_channel(connection, opening)
         except (asyncssh.Error, OSError) as error:
             raise FleetError(f"{self.name}: {socket} does not answer: {error}") from error
@@ -266,7 +269,11 @@ class _Reader:
         self._reader = reader
 
     async def readline(self) -> bytes:
+        """As promised; ValueError if a line is too long."""
         try:
-            return await self._reader.readline()
+            line = await self._reader.readline()
         except asyncssh.Error as error:
             raise ConnectionResetError(str(error)) from error
+        if len(line) > LINE_BYTES_MOST:
+            raise ValueError(f"more than {LINE_BYTES_MOST} bytes")
+        return line
