@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import asyncssh
@@ -36,6 +37,16 @@ def test_a_connection_that_breaks_while_a_channel_opens_is_made_again() -> None:
     with pytest.raises(FleetError, match="broke while a channel was opened"):
         asyncio.run(reach.connect("/socket"))
     assert (breaking.is_aborted, reach._connection) == (True, None)
+
+
+@pytest.mark.parametrize(
+    "content", [b"garbage\n", b"# h\xf6st\n", b"@other far ssh-ed25519 AAAA\n"]
+)
+def test_a_file_of_known_hosts_that_is_none_is_named(content: bytes, tmp_path: Path) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_bytes(content)
+    with pytest.raises(FleetError, match=f"known_hosts: {known} cannot be read"):
+        asyncio.run(SshReach(Access(host="far", known_hosts=str(known))).run(["true"]))
 
 
 def test_a_client_that_fails_tells_all_who_wait() -> None:

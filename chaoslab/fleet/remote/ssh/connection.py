@@ -230,12 +230,18 @@ def _options(access: Access) -> Mapping[str, Any]:
     }
 
 
-def _known(access: Access) -> Any:
-    """The file of known keys, or the keys that were told of this host."""
-    if not access.host_keys:
-        return _file(access.known_hosts, "known_hosts")
-    lines = [f"[{access.host}]:{access.port},{access.host} {key}\n" for key in access.host_keys]
-    return asyncssh.import_known_hosts("".join(lines))
+def _known(access: Access) -> asyncssh.SSHKnownHosts:
+    """The keys that were told of this host, or else those of the file. FleetError if that is none
+    of known hosts.
+    """
+    if access.host_keys:
+        who = f"[{access.host}]:{access.port},{access.host}"
+        return asyncssh.import_known_hosts("".join(f"{who} {key}\n" for key in access.host_keys))
+    file = _file(access.known_hosts, "known_hosts")
+    try:
+        return asyncssh.read_known_hosts(file)
+    except ValueError as error:
+        raise FleetError(f"known_hosts: {file} cannot be read: {error}") from error
 
 
 def _file(path: str, what: str) -> str:
