@@ -75,6 +75,8 @@ class FakeCloud:
     """By node id: the state that is told in place of the true one."""
     outage: grpc.StatusCode | None = None
     """Every call ends with this."""
+    unreachable: list[str] = field(default_factory=list)
+    """Zones that listings do not reach: they are told as such, and nothing in them is listed."""
     is_mute: bool = False
     """Calls are carried out, and nobody gets an answer."""
     fails_late: dict[str, int] = field(default_factory=dict)
@@ -173,15 +175,30 @@ class FakeCloud:
     def list_queued_resources(
         self, asked: tpu_v2.ListQueuedResourcesRequest
     ) -> tpu_v2.ListQueuedResourcesResponse:
-        found, following = _page(asked, self.queue)
-        return tpu_v2.ListQueuedResourcesResponse(queued_resources=found, next_page_token=following)
+        found, following, unreachable = self._page(asked, self.queue)
+        return tpu_v2.ListQueuedResourcesResponse(
+            queued_resources=found, next_page_token=following, unreachable=unreachable
+        )
+
+    def _page(self, asked: Any, things: dict[str, Any]) -> tuple[list[Any], str, list[str]]:
+        """A page of what lies below the parent, the token of the next one, and what is not
+        reached.
+        """
+        if asked.parent.rpartition("/")[2] in self.unreachable:
+            return [], "", [asked.parent]
+        found = [thing for name, thing in things.items() if name.startswith(f"{asked.parent}/")]
+        begin = int(asked.page_token or 0)
+        following = begin + _PAGE
+        return found[begin:following], str(following) if following < len(found) else "", []
 
     # ---------------------------------------------------------------- nodes
 
     def list_nodes(self, asked: tpu_v2.ListNodesRequest) -> tpu_v2.ListNodesResponse:
         told = {name: self._as_told(node) for name, node in self.nodes.items()}
-        found, following = _page(asked, told)
-        return tpu_v2.ListNodesResponse(nodes=found, next_page_token=following)
+        found, following, unreachable = self._page(asked, told)
+        return tpu_v2.ListNodesResponse(
+            nodes=found, next_page_token=following, unreachable=unreachable
+        )
 
     def delete_node(self, asked: tpu_v2.DeleteNodeRequest) -> operations_pb2.Operation:
         node = self._node(asked.name)
@@ -406,14 +423,6 @@ def _id(node: tpu_v2.Node) -> str:
 
 def _chips(queued: tpu_v2.QueuedResource) -> int:
     return sum(accelerator(one.node.accelerator_type).chips for one in queued.tpu.node_spec)
-
-
-def _page(asked: Any, things: dict[str, Any]) -> tuple[list[Any], str]:
-    """A page of what lies below the parent, and the token of the next one."""
-    found = [thing for name, thing in things.items() if name.startswith(f"{asked.parent}/")]
-    begin = int(asked.page_token or 0)
-    following = begin + _PAGE
-    return found[begin:following], str(following) if following < len(found) else ""
 
 
 # ---------------------------------------------------------------- the server

@@ -10,7 +10,7 @@ something are repeated only where the API recognises a repeated request. Errors 
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import google.auth
@@ -76,15 +76,16 @@ class CloudTpu:
     def slices(self, zone: str) -> list[Slice]:
         """All nodes of a zone, whoever made them."""
         asked = tpu_v2.ListNodesRequest(parent=self._parent(zone))
-        found = self._repeated(lambda: list(self._client.list_nodes(asked, timeout=CALL_S)))
-        return [_slice(one, zone) for one in found]
+        call = self._client.list_nodes
+        pages = self._repeated(lambda: _whole(call(asked, timeout=CALL_S).pages))
+        return [_slice(one, zone) for page in pages for one in page.nodes]
 
     def requests(self, zone: str) -> list[Request]:
         """All queued resources of a zone, whoever made them."""
         asked = tpu_v2.ListQueuedResourcesRequest(parent=self._parent(zone))
         call = self._client.list_queued_resources
-        found = self._repeated(lambda: list(call(asked, timeout=CALL_S)))
-        return [_request(one, zone) for one in found]
+        pages = self._repeated(lambda: _whole(call(asked, timeout=CALL_S).pages))
+        return [_request(one, zone) for page in pages for one in page.queued_resources]
 
     def operation(self, name: str) -> Operation:
         """How far an operation is."""
@@ -221,6 +222,18 @@ def _told(call: Callable[[], _T]) -> _T:
         raise ProviderError(_refusal(error), f"Cloud TPU API: {error.message}") from error
     except GoogleAuthError as error:
         raise ProviderError(Refusal.DENIED, f"Google credentials: {error}") from error
+
+
+def _whole(pages: Iterable[Any]) -> list[Any]:
+    """All pages of a listing. ProviderError if the service could not look everywhere: what it does
+    not list may be there.
+    """
+    found = list(pages)
+    if places := [place for page in found for place in page.unreachable]:
+        raise ProviderError(
+            Refusal.UNAVAILABLE, f"Cloud TPU API: it does not reach {', '.join(places)}"
+        )
+    return found
 
 
 _BY_STATUS: Mapping[grpc.StatusCode, Refusal] = {

@@ -216,6 +216,19 @@ def test_an_outage_is_an_error_and_no_absence(
     assert refused.value.refusal is Refusal.UNAVAILABLE
 
 
+def test_a_zone_that_the_service_does_not_reach_is_asked_again_and_not_empty(
+    cloudy: Cloudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reach(_: float) -> None:
+        cloudy.fake.unreachable.clear()
+
+    cloudy.bring_up()
+    cloudy.fake.unreachable = [ENTRY.zone]
+    monkeypatch.setattr("chaoslab.fleet.tpu.api.time.sleep", reach)
+    assert {one.condition for one in cloudy.provider.look()} == {Condition.UP}
+    assert cloudy.fake.unreachable == []
+
+
 def test_the_cost_counts_from_creation_to_the_last_look(cloudy: Cloudy) -> None:
     cloudy.bring_up()
     cloudy.provider.look()
