@@ -247,7 +247,7 @@ class SliceKeeper:
             step = None
         if step is not None:
             self._acting.append(_Acting(repair, step, self._pool.submit(self._do, repair, step)))
-        if repair.stage is Stage.GIVEN_UP and known.said[0] is not repair.stage and repair.attempt:
+        if repair.stage is Stage.GIVEN_UP and known.said[0] is not repair.stage and repair.may_come:
             self._pool.submit(self._abandon, repair.node)
         self._unsaid.extend(known.news_of_repair())
 

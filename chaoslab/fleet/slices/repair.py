@@ -107,6 +107,10 @@ class SliceRepair:
     stage: Stage = Stage.BEGUN
     attempt: int = 0
     """Slices that were requested."""
+    may_come: bool = False
+    """The provider was asked for a slice, whatever it answered: a request may arrive although its
+    answer is lost.
+    """
     detail: str = ""
     """Why it was given up, or what the provider said last."""
     expected: str = ""
@@ -237,6 +241,7 @@ class SliceRepair:
                 self._move(Stage.CLEARED, now_s)
             case Step.REQUEST:
                 self.attempt += 1
+                self.may_come = True
                 self.expected = resource
                 self._move(Stage.REQUESTED, now_s)
             case Step.RESUME:
@@ -248,6 +253,7 @@ class SliceRepair:
         """It was refused, by the provider (with a code) or by the hosts; it is tried again."""
         self._is_acting = False
         self.detail = why
+        self.may_come |= step is Step.REQUEST and refusal is not None
         if refusal in LASTING:
             self.give_up(why, now_s)
             return

@@ -282,6 +282,18 @@ def test_what_was_given_up_in_the_queue_is_taken_out_of_it(make: Callable[..., K
     kept.until(lambda: kept.provider.changes()[-1] == f"delete {LOST}")
 
 
+def test_a_request_without_an_answer_that_was_given_up_is_deleted_all_the_same(
+    make: Callable[..., Kept],
+) -> None:
+    kept = make(limits=Repair(wait_s=10.0))
+    kept.provider.refusals[f"request {LOST}"] = refusal(Refusal.UNAVAILABLE)
+    kept.loses(Condition.ABSENT)
+    kept.until(lambda: f"request {LOST}" in kept.provider.calls)
+    kept.now_s += 11.0
+    kept.until(kept.has_reached("given_up"))
+    kept.until(lambda: kept.provider.changes()[-1] == f"delete {LOST}")
+
+
 @pytest.mark.parametrize("condition", [Condition.ABSENT, Condition.STOPPED])
 def test_nothing_is_requested_or_started_beyond_the_budget(
     kept: Kept, condition: Condition, caplog: pytest.LogCaptureFixture
