@@ -1,4 +1,4 @@
-"""Records that hosts send when they are left: what is kept of them, and what is refused."""
+"""Hosts of a run, started and left: what is kept of their records, and what is refused."""
 
 import io
 import tarfile
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.core.errors import FleetError
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.host_keeper import HostKeeper
 from tests.fleet.fake_agents import FakeHost, fake_ground
@@ -43,6 +44,20 @@ def left_with(record: bytes, run_directory: Path) -> list[str]:
         keeper = HostKeeper(ground, Remembered(), run_directory)
         keeper.start(list(ground.hosts.values()))
         return keeper.part_with_all(lambda _: False)
+    finally:
+        ground.loop.close()
+
+
+def test_one_machine_by_two_names_is_refused(tmp_path: Path) -> None:
+    hosts = [FakeHost("10.0.0.3"), FakeHost("three.example")]
+    for host in hosts:
+        host.session = "one"
+    ground = fake_ground(hosts, Terms(), {"learner-0": ["10.0.0.3", "three.example"]})
+    try:
+        keeper = HostKeeper(ground, Remembered(), tmp_path)
+        with pytest.raises(FleetError, match=r"10\.0\.0\.3 and three\.example are one machine"):
+            keeper.start(list(ground.hosts.values()))
+        keeper.part_with_all(lambda _: False)
     finally:
         ground.loop.close()
 

@@ -45,11 +45,18 @@ class HostKeeper:
 
     def start(self, hosts: Sequence[Host]) -> None:
         """Start agents, side by side, each after its undo entry. The first error, when all are
-        done.
+        done; FleetError if two of these hosts are one.
         """
         for host in hosts:
             self._owe(host)
         first_error(self._ground.loop.together((h.start() for h in hosts), within_s=_START_S))
+        by_session: dict[str, Host] = {}
+        for host in hosts:
+            if (other := by_session.setdefault(host.session, host)) is not host:
+                raise FleetError(
+                    f"{other.name} and {host.name} are one machine, with one host agent: give it "
+                    "one name in the inventory"
+                )
 
     def require(self, hosts: Sequence[Host]) -> None:
         """Have agents on these hosts. Where one was lost, another is started in the background, as
