@@ -14,6 +14,7 @@ from chaoslab.core.errors import AbilityError, ChaoslabError, FleetError, Harnes
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import Node, NodeSpec, Role
 from chaoslab.fleet.remote.client import AgentClient
+from chaoslab.fleet.remote.host_agent import life
 from chaoslab.fleet.remote.host_agent.clients import Answers
 from chaoslab.fleet.remote.host_agent.folder import HostFolder, prune
 from chaoslab.fleet.remote.host_agent.listener import listening
@@ -254,6 +255,23 @@ def test_a_folder_of_no_run_is_refused(run: str) -> None:
 def home() -> Iterator[Path]:
     with home_folder() as home:
         yield home.resolve()
+
+
+def test_a_folder_of_another_machine_in_the_same_home_is_left_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster, where all hosts have one home: each would undo what another has done."""
+    monkeypatch.setenv("HOME", str(home))
+    folder = HostFolder(run="0123456789")
+    folder.make()
+    (folder.path / "machine").write_text("another")
+    with UndoLogFile(folder.path) as log:
+        log.open("end_process", pid=2, node="x")
+    with pytest.raises(FleetError, match="is used by another in this run: hosts that share a home"):
+        life.start(folder, lease_s=30.0)
+    assert life.halt(folder) == {"had_agent": False, "actions": []}
+    assert not folder.remove()
+    assert len(open_undos(folder.path)) == 1, "what the other machine owes stays owed"
 
 
 def test_what_nobody_needs_any_more_is_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

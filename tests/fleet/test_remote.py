@@ -28,6 +28,7 @@ from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.ground import Ground
 from chaoslab.fleet.remote.host import Runs
 from chaoslab.fleet.remote.protocol.messages import from_observation
+from chaoslab.fleet.remote.protocol.names import AGENT
 from chaoslab.fleet.remote.protocol.reach import HostAddress, Reach
 from chaoslab.fleet.storage import volume
 from chaoslab.undo.base import UndoLog
@@ -353,6 +354,30 @@ def block(stage: Stage, *, is_blocked: bool) -> None:
 
 
 # ---------------------------------------------------------------- the end of a harness or an agent
+
+
+def test_two_starts_at_once_make_one_agent() -> None:
+    """A start whose connection broke may go on while the next one comes."""
+    with home_folder() as home:
+        program = ("env", f"HOME={home}", *ThisPython().command("-m", AGENT))
+        starts = [subprocess.Popen((*program, "start", RUN)) for _ in range(2)]
+        assert [one.wait() for one in starts] == [0, 0]
+        agents = [
+            one
+            for one in psutil.process_iter()
+            if is_agent(one) and one.environ().get("HOME") == str(home)
+        ]
+        subprocess.run((*program, "halt", RUN), check=True)
+        for one in agents:
+            with suppress(psutil.Error):
+                one.terminate()
+        assert len(agents) == 1
+
+
+def is_agent(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return {AGENT, "serve", RUN} <= set(process.cmdline())
+    return False
 
 
 def test_an_agent_whose_lease_nobody_renews_ends_its_nodes_and_leaves(

@@ -93,7 +93,7 @@ def _left(folder: HostFolder) -> Iterator[str]:
     """What a run has here, in a few words each."""
     if (who := folder.agent) is not None:
         yield f"the host agent of run {folder.run} (process {who.pid})"
-    if folder.path.is_dir():
+    if folder.path.is_dir() and not folder.is_elsewhere:
         yield f"the folder {folder.path} of run {folder.run}"
         for owed in open_undos(folder.path):
             yield from still_there(owed)

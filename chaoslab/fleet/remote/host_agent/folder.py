@@ -1,6 +1,8 @@
 """Folders of chaoslab on a host: one for each run, below ~/.chaoslab.
 
 ~/.chaoslab/runs/RUN/  agent.json         which process the agent is, and where it listens
+                       agent.lock         held while the agent is started or ended
+                       machine            whose folder it is, where hosts share a home
                        agent.sock         there, unless the kernel finds this path too long
                        host_agent.log     what it complained of
                        spool.jsonl        what it has seen
@@ -9,13 +11,16 @@
 ~/.chaoslab/code, environments, cache     kept for later runs
 """
 
+import fcntl
 import json
 import os
+import platform
 import re
 import shutil
 import sys
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -84,10 +89,49 @@ class HostFolder:
     def _of_agent(self) -> Path:
         return self.path / "agent.json"
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is the folder of another machine, which has the same home."""
+        return self._machine not in ("", platform.node())
+
+    @property
+    def _machine(self) -> str:
+        """Name of the machine whose folder it is; empty if that was not said."""
+        try:
+            return self._of_machine.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def _of_machine(self) -> Path:
+        return self.path / "machine"
+
     def make(self) -> None:
         """Make the folder, for this user only, unless it is there."""
-        if not self.path.is_dir():
+        with suppress(FileExistsError):
             make_folder(self.path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time starts or ends the agent: a start whose connection broke may still
+        be under way when the next one comes.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        lock = os.open(self.path / "agent.lock", flags, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def take(self) -> None:
+        """Say that it is this machine's. FleetError if it is another one's."""
+        if self.is_elsewhere:
+            raise FleetError(
+                f"{self.path} is used by {self._machine} in this run: hosts that share a home "
+                "cannot run together; give each a home of its own, or name one of them"
+            )
+        self._of_machine.write_text(platform.node(), encoding="utf-8")
 
     def write_agent(self, who: Identity, socket: Path) -> None:
         """Say which process the agent is and where it listens: from now on it can be found."""
@@ -96,7 +140,7 @@ class HostFolder:
 
     def remove(self) -> bool:
         """Remove all of it; whether it was there. FleetError if something is still to be undone."""
-        if not self.path.is_dir():
+        if not self.path.is_dir() or self.is_elsewhere:
             return False
         if may_owe(self.path):
             raise FleetError(f"{self.path} still owes something: run `chaoslab heal` there")

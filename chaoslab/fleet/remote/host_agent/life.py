@@ -45,14 +45,16 @@ _log = logging.getLogger(__name__)
 
 def start(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
     """The agent, started unless it lives. FleetError if it does not come up."""
-    if folder.agent is None:
-        folder.make()
-        _prune()
-        if remaining := heal(folder.path).remaining:
-            raise FleetError(
-                f"an earlier host agent left what cannot be undone: {'; '.join(remaining)}"
-            )
-        _spawn(folder, lease_s)
+    folder.make()
+    with folder.locked():
+        folder.take()
+        if folder.agent is None:
+            _prune()
+            if remaining := heal(folder.path).remaining:
+                raise FleetError(
+                    f"an earlier host agent left what cannot be undone: {'; '.join(remaining)}"
+                )
+            _spawn(folder, lease_s)
     return {"socket": folder.socket, "folder": str(folder.path)}
 
 
@@ -136,13 +138,15 @@ def _obey_signals(loop: AgentLoop) -> None:
 
 def halt(folder: HostFolder) -> Mapping[str, Json]:
     """End the agent, if it lives, and undo what is left; FleetError if something remains."""
-    who = folder.agent
-    if who is not None:
-        _end(folder, who)
-    healed = heal(folder.path) if folder.path.is_dir() else None
-    if healed is not None and healed.remaining:
+    if not folder.path.is_dir() or folder.is_elsewhere:
+        return {"had_agent": False, "actions": []}
+    with folder.locked():
+        if (who := folder.agent) is not None:
+            _end(folder, who)
+        healed = heal(folder.path)
+    if healed.remaining:
         raise FleetError("; ".join(healed.remaining))
-    return {"had_agent": who is not None, "actions": list(healed.actions) if healed else []}
+    return {"had_agent": who is not None, "actions": list(healed.actions)}
 
 
 def _end(folder: HostFolder, who: Identity) -> None:
