@@ -3,6 +3,7 @@
 import os
 import stat
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,13 +72,13 @@ def test_each_node_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert len(folders) == 2
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path, temporary: Path) -> None:
+def test_what_cannot_be_written_is_said_and_may_be_tried_again(tmp_path: Path) -> None:
     private = PrivateFolder(tmp_path / "run", NoUndoLog())
-    private.put(learner())
-    (root,) = temporary.iterdir()
-    (root / "learner-1").mkdir()
-    with pytest.raises(FleetError, match="learner-1"):
-        private.put(learner("learner-1"))
+    unwritable = replace(learner(), private_files={"key.pem": b"secret", "x" * 300: b""})
+    with pytest.raises(FleetError, match="private files of learner-0"):
+        private.put(unwritable)
+    folder = Path(private.put(learner()))
+    assert [one.read_bytes() for one in folder.iterdir()] == [b"secret"]
 
 
 def test_no_key_is_put_where_all_users_could_replace_the_folder(

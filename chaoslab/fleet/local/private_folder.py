@@ -62,6 +62,7 @@ class PrivateFolder:
 
     def _written(self, spec: NodeSpec) -> Path:
         folder = self.made() / spec.name
+        shutil.rmtree(folder, ignore_errors=True)  # of an attempt for which the disk was full
         folder.mkdir(mode=0o700)
         for name, content in spec.private_files.items():
             with open(os.open(folder / name, _NEW, 0o600), "wb") as file:
