@@ -34,6 +34,8 @@ _FAILURES_SEEN: Final = 2000.0
 """Interruptions that a simulation should see, for a goodput to about a tenth of a point."""
 _MOST_SEEN: Final = 100 * _FAILURES_SEEN
 """Interruptions after which a simulation may end early: a chip that fails every hour is enough."""
+_MOST_PER_S: Final = 1000.0
+"""Interruptions of all chips a second: more stop every training, and take too long to simulate."""
 _HORIZON_S: Final = (24 * HOUR_S, 365 * 24 * HOUR_S)
 _SHORTEST_S: Final = 2 * HOUR_S
 _EQUAL: Final = 0.001
@@ -70,6 +72,13 @@ class Question:
             raise PlanError(
                 f"must be at least two slices of {self.slice_chips}, got {self.chips}: write more "
                 "chips, or smaller slices (--slice)",
+                key="chips",
+            )
+        per_s = self.chips / self.model.mtbi_s
+        if per_s > _MOST_PER_S:
+            raise PlanError(
+                f"must be interrupted at most {_MOST_PER_S:,.0f} times a second in all, got "
+                f"{per_s:,.0f}: write fewer chips, or a longer time between interruptions",
                 key="chips",
             )
         if not 0 < self.rate_bytes_per_s < math.inf:

@@ -52,6 +52,8 @@ def test_a_published_fleet_can_be_named() -> None:
         ((*ASKED, "--failures", "llama_3"), "not both"),
         ((*ASKED, "--mtbi", "1year"), "or 1y"),
         ((*ASKED, "--mtbi", "0y"), "must be above 0, got 0y"),
+        ((*ASKED, "--mtbi", "1s"), "at most 1,000 times a second in all, got 200,000: write fewer"),
+        ((*ASKED, "--chips", "1000T"), "or a longer time between interruptions"),
         ((*ASKED, "--chips", "100"), "at least two slices of 256"),
         ((*ASKED, "--chips", "many"), "is not a count"),
         ((*ASKED, "--chips", "5e6"), "write 5M"),
