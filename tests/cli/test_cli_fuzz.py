@@ -41,6 +41,7 @@ def test_seeds_without_a_violation_are_a_pass() -> None:
     assert done.exit_code == ExitCode.PASS, done.output
     assert done.stdout.startswith("1 seed tried (")
     assert "0 failing" in done.stdout
+    assert done.stderr.splitlines() == ["fuzz: 1 simulation to do", "fuzz: 100 %"]
     assert not Path("runs").exists()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from chaoslab.cli.commands.output import advise, examples, json_option, print_json, shown_path
+from chaoslab.cli.commands.progress import progress
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import replace_file
@@ -14,9 +15,6 @@ from chaoslab.fuzz.search import Shrunk, shrink, try_seeds
 from chaoslab.fuzz.trial import Trial
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan
-
-_SAID_EVERY = 100
-"""Seeds between two lines of progress."""
 
 
 @click.command(
@@ -55,16 +53,17 @@ def command(
     """
     failing: list[Json] = []
     tried = injected = proved = 0
-    for seed, trial in try_seeds(range(first, first + seeds), jobs=jobs or min(cores(), seeds)):
-        tried += 1
-        injected += len(trial.injections)
-        proved += trial.proved
-        if trial.is_failing:
-            failing.append(_failed(seed, trial, out, is_shrunk=not no_shrink))
-            if not keep_going:
-                break
-        elif not tried % _SAID_EVERY:
-            click.echo(f"{plural(tried, 'seed')} of {seeds}", err=True)
+    asked, processes = range(first, first + seeds), jobs or min(cores(), seeds)
+    with progress("fuzz") as on_progress:
+        on_progress(0, seeds)
+        for tried, (seed, trial) in enumerate(try_seeds(asked, jobs=processes), 1):
+            injected += len(trial.injections)
+            proved += trial.proved
+            if trial.is_failing:
+                failing.append(_failed(seed, trial, out, is_shrunk=not no_shrink))
+                if not keep_going:
+                    break
+            on_progress(tried, seeds)
     if as_json:
         counts: dict[str, Json] = {"seeds": tried, "injections": injected, "proved": proved}
         print_json({**counts, "failing": failing})
