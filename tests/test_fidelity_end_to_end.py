@@ -14,7 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchmarks.fidelity_figures import Figures, figures_of
-from chaoslab.calibration.costs_file import costs_of, measured
+from chaoslab.calibration.costs_file import measured, to_toml
 from chaoslab.calibration.samples import samples_of
 from chaoslab.core.payloads import PaceSet
 from chaoslab.prepare.plans import Asked, bundled_plans, prepare
@@ -115,7 +115,9 @@ def test_a_simulation_has_the_figures_of_a_real_run_and_not_with_wrong_costs(
         pace = history.last(PaceSet)
         assert pace is not None
         step_s = pace.payload.step_s
-        costs = costs_of(measured([samples_of(history)]))
+        file = tmp_path / "measured.toml"
+        file.write_text(to_toml(measured([samples_of(history)]), [real.name]))
+        costs = Costs.read(file)
         differing = beyond(figures, list(simulated(costs, step_s, tmp_path)))
         tried.append(differing)
         if not differing:

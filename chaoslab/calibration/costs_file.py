@@ -87,12 +87,6 @@ def measured(runs: Sequence[Samples]) -> Sequence[Measured]:
     return found
 
 
-def costs_of(found: Sequence[Measured]) -> Costs:
-    """What a simulation takes from them, without a file."""
-    quantiles = {one.cost: one.quantiles for one in found if one.quantiles}
-    return Costs(**{one.cost: one.value for one in found}, quantiles=quantiles)
-
-
 def missing(found: Sequence[Measured]) -> Sequence[str]:
     """Costs of which there was no sample."""
     names = {one.cost for one in found}
