@@ -47,25 +47,6 @@ class Distribution(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
-    """Always the same time."""
-
-    mean_s: float
-
-    def draw(self, rng: Uniform) -> float:  # noqa: ARG002  # the protocol's signature
-        """The time, without a draw."""
-        return self.mean_s
-
-    def quantiles(self, shares: Numbers) -> Numbers:
-        """Times in seconds that draws of these uniform numbers give."""
-        return np.full_like(shares, self.mean_s)
-
-    def survival(self, time_s: float) -> float:
-        """1 before the time, 0 from it on."""
-        return 1.0 if time_s < self.mean_s else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential:
     """Without memory: what happened before changes nothing."""
 

@@ -11,7 +11,6 @@ from chaoslab.sim.distributions import (
     Distribution,
     Exponential,
     ExponentiatedWeibull,
-    Fixed,
     Lognormal,
     weibull,
 )
@@ -74,13 +73,6 @@ def test_a_power_is_the_longest_of_so_many_times() -> None:
     time_s = 1.5
     of_three = 1 - (1 - one.survival(time_s / stretch)) ** 3
     assert three.survival(time_s) == pytest.approx(of_three, abs=0.01)
-
-
-def test_a_fixed_time_draws_nothing() -> None:
-    rng = Random(5)
-    assert Fixed(mean_s=2.0).draw(rng) == 2.0
-    assert rng.random() == Random(5).random()
-    assert (Fixed(mean_s=2.0).survival(1.9), Fixed(mean_s=2.0).survival(2.0)) == (1.0, 0.0)
 
 
 def test_equal_seeds_draw_equal_times() -> None:

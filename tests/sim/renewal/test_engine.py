@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from chaoslab.sim.distributions import Exponential, Fixed
+from chaoslab.sim.distributions import Exponential
 from chaoslab.sim.renewal.batch import NoChipsLeft
 from chaoslab.sim.renewal.engine import Result, by_events, in_batches, simulate
 from chaoslab.sim.renewal.failure_models import YEAR_S, Domain, FailureModel, Fleet
 from chaoslab.sim.renewal.plain import are_plain
 from chaoslab.sim.renewal.scenario import Policy, Scenario
 from tests.sim.renewal.closed_form import elastic_goodput, quorum_uptime, rigid_goodput
+from tests.sim.renewal.fixed import Fixed
 
 DAY_S = 86400.0
 NEVER_S = 1e6 * YEAR_S

@@ -5,10 +5,10 @@ from statistics import fmean, median
 
 import pytest
 
-from chaoslab.sim.distributions import Fixed
 from chaoslab.sim.renewal.failure_models import HOUR_S, YEAR_S, Domain, FailureModel
 from chaoslab.sim.renewal.outages import Outage, outages, read_trace
 from chaoslab.sim.renewal.scenario import Policy, Scenario
+from tests.sim.renewal.fixed import Fixed
 
 TRACE = "bamboo_p2_xlarge"
 SCENARIO = Scenario(policy=Policy.DECOUPLED, learners=4, chips=4000, slice_chips=100)
