@@ -9,7 +9,6 @@ of `keeper.Hosts`. Nodes without a slice by the inventory, such as the syncer, a
 """
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, cast
 
 from chaoslab.core.clock import Clock
@@ -78,18 +77,13 @@ class SlicedFleet(HasSlices):
         self._slice_keeper = keeper
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Slices stay: `chaoslab fleet down` deletes them."""
         try:
             if self._slice_keeper is not None:
                 self._slice_keeper.close()
         finally:
-            self._below.__exit__(kind, error, trace)
+            self._below.__exit__(*error)
 
     def restart(self, name: str) -> Node:
         """A node whose slice is not up is started when that has been repaired: until then dead."""

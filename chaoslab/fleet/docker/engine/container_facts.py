@@ -69,7 +69,6 @@ class Seen:
     """Of its first process on the engine's machine; 0 while there is none."""
     exit_code: int
     was_out_of_memory: bool
-    error: str
     started_at: str
     image: str
     """The id of what it runs."""

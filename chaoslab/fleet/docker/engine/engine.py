@@ -213,7 +213,6 @@ class Engine(Stores):
             pid=int(state["Pid"]),
             exit_code=int(state["ExitCode"]),
             was_out_of_memory=bool(state["OOMKilled"]),
-            error=str(state.get("Error") or ""),
             started_at=str(state["StartedAt"]),
             image=str(found["Image"]),
             address=next(filter(None, addresses), ""),
