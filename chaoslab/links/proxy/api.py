@@ -178,7 +178,7 @@ def _read_proxy(body: Body) -> tuple[ProxyLink, bool]:
     if body.get("toxics"):
         raise Refused("toxics: must be added after the proxy was created; leave them out")
     listen = _address("listen", body.get("listen", "127.0.0.1:0"))
-    is_enabled = _flag("enabled", body.get("enabled", True))
+    is_enabled = _is_enabled(body.get("enabled", True))
     return ProxyLink(name, listen, _upstream(body.get("upstream"))), is_enabled
 
 
@@ -188,7 +188,7 @@ def _update(link: ProxyLink, body: Body) -> Answer:
     only(body, _KEYS, "an update of a proxy")
     if body.get("name", link.name) != link.name:
         raise Refused(f"name: cannot be changed from {link.name}; delete it and create another")
-    is_enabled = _flag("enabled", body.get("enabled", link.is_enabled))
+    is_enabled = _is_enabled(body.get("enabled", link.is_enabled))
     listen = _address("listen", body.get("listen", now["listen"]))
     link.move(listen, _upstream(body.get("upstream", now["upstream"])))
     if is_enabled:
@@ -263,9 +263,9 @@ def _object(value: Json) -> Body:
     return value
 
 
-def _flag(what: str, value: Json) -> bool:
+def _is_enabled(value: Json) -> bool:
     if not isinstance(value, bool):
-        raise Refused(f"{what}: must be true or false, got {value!r}")
+        raise Refused(f"enabled: must be true or false, got {value!r}")
     return value
 
 

@@ -21,12 +21,12 @@ from chaoslab.report.view import ViewModel
 TRACE_FILE = "trace.pftrace"
 
 
-def write_trace(directory: Path, history: History, *, to: Path | None = None) -> Path:
-    """Write the trace of a run's directory, into it or `to` another file; its path.
+def write_trace(directory: Path, history: History) -> Path:
+    """Write the trace of a run into its directory; its path.
 
     `history` is as it lies on disk. FleetError when the disk refuses.
     """
-    path = to or directory / TRACE_FILE
+    path = directory / TRACE_FILE
     replace_file(path, trace_bytes(history))
     return path
 
