@@ -24,7 +24,7 @@ from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.settings import FleetSettings
 from chaoslab.fleet.tpu_vm.settings import TpuVm
 from chaoslab.links.netem.links import Netem
-from chaoslab.links.proxied.embedded import Embedded
+from chaoslab.links.proxied.settings import Embedded
 from chaoslab.links.settings import Direct, LinksSettings
 from chaoslab.links.toxiproxy.settings import Toxiproxy
 from chaoslab.plan.file import Kinds

@@ -24,7 +24,6 @@ from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.fleet.task_trial import TRIAL_S, TaskTrial, problem_in
 from chaoslab.links.base import Links
-from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS
 from chaoslab.undo.base import UndoLog
@@ -225,6 +224,8 @@ def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> L
 
     proxy_host = ContainerProxyHost(run_directory, _connect())
     if seed is not None:
+        from chaoslab.links.proxied.embedded import EmbeddedLinks  # noqa: PLC0415  # as below
+
         return EmbeddedLinks(run_directory, undo_log=undo_log, seed=seed, proxy_host=proxy_host)
     from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
 

@@ -17,7 +17,7 @@ from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.remote.inventory import Inventory, load
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.fleet.stressors import Mechanism
-from chaoslab.links.proxied.embedded import Embedded
+from chaoslab.links.proxied.settings import Embedded
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS
 

@@ -10,8 +10,6 @@ the undo log. One seed determines the random delays of all links.
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
@@ -27,17 +25,7 @@ from chaoslab.links.proxied.links import ProxiedLinks
 from chaoslab.links.proxied.process import Server
 from chaoslab.links.proxied.toxics import STREAMS, translate
 from chaoslab.links.proxy.access import TOKEN
-from chaoslab.links.settings import LinksFactory
 from chaoslab.undo.base import NoUndoLog, UndoLog
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
-    """The proxy that comes with chaoslab."""
-
-    def factory(self, seed: int) -> LinksFactory:
-        """One proxy for each learner, in one process."""
-        return partial(EmbeddedLinks, seed=seed)
 
 
 class EmbeddedLinks(ProxiedLinks):
