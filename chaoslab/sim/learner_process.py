@@ -20,6 +20,8 @@ from chaoslab.sim.process import Act, Process, need
 from chaoslab.sim.saving import Saving
 from chaoslab.sim.wires import Stream
 
+_PAYLOADS = (Published, CheckpointMessage)
+
 
 class LearnerProcess(Process):
     """One life of a learner, without what it does; `sim.learner.Learner` adds that."""
@@ -114,7 +116,7 @@ class LearnerProcess(Process):
 
     def hear(self, stream: Stream, message: object, packet: Packet) -> None:
         """A message of the syncer."""
-        is_payload = isinstance(message, Published | CheckpointMessage)
+        is_payload = isinstance(message, _PAYLOADS)
         self.messenger.connection.hear(stream, message, packet, is_payload=is_payload)
 
     def lose(self, stream: Stream, reason: str) -> None:

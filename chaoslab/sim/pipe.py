@@ -43,7 +43,7 @@ class Pipe:
     def __init__(
         self, agenda: Agenda, chance: Chance, *, latency_s: float, rate_bytes_per_s: float
     ) -> None:
-        self._agenda = agenda
+        self._agenda, self._clock = agenda, agenda.clock
         self._chance = chance
         self._own_latency_s = latency_s
         self._own_rate = rate_bytes_per_s
@@ -57,7 +57,8 @@ class Pipe:
         self.is_frozen = self.is_lossy = False
         self.carried_bytes = 0
         """Delivered since the beginning."""
-        self._is_plain = True
+        self.is_plain = True
+        """Whether no effect is on it."""
         self._allowed: dict[str, int] = {}
 
     # ---------------------------------------------------------------- traffic
@@ -68,7 +69,7 @@ class Pipe:
             return
         packet = Packet(size_bytes, deliver)
         if not self.is_frozen:
-            self._plan(packet, self._agenda.now_s)
+            self._plan(packet, self._clock.time_s)
         self._packets.append(packet)
         if len(self._packets) == 1 and not self.is_frozen:
             self._await_first()
@@ -86,7 +87,7 @@ class Pipe:
 
     def queue_s(self) -> float:
         """How long a message would wait behind others now."""
-        return max(0.0, self._free_s - self._agenda.now_s)
+        return max(0.0, self._free_s - self._clock.time_s)
 
     @property
     def waiting(self) -> int:
@@ -100,7 +101,7 @@ class Pipe:
 
     def _latency_s(self) -> float:
         latency_s = self._own_latency_s
-        if self._is_plain:
+        if self.is_plain:
             return latency_s
         for effect in self._of(Latency):
             jitter_s = effect.jitter_s
@@ -169,7 +170,7 @@ class Pipe:
         rates = [one.rate_bytes_per_s for one in self._of(Bandwidth)]
         rates += [one.size_bytes / one.delay_s for one in self._of(Slice) if one.delay_s]
         self.rate_bytes_per_s = min([self._own_rate, *rates])
-        self._is_plain = not self._effects
+        self.is_plain = not self._effects
         self.is_frozen = bool(self._of(Freeze))
         self.is_lossy = bool(self._of(Blackhole))
         if self._next is not None:

@@ -46,6 +46,8 @@ time would have gone on meanwhile."""
 _PAUSED_S = 1.0
 """As `diloco.syncer.program` has it."""
 
+_PAYLOADS = (PushMessage, InitialMessage, CheckpointMessage)
+
 
 class Syncer(Process):
     """One life of the syncer."""
@@ -133,7 +135,7 @@ class Syncer(Process):
 
     def hear(self, stream: Stream, message: object, packet: Packet) -> None:
         """A message of a learner."""
-        is_payload = isinstance(message, PushMessage | InitialMessage | CheckpointMessage)
+        is_payload = isinstance(message, _PAYLOADS)
         if (meter := self.meter(stream)) is not None:
             meter.take(self.now_s, packet, is_payload=is_payload)
         self.do(partial(self._receive, stream, message))
@@ -150,13 +152,13 @@ class Syncer(Process):
     def _receive(self, stream: Stream, message: object) -> None:
         epoch = self._sessions.epoch(stream)
         match message:
+            case ProgressMessage() if epoch == message.epoch:
+                actions = self.policy.progress(self.now_s, message.epoch, message.report)
+                self._actions.carry_out(actions)
             case HelloMessage():
                 self._hello(stream, message)
             case PushMessage():
                 self._pushes.handle(stream, message)
-            case ProgressMessage() if epoch == message.epoch:
-                actions = self.policy.progress(self.now_s, message.epoch, message.report)
-                self._actions.carry_out(actions)
             case InitialMessage() if epoch == message.epoch:
                 self._seed(message)
             case CheckpointMessage() if epoch == message.epoch:

@@ -156,6 +156,8 @@ class Wire:
 
     def look(self) -> None:
         """End the streams if a limit of data is reached."""
+        if self.up.is_plain and self.down.is_plain:
+            return
         if any([self.up.take_limit(), self.down.take_limit()]):
             self.reset()
 
