@@ -6,7 +6,6 @@ The order in which results arrive does not matter: they are read by cell and see
 loses what is under way alone.
 """
 
-import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from contextlib import closing
@@ -20,13 +19,6 @@ from chaoslab.experiments.results import ResultsFile, Values, key_of
 
 _Missing: TypeAlias = tuple[Cell, str, int]
 """What is to be simulated: the cell, its key, and the seed."""
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def carry_out(

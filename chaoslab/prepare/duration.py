@@ -3,20 +3,46 @@
     stop rule, step time ─────────► end of training ─┐
     each injection: trigger + `for` ► end of a fault ─┴─► the latest of them
 
-None if the plan leaves it to the run: a measured step time, a loss. Starting the nodes, settling
-and the twin are not counted, nor what faults cost.
+None if the plan leaves it to the run: a loss, or a measured step time of which nobody has a guess.
+Starting the nodes, settling and the twin are not counted, nor what faults cost.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
 from chaoslab.core.units import Pacing
-from chaoslab.plan.model import Algorithm, Injection, Training, Trigger
+from chaoslab.plan.model import HEADROOM, Algorithm, Injection, Training, Trigger
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.launch import expected_steps
+from chaoslab.sim.costs import Costs
+from chaoslab.sim.model import PARAMETERS
+
+_SHARED_BY: Final = 2.0
+"""Learners for each core in the run from which the default costs of a simulation come."""
 
 
-def estimated_s(training: Training, schedule: Schedule) -> float | None:
-    """Seconds from the first step to the end of training and of the last fault; None: unknown."""
+def guessed_step_s(training: Training, cores: int) -> float | None:
+    """Seconds that a step of a built-in model may take if all learners share so many cores; None if
+    the plan says how long it takes, or trains a task.
+    """
+    if not isinstance(training.step_time, Pacing) or training.task is not None:
+        return None
+    tokens = training.inner.batch * training.inner.sequence
+    work_s = Costs().step_takes_s(PARAMETERS[training.model], tokens) / _SHARED_BY
+    step_s = work_s * max(1.0, training.learner_count / cores)
+    return step_s * HEADROOM if training.step_time is Pacing.AUTO else step_s
+
+
+def estimated_s(
+    training: Training, schedule: Schedule, *, guess_s: float | None = None
+) -> float | None:
+    """Seconds from the first step to the end of training and of the last fault; None: unknown.
+
+    `guess_s` is what a step takes where the plan does not say it.
+    """
+    if guess_s is not None:
+        training = replace(training, step_time=guess_s)
     training_s = _training_s(training)
     if training_s is None:
         return None

@@ -7,7 +7,6 @@ Only what is certain whatever the run does is impossible; what is likely a mista
 Records are judged without this: an old plan stays readable.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
@@ -32,6 +31,7 @@ from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, Tri
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.stalls import stalled
+from chaoslab.record.provenance import cores
 
 _SURE_FACTOR = 10.0
 """Of the rule behind the first answer, which holds whatever a plan expects."""
@@ -244,11 +244,11 @@ def _without_pace(plan: FaultPlan) -> Iterator[str]:
     """Checks of speeds where nothing holds the speed of learners."""
     if plan.training.step_time is not Pacing.OFF:
         return
-    cores, learners = len(os.sched_getaffinity(0)), plan.training.learner_count
+    learners = plan.training.learner_count
     speeds = [spec.check for spec in plan.expect if _is_of_speed(spec.settings)]
-    if fleet_of(plan).runs_here and speeds and learners > cores:
+    if fleet_of(plan).runs_here and speeds and learners > cores():
         yield (
-            f"expect: {' and '.join(speeds)}: {learners} learners share {plural(cores, 'core')}, "
+            f"expect: {' and '.join(speeds)}: {learners} learners share {plural(cores(), 'core')}, "
             "so that those that are left get faster; write `training.step_time: auto`"
         )
     for spec in plan.expect:

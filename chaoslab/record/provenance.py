@@ -51,15 +51,20 @@ def requirement() -> str | None:
     return f"chaoslab @ {url}" + (f"#subdirectory={folder}" if folder else "")
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def host() -> Mapping[str, Json]:
     """What decides how fast a run is here; nothing that identifies the machine or its user."""
     return {
         "system": platform.system(),
         "release": platform.release(),
         "machine": platform.machine(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": cores(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
 

@@ -22,11 +22,9 @@ from chaoslab.core.payloads import LearnerStep
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.protocols import Hookable, able
-from chaoslab.plan.model import Training
+from chaoslab.plan.model import HEADROOM, Training
 from chaoslab.run.event_recorder import EventRecorder
 
-HEADROOM: Final = 1.3
-"""Step time of `auto`, in step times of learners that share the machine."""
 _SAMPLES: Final = 8
 """Reports of each learner that the measurement takes; the first one may hold a step that was
 compiled."""

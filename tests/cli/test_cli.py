@@ -502,6 +502,7 @@ def test_a_preview_says_whom_it_hits_and_starts_nothing(fleets: FakeFleets, tmp_
     assert "never run here" in done.stdout
     paced = call("plan", "one_dies.yaml", "--set", "training.step_time=50ms").stdout
     assert re.search(r"takes +about [0-9ms]+ by the plan; never run here", paced)
+    assert re.search(r"takes +about [0-9ms]+ if a step takes [0-9]+ ms; never", done.stdout)
     assert not (tmp_path / "runs").exists()
     run_once("--quiet")
     assert "s the last time" in call("plan", "one_dies.yaml").stdout

@@ -7,7 +7,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.experiments import results as results_module
-from chaoslab.experiments.execution import carry_out, cores, values_of
+from chaoslab.experiments.execution import carry_out, values_of
 from chaoslab.experiments.file import load
 from chaoslab.experiments.results import ResultsFile
 from tests.experiments.studies import SMALL, written
@@ -101,7 +101,3 @@ def test_processes_give_the_same_results_as_one(tmp_path: Path) -> None:
     lines = [set((f / "results.jsonl").read_text().splitlines()) for f in (alone, together)]
     assert lines[0] == lines[1]
     assert all(json.loads(line)["values"] for line in lines[0])
-
-
-def test_there_is_a_core_to_work_on() -> None:
-    assert cores() >= 1

@@ -6,9 +6,17 @@ from typing import Any
 import pytest
 
 from chaoslab.core.units import Pacing
-from chaoslab.plan.model import Algorithm, Injection, LearnerGroup, Stop, Training, Trigger
+from chaoslab.plan.model import (
+    HEADROOM,
+    Algorithm,
+    Injection,
+    LearnerGroup,
+    Stop,
+    Training,
+    Trigger,
+)
 from chaoslab.plan.schedule import Schedule
-from chaoslab.prepare.duration import estimated_s
+from chaoslab.prepare.duration import estimated_s, guessed_step_s
 
 PACED: Mapping[str, Any] = {"fragments": 6, "sync_every": 24, "step_time": 0.05}
 """Four steps for each round: 0.2 s."""
@@ -46,6 +54,28 @@ def test_a_step_time_that_is_measured_or_a_loss_gives_no_estimate() -> None:
         Training(**PACED, stop=Stop(loss=1.5)),
     ):
         assert estimated_s(training, NOTHING) is None
+
+
+def test_a_step_time_that_is_measured_can_be_guessed() -> None:
+    training = Training(**{**PACED, "step_time": Pacing.AUTO}, stop=Stop(rounds=100))
+    assert estimated_s(training, NOTHING, guess_s=0.1) == pytest.approx(40.0)
+
+
+def test_the_guess_of_a_step_grows_with_learners_on_a_core_and_with_the_model() -> None:
+    def guess(cores: int, **others: Any) -> float:
+        found = guessed_step_s(Training(**{"step_time": Pacing.OFF, **others}), cores)
+        assert found is not None
+        return found
+
+    assert guess(2, learners=8) == pytest.approx(2 * guess(2, learners=4))
+    assert guess(8, learners=4) == guess(4, learners=4)
+    assert guess(2, model="micro") > 5 * guess(2)
+    assert guess(2, step_time=Pacing.AUTO) == pytest.approx(HEADROOM * guess(2))
+
+
+def test_nobody_guesses_the_step_of_a_task_or_one_that_the_plan_gives() -> None:
+    assert guessed_step_s(Training(**PACED), 2) is None
+    assert guessed_step_s(Training(task="package.module:make"), 2) is None
 
 
 def test_a_time_is_known_without_a_step_time() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab import __version__
-from chaoslab.record.provenance import git_state, host, versions
+from chaoslab.record.provenance import cores, git_state, host, versions
 
 
 def test_versions_name_python_chaoslab_and_what_computes() -> None:
@@ -56,3 +56,7 @@ def test_the_git_state_is_the_commit_and_whether_it_was_changed(tmp_path: Path) 
     assert git_state(tmp_path) == {"commit": run("rev-parse", "HEAD"), "has_changes": False}
     (tmp_path / "file").write_text("two")
     assert (git_state(tmp_path) or {})["has_changes"] is True
+
+
+def test_there_is_a_core_to_work_on() -> None:
+    assert host()["cores"] == cores() >= 1

@@ -24,6 +24,7 @@ from chaoslab.core.errors import AbilityError, ExitCode
 from chaoslab.core.realtime import is_realtime_permitted
 from chaoslab.fleet.remote.inventory import load
 from chaoslab.prepare.launch import compilation_cache
+from chaoslab.record.provenance import cores
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.catalogue import maintenance
 from chaoslab.undo.verbs import Examined, Leftover, State, limited, missing, ok
@@ -135,9 +136,7 @@ def _python() -> Examined:
 
 
 def _cores() -> Examined:
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    is_enough = (count or 1) >= 2
-    return _if(is_enough, "cores", f"{count}", "use fewer learners: --set training.learners=2")
+    return _if(cores() >= 2, "cores", f"{cores()}", "use fewer learners: --set training.learners=2")
 
 
 def _memory() -> Examined:

@@ -21,9 +21,9 @@ from chaoslab.cli.commands.progress import progress
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.experiments.axes import Axis, Question, axis_of
 from chaoslab.experiments.envelope import Search, carry_out
-from chaoslab.experiments.execution import cores
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.plans import Asked, prepare
+from chaoslab.record.provenance import cores
 
 _UNLIMITED: Final = ("limits.max_affected=100%", "limits.min_alive=0", "limits.timeout=1h")
 """What a plan allows is no matter here: it is to be found how far one could go."""

@@ -10,11 +10,12 @@ from chaoslab.cli.commands.progress import progress
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 from chaoslab.experiments import page, tables
-from chaoslab.experiments.execution import carry_out, cores, values_of
+from chaoslab.experiments.execution import carry_out, values_of
 from chaoslab.experiments.file import load
 from chaoslab.experiments.model import Labels
 from chaoslab.experiments.results import ResultsFile
 from chaoslab.experiments.tables import Grid
+from chaoslab.record.provenance import cores
 
 RESULTS_JSONL = "results.jsonl"
 

@@ -22,11 +22,12 @@ from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.writing import changed, listed, written
 from chaoslab.plan.model import Control, FaultPlan, Training
 from chaoslab.plan.schedule import RESERVE, RosterEntry, Schedule, preview, to_lines
-from chaoslab.prepare.duration import estimated_s
+from chaoslab.prepare.duration import estimated_s, guessed_step_s
 from chaoslab.prepare.kinds import fleet_of
 from chaoslab.prepare.links import caveats, link_kind, why_this_kind
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.prepare.preflight import refuse_impossible
+from chaoslab.record.provenance import cores
 
 
 @click.command(
@@ -85,7 +86,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "control": plan.control.value,
         "expect": [spec.check for spec in plan.expect],
         "lasted_s": lasted_s,
-        "estimated_s": estimated_s(plan.training, prepared.schedule),
+        "estimated_s": estimated_s(plan.training, prepared.schedule, guess_s=_guess_s(prepared)),
     }
 
 
@@ -147,13 +148,23 @@ def _took(prepared: Prepared, lasted_s: float | None) -> str:
     """What it took; else an estimate, where the plan says enough for one, else the limit."""
     if lasted_s is not None:
         return f"{lasted_s:.0f} s the last time"
-    plan = prepared.plan
-    expected_s = estimated_s(plan.training, prepared.schedule)
+    plan, guess_s = prepared.plan, _guess_s(prepared)
+    expected_s = estimated_s(plan.training, prepared.schedule, guess_s=guess_s)
     if expected_s is None:
         return f"at most {show_duration(plan.limits.timeout_s)}; never run here"
     simulated = " of simulated time" if prepared.fleet_setup.is_simulated else ""
     length = show_duration(max(1, round(expected_s)))
-    return f"about {length}{simulated} by the plan; never run here"
+    by = "by the plan"
+    if guess_s is not None and expected_s != estimated_s(plan.training, prepared.schedule):
+        by = f"if a step takes {1000 * guess_s:.0f} ms"
+    return f"about {length}{simulated} {by}; never run here"
+
+
+def _guess_s(prepared: Prepared) -> float | None:
+    """What a step may take; None if the plan says it, or if it is not known what trains where."""
+    plan = prepared.plan
+    is_known = prepared.fleet_setup.is_simulated or fleet_of(plan).runs_here
+    return guessed_step_s(plan.training, cores()) if is_known and not plan.fleet.programs else None
 
 
 def _learners(training: Training) -> str:

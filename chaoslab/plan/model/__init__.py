@@ -37,6 +37,7 @@ from chaoslab.plan.model.frame import (
     with_known_labels,
 )
 from chaoslab.plan.model.training import (
+    HEADROOM,
     Algorithm,
     Grace,
     Inner,
@@ -48,6 +49,7 @@ from chaoslab.plan.model.training import (
 from chaoslab.plan.model.whole import FaultPlan
 
 __all__ = [
+    "HEADROOM",
     "NO_LINKS",
     "PROGRAMS",
     "REGION",

@@ -127,6 +127,10 @@ class Stop:
             raise PlanError("every limit under `stop` must be above 0")
 
 
+HEADROOM: Final = 1.3
+"""Step time of `auto`, in step times of learners that share the machine."""
+
+
 class Algorithm(StrEnum):
     """Algorithm. Streaming is decoupled with K = M, and learners wait for rounds; diloco also has
     P = 1 and no overlap.
