@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,16 @@ def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) 
     assert "small: 19 simulations to do" in run().stderr
 
 
+@pytest.fixture
+def noticed_hangup() -> Iterator[None]:
+    """SIGHUP ends what is started, also where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.thorough
+@pytest.mark.usefixtures("noticed_hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_that_ends_it_leaves_no_temporary_folder(
     tmp_path: Path, number: signal.Signals
@@ -106,8 +116,11 @@ def test_a_signal_that_ends_it_leaves_no_temporary_folder(
         env={**os.environ, "TMPDIR": str(temporary)},
         stderr=subprocess.DEVNULL,
     ) as command:
-        wait_until(lambda: any(temporary.glob("chaoslab-simulated-*")))
-        command.send_signal(number)
-        code = command.wait(60)
+        try:
+            wait_until(lambda: any(temporary.glob("chaoslab-simulated-*")))
+            command.send_signal(number)
+            code = command.wait(60)
+        finally:
+            command.kill()
     wait_until(lambda: not any(temporary.iterdir()))
     assert code == (-signal.SIGKILL if number is signal.SIGKILL else ExitCode.INTERRUPTED)
