@@ -50,7 +50,7 @@ class Goodput:
     min_share: Share = 0.7
     """Of the baseline's committed tokens per second, times the share of learner time left."""
     max_share: Share | None = None
-    """Likewise, at most; only with `training.step_time`."""
+    """At most this share of the same; only with `training.step_time`."""
     min_rounds: int = 10
     """The faults must be open for as long as the baseline needs for this many rounds."""
 

@@ -148,7 +148,7 @@ class Pace:
     made: float
     """Share of the planned rounds."""
     made_thinner: float
-    """Likewise, over half of the link."""
+    """Share of them that is made over half of the link."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -313,6 +313,8 @@ def _not_one(
     if found:
         several = ", ".join(f"{run.plan_name}/{run.id}" for run in found[:5])
         return PlanError(f"{given!r} names {len(found)} runs ({several}): write more of the id")
+    if given and Path(given).exists():
+        return PlanError(f"{given!r} is no run: it has neither {RUN_JSON} nor {JOURNAL}")
     if not runs:
         return PlanError(f"there is no run under {root} yet: make one with `chaoslab run PLAN`")
     names = sorted({run.plan_name for run in runs})

@@ -23,7 +23,7 @@ class RunSamples:
         self.trained: list[Sample] = []
         """Tokens per second of all learners, over the last five seconds."""
         self.committed: list[Sample] = []
-        """Likewise of those that rounds committed."""
+        """Tokens per second that rounds committed, over the same time."""
         self.losses: dict[str, list[Sample]] = defaultdict(list)
         self.cores: dict[str, list[Sample]] = {"idle": [], "used by others": []}
         self._before: dict[tuple[str, int], float] = {}

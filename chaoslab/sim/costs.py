@@ -70,7 +70,7 @@ class Costs:
     syncer_start_s: float = cost(0.355, f"{_KILL_HALF}: to syncer.ready")
     """From the start of its process to its readiness, with nothing on its disk."""
     syncer_resume_s: float = cost(0.355, "as `syncer_start_s`")
-    """Likewise, with a training on its disk that it continues."""
+    """The same, with a training on its disk that it continues."""
     decode_s: float = cost(0.002, f"{_KILL_HALF}: part of push to acceptance")
     """To decode and examine a push; several at once."""
     merge_s: float = cost(0.0009, f"{_KILL_HALF}: from the last acceptance to the disk")

@@ -128,6 +128,11 @@ def test_without_any_run_the_error_says_how_to_make_one(tmp_path: Path) -> None:
             RunDirectory.open(given, root=tmp_path / "runs")
 
 
+def test_a_path_that_is_no_run_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="is no run: it has neither run.json nor journal.jsonl"):
+        RunDirectory.open(tmp_path, root=tmp_path / "runs")
+
+
 def test_a_deleted_latest_run_is_not_found(tmp_path: Path) -> None:
     older = made(tmp_path)
     newer = made(tmp_path, minute=5)

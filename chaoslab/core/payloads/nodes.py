@@ -103,7 +103,7 @@ class RepairMoved(Payload, kind=Kind.REPAIR_MOVED):
     preemptions: int = 0
     """Of this node in the whole run, as the budget counts them."""
     failures: int = 0
-    """Likewise."""
+    """Of this node in the whole run that were no preemption, as the budget counts them."""
     detail: str = ""
 
 
