@@ -14,6 +14,7 @@ Results depend on the seeds alone, not on the machine.
 import argparse
 import importlib
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -165,7 +166,7 @@ def _mean(found: Mapping[str, float], digits: int) -> str:
 
 def _half(found: Mapping[str, float]) -> float:
     """Half of the 95 % interval of a mean."""
-    return ERRORS_95 * found["deviation"] / found["seeds"] ** 0.5
+    return ERRORS_95 * found["deviation"] / math.sqrt(found["seeds"])
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@
 
     python benchmarks/plans.py --times 3           make what is missing of three runs of each plan
     python benchmarks/plans.py kill_half --times 5 of this plan alone
+    python benchmarks/plans.py --times 1 --fresh   forget earlier runs
     python benchmarks/plans.py --page              write the page from results.json alone
 
 Each plan runs as it is, on its own fleet. `--no-control` skips the fault-free twins; what only a
-twin can show is then left out. An interrupted measurement goes on where it stopped. The row of a
-plan that this machine refuses stays as it was.
+twin can show is then left out. An interrupted measurement goes on where it stopped, after its
+last whole run. The row of a plan that this machine refuses stays as it was.
 """
 
 import argparse
@@ -30,6 +31,8 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.payloads import MachineSampled
 from chaoslab.prepare.plans import bundled_plans
 from chaoslab.record.journal import History
+from chaoslab.record.journal_file import RUN_JSON
+from chaoslab.record.run_directory import LATEST
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "experiments" / "plans"
@@ -41,18 +44,22 @@ TIMEOUT_S = 1200.0
 def main() -> int:
     """Make missing runs, pass after pass, and write results.json and the page after each."""
     options = _options()
-    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"plans": {}}
+    results: dict[str, Any] = {"plans": {}}
+    if RESULTS.exists() and not options.fresh:
+        results = json.loads(RESULTS.read_text(encoding="utf-8"))
     load = MachineLoad()
     refused: set[str] = set()
     if not options.times:
         _write(results)
     for number in range(1, options.times + 1):
         for plan in options.plans or sorted(bundled_plans()):
-            if plan in refused or len(_runs(options.runs, plan)) >= number:
+            runs = results["plans"].get(plan, [])
+            if plan in refused or len(runs) >= number:
                 continue
             if not _run(options.runs, plan, options.more):
                 refused.add(plan)
-            results["plans"] |= _read(options.runs, plan)
+                continue
+            results["plans"][plan] = [*runs, _said((options.runs / plan / LATEST).resolve())]
             results["place"] = load.place()
             _write(results)
     return 0
@@ -68,19 +75,10 @@ def _run(folder: Path, plan: str, more: Sequence[str]) -> bool:
     return code is not ExitCode.REFUSED
 
 
-def _runs(folder: Path, plan: str) -> Sequence[Path]:
-    """Runs of a plan that were judged, in order of their beginning."""
-    return sorted(path.parent for path in folder.glob(f"{plan}/2*/verdict.json"))
-
-
-def _read(folder: Path, plan: str) -> Mapping[str, Any]:
-    runs = [_said(run) for run in _runs(folder, plan)]
-    return {plan: runs} if runs else {}
-
-
 def _said(run: Path) -> Mapping[str, Any]:
     """What the page and `fidelity.py` show of one run."""
     verdict = Verdict.from_json(json.loads((run / "verdict.json").read_text(encoding="utf-8")))
+    git = json.loads((run / RUN_JSON).read_text(encoding="utf-8"))["git"] or {}
     sampled = History.read(run).of(MachineSampled)
     found = {name: one for name, one in verdict.by_name.items() if Code.NO_TWIN not in one.codes}
     rooms = {name: one.room for name, one in found.items() if one.room is not None}
@@ -88,6 +86,7 @@ def _said(run: Path) -> Mapping[str, Any]:
     tightest = min(rooms, key=rooms.__getitem__, default=None)
     return {
         "run": run.name,
+        "commit": git.get("commit"),
         "outcome": outcomes(findings).outcome,
         "findings": findings,
         "injections": dict(verdict.injection_counts),
@@ -104,7 +103,9 @@ def _write(results: Mapping[str, Any]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     page = FOLDER / "README.md"
-    made = f"{_table(results['plans'])}\n\nMeasured on: {place_line(results['place'])}."
+    commits = {run["commit"] for runs in results["plans"].values() for run in runs}
+    of = ", ".join(sorted(commit[:7] for commit in commits if commit))
+    made = f"{_table(results['plans'])}\n\nOf {of}. Measured on: {place_line(results['place'])}."
     page.write_text(rewritten(page.read_text(encoding="utf-8"), made), encoding="utf-8")
 
 
@@ -145,6 +146,7 @@ def _options() -> argparse.Namespace:
         "--times", type=int, default=1, metavar="N",
         help="make runs until there are so many of each plan; one to four minutes each",
     )  # fmt: skip
+    parser.add_argument("--fresh", action="store_true", help="forget the runs of results.json")
     parser.add_argument(
         "--no-control", action="append_const", const="--no-control", dest="more", default=[],
         help="skip the fault-free twins; leave out what they alone show",
