@@ -122,8 +122,8 @@ def _row(plan: str, runs: Sequence[Mapping[str, Any]]) -> Sequence[Cell]:
         " ".join(run["outcome"] for run in runs),
         " ".join(text(float(run["room"])) for run in tightest),
         least["tightest"] if least else None,
-        "; ".join(dict.fromkeys(_faults(run["injections"]) for run in runs)),
-        max(float(run["others_cores"]) for run in runs),
+        "; ".join(dict.fromkeys(filter(None, (_faults(run["injections"]) for run in runs)))),
+        max((run["others_cores"] for run in runs if run["others_cores"] is not None), default=None),
         "; ".join(dict.fromkeys(said for run in runs for said in _not_passed(run))),
     ]
 
