@@ -129,7 +129,7 @@ def test_without_any_run_the_error_says_how_to_make_one(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_no_run_is_called_so(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="is no run: it has neither run.json nor journal.jsonl"):
+    with pytest.raises(PlanError, match="is no run: it has neither"):
         RunDirectory.open(tmp_path, root=tmp_path / "runs")
 
 
