@@ -145,6 +145,8 @@ class StepTimes:
 
     def _step(self, event: Event[payloads.LearnerStep]) -> None:
         said = event.payload
+        if not said.steps:  # the last report of a life may have none, and so no step time
+            return
         if said.learner not in self._curves:
             self._curves[said.learner] = Curve(self._grid)
         self._curves[said.learner].add(event.time_s, said.step_s * 1000)

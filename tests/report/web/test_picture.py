@@ -149,3 +149,14 @@ def test_a_storm_of_restarts_leaves_lanes_of_bounded_length() -> None:
     spans = lane(drawn(story.end().history().events), "learner-1")["spans"]
     assert 10 < len(spans) <= 240
     assert spans[-1][1] == "ended"
+
+
+def test_a_report_without_steps_has_no_step_time() -> None:
+    events = half_killed().end().history().events
+    at, step = next((n, one) for n, one in enumerate(events) if one.kind is Kind.LEARNER_STEP)
+    empty = Event(
+        seq=step.seq, time_s=step.time_s, source=step.source, kind=step.kind,
+        data={**step.data, "steps": 0, "step_s": 0.0},
+    )  # fmt: skip
+    data = drawn([*events[: at + 1], empty, *events[at + 1 :]])
+    assert data["step_times"] == drawn(events)["step_times"]

@@ -255,7 +255,7 @@ function gapPanel(axis, run) {
   const usual = run.baseline?.gap_s_max;
   const since = run.baseline?.at_s ?? 0;
   return new Panel(axis, {
-    id: "gaps", title: "Rounds", note: `${short(merged)} merged; height: time since the round before`, height: 120,
+    id: "gaps", title: "Rounds", note: `${short(merged)} merged; height: time since the round before; dashed: the baseline's longest`, height: 120,
     draw(panel) {
       panel.ground(run.faults);
       const visible = boxes.filter(([time, gap]) => time >= axis.from && time - gap <= axis.to);
@@ -271,7 +271,7 @@ function gapPanel(axis, run) {
       const labels = [];
       if (usual) {
         panel.add("line", { class: "reference", x1: axis.left, x2: axis.width - axis.right, y1: y(usual), y2: y(usual) });
-        labels.push({ text: "baseline's longest", kind: "", y: y(usual) });
+        labels.push({ text: "baseline", kind: "", y: y(usual) });
       }
       const worst = visible.filter(([time]) => time > since).reduce((a, b) => (b[1] > (a?.[1] ?? 0) ? b : a), null);
       if (worst && worst[1] > (usual ?? 0) * 1.5) {
