@@ -14,6 +14,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from chaoslab.core.accelerators import prepare_compiler
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
 from chaoslab.diloco.model.data import DataError
@@ -26,6 +27,7 @@ from chaoslab.diloco.node.snapshots import SnapshotError, read_snapshot, snapsho
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Evaluate as the command line says; exit code 0 if all snapshots were measured, else 2."""
+    prepare_compiler()
     given = _parser().parse_args(arguments)
     if given.compilation_cache is not None:
         enable_compilation_cache(given.compilation_cache)

@@ -22,6 +22,7 @@ from typing import TypeVar
 import jax
 import numpy as np
 
+from chaoslab.core.accelerators import prepare_compiler
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensors_of
@@ -35,6 +36,7 @@ _T = TypeVar("_T")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the task as the command line says; exit code 0 if it can be trained, otherwise 1."""
+    prepare_compiler()
     given = _parser().parse_args(arguments)
     problem = problem_of(
         given.task,

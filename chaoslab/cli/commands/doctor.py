@@ -20,6 +20,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, table
+from chaoslab.core.accelerators import device_files
 from chaoslab.core.errors import AbilityError, ExitCode
 from chaoslab.core.realtime import is_realtime_permitted
 from chaoslab.fleet.remote.inventory import load
@@ -179,8 +180,7 @@ def _nearest(place: Path) -> Path:
 
 def _accelerators() -> Examined:
     """By device files: asking JAX would take the devices from a run."""
-    devices = Path("/dev")
-    found = (*devices.glob("accel*"), *devices.glob("vfio/[0-9]*"), *devices.glob("nvidia[0-9]*"))
+    found = device_files()
     if not found:
         return missing("accelerators", "none: learners compute on the CPU")
-    return ok("accelerators", ", ".join(sorted(map(str, found))))
+    return ok("accelerators", ", ".join(map(str, found)))

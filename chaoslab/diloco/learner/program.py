@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 
+from chaoslab.core.accelerators import prepare_compiler
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.group import Group
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = 
     """
     if (code := supervised(arguments)) is not None:
         return code
+    prepare_compiler()
     flags = parser()
     options = flags.parse_args(arguments)
     try:

@@ -64,11 +64,12 @@ PRESETS = {
 def init(shape: Shape, key: jax.Array) -> Parameters:
     """Initial parameters. Matrices have deviation 1/sqrt(inputs), less for residual outputs.
 
-    One draw serves all tensors: it compiles much faster than one draw for each.
+    One draw serves all tensors, and is not fused with what follows: that compiles much faster.
     """
     shapes = tensor_shapes(shape)
     sizes = [math.prod(size) for size in shapes.values()]
-    drawn = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    values = jax.lax.optimization_barrier(jax.random.normal(key, (sum(sizes),)))
+    drawn = jnp.split(values, np.cumsum(sizes)[:-1])
     return {
         name: jnp.ones(size) if len(size) == 1 else flat.reshape(size) * _deviation(shape, name)
         for (name, size), flat in zip(shapes.items(), drawn, strict=True)
