@@ -231,6 +231,7 @@ def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Jso
         "norm_limit": training.norm_limit if math.isfinite(training.norm_limit) else None,
         "suspect_after_s": training.suspect_after_s,
         "drop_after_s": training.drop_after_s,
+        "start_patience_s": training.start_patience_s,
         "evaluate_every": _evaluate_every(training),
         "snapshots_kept": kept,
         "stop_rounds": stop.rounds,

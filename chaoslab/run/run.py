@@ -36,7 +36,8 @@ from chaoslab.undo.heartbeat import Heartbeat
 BASELINE_WINDOWS = 3
 """How many windows may turn out unsteady before the run gives up."""
 START_S = 120.0
-"""For the syncer to be ready, and again for all learners to join and step."""
+"""For the syncer to be ready, and for what the learners are asked before faults; for all learners
+to join and step where `training.start_patience` is shorter."""
 FINISH_S = 60.0
 """For all nodes to give their accounts and exit once training has ended."""
 EVALUATE_S = 180.0
@@ -144,6 +145,7 @@ class Run:
             training.learner_names,
             lambda name: name in progress.members and name in progress.steps,
             "join and step",
+            within_s=max(START_S, training.start_patience_s),
         )
         self.run_loop.begin_training()
 
@@ -356,7 +358,13 @@ class Run:
     def _enter(self, phase: str) -> None:
         self.recorder.note(Kind.PHASE_ENTERED, {"phase": phase})
 
-    def _await(self, names: Iterable[str], is_up: Callable[[str], bool], what: str) -> None:
+    def _await(
+        self,
+        names: Iterable[str],
+        is_up: Callable[[str], bool],
+        what: str,
+        within_s: float = START_S,
+    ) -> None:
         """Wait until all are up. FleetError names who is not, and what they said last."""
 
         def missing() -> list[str]:
@@ -366,7 +374,7 @@ class Run:
             ended = self.progress.exits
             return not missing() or SYNCER in ended or any(name in ended for name in missing())
 
-        self.run_loop.until(is_decided, within_s=START_S)
+        self.run_loop.until(is_decided, within_s=within_s)
         if absent := missing():
             ended = self.progress.exits
             culprits = [name for name in (*absent, SYNCER) if name in ended] or absent
@@ -375,7 +383,8 @@ class Run:
                 f"{self._last_words(name)}"
                 for name in dict.fromkeys(culprits)
             )
-            raise FleetError(f"{', '.join(absent)} did not {what} ({states})")
+            late = "" if any(name in ended for name in culprits) else f" within {within_s:g} s"
+            raise FleetError(f"{', '.join(absent)} did not {what}{late} ({states})")
 
     def _last_words(self, node: str) -> str:
         words = self.directory.stderr_tail(node)

@@ -200,7 +200,8 @@ def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
     training = Training(
         learners=3, fragments=5, sync_every=12, overlap=3, quorum=2,
         grace=Grace(gamma=0.5, max_steps=2.0), merge="average", outer=Outer(lr=0.4, momentum=0.9),
-        compression="int4", suspect_after_s=1.0, drop_after_s=3.0, evaluate_every=9,
+        compression="int4", suspect_after_s=1.0, drop_after_s=3.0, start_patience_s=300.0,
+        evaluate_every=9,
         norm_limit=4.0, stop=Stop(rounds=50, time_s=60.0),
     )  # fmt: skip
     assert settings(training) == {
@@ -209,7 +210,8 @@ def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
         "contribute": "all", "blocking": False,
         "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
         "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
-        "suspect_after_s": 1.0, "drop_after_s": 3.0, "evaluate_every": 9, "norm_limit": 4.0,
+        "suspect_after_s": 1.0, "drop_after_s": 3.0, "start_patience_s": 300.0, "evaluate_every": 9,
+        "norm_limit": 4.0,
         "snapshots_kept": None,
         "stop_rounds": 50, "stop_tokens": None, "stop_steps": None, "stop_time_s": 60.0,
         "stop_loss": None,

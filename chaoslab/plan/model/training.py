@@ -218,6 +218,9 @@ class Training:
     """A learner is no longer waited for after this long without a step (or twenty of its steps)."""
     drop_after_s: float = 6.0
     """A learner is no longer a member after this long without a step, and must join again."""
+    start_patience_s: float = 90.0
+    """Instead of `drop_after` for a learner that has joined and not stepped yet: compiling the step
+    of a large model can take minutes."""
     norm_limit: Limit = 8.0
     """An update larger than this many times the usual for its fragment is scaled down to the usual;
     off: never."""
@@ -265,6 +268,8 @@ class Training:
             _hold(is_usual, "step_time", show_duration(self.step_time), rule)
         _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
         _hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
+        patience_s = self.start_patience_s
+        _hold(patience_s > 0, "start_patience", f"{patience_s:g}s", "above 0s")
         _hold(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or off")
         _hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
         if self.evaluate_every is not None:
