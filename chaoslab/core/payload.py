@@ -15,10 +15,10 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from typing import (
     TYPE_CHECKING,
     Any,
-    ClassVar,
     Self,
     TypeAlias,
     TypeVar,
@@ -49,28 +49,59 @@ class Payload:
     """The data of an event, or of an item in it, with typed fields. Made by `event.payload`.
 
     Each subclass is a frozen, keyword-only dataclass; with `kind`, events of that kind carry it. A
-    field whose key in records is another than its name has that key as metadata: `key`.
+    field whose key in records is another than its name has that key as metadata: `key`. What
+    `dataclasses` would compile for each class, all inherit: there are a hundred, and every command
+    imports them.
     """
 
-    _by_field: ClassVar[type[Self]]
-    """The same class, with fields that are read when they are asked for."""
     _data: Mapping[str, Json]
     _event: Event
 
     def __init_subclass__(cls, *, kind: Kind | None = None) -> None:
         if issubclass(cls, _ByField):
             return
-        made: Any = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-        fields = {one.name: _Field(one) for one in dataclasses.fields(made)}
-        cls._by_field = type(cls.__name__, (_ByField, cls), fields)
+        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
         if kind is not None:
             _KINDS[cls] = kind
             register_payload(kind, _reading(cls))
 
+    def __init__(self, **values: Any) -> None:
+        state = vars(self)
+        for field in _fields(type(self)):
+            if field.name in values:
+                state[field.name] = values.pop(field.name)
+            elif (default := _default(field)) is dataclasses.MISSING:
+                raise TypeError(f"{type(self).__name__} needs {field.name}")
+            else:
+                state[field.name] = default
+        if values:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(values)}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Payload) or type(self) is not type(other):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        named = zip(_fields(type(self)), self._values(), strict=True)
+        return f"{type(self).__name__}({', '.join(f'{one.name}={its!r}' for one, its in named)})"
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, field.name) for field in _fields(type(self)))
+
     @classmethod
     def read(cls, event: Event, data: Mapping[str, Json]) -> Self:
         """The payload of `data` in `event`, of which nothing is read yet."""
-        made = object.__new__(cls._by_field)
+        made: Self = object.__new__(_by_field(cls))
         vars(made).update(_data=data, _event=event)
         return made
 
@@ -79,9 +110,20 @@ class _ByField:
     """Marks the classes whose instances hold the data of an event and read no field in advance."""
 
 
+@cache
+def _by_field(payload: type[_P]) -> type[_P]:
+    """The same class, with fields that are read when they are asked for."""
+    fields = {one.name: _Field(one) for one in _fields(payload)}
+    return type(payload.__name__, (_ByField, payload), fields)
+
+
+def _fields(payload: type[Payload]) -> "tuple[dataclasses.Field[Any], ...]":
+    return dataclasses.fields(payload)  # type: ignore[arg-type]  # a dataclass by __init_subclass__
+
+
 def _reading(payload: type[_P]) -> "Callable[[Event, Buffer | None], _P]":
     """How the payload of an event is read."""
-    has_names = all(key(one) == one.name for one in dataclasses.fields(payload))  # type: ignore[arg-type]
+    has_names = all(key(one) == one.name for one in _fields(payload))
     whole: msgspec.json.Decoder[_P] | None = None
 
     def read(event: Event, unread: "Buffer | None") -> _P:

@@ -48,7 +48,7 @@ class JournalFile:
     def __init__(self, directory: Path) -> None:
         """Begin it; OSError if it is there already, or cannot be made."""
         self._file = (directory / JOURNAL).open("xb", buffering=0)
-        self._lines, self._chain = 0, _NOTHING
+        self._lines, self._bytes, self._chain = 0, 0, _NOTHING
 
     @property
     def seal(self) -> Seal:
@@ -67,15 +67,15 @@ class JournalFile:
         self._lines, self._chain = self._lines + 1, chain
 
     def _write(self, line: bytes) -> None:
-        end = self._file.tell()
         try:
             written = self._file.write(line)
             while written < len(line):  # what did not fit is refused now, with the reason
                 written += self._file.write(line[written:])
         except OSError:
-            self._file.truncate(end)
-            self._file.seek(end)
+            self._file.truncate(self._bytes)
+            self._file.seek(self._bytes)
             raise
+        self._bytes += len(line)
 
     def close(self) -> None:
         """Nothing can be written after it."""

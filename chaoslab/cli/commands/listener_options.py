@@ -19,11 +19,11 @@ import click
 from chaoslab.cli.commands.output import warn
 from chaoslab.core.clock import WallClock
 from chaoslab.record.journal import Observer
-from chaoslab.report.webhook import SECRET, Receiver, Webhook
 from chaoslab.run.judged_run import Judged
 
 if TYPE_CHECKING:
     from chaoslab.report.metrics import Metrics
+    from chaoslab.report.webhook import Webhook
 
 _LAST_DELIVERY_S = 10.0
 """How long the end of the command waits for the receiver; the run is over then."""
@@ -50,7 +50,7 @@ class Listening:
 class Listeners:
     """Those that are open."""
 
-    webhook: Webhook | None = None
+    webhook: "Webhook | None" = None
     metrics: "Metrics | None" = None
 
     @property
@@ -77,7 +77,8 @@ def listener_options(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--notify",
         metavar="URL",
-        help=f"POST start, injections and verdict to this URL, signed with ${SECRET}.",
+        help="POST start, injections and verdict to this URL, signed with "
+        "$CHAOSLAB_WEBHOOK_SECRET.",
     )
     @click.option(
         "--metrics",
@@ -94,7 +95,13 @@ def listener_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _notifying(url: str) -> Iterator[Webhook]:
+def _notifying(url: str) -> Iterator["Webhook"]:
+    from chaoslab.report.webhook import (  # noqa: PLC0415  # its HTTP client is slow to import
+        SECRET,
+        Receiver,
+        Webhook,
+    )
+
     webhook = Webhook(Receiver.of(url, os.environ.get(SECRET, "")))
     try:
         yield webhook
