@@ -130,7 +130,7 @@ def _line(
         mean = grid.mean(labels, figure.measure)
         at, level = _x(x, number, len(along)), _y(y, axis, scale * mean.value)
         points.append(f"{at:.1f} {level:.1f}")
-        if grid.simulation.is_random:
+        if grid.kind.is_random:
             upper = _y(y, axis, scale * (mean.value + mean.reach))
             lower = _y(y, axis, scale * (mean.value - mean.reach))
             marks.append(f'<path d="M {at:.1f} {upper:.1f} v {lower - upper:.1f}" '

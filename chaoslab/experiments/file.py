@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from chaoslab.core.errors import PlanError
-from chaoslab.experiments.kinds import SIMULATIONS
+from chaoslab.experiments.kinds import KINDS
 from chaoslab.experiments.model import Dimension, Experiment, Labels, Settings
 from chaoslab.plan.file.document import (
     Branch,
@@ -33,36 +33,49 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One cell of the matrix, ready to be simulated."""
+    """One cell of the matrix, ready to be simulated or run."""
 
     labels: Labels
     settings: object
-    """A dataclass of the kind that the experiment simulates."""
+    """A dataclass of the kind of the experiment."""
 
 
-def load(path: Path, *, overrides: Sequence[str] = ()) -> tuple[Experiment, Sequence[Cell]]:
-    """The experiment in a file, and its cells; PlanError names the mistakes."""
+def load(
+    path: Path, *, overrides: Sequence[str] = (), quick_seeds: int | None = None
+) -> tuple[Experiment, Sequence[Cell]]:
+    """The experiment in a file, and its cells; PlanError names the mistakes.
+
+    `quick_seeds`: as it is with `--quick`, which is with so many seeds at most.
+    """
     document = read(path, noun="experiment", begins="name: …` and `question: …")
     for setting in overrides:
         override(document, Override(setting=setting, label=f"--set {setting}"))
     document.refuse(())
     experiment = _decoded(document)
     document.refuse(_mistaken_measures(experiment))
+    if quick_seeds is not None:
+        experiment = experiment.quickly(quick_seeds)
     return experiment, tuple(_cells(document, experiment))
 
 
 def _decoded(document: Document) -> Experiment:
+    simulated = [name for name, kind in KINDS.items() if not kind.is_real]
+    real = [name.removeprefix("run ") for name, kind in KINDS.items() if kind.is_real]
     special = {
         Settings: plain(_settings, {"type": "object"}),
         tuple[Dimension, ...]: plain(_matrix, {"type": "object"}),
     }
     keys = {
-        "version": entry(plain(_version, {"const": _VERSION}), "Version of the format.",
-                         example=f"{_VERSION}", is_required=True),
+        "version": entry(
+            plain(_version, {"const": _VERSION}),
+            "Version of the format.",
+            example=f"{_VERSION}",
+            is_required=True,
+        ),
         **keys_of(Experiment, special),
-        "simulate": entry(choice(str, [*SIMULATIONS], noun="simulation"), None,
-                          example=next(iter(SIMULATIONS)), is_required=True),
-    }  # fmt: skip
+        "simulate": entry(choice(str, simulated, noun="simulation"), None),
+        "run": entry(choice(str, real, noun="kind of run"), None),
+    }
     shape = mapping("Experiment", keys, _experiment)
     try:
         found: Experiment = TypeAdapter(shape).validate_python(document.tree)
@@ -75,7 +88,7 @@ def _decoded(document: Document) -> Experiment:
 
 
 def _mistaken_measures(experiment: Experiment) -> Iterator[Mistake]:
-    known = SIMULATIONS[experiment.simulate].measures
+    known = KINDS[experiment.kind].measures
     asked: list[tuple[Branch, str]] = [
         (("tables", number, "measures" if table.measures else "measure"), name)
         for number, table in enumerate(experiment.tables)
@@ -96,7 +109,7 @@ def _mistaken_measures(experiment: Experiment) -> Iterator[Mistake]:
 
 
 def _experiment(found: dict[str, Any]) -> Experiment:
-    if not SIMULATIONS[found["simulate"]].is_random:
+    if found.get("simulate") and not KINDS[found["simulate"]].is_random:
         if found.get("seeds", 1) != 1:
             raise PlanError(f"nothing in `simulate: {found['simulate']}` is random, so that other "
                             "seeds give the same: leave it out", key="seeds")  # fmt: skip
@@ -108,8 +121,8 @@ def _experiment(found: dict[str, Any]) -> Experiment:
 
 def _cells(document: Document, experiment: Experiment) -> Sequence[Cell]:
     """Each cell with its settings decoded; a mistake is placed where its setting was written."""
-    simulation = SIMULATIONS[experiment.simulate]
-    shape = plain(simulation.read) if simulation.read else record(simulation.settings)
+    kind = KINDS[experiment.kind]
+    shape = plain(kind.read) if kind.read else record(kind.settings)
     adapter: TypeAdapter[object] = TypeAdapter(shape)
     cells = []
     for labels, settings in experiment.cells():
@@ -128,7 +141,7 @@ def _cells(document: Document, experiment: Experiment) -> Sequence[Cell]:
 def _where(document: Document, labels: Labels, key: str) -> Branch:
     """Where the setting of a cell was written: last in the matrix, else in the base."""
     matrix = document.tree["matrix"]
-    ways: list[Branch] = [("base", key)]
+    ways: list[Branch] = [("base", key), ("quick", key)]
     for name, label in labels.items():
         values = matrix.get(name) if isinstance(matrix, dict) else None
         if isinstance(values, list) and name == key:

@@ -1,11 +1,11 @@
-"""What a cell of an experiment can simulate: its settings, and what it measures with one seed."""
+"""What a cell of an experiment can be: its settings, and what it measures with one seed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from chaoslab.experiments import plan_cells, windows
+from chaoslab.experiments import plan_cells, real_cells, windows
 from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import GBIT_GRID, PERCENT, SECONDS, TIMES, Unit
 from chaoslab.experiments.windows import Window
@@ -17,8 +17,8 @@ from chaoslab.sim.timeline.engine import Links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation:
-    """One kind of simulation. `measure` is called in worker processes: a function of a module."""
+class Kind:
+    """One kind of cell. `measure` is called in worker processes: a function of a module."""
 
     settings: type
     """Frozen dataclass of its settings; its fields are the keys in a file."""
@@ -34,6 +34,8 @@ class Simulation:
     """Whether it depends on the seed. If not, each cell is simulated once."""
     read: Callable[[object], object] | None = None
     """What makes its settings of a mapping, if they are not the fields of a dataclass."""
+    is_real: bool = False
+    """Whether a cell is run for real: alone on the machine, one after the other."""
 
     def unit(self, measure: str) -> Unit:
         """How a measure is shown."""
@@ -77,8 +79,8 @@ _POLICY_SOURCES: Final = (
 )  # fmt: skip
 """Of everything that carries out a plan in a simulation."""
 
-SIMULATIONS: Final[Mapping[str, Simulation]] = MappingProxyType({
-    "renewal": Simulation(
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType({
+    "renewal": Kind(
         settings=Scenario,
         measure=_renewal,
         measures=("goodput", "uptime", "interruptions", "outages", "changes"),
@@ -87,7 +89,7 @@ SIMULATIONS: Final[Mapping[str, Simulation]] = MappingProxyType({
             "sim/distributions.py", "sim/portable_math.py", "sim/renewal",
         ),
     ),
-    "timeline": Simulation(
+    "timeline": Kind(
         settings=Links,
         measure=_timeline,
         measures=("utilisation", "rounds", "step", "speed_up"),
@@ -95,7 +97,7 @@ SIMULATIONS: Final[Mapping[str, Simulation]] = MappingProxyType({
         sources=_TIMELINE_SOURCES,
         is_random=False,
     ),
-    "bandwidth": Simulation(
+    "bandwidth": Kind(
         settings=Target,
         measure=_bandwidth,
         measures=("bandwidth",),
@@ -103,18 +105,27 @@ SIMULATIONS: Final[Mapping[str, Simulation]] = MappingProxyType({
         sources=_TIMELINE_SOURCES,
         is_random=False,
     ),
-    "window": Simulation(
+    "window": Kind(
         settings=Window,
         measure=windows.measure,
         measures=windows.MEASURES,
         sources=("experiments/windows.py", *_POLICY_SOURCES),
     ),
-    "plan": Simulation(
+    "plan": Kind(
         settings=PlanCell,
         measure=plan_cells.measure,
         measures=plan_cells.MEASURES,
         sources=("experiments/plan_cells.py", *_POLICY_SOURCES),
         read=plan_cells.cell_of,
     ),
+    "run plan": Kind(
+        settings=PlanCell,
+        measure=real_cells.measure,
+        measures=real_cells.MEASURES,
+        units=real_cells.UNITS,
+        sources=("diloco",),  # hours of runs outlive a change of the harness
+        read=real_cells.cell_of,
+        is_real=True,
+    ),
 })  # fmt: skip
-"""Every kind by the name in `simulate`."""
+"""Every kind by its name: as after `simulate`, or `run` and the name after that."""

@@ -5,7 +5,7 @@ matrix: {system: {rigid: {policy: rigid}, …}, chips: [150k, 300k]}
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias
 
@@ -116,12 +116,14 @@ class Experiment:
     """Names the study."""
     question: str = field(metadata={"example": "How much time is useful?"})
     """What it answers."""
-    simulate: str = field(metadata={"example": "renewal"})
-    """What a cell simulates."""
     base: Settings = field(metadata={"example": "{horizon: 10d}"})
     """Settings of all cells."""
     matrix: tuple[Dimension, ...] = field(metadata={"example": "{chips: [150k, 300k]}"})
     """Settings that differ from cell to cell."""
+    simulate: str = field(default="", metadata={"example": "renewal"})
+    """What a cell simulates."""
+    run: str = field(default="", metadata={"example": "plan"})
+    """Instead of `simulate`: what a cell runs for real, one after the other."""
     seeds: int = 20
     """Seeds of each cell: 0, 1, …; not where nothing is random."""
     tables: tuple[Table, ...] = ()
@@ -134,8 +136,17 @@ class Experiment:
     """Settings of `base` that are constants of the study: fitted, assumed, or their source."""
     figure: Figure | None = None
     """A drawing of the results."""
+    quick: Settings | None = field(
+        default=None, metadata={"example": "{training.stop: {rounds: 60}}"}
+    )
+    """Settings of all cells with `--quick`, in place of those of `base`."""
 
     def __post_init__(self) -> None:
+        if bool(self.simulate) == bool(self.run):
+            more = "" if self.run else ", or `run: plan` for real runs"
+            what = "stands beside `run`: write one of them" if self.run else "is missing: write "
+            raise PlanError(f"{what}{'' if self.run else '`simulate: renewal`'}{more}",
+                            key="simulate")  # fmt: skip
         if not 1 <= self.seeds <= 10_000:
             raise PlanError(f"must be 2 to 10,000, got {self.seeds}", key="seeds")
         for number, table in enumerate(self.tables):
@@ -150,6 +161,16 @@ class Experiment:
             if name not in self.base:
                 raise PlanError(nearest(name, self.base, noun="setting of `base`"),
                                 key=f"constants.{name}")  # fmt: skip
+
+    @property
+    def kind(self) -> str:
+        """What a cell is, as `kinds.KINDS` names it."""
+        return f"run {self.run}" if self.run else self.simulate
+
+    def quickly(self, seeds: int) -> "Experiment":
+        """The same with the settings of `quick` and fewer seeds: to see that all of it works."""
+        base = Settings({**self.base, **(self.quick or {})})
+        return replace(self, base=base, seeds=min(self.seeds, seeds))
 
     def dimension(self, name: str) -> Dimension:
         """A dimension by its name."""

@@ -13,6 +13,7 @@ from chaoslab import __version__
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.units import plural
 from chaoslab.experiments import figure, tables
+from chaoslab.experiments.kinds import KINDS
 from chaoslab.experiments.model import Experiment
 from chaoslab.experiments.results import simulator_digest
 from chaoslab.experiments.tables import Grid
@@ -51,7 +52,7 @@ def block(grid: Grid, *, command: str) -> str:
     chance = (
         f"{plural(experiment.seeds, 'seed')} each; ± is the half width of the 95 % interval over "
         "seeds"
-        if grid.simulation.is_random
+        if grid.kind.is_random
         else "without chance"
     )
     made = f"{cells}, {chance}. Made with {_versions(experiment)}."
@@ -64,8 +65,9 @@ def block(grid: Grid, *, command: str) -> str:
 
 
 def _versions(experiment: Experiment) -> str:
-    simulator = f"{experiment.simulate} {simulator_digest(experiment.simulate)}"
-    return f"chaoslab {__version__}, Python {platform.python_version()}, simulator {simulator}"
+    code = f"{experiment.kind} {simulator_digest(experiment.kind)}"
+    what = "training" if KINDS[experiment.kind].is_real else "simulator"
+    return f"chaoslab {__version__}, Python {platform.python_version()}, {what} {code}"
 
 
 def _constants(experiment: Experiment) -> str:

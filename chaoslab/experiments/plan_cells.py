@@ -8,7 +8,7 @@ The twin is left out, since nothing is trained.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chaoslab.core.errors import ExitCode, PlanError
@@ -32,13 +32,15 @@ class PlanCell:
     """`key=value`, each."""
     resolved: str
     """The plan with all of its keys: what the results depend on."""
+    fleet: str | None = "sim"
+    """The fleet; None: the plan's own."""
 
     def asked(self, seed: int) -> Asked:
         """The plan as the command line would name it."""
-        return Asked(plan=self.plan, settings=self.settings, seed=seed, fleet="sim")
+        return Asked(plan=self.plan, settings=self.settings, seed=seed, fleet=self.fleet)
 
 
-def cell_of(value: object) -> PlanCell:
+def cell_of(value: object, fleet: str | None = "sim") -> PlanCell:
     """The cell of a mapping of settings; PlanError if the plan is refused."""
     given: Mapping[str, Tree] = value if isinstance(value, dict) else {}
     plan = given.get(_PLAN)
@@ -47,12 +49,12 @@ def cell_of(value: object) -> PlanCell:
     settings = (
         *_ALWAYS, *(f"{key}={_text(value)}" for key, value in given.items() if key != _PLAN)
     )  # fmt: skip
-    cell = PlanCell(plan=plan, settings=settings, resolved="")
+    cell = PlanCell(plan=plan, settings=settings, resolved="", fleet=fleet)
     try:
         prepared = prepare(cell.asked(seed=0))
     except PlanError as error:
         raise PlanError(str(error), key=_PLAN) from error
-    return PlanCell(plan=plan, settings=settings, resolved=prepared.text.resolved)
+    return replace(cell, resolved=prepared.text.resolved)
 
 
 def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:

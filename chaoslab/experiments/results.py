@@ -19,18 +19,18 @@ import chaoslab
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.experiments.file import Cell
-from chaoslab.experiments.kinds import SIMULATIONS
+from chaoslab.experiments.kinds import KINDS
 from chaoslab.plan.file.writing import written
 
 Values: TypeAlias = Mapping[str, float]
 
 
 @cache
-def simulator_digest(simulation: str) -> str:
-    """Digest of the source and the data of a simulation."""
+def simulator_digest(kind: str) -> str:
+    """Digest of the source and the data that decide what a kind of cell measures."""
     root = Path(chaoslab.__file__).parent
     digest = hashlib.blake2b(digest_size=8)
-    for source in SIMULATIONS[simulation].sources:
+    for source in KINDS[kind].sources:
         place = root / source
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.suffix in {".py", ".csv"}:
@@ -39,10 +39,10 @@ def simulator_digest(simulation: str) -> str:
     return digest.hexdigest()
 
 
-def key_of(simulation: str, cell: Cell) -> str:
+def key_of(kind: str, cell: Cell) -> str:
     """What the results of a cell depend on, besides the seed."""
     settings = json.dumps(written(cell.settings), sort_keys=True)
-    text = "\0".join((simulation, simulator_digest(simulation), settings))
+    text = "\0".join((kind, simulator_digest(kind), settings))
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 

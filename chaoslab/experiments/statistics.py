@@ -24,8 +24,10 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
-        """The mean of some values; one alone has no interval."""
+        """The mean of some values; one alone has no interval, and one that is infinite is it."""
         freedom = len(values) - 1
+        if math.inf in values:
+            return cls(value=math.inf, reach=0.0)
         if not freedom:
             return cls(value=values[0], reach=0.0)
         quantile = _T_95[freedom - 1] if freedom <= len(_T_95) else _NORMAL_95

@@ -6,12 +6,13 @@ values of all cells ─► Grid ─► Markdown tables, each cell beside its pub
 """
 
 import csv
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import product
 
-from chaoslab.experiments.kinds import SIMULATIONS, Simulation
+from chaoslab.experiments.kinds import KINDS, Kind
 from chaoslab.experiments.model import Experiment, Labels, Published, Table
 from chaoslab.experiments.statistics import Errors, Mean
 from chaoslab.experiments.units import Unit
@@ -27,13 +28,13 @@ class Grid:
     """For each cell its measures, with a value for each seed."""
 
     @property
-    def simulation(self) -> Simulation:
-        """What was simulated."""
-        return SIMULATIONS[self.experiment.simulate]
+    def kind(self) -> Kind:
+        """What its cells are."""
+        return KINDS[self.experiment.kind]
 
     def unit(self, measure: str) -> Unit:
         """How a measure is shown."""
-        return self.simulation.unit(measure)
+        return self.kind.unit(measure)
 
     def mean(self, labels: Labels, measure: str) -> Mean:
         """A measure of one cell, not scaled to its unit."""
@@ -151,7 +152,7 @@ def _cell(grid: Grid, labels: Labels, measure: str) -> str:
     mean, published = grid.mean(labels, measure), grid.published(labels, measure)
     unit = grid.unit(measure)
     text = unit.show(mean.value)
-    if grid.simulation.is_random:
+    if grid.kind.is_random and grid.experiment.seeds > 1 and math.isfinite(mean.value):
         text += f" ± {unit.show(mean.reach)}"
     if published is None:
         return text

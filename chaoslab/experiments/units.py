@@ -56,6 +56,7 @@ PERCENT: Final = Unit(
 )
 SECONDS: Final = Unit(symbol="s")
 TIMES: Final = Unit(symbol="x")
+NATS: Final = Unit(symbol="nats", digits=".4g")
 GBIT_GRID: Final = Unit(
     symbol="Gbit/s", error="grid steps", deviation=grid_steps, error_digits="+.0f", has_steps=True
 )

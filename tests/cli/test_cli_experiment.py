@@ -82,7 +82,7 @@ def test_a_mistake_in_the_file_is_refused_and_nothing_is_written() -> None:
 def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     from chaoslab.cli.commands import progress  # noqa: PLC0415  # as the command does
 
-    def interrupted(_name: str, done: int, _every: int) -> None:
+    def interrupted(_name: str, _noun: str, done: int, *_: object) -> None:
         if done == 5:
             raise KeyboardInterrupt
 

@@ -1,5 +1,6 @@
-"""`chaoslab experiment`: a matrix of settings, simulated with seeds, beside published values."""
+"""`chaoslab experiment`: a matrix of settings, simulated or run, beside published values."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from chaoslab.core.events import Json
 from chaoslab.experiments import page, tables
 from chaoslab.experiments.execution import carry_out, values_of
 from chaoslab.experiments.file import load
+from chaoslab.experiments.kinds import KINDS
 from chaoslab.experiments.model import Labels
 from chaoslab.experiments.results import ResultsFile
 from chaoslab.experiments.tables import Grid
@@ -27,7 +29,7 @@ RESULTS_JSONL = "results.jsonl"
     ),
 )
 def command() -> None:
-    """Simulate a matrix of settings with many seeds; write tables and a figure."""
+    """Simulate or run a matrix of settings with many seeds; write tables and a figure."""
 
 
 @command.command(
@@ -36,6 +38,7 @@ def command() -> None:
         "chaoslab experiment run experiments/goodput.yaml",
         "chaoslab experiment run experiments/goodput.yaml --set seeds=5 --out goodput",
         "chaoslab experiment run experiments/goodput.yaml --jobs 1 --json",
+        "chaoslab experiment run experiments/real_bandwidth.yaml --quick",
     ),
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -43,6 +46,8 @@ def command() -> None:
               help="Override a key of the file; repeatable.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), metavar="N",
               help="Worker processes. Default: one for each core.")  # fmt: skip
+@click.option("--quick", is_flag=True, help="One seed, with the settings of `quick` in the file; "
+              "written beside the records.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Simulate everything again; by default, what is in "
               "the records is kept, so that an interrupted experiment goes on.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
@@ -53,11 +58,13 @@ def command() -> None:
               help="Folder of the records: one line for each cell and seed.")  # fmt: skip
 @json_option
 @click.pass_context
-def run(
+def run(  # noqa: PLR0913  # one for each option
     context: click.Context, *, file: Path, overrides: tuple[str, ...], jobs: int | None,
-    fresh: bool, out: Path | None, records: Path, as_json: bool,
+    quick: bool, fresh: bool, out: Path | None, records: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate what is missing of an experiment, and write its page, table and figure.
+
+    Real runs (`run: plan` in the file) come one after the other, on the plan's own fleet.
 
     FILE has a base, a matrix of settings, seeds, tables and published values; see
     docs/experiments.md. Written are README.md (the block `results`), results.csv and figure.svg.
@@ -65,9 +72,11 @@ def run(
     Exit codes: 0; 1 if the published values are missed by more than the file allows; 2 for a
     mistake in the file, 130 interrupted (the same command goes on).
     """
-    experiment, cells = load(file, overrides=overrides)
-    results = ResultsFile.open(records / experiment.name / RESULTS_JSONL, is_fresh=fresh)
-    with progress(experiment.name) as on_progress:
+    experiment, cells = load(file, overrides=overrides, quick_seeds=1 if quick else None)
+    folder = records / experiment.name
+    results = ResultsFile.open(folder / RESULTS_JSONL, is_fresh=fresh)
+    noun = "run" if KINDS[experiment.kind].is_real else "simulation"
+    with progress(experiment.name, noun) as on_progress:
         carry_out(experiment, cells, results, jobs=jobs or cores(), on_progress=on_progress)
     grid = Grid(
         experiment=experiment,
@@ -75,8 +84,10 @@ def run(
         values=values_of(experiment, cells, results),
     )
     again = " ".join(["chaoslab experiment run", str(shown_path(file)),
-                      *(f"--set {setting}" for setting in overrides)])  # fmt: skip
-    written = page.write(grid, out or file.with_suffix(""), command=again)
+                      *(f"--set {setting}" for setting in overrides),
+                      *(["--quick"] if quick else [])])  # fmt: skip
+    usual = folder / "quick" if quick else file.with_suffix("")
+    written = page.write(grid, out or usual, command=again)
     if as_json:
         print_json(_json(grid, written))
     else:
@@ -112,7 +123,7 @@ def _cell_json(grid: Grid, labels: Labels) -> Mapping[str, Json]:
         "labels": dict(labels),
         "measures": {
             name: {
-                "mean": mean.value,
+                "mean": mean.value if math.isfinite(mean.value) else None,
                 "reach95": mean.reach,
                 "unit": grid.unit(name).symbol,
                 "published": grid.published(labels, name),

@@ -1,0 +1,87 @@
+"""Cells that are real runs: a plan with some of its keys changed, on its own fleet.
+
+    {plan: kill_half, training.compression: int4} ─► chaoslab run ─► verdict, journal ─► measures
+
+Each run is on record like every other, in `runs`. The twin is left out. A run that the harness
+could not finish gives no result and ends the experiment, which goes on with the same command.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from chaoslab.checks.absence import absences
+from chaoslab.checks.bandwidth import Bandwidth
+from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
+from chaoslab.core.errors import ExitCode, FleetError
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import EvaluationMeasured
+from chaoslab.experiments import plan_cells, run_measures
+from chaoslab.experiments.plan_cells import PlanCell
+from chaoslab.experiments.units import NATS, SECONDS, TIMES, Unit
+from chaoslab.prepare.plans import prepare
+from chaoslab.record.journal import History
+from chaoslab.run.judged_run import carry_out
+
+MEASURES: Final = (
+    "passes", "fails", *run_measures.MEASURES,
+    "gap", "rejoin", "saving", "mean_rate", "peak_rate", "loss",
+)  # fmt: skip
+_RATE: Final = Unit(symbol="kB/s", scale=1e-3)
+UNITS: Final[Mapping[str, Unit]] = {
+    "gap": SECONDS, "rejoin": SECONDS, "saving": TIMES, "mean_rate": _RATE, "peak_rate": _RATE,
+    "loss": NATS,
+}  # fmt: skip
+_RUNS: Final = Path("runs")
+
+
+def cell_of(value: object) -> PlanCell:
+    """The cell of a mapping of settings; PlanError if the plan is refused."""
+    return plan_cells.cell_of(value, fleet=None)
+
+
+def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
+    """Run it and measure from the end of the baseline to the end of training.
+
+    What this run cannot show, such as the rejoin of a learner where none was taken away, is
+    infinite. FleetError if the harness broke; KeyboardInterrupt if it was interrupted.
+    """
+    prepared = prepare(cell.asked(seed))
+    judged = carry_out(prepared, _RUNS)
+    if judged.error is not None:
+        raise judged.error
+    code = judged.verdict.exit_code
+    if code is ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    if code is ExitCode.BROKEN:
+        raise FleetError(f"{judged.directory.path} broke off: see its report")
+    return {
+        "passes": float(code is ExitCode.PASS),
+        "fails": float(code is ExitCode.FAIL),
+        **run_measures.measures(prepared.plan, judged.history),
+        **_of_real_runs(judged.history),
+    }
+
+
+def _of_real_runs(history: History) -> Mapping[str, float]:
+    start_s, end_s = baseline_end_s(history), training_end_s(history)
+    clocks_s = [one.clock_s(one.accepted) for one in absences(history)]
+    back_s = [clock_s for clock_s in clocks_s if clock_s is not None]
+    is_whole = bool(clocks_s) and len(back_s) == len(clocks_s)
+    links = Bandwidth().judge(history).numbers
+    evaluated = history.last(EvaluationMeasured)
+    return {
+        "gap": math.inf if start_s is None else longest_gap(history, start_s, end_s).length_s,
+        "rejoin": max(back_s) if is_whole else math.inf,
+        "saving": _highest({"": links.get("saving_factor")}),
+        "mean_rate": _highest(links.get("mean_bytes_per_s")),
+        "peak_rate": _highest(links.get("peak_bytes_per_s")),
+        "loss": evaluated.payload.loss if evaluated else math.inf,
+    }
+
+
+def _highest(values: Json) -> float:
+    """Of an object of numbers; infinite if it holds none."""
+    found = values.values() if isinstance(values, Mapping) else ()
+    return max((float(one) for one in found if isinstance(one, int | float)), default=math.inf)

@@ -1,0 +1,156 @@
+"""Cells that are real runs: what they measure, what gives no result, and mistakes in the file."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from chaoslab.checks.verdict import Verdict
+from chaoslab.cli.main import main
+from chaoslab.core.errors import ExitCode, FleetError, PlanError
+from chaoslab.experiments import real_cells
+from chaoslab.experiments.file import load
+from chaoslab.experiments.plan_cells import PlanCell, cell_of
+from chaoslab.experiments.real_cells import MEASURES, measure
+from chaoslab.experiments.simulated_runs import simulated
+from chaoslab.prepare.plans import prepare
+from chaoslab.record.run_directory import list_runs
+from chaoslab.run.judged_run import Judged
+
+STUDY = """
+version: 1
+name: small
+question: What does compression save?
+run: plan
+base:
+  plan: kill_one
+  training.learners: 2
+  training.step_time: 30ms
+  training.stop: {rounds: 600}
+  baseline: {warmup: 6 rounds, window: 6 rounds, max_variation: 200%}
+  faults: []
+  expect: [{check: versions}]
+quick: {training.stop: {rounds: 20}}
+matrix:
+  wire: {f32: {training.compression: f32}, int4: {training.compression: int4}}
+seeds: 2
+tables:
+  - {rows: wire, measures: [passes, goodput, rejoin]}
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "small.yaml"
+    path.write_text(STUDY, encoding="utf-8")
+    return path
+
+
+def test_a_cell_is_the_plan_on_its_own_fleet(study: Path) -> None:
+    experiment, cells = load(study)
+    assert (experiment.kind, experiment.seeds, len(cells)) == ("run plan", 2, 2)
+    for cell in cells:
+        assert isinstance(cell.settings, PlanCell)
+        assert "kind: local" in cell.settings.resolved
+        assert "rounds: 600" in cell.settings.resolved
+        assert "control: none" in cell.settings.resolved
+
+
+def test_quick_settings_take_the_place_of_those_of_the_base(study: Path) -> None:
+    experiment, cells = load(study, quick_seeds=1)
+    assert experiment.seeds == 1
+    settings = [cell.settings for cell in cells]
+    assert all(isinstance(one, PlanCell) and "rounds: 20" in one.resolved for one in settings)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("run: plan", "run: renewal", r"small.yaml:5:6: run: unknown kind of run `renewal`"),
+        ("run: plan", "run: plan\nsimulate: plan", "simulate: stands beside `run`"),
+        ("run: plan\n", "", "simulate: is missing: write `simulate: renewal`, or `run: plan`"),
+        ("{rounds: 20}", "{round: 20}", r"training.stop=.*did you mean `rounds`"),
+        ("goodput, rejoin", "goodput, rejoins", "unknown measure `rejoins`"),
+    ],
+)
+def test_a_mistake_is_named_where_it_is(study: Path, before: str, after: str, said: str) -> None:
+    assert before in STUDY
+    study.write_text(STUDY.replace(before, after, 1), encoding="utf-8")
+    with pytest.raises(PlanError, match=said):
+        load(study, quick_seeds=1)
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlanCell]:
+    """A cell of kill_one whose run is simulated, and has these things changed."""
+    base = {"plan": "kill_one", "training.step_time": "50ms"}
+
+    def made(**changed: object) -> PlanCell:
+        cell = cell_of({**base, "training.stop.rounds": 90, **changed})
+        judged = simulated(prepare(cell.asked(1)))
+        monkeypatch.setattr(real_cells, "carry_out", lambda *_: judged)
+        return cell
+
+    return made
+
+
+@pytest.mark.thorough
+def test_what_a_run_shows_is_measured_and_what_it_cannot_show_is_none(
+    ended: Callable[..., PlanCell],
+) -> None:
+    killed = measure(ended(), 1)
+    assert set(killed) == set(MEASURES)
+    assert 0 < killed["rejoin"] < 10
+    assert 0 < killed["gap"] < 10
+    assert killed["saving"] > 1
+    assert 0 < killed["mean_rate"] <= killed["peak_rate"] < math.inf
+    assert killed["loss"] == math.inf  # nothing was evaluated
+    assert measure(ended(faults=[]), 1)["rejoin"] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "raised"),
+    [
+        (ExitCode.BROKEN, None, FleetError),
+        (ExitCode.FAIL, FleetError("the disk is full"), FleetError),
+        (ExitCode.INTERRUPTED, None, KeyboardInterrupt),
+    ],
+)
+def test_a_run_that_was_not_finished_gives_no_result(
+    ended: Callable[..., PlanCell],
+    monkeypatch: pytest.MonkeyPatch,
+    code: ExitCode,
+    error: FleetError | None,
+    raised: type[BaseException],
+) -> None:
+    cell = ended(faults=[])
+    judged = real_cells.carry_out(prepare(cell.asked(1)), Path())
+    verdict: Verdict = replace(judged.verdict, exit_code=code)
+    bad: Judged = replace(judged, verdict=verdict, error=error)
+    monkeypatch.setattr(real_cells, "carry_out", lambda *_: bad)
+    with pytest.raises(raised):
+        measure(cell, 1)
+
+
+@pytest.mark.slow
+def test_real_runs_are_made_once_and_kept_on_record(study: Path) -> None:
+    def again(*more: str) -> str:
+        done = CliRunner().invoke(main, ["experiment", "run", str(study), "--quick", *more])
+        assert done.exit_code == ExitCode.PASS, done.output
+        return done.output
+
+    assert "2 runs to do" in again()
+    runs = list_runs(Path("runs"))
+    assert [run.plan_name for run in runs] == ["kill_one", "kill_one"]
+    lines = Path("runs/experiments/small/results.jsonl").read_text("utf-8").splitlines()
+    assert all(json.loads(line)["values"]["fails"] == 0 for line in lines)
+    assert "| f32 |" in Path("runs/experiments/small/quick/README.md").read_text("utf-8")
+    assert "0 runs to do" in again()
+    assert len(list_runs(Path("runs"))) == 2
+    assert not Path("small").exists()
