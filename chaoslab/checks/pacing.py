@@ -40,11 +40,16 @@ def unless_overrun(
 ) -> Finding:
     """The finding; UNKNOWN if too many periods were lost in the baseline or in what was `judged`.
 
-    A FAIL for anything but a speed stands.
+    A FAIL rests on the worst of its stretches, so too many in any one of them suffice then. A FAIL
+    for anything but a speed stands.
     """
     if finding.outcome is Outcome.UNKNOWN or not set(finding.codes) <= _OF_SPEED:
         return finding
-    shares = lost_share(history, judged), lost_share(history, [_baseline(history)])
+    stretches = tuple(judged)
+    parts = [stretches, [_baseline(history)]]
+    if finding.outcome is Outcome.FAIL:
+        parts += [[stretch] for stretch in stretches]
+    shares = [lost_share(history, part) for part in parts]
     worst = max((share for share in shares if share is not None), default=0.0)
     if worst <= LOST_MOST:
         return finding
@@ -52,7 +57,7 @@ def unless_overrun(
         finding,
         outcome=Outcome.UNKNOWN,
         codes=(*finding.codes, Code.STEP_TIME_NOT_KEPT),
-        reason=f"{worst:.0%} of the periods were lost because steps took longer than "
+        reason=f"{worst:.1%} of the periods were lost because steps took longer than "
         f"`training.step_time`, and {LOST_MOST:.0%} may be: use a longer step time, or fewer "
         f"learners on this machine ({finding.reason})",
         margin=None,

@@ -78,6 +78,19 @@ def test_a_survivor_slowed_by_the_machine_is_unknown_and_one_slowed_by_itself_fa
     assert slowed(lost=0).outcome is Outcome.FAIL
 
 
+def test_a_survivor_slowed_by_the_machine_under_one_of_many_faults_is_unknown() -> None:
+    def slowed(lost: int) -> Finding:
+        story = Story().baseline(is_paced=True).kill("learner-1").slow("learner-2", 2.0)
+        story.overrun(lost=lost).train(6).slow("learner-2", 1.0).overrun(lost=0).heal().train(9)
+        for _ in range(20):
+            story.kill("learner-1").train(6).heal().train(9)
+        assert (lost_share(story.history(), [ALL]) or 0) < 0.05
+        return judged(Survivors(), story.settle().end())
+
+    assert slowed(lost=1).codes == (Code.SLOWED, Code.STEP_TIME_NOT_KEPT)
+    assert slowed(lost=0).codes == (Code.SLOWED,)
+
+
 def test_a_failure_that_is_not_one_of_speed_stands() -> None:
     story = Story().overrun().baseline(is_paced=True).kill("learner-1").freeze("learner-2").train(6)
     finding = judged(Survivors(), story.heal().train(9).settle().end())
