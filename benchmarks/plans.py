@@ -10,14 +10,15 @@
 
 Each plan runs as it is, on its own fleet. `--no-control` skips the fault-free twins; what only a
 twin can show is then left out. An interrupted measurement goes on where it stopped, after its
-last whole run. The row of a plan that this machine refuses stays as it was.
+last whole run. The row of a plan that this machine refuses stays as it was. A run in which learners
+could not keep their step time was disturbed: it is counted apart and made again.
 """
 
 import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -37,6 +38,8 @@ from chaoslab.record.run_directory import LATEST
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "experiments" / "plans"
 RESULTS = FOLDER / "results.json"
+ATTEMPTS = 3
+"""Runs of a plan in one pass, if they are disturbed."""
 TIMEOUT_S = 1200.0
 """Longest time for one run and its twin; the limits of the plans are shorter."""
 
@@ -48,21 +51,37 @@ def main() -> int:
     if RESULTS.exists() and not options.fresh:
         results = json.loads(RESULTS.read_text(encoding="utf-8"))
     load = MachineLoad()
-    refused: set[str] = set()
+    left: set[str] = set()
     if not options.times:
         _write(results)
     for number in range(1, options.times + 1):
         for plan in options.plans or sorted(bundled_plans()):
             runs = results["plans"].get(plan, [])
-            if plan in refused or len(runs) >= number:
+            if plan in left or len(runs) >= number:
                 continue
-            if not _run(options.runs, plan, options.more):
-                refused.add(plan)
-                continue
-            results["plans"][plan] = [*runs, _said((options.runs / plan / LATEST).resolve())]
-            results["place"] = load.place()
-            _write(results)
+            for said in _runs(options.runs, plan, options.more):
+                kept = "disturbed" if _is_disturbed(said) else "plans"
+                results.setdefault(kept, {}).setdefault(plan, []).append(said)
+                results["place"] = load.place()
+                _write(results)
+                if kept == "plans":
+                    break
+            else:
+                left.add(plan)  # refused, or disturbed each time
     return 0
+
+
+def _runs(folder: Path, plan: str, more: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """What is kept of one run after the other; nothing more once the plan was refused."""
+    for _ in range(ATTEMPTS):
+        if not _run(folder, plan, more):
+            return
+        yield _said((folder / plan / LATEST).resolve())
+
+
+def _is_disturbed(run: Mapping[str, Any]) -> bool:
+    """Whether the machine was not quiet."""
+    return any(Code.STEP_TIME_NOT_KEPT in said.split() for said in run["findings"].values())
 
 
 def _run(folder: Path, plan: str, more: Sequence[str]) -> bool:
@@ -105,16 +124,22 @@ def _write(results: Mapping[str, Any]) -> None:
     page = FOLDER / "README.md"
     commits = {run["commit"] for runs in results["plans"].values() for run in runs}
     of = ", ".join(sorted(commit[:7] for commit in commits if commit))
-    made = f"{_table(results['plans'])}\n\nOf {of}. Measured on: {place_line(results['place'])}."
+    made = f"{_table(results)}\n\nOf {of}. Measured on: {place_line(results['place'])}."
     page.write_text(rewritten(page.read_text(encoding="utf-8"), made), encoding="utf-8")
 
 
-def _table(plans: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    heads = ["plan", "verdicts", "least room", "of", "faults", "others (cores)", "not passed"]
-    return table(heads, [_row(plan, runs) for plan, runs in sorted(plans.items())])
+def _table(results: Mapping[str, Any]) -> str:
+    heads = ["plan", "verdicts", "least room", "of", "faults", "others (cores)", "disturbed",
+             "not passed"]  # fmt: skip
+    disturbed = results.get("disturbed", {})
+    rows = [
+        _row(plan, runs, len(disturbed.get(plan, ())))
+        for plan, runs in sorted(results["plans"].items())
+    ]
+    return table(heads, rows)
 
 
-def _row(plan: str, runs: Sequence[Mapping[str, Any]]) -> Sequence[Cell]:
+def _row(plan: str, runs: Sequence[Mapping[str, Any]], disturbed: int) -> Sequence[Cell]:
     tightest = [run for run in runs if run["room"] is not None]
     least = min(tightest, key=lambda run: run["room"], default=None)
     return [
@@ -124,6 +149,7 @@ def _row(plan: str, runs: Sequence[Mapping[str, Any]]) -> Sequence[Cell]:
         least["tightest"] if least else None,
         "; ".join(dict.fromkeys(filter(None, (_faults(run["injections"]) for run in runs)))),
         max((run["others_cores"] for run in runs if run["others_cores"] is not None), default=None),
+        disturbed,
         "; ".join(dict.fromkeys(said for run in runs for said in _not_passed(run))),
     ]
 
