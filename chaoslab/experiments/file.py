@@ -55,7 +55,8 @@ def load(
     document.refuse(_mistaken_measures(experiment))
     if quick_seeds is not None:
         experiment = experiment.quickly(quick_seeds)
-    return experiment, tuple(_cells(document, experiment))
+    bases = ("base",) if quick_seeds is None else ("base", "quick")
+    return experiment, tuple(_cells(document, experiment, bases))
 
 
 def _decoded(document: Document) -> Experiment:
@@ -119,8 +120,11 @@ def _experiment(found: dict[str, Any]) -> Experiment:
     return Experiment(**{key: value for key, value in found.items() if key != "version"})
 
 
-def _cells(document: Document, experiment: Experiment) -> Sequence[Cell]:
-    """Each cell with its settings decoded; a mistake is placed where its setting was written."""
+def _cells(document: Document, experiment: Experiment, bases: Sequence[str]) -> Sequence[Cell]:
+    """Each cell with its settings decoded; a mistake is placed where its setting was written.
+
+    `bases`: keys of the settings of all cells, the one that counts last.
+    """
     kind = KINDS[experiment.kind]
     shape = plain(kind.read) if kind.read else record(kind.settings)
     adapter: TypeAdapter[object] = TypeAdapter(shape)
@@ -131,17 +135,17 @@ def _cells(document: Document, experiment: Experiment) -> Sequence[Cell]:
         except ValidationError as error:
             for mistake in error.errors(include_url=False):
                 key = str(mistake["loc"][0]) if mistake["loc"] else ""
-                where = _where(document, labels, key)
+                where = _where(document, labels, key, bases)
                 inside = ", ".join(f"{name} {label}" for name, label in labels.items())
                 document.blame(where, f"{mistake['msg']} (in the cell {inside})")
             raise document.error() from error
     return cells
 
 
-def _where(document: Document, labels: Labels, key: str) -> Branch:
-    """Where the setting of a cell was written: last in the matrix, else in the base."""
+def _where(document: Document, labels: Labels, key: str, bases: Sequence[str]) -> Branch:
+    """Where the setting of a cell was written: last in the matrix, else in the last base."""
     matrix = document.tree["matrix"]
-    ways: list[Branch] = [("base", key), ("quick", key)]
+    ways: list[Branch] = [(base, key) for base in bases]
     for name, label in labels.items():
         values = matrix.get(name) if isinstance(matrix, dict) else None
         if isinstance(values, list) and name == key:
