@@ -2,8 +2,10 @@
 
     {plan: kill_half, training.compression: int4} ─► chaoslab run ─► verdict, journal ─► measures
 
-Each run is on record like every other, in `runs`. The twin is left out. A run that the harness
-could not finish gives no result and ends the experiment, which goes on with the same command.
+Each run is on record like every other, in `runs`. The twin is left out. A run in which learners
+could not keep their step time says more of the machine than of the cell: it is made again. One that
+the harness could not finish gives no result and ends the experiment, which goes on with the same
+command.
 """
 
 import math
@@ -13,6 +15,7 @@ from typing import Final
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.bandwidth import Bandwidth
+from chaoslab.checks.pacing import LOST_MOST, lost_share
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Json
@@ -20,9 +23,9 @@ from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.experiments import plan_cells, run_measures
 from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import NATS, SECONDS, TIMES, Unit
-from chaoslab.prepare.plans import prepare
+from chaoslab.prepare.plans import Prepared, prepare
 from chaoslab.record.journal import History
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import Judged, carry_out
 
 MEASURES: Final = (
     "passes", "fails", *run_measures.MEASURES,
@@ -34,6 +37,8 @@ UNITS: Final[Mapping[str, Unit]] = {
     "loss": NATS,
 }  # fmt: skip
 _RUNS: Final = Path("runs")
+_ATTEMPTS: Final = 3
+"""Runs of one cell and seed, if the machine disturbs them."""
 
 
 def cell_of(value: object) -> PlanCell:
@@ -45,23 +50,44 @@ def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
     """Run it and measure from the end of the baseline to the end of training.
 
     What this run cannot show, such as the rejoin of a learner where none was taken away, is
-    infinite. FleetError if the harness broke; KeyboardInterrupt if it was interrupted.
+    infinite. FleetError if the harness broke, or the machine is too busy; KeyboardInterrupt if it
+    was interrupted.
     """
     prepared = prepare(cell.asked(seed))
+    for _ in range(_ATTEMPTS):
+        judged = _finished(prepared)
+        lost = _lost_share(judged.history)
+        if lost <= LOST_MOST:
+            code = judged.verdict.exit_code
+            return {
+                "passes": float(code is ExitCode.PASS),
+                "fails": float(code is ExitCode.FAIL),
+                **run_measures.measures(prepared.plan, judged.history),
+                **_of_real_runs(judged.history),
+            }
+    raise FleetError(
+        f"{judged.directory.path}: learners lost {lost:.0%} of their periods, and more than "
+        f"{LOST_MOST:.0%} in {_ATTEMPTS} runs: leave the machine alone, or set a longer "
+        "`training.step_time`"
+    )
+
+
+def _finished(prepared: Prepared) -> Judged:
+    """A run that went to its end."""
     judged = carry_out(prepared, _RUNS)
     if judged.error is not None:
         raise judged.error
-    code = judged.verdict.exit_code
-    if code is ExitCode.INTERRUPTED:
+    if judged.verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
-    if code is ExitCode.BROKEN:
+    if judged.verdict.exit_code is ExitCode.BROKEN:
         raise FleetError(f"{judged.directory.path} broke off: see its report")
-    return {
-        "passes": float(code is ExitCode.PASS),
-        "fails": float(code is ExitCode.FAIL),
-        **run_measures.measures(prepared.plan, judged.history),
-        **_of_real_runs(judged.history),
-    }
+    return judged
+
+
+def _lost_share(history: History) -> float:
+    """Of the periods of learners that no fault touched, in the time that is measured."""
+    stretch = baseline_end_s(history) or 0.0, training_end_s(history)
+    return lost_share(history, [stretch]) or 0.0
 
 
 def _of_real_runs(history: History) -> Mapping[str, float]:

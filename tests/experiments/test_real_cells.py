@@ -138,6 +138,20 @@ def test_a_run_that_was_not_finished_gives_no_result(
         measure(cell, 1)
 
 
+def test_a_run_that_the_machine_disturbed_is_made_again_and_three_times_at_most(
+    ended: Callable[..., PlanCell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = ended(faults=[])
+    lost = [0.2, 0.06, 0.01]
+    monkeypatch.setattr(real_cells, "_lost_share", lambda _: lost.pop(0))
+    assert measure(cell, 1)["uptime"] == 1
+    assert not lost
+    lost = [0.2, 0.06, 0.07, 0.0]
+    with pytest.raises(FleetError, match=r"lost 7% of their periods.*more than 5% in 3 runs"):
+        measure(cell, 1)
+    assert lost == [0.0]
+
+
 @pytest.mark.slow
 def test_real_runs_are_made_once_and_kept_on_record(study: Path) -> None:
     def again(*more: str) -> str:

@@ -45,7 +45,7 @@ def command() -> None:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE",
               help="Override a key of the file; repeatable.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), metavar="N",
-              help="Worker processes. Default: one for each core.")  # fmt: skip
+              help="Worker processes of simulations. Default: one for each core.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="One seed, with the settings of `quick` in the file; "
               "written beside the records.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Simulate everything again; by default, what is in "
