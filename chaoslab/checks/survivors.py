@@ -21,7 +21,7 @@ from typing import ClassVar
 from chaoslab.checks.absence import busy_stretches
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.pacing import unless_overrun
+from chaoslab.checks.pacing import LATE_MOST, late_share, unless_overrun
 from chaoslab.checks.stretches import Stretches, holds, union
 from chaoslab.checks.timeline import (
     FaultWindow,
@@ -93,7 +93,7 @@ class Survivors:
         worst = max(slowdowns, default=0.0)
         violations = [v for v in unrequested(history) if v.culprit in history.learners]
         violations += _steps_back(history)
-        violations += [v for pace in paces if (v := self._pace_violation(pace)) is not None]
+        doubts = [self._pace_problem(pace, history) for pace in paces]
         violations += [v for pace in judged if (v := _misreported(pace)) is not None]
         doubt = None
         if not paces:
@@ -103,7 +103,7 @@ class Survivors:
             doubt = Doubt(Code.TOO_FEW_SAMPLES, text)
         found = conclude(
             self.name,
-            [*violations, doubt],
+            [*violations, *doubts, doubt],
             passed=f"{plural(len({p.learner for p in judged}), 'survivor')} kept pace: at worst "
             f"a step took {worst:.2f}x its own baseline",
             samples=sum(len(pace.samples) for pace in judged),
@@ -116,7 +116,8 @@ class Survivors:
         """The largest slowdown; at its own pace a learner is at 1x."""
         return Measured(worst, self.max_slowdown, Unit.FACTOR, best=1.0)
 
-    def _pace_violation(self, pace: _Pace) -> Violation | None:
+    def _pace_problem(self, pace: _Pace, history: History) -> Violation | Doubt | None:
+        """What is wrong with it; a doubt where the others were late as well."""
         first = pace.samples[0] if pace.samples else pace.window.story.injecting
         if len(pace.samples) < self.min_samples <= pace.samples_due / _DUE_FACTOR:
             seconds = pace.window.end_s - pace.window.start_s
@@ -132,7 +133,12 @@ class Survivors:
             f"{pace.learner} took {pace.slowdown:.2f}x its own step time while {pace.window} "
             f"was open; the bound is {self.max_slowdown:g}x{pace.said_wait}"
         )
-        return Violation.at(first, Code.SLOWED, text, pace.learner)
+        window = pace.window
+        late = late_share(history, window.start_s, window.end_s, without=pace.learner)
+        if late <= LATE_MOST:
+            return Violation.at(first, Code.SLOWED, text, pace.learner)
+        why = f"the others' steps were {late:.1%} late then, as on a busy machine"
+        return Doubt(Code.STEP_TIME_NOT_KEPT, f"{text}; {why}")
 
 
 # ---------------------------------------------------------------- the samples of each survivor

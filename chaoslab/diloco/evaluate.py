@@ -14,13 +14,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from chaoslab.core.accelerators import prepare_compiler
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Params, Task, TaskError, tensors_of
+from chaoslab.diloco.node.accelerators import prepare_compiler
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.snapshots import SnapshotError, read_snapshot, snapshot_paths
 

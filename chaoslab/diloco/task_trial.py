@@ -22,10 +22,10 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from chaoslab.core.accelerators import prepare_compiler
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensors_of
+from chaoslab.diloco.node.accelerators import prepare_compiler
 
 _SKIPPED = 2
 """Position at which a second stream begins, to compare it with the first."""

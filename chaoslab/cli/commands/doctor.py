@@ -20,9 +20,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, table
-from chaoslab.core.accelerators import device_files
 from chaoslab.core.errors import AbilityError, ExitCode
 from chaoslab.core.realtime import is_realtime_permitted
+from chaoslab.diloco.node.accelerators import device_files
 from chaoslab.fleet.remote.inventory import load
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.record.provenance import cores

@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 
-from chaoslab.core.accelerators import prepare_compiler
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.group import Group
@@ -36,6 +35,7 @@ from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import fingerprint
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import TaskError
+from chaoslab.diloco.node.accelerators import prepare_compiler
 from chaoslab.diloco.node.chip import EXIT_CODE, ChipInUse, take
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.ending import end_by

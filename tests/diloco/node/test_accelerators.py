@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core import accelerators
+from chaoslab.diloco.node import accelerators
 
 ONE_THREAD = {"NPROC": "1"}
 
