@@ -99,7 +99,18 @@ def test_a_step_of_another_size_or_one_that_was_taken_back_is_weak() -> None:
     other = Record(ClockStep()).read(10.0).read(10.1, ahead_s=200.0).read(13.9, ahead_s=200.0)
     assert other.evidence.code is Code.OUT_OF_TOLERANCE
     short = Record(ClockStep()).read(10.0).read(10.1, ahead_s=300.0).read(11.0, ahead_s=300.0)
-    assert short.read(12.0).evidence.code is Code.OUT_OF_TOLERANCE
+    assert short.read(12.0).evidence.code is Code.TOO_SHORT
+    twice = Record(ClockStep()).read(10.0).read(10.1, ahead_s=300.0).read(11.0)
+    assert twice.read(12.0, ahead_s=300.0).evidence.code is Code.OUT_OF_TOLERANCE
+
+
+def test_a_clock_that_the_node_sets_right_just_before_the_heal_was_set_all_the_time() -> None:
+    record = Record(ClockStep()).read(10.0)
+    for time_s in (10.1, 11.0, 12.0, 13.0, 13.9):
+        record.read(time_s, ahead_s=300.0)
+    found = record.read(13.995).evidence
+    assert (found.status, found.code) == (Status.PROVED, Code.AS_ASKED)
+    assert found.measured["readings"] == 5
 
 
 def test_a_node_that_says_nothing_proves_nothing() -> None:
