@@ -101,7 +101,7 @@ class Payload:
     @classmethod
     def read(cls, event: Event, data: Mapping[str, Json]) -> Self:
         """The payload of `data` in `event`, of which nothing is read yet."""
-        made: Self = object.__new__(_by_field(cls))
+        made: Self = object.__new__(_by_field(cls))  # type: ignore[arg-type]  # it is hashable
         vars(made).update(_data=data, _event=event)
         return made
 
