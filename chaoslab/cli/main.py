@@ -52,7 +52,7 @@ SUMMARIES = {
     "halt": "Stop and heal every run on this machine.",
     "heal": "Undo what a killed harness left behind.",
     "calibrate": "Read what work took in real runs, for a simulation (`--costs FILE`).",
-    "experiment": "Simulate a matrix of settings with many seeds; write tables and a figure.",
+    "experiment": "Simulate or run a matrix of settings with seeds; write tables and a figure.",
     "advise": "Choose learners, quorum and rounds for given chips, failures and links.",
     "envelope": "Simulate a plan with ever harsher settings, up to where it no longer passes.",
     "fuzz": "Simulate random plans of overlapping faults; judge them by invariants.",

@@ -29,7 +29,7 @@ RESULTS_JSONL = "results.jsonl"
     ),
 )
 def command() -> None:
-    """Simulate or run a matrix of settings with many seeds; write tables and a figure."""
+    """Simulate or run a matrix of settings with seeds; write tables and a figure."""
 
 
 @command.command(
@@ -38,7 +38,7 @@ def command() -> None:
         "chaoslab experiment run experiments/goodput.yaml",
         "chaoslab experiment run experiments/goodput.yaml --set seeds=5 --out goodput",
         "chaoslab experiment run experiments/goodput.yaml --jobs 1 --json",
-        "chaoslab experiment run experiments/real_bandwidth.yaml --quick",
+        "chaoslab experiment run my_real_runs.yaml --quick",
     ),
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
