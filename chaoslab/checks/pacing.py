@@ -25,7 +25,7 @@ LOST_MOST = 0.05
 """Largest share of lost periods with which a speed is that of the emulated chip."""
 LATE_MOST = 0.025
 """Largest share of their time by which the others' steps are late where the slow one is to blame;
-on a quiet machine it is a thousandth of that."""
+on a quiet machine it stays below a hundredth of that."""
 _OF_SPEED = frozenset(
     {
         Code.GAP_TOO_LONG,

@@ -93,7 +93,7 @@ class Survivors:
         worst = max(slowdowns, default=0.0)
         violations = [v for v in unrequested(history) if v.culprit in history.learners]
         violations += _steps_back(history)
-        doubts = [self._pace_problem(pace, history) for pace in paces]
+        problems = [self._pace_problem(pace, history) for pace in paces]
         violations += [v for pace in judged if (v := _misreported(pace)) is not None]
         doubt = None
         if not paces:
@@ -103,7 +103,7 @@ class Survivors:
             doubt = Doubt(Code.TOO_FEW_SAMPLES, text)
         found = conclude(
             self.name,
-            [*violations, *doubts, doubt],
+            [*violations, *problems, doubt],
             passed=f"{plural(len({p.learner for p in judged}), 'survivor')} kept pace: at worst "
             f"a step took {worst:.2f}x its own baseline",
             samples=sum(len(pace.samples) for pace in judged),

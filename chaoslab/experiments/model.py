@@ -142,11 +142,11 @@ class Experiment:
     """Settings of all cells with `--quick`, in place of those of `base`."""
 
     def __post_init__(self) -> None:
-        if bool(self.simulate) == bool(self.run):
-            more = "" if self.run else ", or `run: plan` for real runs"
-            what = "stands beside `run`: write one of them" if self.run else "is missing: write "
-            raise PlanError(f"{what}{'' if self.run else '`simulate: renewal`'}{more}",
-                            key="simulate")  # fmt: skip
+        if self.simulate and self.run:
+            raise PlanError("stands beside `run`: write one of them", key="simulate")
+        if not self.simulate and not self.run:
+            text = "is missing: write `simulate: renewal`, or `run: plan` for real runs"
+            raise PlanError(text, key="simulate")
         if not 1 <= self.seeds <= 10_000:
             raise PlanError(f"must be 2 to 10,000, got {self.seeds}", key="seeds")
         for number, table in enumerate(self.tables):

@@ -46,6 +46,7 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("training: {fragments: 21}", "3:23", "training.fragments", "1 to 20"),
         ("training: {suspect_after: 0s}", "3:27", "training.suspect_after", "above 0s"),
         ("training: {drop_after: 0s}", "3:24", "training.drop_after", "above 0s"),
+        ("training: {start_patience: 0s}", "3:28", "training.start_patience", "above 0s"),
         ("training: {evaluate_every: 0}", "3:28", "training.evaluate_every", "at least 1"),
         ("training: {grace: {gamma: 1}}", "3:27", "training.grace.gamma", "below 1"),
         ("training: {grace: {max_steps: -1}}", "3:31", "training.grace.max_steps", "at least 0"),
