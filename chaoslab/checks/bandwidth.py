@@ -34,7 +34,7 @@ from chaoslab.checks.violations import (
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import LearnerStarted, LearnerStep, LinkMeasured
+from chaoslab.core.payloads import CommunicatorFormed, LearnerStarted, LearnerStep, LinkMeasured
 from chaoslab.core.units import Factor
 from chaoslab.record.journal import History
 
@@ -129,6 +129,12 @@ class Bandwidth:
         baseline_s, end_s = baseline_end_s(history), training_end_s(history)
         if baseline_s is None:
             return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
+        if history.of(CommunicatorFormed):
+            return unknown(
+                self.name,
+                Code.RECORD_INCOMPLETE,
+                "gradients went from learner to learner, where nobody counted them",
+            )
         flows = _flows(history, baseline_s, end_s)
         silent = [str(flow) for flow in flows if flow.seconds < _OVER_S]
         if silent or not flows:

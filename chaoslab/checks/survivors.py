@@ -62,7 +62,9 @@ class _Pace:
         if not self.waits:
             return ""
         longest = max(self.waits, key=lambda event: event.payload.waited_s).payload
-        return f"; it waited {longest.waited_s:.1f} s for a round of fragment {longest.fragment}"
+        what = f"a round of fragment {longest.fragment}"
+        what = "other learners" if longest.is_for_learners else what
+        return f"; it waited {longest.waited_s:.1f} s for {what}"
 
     @cached_property
     def slowdown(self) -> float | None:

@@ -83,6 +83,8 @@ class Kind(StrEnum):
     ROUND_MERGED = "round.merged"
     ROUND_STORED = "round.stored"
     ROUND_ABANDONED = "round.abandoned"
+    COMMUNICATOR_FORMED = "communicator.formed"
+    COMMUNICATOR_ENDED = "communicator.ended"
     PUSH_ACCEPTED = "push.accepted"
     PUSH_REJECTED = "push.rejected"
     PUSH_BOUNDED = "push.bounded"

@@ -13,6 +13,13 @@ from typing import Any, Literal
 
 from chaoslab.core.events import Json
 
+_CHOICES = {
+    "contribute": ("all", "ready"),
+    "data_parallel": ("off", "rigid", "elastic"),
+    "merge": ("rda", "average"),
+    "compression": ("f32", "bf16", "int8", "int4", "e3m0"),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -34,6 +41,11 @@ class Settings:
     blocking: bool = False
     """Whether a learner waits for the next version of a fragment once it has made H steps on it, as
     in the synchronous algorithms."""
+    data_parallel: Literal["off", "rigid", "elastic"] = "off"
+    """Whether learners average their gradients in every step (`syncer.communicators`): rigid: K
+    learners or none, who go back to the last version whenever one is lost; elastic: K at first,
+    then those that are present. With one fragment, no overlap and `blocking`, a version is then a
+    checkpoint."""
     gamma: float = 0.8
     """Share of the slack of a round that the grace window may use, 0 to 1."""
     grace_max_steps: float = 1.0
@@ -88,12 +100,13 @@ class Settings:
             raise ValueError("suspect_after_s: must be above 0 and below drop_after_s")
         if self.snapshots_kept is not None and self.snapshots_kept < 2:
             raise ValueError("snapshots_kept: must be at least 2 or null")
-        if self.contribute not in ("all", "ready"):
-            raise ValueError(f"contribute: must be all or ready, got {self.contribute!r}")
-        if self.merge not in ("rda", "average"):
-            raise ValueError(f"merge: must be rda or average, got {self.merge!r}")
-        if self.compression not in ("f32", "bf16", "int8", "int4", "e3m0"):
-            raise ValueError("compression: must be f32, bf16, int8, int4 or e3m0")
+        for key, values in _CHOICES.items():
+            if (value := getattr(self, key)) not in values:
+                allowed = f"{', '.join(values[:-1])} or {values[-1]}"
+                raise ValueError(f"{key}: must be {allowed}, got {value!r}")
+        whole = (self.fragments, self.overlap, self.blocking) == (1, 0, True)
+        if self.data_parallel != "off" and not whole:
+            raise ValueError("data_parallel: needs fragments 1, overlap 0 and blocking true")
 
     @property
     def steps_held(self) -> int | None:

@@ -10,6 +10,7 @@ command.
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from chaoslab.checks.pacing import LOST_MOST, lost_share
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import EvaluationMeasured
+from chaoslab.core.payloads import EvaluationMeasured, LearnerStep
 from chaoslab.experiments import plan_cells, run_measures
 from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import NATS, SECONDS, TIMES, Unit
@@ -29,12 +30,12 @@ from chaoslab.run.judged_run import Judged, carry_out
 
 MEASURES: Final = (
     "passes", "fails", *run_measures.MEASURES,
-    "gap", "rejoin", "saving", "mean_rate", "peak_rate", "loss",
+    "gap", "stall", "rejoin", "saving", "mean_rate", "peak_rate", "loss",
 )  # fmt: skip
 _RATE: Final = Unit(symbol="kB/s", scale=1e-3)
 UNITS: Final[Mapping[str, Unit]] = {
-    "gap": SECONDS, "rejoin": SECONDS, "saving": TIMES, "mean_rate": _RATE, "peak_rate": _RATE,
-    "loss": NATS,
+    "gap": SECONDS, "stall": SECONDS, "rejoin": SECONDS, "saving": TIMES, "mean_rate": _RATE,
+    "peak_rate": _RATE, "loss": NATS,
 }  # fmt: skip
 _RUNS: Final = Path("runs")
 _ATTEMPTS: Final = 3
@@ -99,12 +100,27 @@ def _of_real_runs(history: History) -> Mapping[str, float]:
     evaluated = history.last(EvaluationMeasured)
     return {
         "gap": math.inf if start_s is None else longest_gap(history, start_s, end_s).length_s,
+        "stall": _longest_stall_s(history),
         "rejoin": max(back_s) if is_whole else math.inf,
         "saving": _highest({"": links.get("saving_factor")}),
         "mean_rate": _highest(links.get("mean_bytes_per_s")),
         "peak_rate": _highest(links.get("peak_bytes_per_s")),
         "loss": evaluated.payload.loss if evaluated else math.inf,
     }
+
+
+def _longest_stall_s(history: History) -> float:
+    """Longest time between two reports of steps of a learner that no fault had."""
+    start_s, end_s = baseline_end_s(history) or 0.0, training_end_s(history)
+    had = {target for story in history.faults for target in story.targets}
+    times_s: dict[str, list[float]] = {name: [start_s] for name in set(history.learners) - had}
+    for one in history.between(start_s, end_s, LearnerStep):
+        if one.payload.steps and one.payload.learner in times_s:
+            times_s[one.payload.learner].append(one.time_s)
+    gaps = (
+        after - before for seen in times_s.values() for before, after in pairwise([*seen, end_s])
+    )
+    return max(gaps, default=math.inf)
 
 
 def _highest(values: Json) -> float:

@@ -67,7 +67,7 @@ class Stretch:
     def usual_gap_s(self) -> float:
         """Time between two rounds of undisturbed learners at full speed."""
         training = self.plan.training
-        return training.sync_every * self.step_s / training.fragments
+        return training.sync_every * self.step_s / training.fragment_count
 
     def rounds(self) -> Sequence[Event[RoundMerged]]:
         """Rounds that were merged in it."""
@@ -131,7 +131,7 @@ def _overwritten(stretch: Stretch) -> float:
     adopted = stretch.history.between(stretch.start_s, stretch.end_s, LearnerAdopted)
     lost = sum(one.payload.discarded_tokens for one in adopted)
     all_trained = _trained(stretch, None)
-    return lost / stretch.plan.training.fragments / all_trained if all_trained else 0.0
+    return lost / stretch.plan.training.fragment_count / all_trained if all_trained else 0.0
 
 
 def _stood_still_s(stretch: Stretch) -> float:

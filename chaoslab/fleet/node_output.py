@@ -45,7 +45,7 @@ MAY_SAY: Mapping[Role, frozenset[Kind]] = {
     Role.SYNCER: frozenset(
         kind
         for kind in Kind
-        if kind.split(".")[0] in ("syncer", "stream", "member", "round", "push")
+        if kind.split(".")[0] in ("syncer", "stream", "member", "communicator", "round", "push")
     )
     | {Kind.LINK_MEASURED, Kind.PHASE_REACHED, Kind.CLOCK_READ},
     Role.LEARNER: frozenset(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from chaoslab.core.units import Pacing
-from chaoslab.plan.model import HEADROOM, Algorithm, Injection, Training, Trigger
+from chaoslab.plan.model import HEADROOM, Injection, Training, Trigger
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.launch import expected_steps
 from chaoslab.sim.costs import Costs
@@ -61,7 +61,7 @@ def _step_s(training: Training) -> float | None:
     """Of the learners that rounds wait for."""
     if isinstance(training.step_time, Pacing):
         return None
-    slowest = min(training.speeds.values(), default=1.0) if training.waits_for_all else 1.0
+    slowest = min(training.speeds.values(), default=1.0) if training.is_blocking else 1.0
     return training.step_time / slowest
 
 
@@ -84,6 +84,6 @@ def _begin_s(one: Injection, training: Training, ends_s: dict[str, float]) -> fl
         return None if end_s is None else end_s + trigger.offset_s
     steps, step_s = trigger.step, _step_s(training)
     if trigger.round is not None:
-        fragments = 1 if training.algorithm is Algorithm.DILOCO else training.fragments
+        fragments = training.fragment_count
         steps = trigger.round * training.sync_every // fragments
     return None if steps is None or step_s is None else steps * step_s

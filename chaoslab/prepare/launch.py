@@ -39,6 +39,13 @@ _KEEPS = {Role.SYNCER: "state", Role.LEARNER: "checkpoints"}
 _HOST_FLAGS = ("--host-index", "{host}", "--meeting", "{meeting}")
 _HOST_SECRET = "CHAOSLAB_HOSTS_SECRET"
 """Of the processes of a learner of several hosts, where each has a machine of its own."""
+_LOCALHOST = "127.0.0.1"
+"""Where learners of one machine meet to average their gradients."""
+_AS_IT_IS: Mapping[str, Json] = {
+    "merge": "average", "outer_lr": 1.0, "outer_momentum": 0.0, "compression": "f32",
+    "norm_limit": None,
+}  # fmt: skip
+"""With data parallelism: the next version is what all learners hold alike."""
 _ENVIRONMENT = {"NPROC": "1"}
 """One thread per process: several learners share this machine's cores."""
 
@@ -120,6 +127,7 @@ class Launch:
             "--save-every", repr(self._training.save_every_s),
             *self._pace(name),
             *_inner(self._training),
+            *(("--data-parallel", _LOCALHOST) if self._training.is_data_parallel else ()),
             "--compilation-cache", self._cache,
         )  # fmt: skip
 
@@ -210,25 +218,26 @@ def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Jso
     `kept`: how many snapshots to spread over a training whose tokens nobody knows beforehand.
 
     Streaming waits for every learner (K = M, and learners wait for rounds); diloco also has one
-    fragment and no overlap.
+    fragment and no overlap. With data parallelism the outer step takes what all have, as it is.
     """
-    is_whole = training.algorithm is Algorithm.DILOCO
-    stop = training.stop
-    return {
+    stop, limit = training.stop, training.norm_limit
+    modes = {Algorithm.DATA_PARALLEL: "rigid", Algorithm.ELASTIC_DATA_PARALLEL: "elastic"}
+    given: dict[str, Json] = {
         "learners": list(training.roster),
-        "fragments": 1 if is_whole else training.fragments,
+        "fragments": training.fragment_count,
         "sync_every": training.sync_every,
-        "overlap": 0 if is_whole else training.overlap,
-        "quorum": training.learner_count if training.waits_for_all else training.quorum,
+        "overlap": training.overlap if _is_overlapped(training) else 0,
+        "quorum": training.learner_count if training.is_blocking else training.quorum,
         "contribute": training.contribute,
-        "blocking": training.waits_for_all,
+        "blocking": training.is_blocking,
+        "data_parallel": modes.get(training.algorithm, "off"),
         "gamma": training.grace.gamma,
         "grace_max_steps": training.grace.max_steps,
         "merge": training.merge,
         "outer_lr": training.outer.lr,
         "outer_momentum": training.outer.momentum,
         "compression": training.compression,
-        "norm_limit": training.norm_limit if math.isfinite(training.norm_limit) else None,
+        "norm_limit": limit if math.isfinite(limit) else None,
         "suspect_after_s": training.suspect_after_s,
         "drop_after_s": training.drop_after_s,
         "start_patience_s": training.start_patience_s,
@@ -240,6 +249,11 @@ def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Jso
         "stop_time_s": stop.time_s,
         "stop_loss": stop.loss,
     }
+    return {**given, **_AS_IT_IS} if training.is_data_parallel else given
+
+
+def _is_overlapped(training: Training) -> bool:
+    return training.algorithm in (Algorithm.DECOUPLED, Algorithm.STREAMING)
 
 
 def compilation_cache() -> Path:
@@ -269,7 +283,7 @@ def expected_steps(training: Training) -> float | None:
     time or a loss, or tokens that a task of the plan's own counts.
     """
     stop = training.stop
-    fragments = 1 if training.algorithm is Algorithm.DILOCO else training.fragments
+    fragments = training.fragment_count
     expected = [
         steps
         for steps in (

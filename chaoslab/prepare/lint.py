@@ -24,7 +24,7 @@ from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.succession import Succession
 from chaoslab.checks.survivors import Survivors
 from chaoslab.core.units import Pacing, Relative, plural, show_duration, show_share
-from chaoslab.faults.base import Fault
+from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.plan.file import Document, Mistake
 from chaoslab.plan.file.conventions import keys_in
 from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, Trigger
@@ -35,6 +35,7 @@ from chaoslab.record.provenance import cores
 
 _SURE_FACTOR = 10.0
 """Of the rule behind the first answer, which holds whatever a plan expects."""
+_DATA_PARALLEL_FLEETS = ("local",)
 _LOOSE_SLOWDOWN = 2.0
 """Such a bound of `survivors` is meant for learners that share cores."""
 
@@ -49,6 +50,7 @@ def impossible(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
     yield from _held_syncer(plan)
     yield from _endless(plan)
     yield from _too_many(plan, schedule)
+    yield from _not_over_links(plan)
 
 
 def _no_rejoin(plan: FaultPlan) -> Iterator[Mistake]:
@@ -160,6 +162,28 @@ def _too_many(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
                 f"{plural(count, 'injection')}: ask for at most that, or let more come"
             )
             yield ("expect", number, "min_proved"), text
+
+
+def _not_over_links(plan: FaultPlan) -> Iterator[Mistake]:
+    """What reaches no gradient of data parallelism: they go from learner to learner."""
+    algorithm = plan.training.algorithm
+    if not plan.training.is_data_parallel:
+        return
+    if plan.fleet.kind not in _DATA_PARALLEL_FLEETS:
+        text = (
+            f"`{algorithm}` runs on the fleets {', '.join(_DATA_PARALLEL_FLEETS)}, not on "
+            f"{plan.fleet.kind}: learners must reach each other there. `chaoslab experiment run "
+            "experiments/goodput.yaml` simulates it"
+        )
+        yield ("training", "algorithm"), text
+    for number, fault in enumerate(plan.faults):
+        if isinstance(fault.settings, ShapesLinks):
+            text = (
+                f"{fault.id!r} shapes links to the syncer, and with `algorithm: {algorithm}` "
+                "gradients do not go over them: take it out, or train with `decoupled`, "
+                "`streaming` or `diloco`"
+            )
+            yield ("faults", number, "fault"), text
 
 
 # ---------------------------------------------------------------- what is likely a mistake

@@ -1,10 +1,10 @@
 """Faults after which no round can begin, because fewer learners are left than it needs.
 
-    needed   `training.quorum`; with `streaming` and `diloco` all learners of the start
+    needed   `training.quorum`; with `streaming`, `diloco` and `data_parallel` all of the start
     left     learners of the start, and of the reserve that join, that are not away until the end
 
-With `streaming` and `diloco` the others then wait and make no step ("Waiting" in docs/protocol.md);
-with `decoupled` they train on, and nothing of it is merged.
+With these algorithms the others then wait and make no step ("Waiting" in docs/protocol.md); with
+`decoupled` they train on, and nothing of it is merged.
 """
 
 from collections import defaultdict

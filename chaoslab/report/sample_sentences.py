@@ -26,6 +26,10 @@ def tells(kind: Kind) -> bool:
     return kind in _SENTENCES
 
 
+def _awaited(said: payloads.LearnerWaiting) -> str:
+    return "other learners" if said.is_for_learners else f"fragment {said.fragment}"
+
+
 def _who(said: payloads.OfLearner) -> str:
     return f"{said.learner} (incarnation {said.incarnation})"
 
@@ -228,7 +232,7 @@ _SENTENCES: Mapping[Kind, Callable[[Any], str]] = dict(
         _of(payloads.LearnerStep, _step),
         _of(
             payloads.LearnerWaiting,
-            lambda e: f"{_who(e)} waits for fragment {e.fragment}, {seconds(e.waited_s)} so far",
+            lambda e: f"{_who(e)} waits for {_awaited(e)}, {seconds(e.waited_s)} so far",
         ),
         _of(payloads.LearnerPushed, lambda e: f"{_who(e)} pushed for {_push(e)}"),
         _of(

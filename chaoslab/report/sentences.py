@@ -221,6 +221,16 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             lambda e: f"the syncer's disk takes what it writes again, after {seconds(e.blocked_s)}",
         ),
         _of(
+            payloads.CommunicatorFormed,
+            Tone.PLAIN,
+            lambda e: f"communicator {e.communicator}: {', '.join(e.learners)}",
+        ),
+        _of(
+            payloads.CommunicatorEnded,
+            Tone.BAD,
+            lambda e: f"communicator {e.communicator} has ended: {e.reason}",
+        ),
+        _of(
             payloads.DiskBlocked,
             Tone.BAD,
             lambda e: f"the disk of {e.host} refuses what is written: {e.reason}",

@@ -76,6 +76,11 @@ class World:
         self.stopped: Stop | None = None
         self.taken: dict[tuple[str, int, int], list[tuple[int, int]]] = {}
 
+    @property
+    def least_contributions(self) -> int:
+        """What a merge needs."""
+        return self.settings.quorum
+
     # ---------------------------------------------------------------- moves
 
     def join(self, name: str) -> None:
@@ -283,7 +288,7 @@ class World:
     def merged(self, merge: Merge) -> None:
         epochs = [c.epoch for c in merge.contributions]
         assert len(epochs) == len(set(epochs)), "somebody contributed twice to a round"
-        assert len(epochs) >= self.settings.quorum
+        assert len(epochs) >= self.least_contributions
         earlier = [m for m in self.merges if m.fragment == merge.fragment]
         assert merge.base_version == len(earlier), "versions go up one by one"
         assert merge.round not in {m.round for m in self.merges}

@@ -207,7 +207,7 @@ def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
     assert settings(training) == {
         "learners": ["learner-0", "learner-1", "learner-2"],
         "fragments": 5, "sync_every": 12, "overlap": 3, "quorum": 2,
-        "contribute": "all", "blocking": False,
+        "contribute": "all", "blocking": False, "data_parallel": "off",
         "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
         "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
         "suspect_after_s": 1.0, "drop_after_s": 3.0, "start_patience_s": 300.0, "evaluate_every": 9,
@@ -225,6 +225,23 @@ def test_streaming_waits_for_all_and_diloco_also_sends_the_whole_model_at_once()
     assert (diloco["quorum"], diloco["fragments"], diloco["overlap"]) == (3, 1, 0)
     assert (streaming["blocking"], diloco["blocking"]) == (True, True)
     assert settings(Training(quorum=4))["blocking"] is False
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "mode"),
+    [(Algorithm.DATA_PARALLEL, "rigid"), (Algorithm.ELASTIC_DATA_PARALLEL, "elastic")],
+)
+def test_data_parallel_stores_what_all_learners_hold(algorithm: Algorithm, mode: str) -> None:
+    training = Training(algorithm=algorithm, learners=3, quorum=2, fragments=5, overlap=3)
+    told = Settings.from_json(json.dumps(settings(training)))
+    assert (told.data_parallel, told.quorum, told.blocking) == (mode, 3, True)
+    assert (told.fragments, told.overlap) == (1, 0)
+    assert (told.merge, told.outer_lr, told.outer_momentum) == ("average", 1.0, 0.0)
+    assert (told.compression, told.norm_limit) == ("f32", None)
+    plan = FaultPlan(name="p", training=training)
+    for node in launch(plan).learners(dict.fromkeys(training.learner_names, "127.0.0.1:1")):
+        at = node.command.index("--data-parallel")
+        assert node.command[at + 1] == "127.0.0.1"
 
 
 def test_whose_work_a_round_takes_reaches_the_syncer() -> None:

@@ -50,6 +50,16 @@ REST = KILL.replace("4s}", "rest}")
             {"expect": "{check: rejoin, within: 100000s}"},
             ":8:", "expect[0].within: ",
         ),
+        (
+            {"setting": "training.algorithm=data_parallel",
+             "faults": KILL.replace("process.kill", "network.freeze")},
+            ":6:", "faults[0].fault: 'dies' shapes links to the syncer",
+        ),
+        (
+            {"setting": "training.algorithm=elastic_data_parallel",
+             "more": "fleet: {kind: docker}\n"},
+            "", "`elastic_data_parallel` runs on the fleets local, not on docker",
+        ),
         ({"expect": "{check: continuity, max_gap: 10m}"}, ":8:", "expect[0].max_gap: "),
         ({"expect": "{check: continuity, floor: 1h}"}, ":8:", "expect[0].floor: "),
         (

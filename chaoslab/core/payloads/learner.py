@@ -70,11 +70,14 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     """Raw tokens trained on in this incarnation."""
     data_position: int
     waited_s: float = 0.0
-    """Share of the time of these steps, in seconds, in which it waited for a round."""
+    """Share of the time of these steps, in seconds, in which it waited for a round, or
+    for other learners for more than a moment."""
 
 
 class LearnerWaiting(Membership, kind=Kind.LEARNER_WAITING):
-    """It makes no step until a round is merged (`blocking`); repeated while it lasts."""
+    """It makes no step until a round is merged (`blocking`), or until other learners are there
+    (`data_parallel`); repeated while it lasts.
+    """
 
     step: int
     fragment: int
@@ -83,6 +86,8 @@ class LearnerWaiting(Membership, kind=Kind.LEARNER_WAITING):
     """Steps since it adopted that fragment."""
     waited_s: float
     """Time since the wait began, in seconds."""
+    is_for_learners: bool = False
+    """Whether it waits for other learners: for their gradients, or to form a communicator."""
 
 
 class LearnerPushed(Pushed, kind=Kind.LEARNER_PUSHED):

@@ -181,6 +181,22 @@ class RoundAbandoned(Round, kind=Kind.ROUND_ABANDONED):
     reason: str
 
 
+class CommunicatorFormed(Payload, kind=Kind.COMMUNICATOR_FORMED):
+    """These learners average their gradients from now on (`data_parallel`)."""
+
+    communicator: int
+    """Number of the communicator."""
+    learners: tuple[str, ...]
+    """In the order of their ranks; the state is that of the first."""
+
+
+class CommunicatorEnded(Payload, kind=Kind.COMMUNICATOR_ENDED):
+    communicator: int
+    learners: tuple[str, ...]
+    """Those of its members that are left."""
+    reason: str
+
+
 class Pushed(Round, Membership):
     """The header of a push."""
 

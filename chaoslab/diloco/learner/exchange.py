@@ -26,6 +26,9 @@ class FragmentCounters(NamedTuple):
     """Raw tokens of this incarnation at the adoption."""
     committed: int = 0
     discarded: int = 0
+    lost: int = 0
+    """Tokens since the adoption whose work was given up, with `data_parallel`; they are counted as
+    discarded at the next adoption."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,12 @@ class Counters:
     loss: float = 0.0
     step_s: float = 0.0
     fragments: tuple[FragmentCounters, ...] = ()
+    waits: bool = False
+    """Whether it waits for other learners, with `data_parallel`; likewise the next two."""
+    communicator: int = 0
+    """Number of the latest communicator."""
+    meeting: str = ""
+    """host:port at which others would meet; empty while it is in a communicator."""
 
     @property
     def versions(self) -> list[int]:
@@ -51,7 +60,7 @@ class Counters:
         return max(range(len(self.fragments)), key=lambda index: self.fragments[index].c_steps)
 
     def c_tokens(self, fragment: int) -> int:
-        """Tokens trained on since the fragment was adopted."""
+        """Tokens trained on since the fragment was adopted, without those that are `lost`."""
         return self.tokens - self.fragments[fragment].tokens_from
 
 
@@ -105,6 +114,7 @@ class Inbox:
     joined: Joined | None = None
     adoptions: dict[int, Adoption] = field(default_factory=dict)
     handover: Handover | None = None
+    communicator: pb.Communicator | None = None
     stop: pb.Stop | None = None
     """Training has ended; with the last versions."""
     refused: str | None = None
@@ -114,5 +124,6 @@ class Inbox:
         self.adoptions |= newer.adoptions
         self.joined = newer.joined or self.joined
         self.handover = newer.handover or self.handover
+        self.communicator = newer.communicator or self.communicator
         self.stop = newer.stop or self.stop
         self.refused = newer.refused or self.refused

@@ -9,16 +9,12 @@ The whole learner is lost with one of its processes: whoever started it starts a
 CPU the devices compute together by gloo.
 """
 
-import ctypes
-import inspect
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import jax
 
@@ -26,15 +22,13 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
 from chaoslab.diloco.learner.hosts.meeting import Meeting
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST, Membership
+from chaoslab.diloco.learner.hosts.runtime import free_address, initialize
 from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.learner.mirrored import Follower, Leader
+from chaoslab.diloco.node.ending import end_with
 
-_RUNTIME_LIMITS_S = {"heartbeat_timeout_seconds": 3600, "shutdown_timeout_seconds": 10}
-"""Of JAX, since 0.7: our heartbeats are faster, and endure that a whole learner is stopped."""
 _FOR_HOST_0 = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which a learner is asked for something; they may reach all of its processes."""
-_PR_SET_PDEATHSIG = 1
-_SUPERVISOR_GONE = 125
 
 
 class Group:
@@ -52,23 +46,10 @@ class Group:
         self._own, self._tell = own, tell
         self._is_ending = False
         if own.supervisor is not None:
-            _end_with(own.supervisor)
+            end_with(own.supervisor)
         _keep_output_for_events(is_first=own.is_first)
         self._orders = Meeting(own, self._lose).orders
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")
-        at = self._agree_on_address()
-        known = inspect.signature(jax.distributed.initialize).parameters
-        limits: dict[str, Any] = {
-            name: limit_s for name, limit_s in _RUNTIME_LIMITS_S.items() if name in known
-        }
-        jax.distributed.initialize(
-            at,
-            own.hosts,
-            own.index,
-            cluster_detection_method="deactivate",
-            coordinator_bind_address=at if own.is_first else None,
-            **limits,
-        )
+        initialize(self._agree_on_address(), own.hosts, own.index)
         if own.is_first:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)  # JAX has taken it over
         else:
@@ -108,12 +89,7 @@ class Group:
         """Where JAX's own processes meet: a free port of host 0."""
         if not self._own.is_first:
             return str(receive(self._orders[0]).facts["at"])
-        interface = self._own.interface
-        family = socket.getaddrinfo(interface, None)[0][0]
-        with socket.socket(family, socket.SOCK_STREAM) as free:
-            free.bind((interface, 0))
-            port = free.getsockname()[1]
-        at = f"[{interface}]:{port}" if ":" in interface else f"{interface}:{port}"
+        at = free_address(self._own.interface)
         Orders(self._orders).send(Order(do="initialize", facts={"at": at}))
         return at
 
@@ -141,12 +117,3 @@ def _keep_output_for_events(*, is_first: bool) -> None:
         sys.stdout = os.fdopen(events, "w", encoding="utf-8")
     else:
         os.close(events)
-
-
-def _end_with(supervisor: int) -> None:
-    """Let the kernel kill this process when the supervisor dies."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != supervisor:
-        os._exit(_SUPERVISOR_GONE)

@@ -97,10 +97,12 @@ class Inner:
         devices: Sequence[jax.Device] | None = None,
         fully_sharded: int = 1,
         executables: Path | None = None,
+        is_split: bool = False,
     ) -> None:
         """`fully_sharded`: number of devices that parameters and moments are divided over.
 
         `executables`: folder in which compiled functions are kept for later processes.
+        `is_split`: whether steps are made by `gradients` and `update` instead of `step`.
         """
         self.devices = tuple(devices or jax.local_devices())
         self._sharding = Sharding(self.devices, fully_sharded=fully_sharded)
@@ -120,6 +122,9 @@ class Inner:
         self._fresh = jax.jit(self._make_fresh, out_shardings=fresh)
         self._jitted_step = jax.jit(self._advance, out_shardings=(*fresh, self._replicated))
         self._step: Any = self._jitted_step  # Any: a jitted function, then its compiled form
+        self._is_split = is_split
+        self._gradients: Any = jax.jit(self._differentiate, out_shardings=self._replicated)
+        self._update: Any = jax.jit(self._take, out_shardings=(*fresh, self._replicated))
         self.specs = [
             TensorSpec(name=name, shape=leaf.shape, is_averaged=name in task.averaged)
             for name, leaf in tensors_of(params).items()
@@ -170,12 +175,17 @@ class Inner:
         batch = next(self.task.batches(0, 1, seed=0, position=0))
         self._check(batch)
         self._batch_tree = jax.tree.structure(batch)
-        arguments = (
-            self._params_like,
-            self._moments_like,
-            jax.tree.map(lambda leaf: _like(leaf, self._sharding.spread), batch),
-        )
-        self._step = self.executables.get("step", self._jitted_step, arguments)
+        params, moments = self._params_like, self._moments_like
+        batch_like = jax.tree.map(lambda leaf: _like(leaf, self._sharding.spread), batch)
+        get = self.executables.get
+        if self._is_split:
+            flat = jax.ShapeDtypeStruct(
+                (self.parameters + 1,), jnp.float32, sharding=self._replicated
+            )
+            self._gradients = get("gradients", self._gradients, (params, batch_like))
+            self._update = get("update", self._update, (params, moments, flat))
+        else:
+            self._step = get("step", self._jitted_step, (params, moments, batch_like))
         publish_compilations()
 
     def init(self, seed: int) -> LearnerState:
@@ -204,6 +214,21 @@ class Inner:
         self._check(batch)
         placed = self._sharding.put(batch, self._sharding.spread)
         params, moments, loss = self._step(state.params, state.moments, placed)
+        return state._replace(params=params, moments=moments), loss
+
+    def gradients(self, state: LearnerState, batch: Batch) -> FloatArray:
+        """First half of a step: all gradients, then the loss, read back, f32 [parameters + 1]."""
+        self._check(batch)
+        placed = self._sharding.put(batch, self._sharding.spread)
+        return np.asarray(self._gradients(state.params, placed))
+
+    def update(self, state: LearnerState, flat: FloatArray) -> tuple[LearnerState, jax.Array]:
+        """Second half: an AdamW step with gradients as `gradients` gives them; returns at once.
+
+        `flat` must not change afterwards. The loss is its last value.
+        """
+        placed = self._sharding.put(flat, self._replicated)
+        params, moments, loss = self._update(state.params, state.moments, placed)
         return state._replace(params=params, moments=moments), loss
 
     def batch_of(self, leaves: Sequence[np.ndarray]) -> Batch:
@@ -307,9 +332,29 @@ class Inner:
         self, params: Params, moments: optax.OptState, batch: Batch
     ) -> tuple[Params, optax.OptState, jax.Array]:
         loss, gradients = jax.value_and_grad(self.task.loss)(params, batch)
+        return (*self._descend(params, moments, gradients), loss)
+
+    def _descend(
+        self, params: Params, moments: optax.OptState, gradients: Params
+    ) -> tuple[Params, optax.OptState]:
         with jax.numpy_dtype_promotion("standard"):  # Optax mixes its i32 count with floats
             updates, moments = self._optimizer.update(gradients, moments, params)
-        return optax.apply_updates(params, updates), moments, loss
+        return optax.apply_updates(params, updates), moments
+
+    def _differentiate(self, params: Params, batch: Batch) -> jax.Array:
+        loss, gradients = jax.value_and_grad(self.task.loss)(params, batch)
+        return jnp.concatenate([*map(jnp.ravel, jax.tree.leaves(gradients)), loss.reshape(1)])
+
+    def _take(
+        self, params: Params, moments: optax.OptState, flat: jax.Array
+    ) -> tuple[Params, optax.OptState, jax.Array]:
+        ends = np.cumsum([spec.size for spec in self.specs])
+        pieces = jnp.split(flat, ends)
+        leaves = [
+            piece.reshape(spec.shape) for piece, spec in zip(pieces, self.specs, strict=False)
+        ]
+        gradients = jax.tree.unflatten(self._tree, leaves)
+        return (*self._descend(params, moments, gradients), flat[-1])
 
     def _check(self, batch: Batch) -> None:
         length = check_batch(batch, type(self.task).__name__)

@@ -50,6 +50,9 @@ def progress(held: Counters) -> pb.Progress:
         loss=held.loss,
         step_s=held.step_s,
         data_position=held.data_position,
+        waits=held.waits,
+        communicator=held.communicator,
+        meeting=held.meeting,
     )
 
 

@@ -19,6 +19,7 @@ training thread has made a step, so that a learner that hangs does not rejoin.
 import random
 import secrets
 import threading
+import time
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
@@ -36,6 +37,8 @@ from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import Bytes
 from chaoslab.diloco.wire.streams import Received
 
+_WAITS_S = 2.0
+"""A training thread that waits for other learners says so more often than this, in s."""
 _PUSH_FIELDS = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
          "tokens_to")  # fmt: skip
 """Fields of a push that `learner.pushed` reports."""
@@ -68,6 +71,7 @@ class Messenger:
         self._changed = threading.Condition(self._lock)
         self._inbox = Inbox()
         self._snapshot: Snapshot | None = None
+        self._snapshot_s = 0.0
         self._layout = Layout(())
         self._codec = Codec.F32
         self._pulls: dict[int, pb.Pull] = {}
@@ -97,7 +101,7 @@ class Messenger:
         """Leave the state after a step: report it, and answer the pulls that it can answer."""
         self._link.allow_reconnect()
         with self._lock:
-            self._snapshot = snapshot
+            self._snapshot, self._snapshot_s = snapshot, time.monotonic()
             self._report()
             self._answer()
 
@@ -106,6 +110,13 @@ class Messenger:
         with self._lock:
             taken, self._inbox = self._inbox, Inbox()
             return taken
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether something has arrived that ends the training in a communicator."""
+        with self._lock:
+            inbox = self._inbox
+            return any((inbox.communicator, inbox.joined, inbox.stop, inbox.refused))
 
     def wait(self, timeout_s: float) -> None:
         """Return when something has arrived, at most after `timeout_s`."""
@@ -177,6 +188,8 @@ class Messenger:
             return self._asked_to_donate(message.checkpoint_request)
         if body == "checkpoint" and received.payload is not None:
             self._inbox.handover = Handover(message.checkpoint, received.payload)
+        elif body == "communicator":
+            self._inbox.communicator = message.communicator
         elif body == "stop":
             self._inbox.stop = message.stop
         elif body == "refused":
@@ -232,6 +245,8 @@ class Messenger:
         if self._snapshot is None or self._connection is None or not self._is_member:
             return
         progress = messages.progress(self._snapshot.counters)
+        if time.monotonic() - self._snapshot_s > _WAITS_S:
+            progress.waits = False  # the training thread hangs
         self._connection.send(pb.FromLearner(epoch=self.epoch, progress=progress), key="progress")
 
     def _answer(self) -> None:

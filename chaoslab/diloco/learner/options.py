@@ -92,6 +92,12 @@ def parser() -> argparse.ArgumentParser:
         "hosts, 1 of one host",
     )
     flags.add_argument(
+        "--data-parallel",
+        metavar="ADDRESS",
+        help="average gradients with other learners in every step, as the settings `data_parallel` "
+        "of the syncer say; own address at which they find this one. Needs one host",
+    )
+    flags.add_argument(
         "--test-hooks", action="store_true", help="accept test hooks on standard input"
     )
     add_health_option(flags)
@@ -103,6 +109,8 @@ def membership_of(options: argparse.Namespace) -> Membership | None:
     """Place of this process among those of its learner; None for one process. ValueError."""
     if options.hosts == 1:
         return None
+    if options.data_parallel is not None:
+        raise ValueError("--data-parallel: needs a learner of one host; leave out --hosts")
     if options.host_index is None or options.meeting is None:
         raise ValueError("--host-index and --meeting: must be given together, for each host")
     return membership(

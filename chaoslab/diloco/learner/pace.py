@@ -76,8 +76,12 @@ class Pace:
         """Begin the grid anew: the learner has waited for others, which is no overrun."""
         self._due_s = None
 
-    def rest(self, began_s: float) -> None:
-        """Wait, after a step that began at `began_s`, until the emulated chip would be done."""
+    def rest(self, began_s: float, *, waited_s: float = 0.0) -> None:
+        """Wait, after a step that began at `began_s`, until the emulated chip would be done.
+
+        `waited_s`: how long the step waited for other learners; what it is late for that is no
+        overrun.
+        """
         period_s = self.period_s
         if period_s is None:
             self._due_s = None
@@ -85,9 +89,11 @@ class Pace:
             return
         due_s = (began_s if self._due_s is None else self._due_s) + period_s
         self._wait_until(due_s)
-        lost = max(0, math.floor((self._now() - due_s) / period_s))
+        late_s = self._now() - due_s
+        for_others_s = min(waited_s, max(late_s, 0.0))
+        lost = max(0, math.floor((late_s - for_others_s) / period_s))
         self.overruns += lost
-        self._due_s = due_s + lost * period_s
+        self._due_s = due_s + for_others_s + lost * period_s
 
     def _stretched_s(self, began_s: float) -> float:
         """How long a step takes without a step time: its own duration, stretched."""

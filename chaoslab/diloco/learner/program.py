@@ -17,6 +17,7 @@ import jax
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.learner.data_parallel import DataParallel
 from chaoslab.diloco.learner.group import Group
 from chaoslab.diloco.learner.hosts.meeting import MeetingFailed
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST
@@ -127,14 +128,18 @@ def _train(
         phases=phases,
         probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
     )
+    parallel = None
+    if options.data_parallel is not None:
+        parallel = DataParallel(inner, options.data_parallel, cache=options.compilation_cache)
     learner = Learner(
-        Replica(steps, task.tokens_per_batch, pace, seed=options.seed),
+        Replica(steps, task.tokens_per_batch, pace, seed=options.seed, parallel=parallel),
         messenger,
         store=store,
         batches=partial(task.batches, options.shard, options.shards, options.seed),
         save_every_s=options.save_every,
         emit=HealthFile(options.health_file).touched_by(tell),
         phases=phases,
+        parallel=parallel,
     )
     learner.install_signal_handlers()
     if isinstance(steps, Leader):
@@ -193,6 +198,7 @@ def _steps(options: argparse.Namespace, inner: type[Inner], *, spans_hosts: bool
         devices=devices,
         fully_sharded=options.fully_sharded or (len(devices) if spans_hosts else 1),
         executables=cache and cache / "executables",
+        is_split=options.data_parallel is not None,
     )
 
 

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from chaoslab.core.events import Json
+from chaoslab.diloco.learner.data_parallel import DataParallel
 from chaoslab.diloco.learner.exchange import (
     Adoption,
     Counters,
@@ -58,13 +59,26 @@ class Steps(Protocol[State]):
 class Replica:
     """The model as one learner trains it, with its counters."""
 
-    def __init__(self, inner: Steps[Any], tokens_per_batch: int, pace: Pace, *, seed: int) -> None:
+    def __init__(
+        self,
+        inner: Steps[Any],
+        tokens_per_batch: int,
+        pace: Pace,
+        *,
+        seed: int,
+        parallel: DataParallel | None = None,
+    ) -> None:
+        """`parallel`: makes the steps together with other learners, in place of `inner`."""
         self.counters = Counters()
         self.pace = pace
         self._seed = seed
         self._inner = inner
+        self._parallel = parallel
+        self._step = parallel.step if parallel else inner.step
         self._tokens_per_batch = tokens_per_batch
         self._state: Any  # what `inner` makes
+        self._adopted: Any = None
+        """State at the last adoption."""
 
     @property
     def holds_everything(self) -> bool:
@@ -122,11 +136,14 @@ class Replica:
     # ------------------------------------------------------------ training
 
     def step(self, batch: Batch) -> None:
-        """One inner step; returns when it is done and its pace has passed."""
+        """One inner step; returns when it is done and its pace has passed.
+
+        CommunicatorLost, and nothing is changed, if other learners are lost that belong to it.
+        """
         began_s = time.monotonic()
-        self._state, loss = self._inner.step(self._state, batch)
+        self._state, loss = self._step(self._state, batch)
         loss_now = float(loss)  # returns when the step is done
-        self.pace.rest(began_s)
+        self.pace.rest(began_s, waited_s=self._parallel.waited_s if self._parallel else 0.0)
         took_s, counters = time.monotonic() - began_s, self.counters
         share = _SMOOTHING if counters.step_s else 1.0
         self.counters = replace(
@@ -137,6 +154,7 @@ class Replica:
             loss=loss_now,
             step_s=counters.step_s + share * (took_s - counters.step_s),
             fragments=tuple(f._replace(c_steps=f.c_steps + 1) for f in counters.fragments),
+            waits=False,
         )
 
     def adopt(self, adoption: Adoption) -> dict[str, Json] | None:
@@ -148,9 +166,9 @@ class Replica:
         held = counters.fragments[index]
         if adoption.version <= held.version:
             return None
-        self._state = self._inner.adopt(self._state, index, adoption.values)
+        self._state = self._adopted = self._inner.adopt(self._state, index, adoption.values)
         committed = adoption.committed_tokens - held.committed
-        discarded = counters.c_tokens(index) - committed
+        discarded = held.lost + counters.c_tokens(index) - committed
         fragments = list(counters.fragments)
         fragments[index] = FragmentCounters(
             version=adoption.version,
@@ -167,6 +185,43 @@ class Replica:
             "discarded_tokens": discarded,
             "committed_tokens": committed,
         }
+
+    # ------------------------------------------------------------ with other learners
+
+    def pack(self) -> bytes:
+        """Adopted values and moments, as `take_over` reads them."""
+        return self._inner.pack(self._state)
+
+    def take_state(self, payload: bytes) -> None:
+        """Continue from another learner's adopted values and moments; counters are kept."""
+        self._state = self._adopted = self._inner.unpack(payload)
+
+    def report(self, *, waits: bool) -> None:
+        """Set what counters say of its communicator."""
+        if self._parallel is not None:
+            self.counters = replace(
+                self.counters,
+                waits=waits,
+                communicator=self._parallel.number,
+                meeting=self._parallel.meeting,
+            )
+
+    def go_back(self) -> None:
+        """Give up all work since the last adoption, moments included."""
+        counters = self.counters
+        if self._adopted is not None:
+            self._state = self._adopted
+        self.counters = replace(
+            counters,
+            fragments=tuple(
+                fragment._replace(
+                    c_steps=0,
+                    tokens_from=counters.tokens,
+                    lost=fragment.lost + counters.c_tokens(index),
+                )
+                for index, fragment in enumerate(counters.fragments)
+            ),
+        )
 
     def forget_own_work(self) -> None:
         """Reset to the adopted values: the result of training is the global parameters."""
@@ -199,7 +254,9 @@ class Replica:
             "digests": self.digests(),
             "committed": by_fragment([fragment.committed for fragment in fragments]),
             "discarded": by_fragment([fragment.discarded for fragment in fragments]),
-            "in_flight": by_fragment([counters.c_tokens(p) for p in range(len(fragments))]),
+            "in_flight": by_fragment(
+                [f.lost + counters.c_tokens(p) for p, f in enumerate(fragments)]
+            ),
         }
 
 

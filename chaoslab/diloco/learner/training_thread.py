@@ -6,7 +6,8 @@
                                 Messenger ═══════════════════════► syncer  (its own threads)
 
 It keeps stepping whatever happens to its link, to the syncer or to other learners, unless the
-settings say `blocking` (`round_wait`). See `joining`, `replica` (its state) and `signals`.
+settings say `blocking` (`round_wait`) or `data_parallel` (module of that name). See `joining`,
+`replica` (its state) and `signals`.
 """
 
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.learner.data_parallel import CommunicatorLost, DataParallel
 from chaoslab.diloco.learner.exchange import Adoption, Counters, Inbox, Joined
 from chaoslab.diloco.learner.joining import Joining, JoinRefused
 from chaoslab.diloco.learner.messenger import Messenger
@@ -25,6 +27,7 @@ from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.settings import Source
+from chaoslab.diloco.wire import wire_pb2 as pb
 
 _SAMPLE_S = 0.25
 """Least seconds between two learner.step events."""
@@ -48,8 +51,16 @@ class Learner:
         save_every_s: float,
         emit: Emit,
         phases: Phases,
+        parallel: DataParallel | None = None,
     ) -> None:
-        """`batches` gives those of this learner from a position on."""
+        """`batches` gives those of this learner from a position on.
+
+        `parallel`: what the steps of `replica` are made with, if they are made with other learners.
+        """
+        self._parallel = parallel
+        if parallel is not None:
+            parallel.may_wait = self._may_wait
+        self._goes_back = False
         self._replica = replica
         self._messenger = messenger
         self._store = store
@@ -69,8 +80,16 @@ class Learner:
 
     def run(self) -> None:
         """Join, train, leave. Raises JoinRefused or TrainingEnded if training did not begin."""
+        try:
+            self._run()
+        finally:
+            if self._parallel is not None:
+                self._parallel.close()
+
+    def _run(self) -> None:
         self._join()
         batches = self._batches(self._replica.counters.data_position)
+        batch: Batch | None = None
         while not self._leaving:
             inbox = self._messenger.take()
             self._note(inbox)
@@ -79,11 +98,17 @@ class Learner:
             if inbox.stop is not None:
                 self._finish(inbox.stop.versions)
                 return
-            if self._round_wait.is_needed(self._replica.counters):
+            if self._is_alone or self._round_wait.is_needed(self._replica.counters):
                 self._await_round()
                 continue
-            with self.wedge.allowed():
-                self._replica.step(next(batches))
+            batch = next(batches) if batch is None else batch
+            try:
+                with self.wedge.allowed():
+                    self._replica.step(batch)
+            except CommunicatorLost:
+                self._leave_communicator()
+                continue
+            batch = None
             self._note_step()
         self._store.close()  # finish a checkpoint that is being written before the last one
         self._save()
@@ -132,6 +157,13 @@ class Learner:
 
     def _announce(self, joined: Joined, source: Source) -> None:
         self._round_wait.limit = joined.settings.steps_held
+        self._goes_back = joined.settings.data_parallel == "rigid"
+        if (joined.settings.data_parallel != "off") != (self._parallel is not None):
+            raise JoinRefused(
+                "--data-parallel: must be given if, and only if, the settings of the syncer say "
+                f"data_parallel; they say {joined.settings.data_parallel}"
+            )
+        self._leave_communicator()
         self._sampled_step = self._replica.counters.step
         self._sampled_s = time.monotonic()
         self._sampled_overruns = self._replica.pace.overruns
@@ -153,6 +185,51 @@ class Learner:
             raise JoinRefused(inbox.refused)
         if inbox.joined is not None:
             self._announce(inbox.joined, inbox.joined.source)
+        if inbox.communicator is not None:
+            self._communicate(inbox.communicator)
+
+    # ------------------------------------------------------------ training with other learners
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether it must not step, as it is in no communicator."""
+        return self._parallel is not None and not self._parallel.is_formed
+
+    def _communicate(self, order: pb.Communicator) -> None:
+        """Enter or leave a communicator, as the syncer says."""
+        if self._parallel is None:
+            return
+        if order.size == 0:
+            if order.number == self._parallel.number:
+                self._leave_communicator()
+            return
+        try:
+            payload = self._parallel.join(order, self._replica.pack())
+        except CommunicatorLost:
+            self._leave_communicator()
+            return
+        if order.rank > 0:
+            self._replica.take_state(payload)
+        self._replica.report(waits=False)
+        self._replica.pace.restart()
+
+    def _leave_communicator(self) -> None:
+        if self._parallel is None:
+            return
+        self._parallel.leave()
+        if self._goes_back:
+            self._replica.go_back()
+        self._replica.report(waits=True)
+        self._messenger.boundary(self._replica.snapshot())
+
+    def _may_wait(self) -> bool:
+        """Report that it waits for the others; whether it may, or is called back."""
+        with self.wedge.postponed():  # the messenger's lock
+            self._replica.report(waits=True)
+            self._messenger.boundary(self._replica.snapshot())
+            self._round_wait.add(self._replica.counters, TURN_S)
+            self._tell_notice()
+        return not self._leaving and not self._messenger.calls_back
 
     # ------------------------------------------------------------ training
 
@@ -165,7 +242,7 @@ class Learner:
             self._save()
 
     def _await_round(self) -> None:
-        """Wait a moment for a round instead of stepping; report and answer meanwhile."""
+        """Wait a moment for a round or for other learners; report and answer meanwhile."""
         began_s = time.monotonic()
         self._messenger.boundary(self._replica.snapshot())
         self._messenger.wait(TURN_S)
@@ -183,6 +260,7 @@ class Learner:
             fragment=counters.oldest,
             c_steps=counters.fragments[counters.oldest].c_steps,
             waited_s=waited_s,
+            is_for_learners=self._parallel is not None and not self._round_wait.is_needed(counters),
         )
 
     def _tell_notice(self) -> None:

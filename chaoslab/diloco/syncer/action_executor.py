@@ -18,8 +18,10 @@ from chaoslab.diloco.syncer.commits import Commits
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
     Action,
+    Dissolve,
     Donate,
     Drop,
+    Form,
     Member,
     Merge,
     Pull,
@@ -120,6 +122,8 @@ class ActionExecutor:
                 self._donate(action)
             case SendAll():
                 self._send_all(action)
+            case Form() | Dissolve():
+                self._communicate(action)
             case Stop(reason=reason, is_held=True):
                 self._say(Kind.SYNCER_HELD, reason=reason)
             case Stop():
@@ -196,6 +200,18 @@ class ActionExecutor:
         )
         fenced = pb.ToLearner(epoch=member.epoch, fenced=pb.Fenced(reason=reason))
         self._sessions.close(member.epoch, fenced)
+
+    def _communicate(self, action: Form | Dissolve) -> None:
+        for order in messages.communicator(action):
+            self._sessions.send(order.epoch, order)
+        about: dict[str, Json] = {
+            "communicator": action.number,
+            "learners": [member.learner for member in action.members],
+        }
+        if isinstance(action, Form):
+            self._say(Kind.COMMUNICATOR_FORMED, **about)
+        else:
+            self._say(Kind.COMMUNICATOR_ENDED, **about, reason=action.reason)
 
     def _stop(self, action: Stop) -> None:
         self._end = None

@@ -67,6 +67,11 @@ class Member:
     versions: tuple[int, ...] = ()
     c_steps: tuple[int, ...] = ()
     c_tokens: tuple[int, ...] = ()
+    communicator: int = 0
+    """Number of the latest communicator that it was in, as it reports; 0: of none."""
+    meeting: str = ""
+    """host:port at which it would let the members of a communicator meet; empty while it is in
+    one."""
     giving: int = 0
     """Number of checkpoints that it was asked for and has not sent yet."""
     pushed_to: dict[int, int] = field(default_factory=dict)
@@ -115,6 +120,10 @@ class Progress:
     loss: float | None
     step_s: float
     data_position: int
+    waits: bool = False
+    """Whether it waits for other learners of a communicator, or for one to be formed."""
+    communicator: int = 0
+    meeting: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,4 +269,24 @@ class Stop:
     is_held: bool = False
 
 
-Action = Pull | Merge | Abandon | SuspicionChange | Drop | Welcome | Donate | SendAll | Stop
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """Let these members form a communicator; the state is taken from the first one."""
+
+    number: int
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dissolve:
+    """End a communicator: tell those of its members that are left."""
+
+    number: int
+    members: tuple[Member, ...]
+    reason: str
+
+
+Action = (
+    Pull | Merge | Abandon | SuspicionChange | Drop | Welcome | Donate | SendAll | Stop
+    | Form | Dissolve
+)  # fmt: skip

@@ -8,12 +8,14 @@ Pure functions. The caller decides when a message is sent; the learners' side is
 and `wire.proto` describes every field.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from chaoslab.core.events import Json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import (
     Contribution,
+    Dissolve,
+    Form,
     Hello,
     Member,
     Offer,
@@ -56,6 +58,9 @@ def progress(message: pb.Progress) -> Progress:
         loss=message.loss if message.step else None,
         step_s=message.step_s,
         data_position=message.data_position,
+        waits=message.waits,
+        communicator=message.communicator,
+        meeting=message.meeting,
     )
 
 
@@ -97,6 +102,19 @@ def fragment(publication: Publication, epoch: int, committed_tokens: int) -> pb.
             digest=publication.digest,
         ),
     )
+
+
+def communicator(action: Form | Dissolve) -> Iterator[pb.ToLearner]:
+    """Orders to its members, each for its own epoch."""
+    number, is_formed = action.number, isinstance(action, Form)
+    for rank, member in enumerate(action.members):
+        order = pb.Communicator(number=number)
+        if is_formed:
+            address = action.members[0].meeting
+            order = pb.Communicator(
+                number=number, rank=rank, size=len(action.members), address=address
+            )
+        yield pb.ToLearner(epoch=member.epoch, communicator=order)
 
 
 def identity(who: Member | Contribution) -> dict[str, Json]:

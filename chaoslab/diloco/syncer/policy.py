@@ -7,6 +7,7 @@
     Policy ─┬─ Membership   members, suspected members, fenced epochs
             ├─ Tally        counts over the present members
             ├─ Rounds       when a round begins and ends, who contributes
+            ├─ Communicators   who averages gradients with whom, with `data_parallel`
             └─ Transfers    which donor sends a checkpoint to whom
 
 An input returns only what follows from it at once; `advance` does whatever is due.
@@ -18,6 +19,7 @@ waits for a member that has left, and training stops only between rounds.
 from collections.abc import Sequence
 
 from chaoslab.diloco.settings import Settings, Source
+from chaoslab.diloco.syncer.communicators import Communicators
 from chaoslab.diloco.syncer.decisions import (
     Action,
     Contribution,
@@ -39,6 +41,9 @@ from chaoslab.diloco.syncer.transfers import Transfers
 _MOST = 1 << 53
 """Largest counter accepted: JSON readers represent integers exactly up to here."""
 
+_ADDRESS_MOST = 300
+"""Characters of a host:port."""
+
 
 class Policy:
     """State of one training that decisions depend on. Deterministic; time is an argument."""
@@ -50,6 +55,7 @@ class Policy:
         """Epoch of the member that was asked for the initial parameters."""
         self.tally = Tally(settings)
         self.rounds = Rounds(settings, self.membership, self.tally)
+        self.communicators = Communicators(settings, self.membership)
         self.transfers = Transfers(self.membership)
         self._began_s: float | None = None
         self._awaited: frozenset[str] = frozenset()
@@ -70,6 +76,7 @@ class Policy:
         """
         self._began_s = began_s
         self._awaited, self._awaited_until_s = awaited, awaited_until_s
+        self.communicators.restart()
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -127,6 +134,8 @@ class Policy:
             return f"a step, tokens or a data position beyond {_MOST}"
         if not 0 <= report.step_s < float("inf"):
             return f"a step time of {report.step_s} s"
+        if report.communicator > _MOST or len(report.meeting) > _ADDRESS_MOST:
+            return f"communicator {report.communicator}, to meet at {report.meeting[:80]!r}"
         return ""
 
     def progress(self, now_s: float, epoch: int, report: Progress) -> Sequence[Action]:
@@ -137,8 +146,9 @@ class Policy:
         recovered = self.membership.record_step(now_s, member, report.step, report.step_s)
         member.tokens, member.loss, member.versions = report.tokens, report.loss, report.versions
         member.c_steps, member.c_tokens = report.c_steps, report.c_tokens
+        member.communicator, member.meeting = report.communicator, report.meeting
         self.membership.data_positions[member.learner] = report.data_position
-        if self.tally.blocks(member):
+        if report.waits or self.tally.blocks(member):
             recovered += self.membership.trust(now_s, member)
         self.tally.update(member)
         return recovered
@@ -202,6 +212,7 @@ class Policy:
                 actions.append(change)
         actions += self.transfers.late(now_s)
         actions += self.rounds.close(now_s)
+        actions += self._communicate(now_s)
         if (reason := self._met_stop(now_s)) is not None:
             if self.is_held:
                 self.held_reason = reason
@@ -214,6 +225,15 @@ class Policy:
         elif not self.rounds.open and not self._is_stopped:
             self._is_stopped = True
             actions.append(Stop(reason=self._stop_reason))
+        return actions
+
+    def _communicate(self, now_s: float) -> list[Action]:
+        """End and form communicators, and let rounds need what they make possible."""
+        is_off = self.settings.data_parallel == "off" or self._is_stopped
+        if is_off or not self.versions or self._is_gathering(now_s):
+            return []
+        actions: list[Action] = list(self.communicators.advance(self.versions))
+        self.rounds.require(self.communicators.quorum, at_once=self.communicators.merges_at_once)
         return actions
 
     def next_s(self) -> float:

@@ -98,6 +98,8 @@ class Rounds:
         """Sum over all merges of the contributors' c_tokens."""
         self.open: dict[int, Round] = {}
         """By number: rounds that were pulled and are neither merged nor abandoned."""
+        self.quorum = settings.quorum
+        """K: contributions that a round needs."""
         self._most_open = max(1, settings.overlap)
         self._mean_steps = settings.sync_every / settings.fragments
         """Steps between the beginnings of two rounds on average."""
@@ -107,6 +109,13 @@ class Rounds:
         self._begun_s = float("-inf")
         self._quorum_s: float | None = None
         self._sync_s: float | None = None
+
+    def require(self, quorum: int, *, at_once: bool) -> None:
+        """Let rounds need `quorum` contributions from now on, of any work if `at_once`."""
+        if (quorum, at_once) != (self.quorum, self._tally.takes_any_work):
+            self.quorum, self._tally.takes_any_work = quorum, at_once
+            self._tally.begin(self._tally.versions)
+            self._tally.changed.update(range(self._settings.fragments))
 
     # ------------------------------------------------------------ beginning
 
@@ -137,7 +146,7 @@ class Rounds:
         """
         if self._tally.waiting:
             return self._begun_s
-        step_s = self._tally.kth_step_s(self._settings.quorum)
+        step_s = self._tally.kth_step_s(self.quorum)
         return self._begun_s + self._settings.spacing * self._mean_steps * step_s
 
     def _look_again(self, now_s: float) -> None:
@@ -158,7 +167,7 @@ class Rounds:
             self._waits.pop(fragment, None)
             return
         wait = self._waits.setdefault(fragment, _Wait(first_ready_s=now_s))
-        has_quorum = ready >= self._settings.quorum
+        has_quorum = ready >= self.quorum
         wait.quorum_at_s = min(wait.quorum_at_s, now_s) if has_quorum else _NEVER_S
         has_all = has_quorum and ready == self._present
         wait.all_at_s = min(wait.all_at_s, now_s) if has_all else _NEVER_S
@@ -234,7 +243,7 @@ class Rounds:
             return
         member.pushed_to[round_.fragment] = contribution.tokens_to
         round_.accepted += 1
-        if round_.accepted == self._settings.quorum:
+        if round_.accepted == self.quorum:
             took_s = now_s - round_.pulled_s
             overlap_s = self._settings.overlap * self._tally.step_s
             round_.deadline_s = round_.pulled_s + max(
@@ -263,7 +272,7 @@ class Rounds:
         for member in round_.waiting.values():
             self._mark(member, is_lagging=True)
         given = round_.contributions
-        if len(given) < self._settings.quorum:
+        if len(given) < self.quorum:
             return self._abandon(round_)
         self._tally.renew(round_.fragment, round_.base_version + 1)
         self.merged += 1
@@ -290,7 +299,7 @@ class Rounds:
         return Abandon(
             round=round_.number,
             fragment=round_.fragment,
-            reason=f"{len(round_.contributions)} of {self._settings.quorum} contributed",
+            reason=f"{len(round_.contributions)} of {self.quorum} contributed",
         )
 
     def _mark(self, member: Member, *, is_lagging: bool) -> None:

@@ -39,6 +39,8 @@ class Tally:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._counted: dict[int, _Counted] = {}
+        self.takes_any_work = False
+        """Whether one step makes a member ready; `begin` counts anew after a change."""
         self.versions: tuple[int, ...] = ()
         """Version vector; empty until the initial parameters are known."""
         self._needed: tuple[int, ...] = ()
@@ -141,8 +143,10 @@ class Tally:
         return int.from_bytes(bytes(ready), "little")
 
     def _due_steps(self, fragment: int, version: int) -> int:
-        """H - tau, at first a staggered share of H instead of H; at least 1."""
+        """H - tau, at first a staggered share of H instead of H; at least 1, which is any work."""
         every, overlap = self._settings.sync_every, self._settings.overlap
+        if self.takes_any_work:
+            return 1
         if version == 0:
             every = -(-(fragment + 1) * every // self._settings.fragments)
         return max(1, every - overlap)

@@ -28,7 +28,7 @@ class FromLearner(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., push: _Optional[_Union[Push, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
 
 class ToLearner(_message.Message):
-    __slots__ = ("epoch", "welcome", "refused", "pull", "fragment", "checkpoint_request", "checkpoint", "fenced", "stop", "ping", "pong", "chunk")
+    __slots__ = ("epoch", "welcome", "refused", "pull", "fragment", "checkpoint_request", "checkpoint", "fenced", "stop", "ping", "pong", "communicator", "chunk")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +40,7 @@ class ToLearner(_message.Message):
     STOP_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     welcome: Welcome
@@ -52,8 +53,9 @@ class ToLearner(_message.Message):
     stop: Stop
     ping: Ping
     pong: Pong
+    communicator: Communicator
     chunk: Chunk
-    def __init__(self, epoch: _Optional[int] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., pull: _Optional[_Union[Pull, _Mapping]] = ..., fragment: _Optional[_Union[Fragment, _Mapping]] = ..., checkpoint_request: _Optional[_Union[CheckpointRequest, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., pull: _Optional[_Union[Pull, _Mapping]] = ..., fragment: _Optional[_Union[Fragment, _Mapping]] = ..., checkpoint_request: _Optional[_Union[CheckpointRequest, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., communicator: _Optional[_Union[Communicator, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
 
 class Payload(_message.Message):
     __slots__ = ("bytes",)
@@ -106,7 +108,7 @@ class Hello(_message.Message):
     def __init__(self, learner: _Optional[str] = ..., incarnation: _Optional[int] = ..., specs_json: _Optional[str] = ..., versions: _Optional[_Iterable[int]] = ..., step: _Optional[int] = ..., data_position: _Optional[int] = ..., tokens: _Optional[int] = ..., process: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "tokens", "c_steps", "c_tokens", "versions", "loss", "step_s", "data_position")
+    __slots__ = ("step", "tokens", "c_steps", "c_tokens", "versions", "loss", "step_s", "data_position", "waits", "communicator", "meeting")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     C_STEPS_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +117,9 @@ class Progress(_message.Message):
     LOSS_FIELD_NUMBER: _ClassVar[int]
     STEP_S_FIELD_NUMBER: _ClassVar[int]
     DATA_POSITION_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    MEETING_FIELD_NUMBER: _ClassVar[int]
     step: int
     tokens: int
     c_steps: _containers.RepeatedScalarFieldContainer[int]
@@ -123,7 +128,10 @@ class Progress(_message.Message):
     loss: float
     step_s: float
     data_position: int
-    def __init__(self, step: _Optional[int] = ..., tokens: _Optional[int] = ..., c_steps: _Optional[_Iterable[int]] = ..., c_tokens: _Optional[_Iterable[int]] = ..., versions: _Optional[_Iterable[int]] = ..., loss: _Optional[float] = ..., step_s: _Optional[float] = ..., data_position: _Optional[int] = ...) -> None: ...
+    waits: bool
+    communicator: int
+    meeting: str
+    def __init__(self, step: _Optional[int] = ..., tokens: _Optional[int] = ..., c_steps: _Optional[_Iterable[int]] = ..., c_tokens: _Optional[_Iterable[int]] = ..., versions: _Optional[_Iterable[int]] = ..., loss: _Optional[float] = ..., step_s: _Optional[float] = ..., data_position: _Optional[int] = ..., waits: bool = ..., communicator: _Optional[int] = ..., meeting: _Optional[str] = ...) -> None: ...
 
 class Push(_message.Message):
     __slots__ = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from", "tokens_to", "codec", "payload")
@@ -228,6 +236,18 @@ class CheckpointRequest(_message.Message):
     request: int
     versions: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, request: _Optional[int] = ..., versions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Communicator(_message.Message):
+    __slots__ = ("number", "rank", "size", "address")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    rank: int
+    size: int
+    address: str
+    def __init__(self, number: _Optional[int] = ..., rank: _Optional[int] = ..., size: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class Fenced(_message.Message):
     __slots__ = ("reason",)

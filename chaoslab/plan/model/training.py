@@ -133,12 +133,15 @@ HEADROOM: Final = 1.3
 
 class Algorithm(StrEnum):
     """Algorithm. Streaming is decoupled with K = M, and learners wait for rounds; diloco also has
-    P = 1 and no overlap.
+    P = 1 and no overlap. With the other two, learners average their gradients in every step, and
+    a round only stores the result.
     """
 
     DECOUPLED = "decoupled"
     STREAMING = "streaming"
     DILOCO = "diloco"
+    DATA_PARALLEL = "data_parallel"
+    ELASTIC_DATA_PARALLEL = "elastic_data_parallel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +176,10 @@ class Training:
 
     algorithm: Algorithm = Algorithm.DECOUPLED
     """decoupled: no learner waits for a round. streaming: a round needs all learners, and they
-    wait for it. diloco: as streaming, with one fragment and no overlap."""
+    wait for it. diloco: as streaming, with one fragment and no overlap. data_parallel: learners
+    average their gradients in every step, and with one lost all stop, until it is back, and go back
+    to the last version, which is made every `sync_every` steps. elastic_data_parallel: those that
+    are left store what they have, and train on together."""
     learners: int | tuple[LearnerGroup, ...] = field(default=4, metadata={"example": _LEARNERS})
     """Number of learners; or groups of different ones: [{count: 4, speed: 100%, region: us},
     {count: 4, speed: 82%, region: eu}]."""
@@ -274,7 +280,11 @@ class Training:
         _hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
         if self.evaluate_every is not None:
             _hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
-        if self.task is None and self.algorithm is not Algorithm.DILOCO:
+        if self.is_data_parallel and self.host_counts != {1}:
+            raise PlanError(
+                f"`algorithm: {self.algorithm}` needs learners of one host each: leave out `hosts`"
+            )
+        if self.task is None and self.fragment_count > 1:
             tensors = TENSORS[self.model]
             rule = f"1 to {tensors}, the number of tensors of {self.model}"
             _hold(self.fragments <= tensors, "fragments", self.fragments, rule)
@@ -287,9 +297,25 @@ class Training:
         return sum(group.count for group in self.learners)
 
     @property
-    def waits_for_all(self) -> bool:
-        """Whether a round needs all learners of the start, and learners wait for rounds."""
+    def fragment_count(self) -> int:
+        """P, or 1 with an algorithm that cuts nothing."""
+        is_cut = self.algorithm in (Algorithm.DECOUPLED, Algorithm.STREAMING)
+        return self.fragments if is_cut else 1
+
+    @property
+    def is_data_parallel(self) -> bool:
+        """Whether learners average their gradients in every step."""
+        return self.algorithm in (Algorithm.DATA_PARALLEL, Algorithm.ELASTIC_DATA_PARALLEL)
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether learners wait for rounds, which need all of them: at the start at least."""
         return self.algorithm is not Algorithm.DECOUPLED
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether no round begins while a learner of the start is missing."""
+        return self.is_blocking and self.algorithm is not Algorithm.ELASTIC_DATA_PARALLEL
 
     @property
     def learner_names(self) -> tuple[str, ...]:

@@ -55,6 +55,21 @@ def trained(inner) -> LearnerState:
     return walked(inner, inner.init(3), 5)
 
 
+def test_a_step_in_two_halves_is_the_step(trained: LearnerState) -> None:
+    halves = Inner(TASK, InnerSettings(warmup_steps=2, decay_steps=100), is_split=True)
+    halves.cut(layout(halves))
+    halves.compile()
+    whole = Inner(TASK, InnerSettings(warmup_steps=2, decay_steps=100))
+    batch = next(TASK.batches(0, 1, seed=0, position=7))
+    flat = halves.gradients(trained, batch)
+    assert flat.shape == (halves.parameters + 1,)
+    state, loss = halves.update(trained, flat)
+    expected, expected_loss = whole.step(trained, batch)
+    assert float(loss) == float(expected_loss)
+    for mine, theirs in zip(jax.tree.leaves(state), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=1e-6)
+
+
 def walked(inner: Inner, state: LearnerState, steps: int, position: int = 0) -> LearnerState:
     stream = TASK.batches(0, 1, seed=0, position=position)
     for batch in itertools.islice(stream, steps):

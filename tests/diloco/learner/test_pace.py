@@ -31,6 +31,25 @@ def pace_of(time: Time, speed: float = 1.0, step_time_s: float | None = None) ->
     return Pace(step_time_s=step_time_s, speed=speed, now=lambda: time.now_s, sleep=time.sleep)
 
 
+def test_what_a_step_is_late_for_others_is_no_overrun(time: Time) -> None:
+    pace = pace_of(time, step_time_s=0.1)
+    time.step(pace)
+    began_s = time.now_s
+    time.now_s += 0.36  # of which 0.3 were the others'
+    pace.rest(began_s, waited_s=0.3)
+    assert (pace.overruns, time.now_s - began_s) == (0, pytest.approx(0.36))
+    assert time.step(pace, works_s=0.05) == pytest.approx(0.1)
+
+
+def test_what_others_took_does_not_excuse_own_work(time: Time) -> None:
+    pace = pace_of(time, step_time_s=0.1)
+    time.step(pace)
+    began_s = time.now_s
+    time.now_s += 0.45  # of which 0.1 were the others'
+    pace.rest(began_s, waited_s=0.1)
+    assert pace.overruns == 2
+
+
 def test_a_learner_at_its_own_speed_never_rests(time: Time) -> None:
     assert time.step(pace_of(time)) == pytest.approx(0.1)
 

@@ -1,0 +1,75 @@
+"""Process that computes with those of other learners, for its own learner: sums of their arrays.
+
+    learner ── initialize, sum ─► this process ══ jax.distributed, gloo ══ those of others
+            ◄── the sum ──────────────┘
+
+A process that is inside a collective cannot be called back, and JAX ends one that has lost another.
+So each learner has its collectives done by a process of their own, which is ended with its
+communicator while the learner keeps its state (`data_parallel`). It is started beforehand, with all
+imports done. On CPUs, whatever devices the learner has.
+
+    python -m chaoslab.diloco.learner.all_reduce FILE_DESCRIPTOR PARENT [CACHE]
+"""
+
+import os
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from chaoslab.diloco.learner.hosts.channel import receive
+from chaoslab.diloco.learner.hosts.runtime import initialize
+from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
+from chaoslab.diloco.node.ending import end_with
+
+_AXIS = "learners"
+
+
+def main() -> int:
+    """Carry out orders until the learner closes the connection."""
+    descriptor, parent, *cache = sys.argv[1:]
+    end_with(int(parent))
+    os.dup2(2, 1)  # C++ prints, and standard output is for events
+    jax.config.update("jax_platforms", "cpu")
+    if cache:
+        enable_compilation_cache(Path(cache[0]))
+    learner = Connection(int(descriptor))
+    learner.send_bytes(b"")  # ready
+    with suppress(EOFError, BrokenPipeError):  # the learner has ended, or let go of this process
+        _serve(learner)
+    return 0
+
+
+def _serve(learner: Connection) -> None:
+    order = receive(learner)
+    initialize(order.facts["at"], order.facts["size"], order.facts["rank"])
+    devices = np.array([d for d in jax.devices() if d.id == _first(d.process_index)])
+    mesh = Mesh(devices, (_AXIS,))
+    split, replicated = (
+        NamedSharding(mesh, PartitionSpec(_AXIS)),
+        NamedSharding(mesh, PartitionSpec()),
+    )
+    total = jax.jit(lambda arrays: arrays.sum(0), out_shardings=replicated)
+    learner.send_bytes(b"")
+    while (order := receive(learner)).do == "sum":
+        (mine,) = order.arrays
+        everybody = jax.make_array_from_process_local_data(split, mine[np.newaxis])
+        learner.send_bytes(_bytes(total(everybody)))
+        publish_compilations()
+
+
+def _first(process: int) -> int:
+    """Number of the first device of a process."""
+    return min(int(device.id) for device in jax.devices() if device.process_index == process)
+
+
+def _bytes(array: jax.Array) -> memoryview:
+    return np.ascontiguousarray(array.addressable_data(0)).data.cast("B")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

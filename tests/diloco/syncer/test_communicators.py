@@ -1,0 +1,303 @@
+"""Who averages gradients with whom, with `data_parallel`: by hand, and by random histories."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer.decisions import Action, Dissolve, Form, Hello, Progress
+from tests.diloco.policy_world import STEP_S, FakeLearner, World
+
+NAMES = tuple(f"learner-{index}" for index in range(4))
+MODES = ("rigid", "elastic")
+
+
+@dataclass
+class Part:
+    """A learner's part in communicators."""
+
+    number: int = 0
+    is_in: bool = False
+    has_gradients: bool = False
+    """It has computed them, and waits for those of the others."""
+
+
+class Together(World):
+    """Learners that step only together."""
+
+    def __init__(self, mode: str, **changes: object) -> None:
+        given = {"learners": NAMES, "quorum": 4, "fragments": 1, "sync_every": 4, "overlap": 0}
+        given |= {"merge": "average", "blocking": True, "data_parallel": mode, **changes}
+        super().__init__(Settings(**given))  # type: ignore[arg-type]  # keywords of Settings
+        self.parts = {name: Part() for name in NAMES}
+        self.formed: list[Form] = []
+        self.ended: list[Dissolve] = []
+
+    @property
+    def least_contributions(self) -> int:
+        return 4 if self.settings.data_parallel == "rigid" else 1
+
+    def say_hello(self, learner: FakeLearner) -> None:
+        self.leave(learner)
+        super().say_hello(learner)
+
+    def join(self, name: str) -> None:
+        if name not in self.alive:
+            self.parts[name] = Part()
+        super().join(name)
+
+    def train(self, learner: FakeLearner) -> Progress:
+        """Step with the others once all have gradients; else the report says that it waits."""
+        self.adopt(learner)
+        part = self.parts[learner.name]
+        if part.is_in and not learner.waits(self.settings.steps_held):
+            names = [member.learner for member in self.formed[-1].members]
+            if any(name not in self.alive or not self.is_with(name, part) for name in names):
+                self.leave(learner)  # its connections are lost
+            else:
+                part.has_gradients = True
+                if all(self.parts[name].has_gradients for name in names):
+                    for name in names:
+                        self.parts[name].has_gradients = False
+                        self.advance(self.alive[name])
+        return self.told(learner)
+
+    def advance(self, learner: FakeLearner) -> None:
+        learner.step += 1
+        learner.tokens += 10
+        learner.since_steps = [steps + 1 for steps in learner.since_steps]
+
+    def told(self, learner: FakeLearner) -> Progress:
+        part = self.parts[learner.name]
+        return Progress(
+            step=learner.step, tokens=learner.tokens, c_steps=tuple(learner.since_steps),
+            c_tokens=tuple(learner.tokens - since for since in learner.since_tokens),
+            versions=tuple(learner.versions), loss=3.0, step_s=learner.step_s,
+            data_position=learner.step, waits=part.has_gradients or not part.is_in,
+            communicator=part.number, meeting="" if part.is_in else f"{learner.name}:1",
+        )  # fmt: skip
+
+    def is_with(self, name: str, part: Part) -> bool:
+        other = self.parts[name]
+        return other.is_in and other.number == part.number
+
+    def leave(self, learner: FakeLearner) -> None:
+        part = self.parts[learner.name]
+        part.is_in = part.has_gradients = False
+        if self.settings.data_parallel == "rigid":
+            learner.since_steps = [0] * len(learner.since_steps)
+            learner.since_tokens = [learner.tokens] * len(learner.since_tokens)
+
+    def act(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Form):
+                self.form(action)
+            elif isinstance(action, Dissolve):
+                self.ended.append(action)
+                for member in action.members:
+                    if self.parts[member.learner].number == action.number:
+                        self.leave(self.alive[member.learner])
+        super().act(actions)
+
+    def form(self, action: Form) -> None:
+        assert action.number > max((form.number for form in self.formed), default=0)
+        rigid = self.settings.data_parallel == "rigid"
+        assert len(action.members) == 4 or not (rigid or not self.formed)
+        for member in action.members:
+            learner = self.alive[member.learner]
+            assert tuple(learner.versions) == self.policy.versions
+            assert learner.epoch == member.epoch
+            assert not any(learner.since_steps), "it has work that the others lack"
+            self.parts[member.learner] = Part(number=action.number, is_in=True)
+        self.formed.append(action)
+
+    def settle(self, rounds: int) -> None:
+        """Everybody alive behaves for a while, fenced learners too."""
+        for _ in range(rounds):
+            for name in list(self.alive):
+                if self.alive[name].is_fenced:
+                    self.say_hello(self.alive[name])
+            super().settle(1)
+
+
+def together(mode: str, *names: str) -> Together:
+    world = Together(mode)
+    for name in names or NAMES:
+        world.join(name)
+    world.settle(3)
+    return world
+
+
+def members(world: Together) -> list[str]:
+    return sorted(member.learner for member in world.formed[-1].members)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_communicator_waits_for_everybody(mode: str) -> None:
+    world = together(mode, *NAMES[:3])
+    assert not world.formed
+    world.join(NAMES[3])
+    world.settle(3)
+    assert members(world) == list(NAMES)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_is_formed_before_the_initial_parameters_are_there(mode: str) -> None:
+    policy = Together(mode).policy
+    for name in NAMES:
+        policy.hello(0.0, Hello(learner=name, incarnation=1))
+        assert policy.advance(0.0) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_round_takes_the_work_of_all(mode: str) -> None:
+    world = together(mode)
+    world.settle(40)
+    assert len(world.merges) >= 5
+    for merge in world.merges:
+        assert len(merge.contributions) == 4
+        assert {given.c_steps for given in merge.contributions} == {4}
+
+
+def test_rigid_stops_with_one_lost_until_it_is_back() -> None:
+    world = together("rigid")
+    world.settle(2)
+    world.die(NAMES[1])
+    world.settle(3)
+    before = world.alive[NAMES[0]].step
+    world.settle(200)  # 10 s: as long as a silent member is kept
+    assert world.alive[NAMES[0]].step == before
+    assert len(world.formed) == 1
+    assert set(world.alive) == {member.learner for member in world.policy.membership.members}
+    world.join(NAMES[1])
+    world.settle(20)
+    assert members(world) == list(NAMES)
+    assert world.alive[NAMES[0]].step > before
+
+
+def test_rigid_goes_back_to_the_last_version() -> None:
+    world = together("rigid")
+    while not any(world.alive[NAMES[0]].since_steps):
+        world.settle(1)
+    world.die(NAMES[1])
+    world.settle(1)
+    assert world.ended[-1].reason == "a member has left"
+    assert not any(world.alive[NAMES[0]].since_steps)
+    assert not world.merges
+
+
+def test_elastic_stores_what_is_there_and_goes_on_with_those_present() -> None:
+    world = together("elastic")
+    while world.alive[NAMES[0]].since_steps != [2]:
+        world.settle(1)
+    world.die(NAMES[1])
+    world.settle(20)
+    assert members(world) == [NAMES[0], *NAMES[2:]]
+    merge = world.merges[0]
+    assert [given.c_steps for given in merge.contributions] == [2, 2, 2]
+    assert len(world.merges[-1].contributions) == 3
+
+
+def test_elastic_grows_again() -> None:
+    world = together("elastic")
+    world.die(NAMES[1])
+    world.settle(20)
+    world.join(NAMES[1])
+    world.settle(20)
+    assert members(world) == list(NAMES)
+    assert world.ended[-1].reason == f"{NAMES[1]} joins"
+    assert len(world.merges[-1].contributions) == 4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_that_hangs_is_lost_and_those_that_wait_for_it_are_not(mode: str) -> None:
+    world = together(mode)
+    world.stop(NAMES[2])
+    for _ in range(200):
+        for name in NAMES:
+            if name != NAMES[2]:
+                world.step(name)
+                while world.alive[name].pulls:
+                    world.answer(name)
+        world.pass_time(STEP_S)
+    left = {member.learner for member in world.policy.membership.members}
+    assert left == set(NAMES) - {NAMES[2]}
+    if mode == "elastic":
+        assert members(world) == sorted(left)
+    else:
+        assert len(world.formed) == 1
+    world.settle(40)
+    assert members(world) == list(NAMES)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_learner_that_lost_its_connections_ends_the_communicator(mode: str) -> None:
+    world = together(mode)
+    world.leave(world.alive[NAMES[3]])
+    world.settle(10)
+    assert "has lost its connections" in world.ended[0].reason
+    assert members(world) == list(NAMES)
+    assert world.formed[-1].number > 1
+
+
+def test_the_state_is_that_of_the_learner_that_has_trained_for_longest() -> None:
+    world = together("elastic")
+    world.settle(10)
+    world.die(NAMES[0])
+    world.settle(10)
+    world.join(NAMES[0])
+    world.settle(10)
+    ranks = [member.learner for member in world.formed[-1].members]
+    assert ranks == [NAMES[1], NAMES[2], NAMES[3], NAMES[0]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_report_from_before_the_order_ends_nothing(mode: str) -> None:
+    world = together(mode)
+    world.die(NAMES[0])
+    world.settle(8)
+    world.join(NAMES[0])
+    world.settle(8)
+    learner, count = world.alive[NAMES[1]], len(world.formed)
+    late = replace(world.told(learner), communicator=1, meeting="late:1")
+    world.report(learner, late)
+    assert len(world.formed) == count
+    world.settle(5)
+    assert len(world.formed) == count
+
+
+moves = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from(["step", "step", "step", "step", "answer", "answer", "repeat"]),
+            st.sampled_from(NAMES),
+        ),
+        st.tuples(st.sampled_from(["join", "die", "stop", "go_on"]), st.sampled_from(NAMES)),
+        st.tuples(st.just("settle"), st.sampled_from([1, 2, 5])),
+        st.tuples(st.just("pass_time"), st.sampled_from([0.01, 0.05, 0.3, 2.5, 7.0])),
+    ),
+    max_size=100,
+)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mode", MODES)
+@examples(max_examples=100)
+@given(moves=moves)
+def test_after_any_history_all_train_together(mode: str, moves: list[tuple[str, object]]) -> None:
+    world = Together(mode)
+    for name in NAMES:
+        world.join(name)
+    for move, argument in moves:
+        getattr(world, move)(argument)
+    for name in NAMES:
+        world.join(name)
+    world.settle(60)
+    before = world.policy.versions
+    world.settle(60)
+    assert members(world) == list(NAMES)
+    assert world.policy.versions[0] >= before[0] + 5
