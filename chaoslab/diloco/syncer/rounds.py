@@ -142,9 +142,10 @@ class Rounds:
     def _spaced_s(self) -> float:
         """Earliest time of the next beginning, by the own step time of the K-th fastest member.
 
-        At once while a member waits for a round: it makes no steps over which to spread them.
+        At once while members wait for a round, also to form a communicator: they make no steps over
+        which to spread them.
         """
-        if self._tally.waiting:
+        if self._tally.waiting or self._tally.takes_any_work:
             return self._begun_s
         step_s = self._tally.kth_step_s(self.quorum)
         return self._begun_s + self._settings.spacing * self._mean_steps * step_s
