@@ -124,8 +124,8 @@ class Together(World):
             super().settle(1)
 
 
-def together(mode: str, *names: str) -> Together:
-    world = Together(mode)
+def together(mode: str, *names: str, **changes: object) -> Together:
+    world = Together(mode, **changes)
     for name in names or NAMES:
         world.join(name)
     world.settle(3)
@@ -191,17 +191,18 @@ def test_rigid_goes_back_to_the_last_version() -> None:
 
 
 def test_elastic_stores_what_is_there_and_goes_on_with_those_present() -> None:
-    world = together("elastic")
-    while not world.merges or world.alive[NAMES[0]].since_steps != [1]:
+    world = together("elastic", sync_every=20)
+    while not world.merges or world.alive[NAMES[0]].since_steps != [2]:
         world.settle(1)
     world.die(NAMES[1])
     world.settle(2)  # less than the usual time between two rounds
     assert members(world) == [NAMES[0], *NAMES[2:]]
     merge = world.merges[-1]
     assert len(merge.contributions) == 3
-    assert all(given.c_steps < 4 for given in merge.contributions), "they made a whole round"
-    world.settle(20)
+    assert all(given.c_steps < 5 for given in merge.contributions), "they made a whole round"
+    world.settle(60)
     assert len(world.merges[-1].contributions) == 3
+    assert world.merges[-1].contributions[0].c_steps == 20
 
 
 def test_elastic_grows_again() -> None:
