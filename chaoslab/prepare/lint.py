@@ -176,6 +176,12 @@ def _not_over_links(plan: FaultPlan) -> Iterator[Mistake]:
             "experiments/goodput.yaml` simulates it"
         )
         yield ("training", "algorithm"), text
+    if plan.fleet.profiles:
+        text = (
+            f"profiles shape links to the syncer, and with `algorithm: {algorithm}` gradients do "
+            "not go over them: take them out"
+        )
+        yield ("fleet", "profiles"), text
     for number, fault in enumerate(plan.faults):
         if isinstance(fault.settings, ShapesLinks):
             text = (

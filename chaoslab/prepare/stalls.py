@@ -26,6 +26,8 @@ def stalled(plan: FaultPlan, schedule: Schedule, document: Document) -> Iterator
         needed = training.learner_count
         why = f"`algorithm: {training.algorithm}`"
         effect, instead = "the others stand still", "`algorithm: decoupled`"
+    elif training.is_blocking:
+        return
     else:
         needed, why = training.quorum, "`training.quorum`"
         effect, instead = "what the others train is not merged", f"`quorum: {max(left, 1)}`"

@@ -210,7 +210,7 @@ class Messenger:
         self._link.backoff.spread(len(joined.settings.learners))
         self._pulls.clear()
         self._requests.clear()
-        self._inbox.joined = joined
+        self._inbox.joined, self._inbox.communicator = joined, None
         self._report()
         return None
 

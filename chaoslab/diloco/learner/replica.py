@@ -78,7 +78,9 @@ class Replica:
         self._tokens_per_batch = tokens_per_batch
         self._state: Any  # what `inner` makes
         self._adopted: Any = None
-        """State at the last adoption."""
+        """State at the last adoption, to go back to; only kept with `parallel`."""
+        self._given_up: Any = None
+        """State that it went back from, which a round may have merged."""
 
     @property
     def holds_everything(self) -> bool:
@@ -116,7 +118,7 @@ class Replica:
 
     def take_over(self, handover: Handover) -> None:
         """Continue from a donor's adopted fragments, AdamW moments and step, without its work."""
-        self._state = self._inner.unpack(handover.payload)
+        self._keep(self._inner.unpack(handover.payload))
         held = zip(self.counters.fragments, handover.header.versions, strict=True)
         self.counters = replace(
             self.counters,
@@ -166,9 +168,12 @@ class Replica:
         held = counters.fragments[index]
         if adoption.version <= held.version:
             return None
-        self._state = self._adopted = self._inner.adopt(self._state, index, adoption.values)
         committed = adoption.committed_tokens - held.committed
         discarded = held.lost + counters.c_tokens(index) - committed
+        if discarded == 0 and self._given_up is not None:
+            self._state = self._given_up  # it went back too early: all of that was merged
+        self._given_up = None
+        self._keep(self._inner.adopt(self._state, index, adoption.values))
         fragments = list(counters.fragments)
         fragments[index] = FragmentCounters(
             version=adoption.version,
@@ -194,7 +199,13 @@ class Replica:
 
     def take_state(self, payload: bytes) -> None:
         """Continue from another learner's adopted values and moments; counters are kept."""
-        self._state = self._adopted = self._inner.unpack(payload)
+        self._keep(self._inner.unpack(payload))
+
+    def _keep(self, state: Any) -> None:  # what `inner` makes
+        """Set a state without work of its own."""
+        self._state = state
+        if self._parallel is not None:
+            self._adopted = state
 
     def report(self, *, waits: bool) -> None:
         """Set what counters say of its communicator."""
@@ -209,8 +220,8 @@ class Replica:
     def go_back(self) -> None:
         """Give up all work since the last adoption, moments included."""
         counters = self.counters
-        if self._adopted is not None:
-            self._state = self._adopted
+        if any(fragment.c_steps for fragment in counters.fragments):
+            self._given_up, self._state = self._state, self._adopted
         self.counters = replace(
             counters,
             fragments=tuple(

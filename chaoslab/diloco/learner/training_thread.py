@@ -185,7 +185,7 @@ class Learner:
             raise JoinRefused(inbox.refused)
         if inbox.joined is not None:
             self._announce(inbox.joined, inbox.joined.source)
-        if inbox.communicator is not None:
+        if inbox.communicator is not None and inbox.stop is None:
             self._communicate(inbox.communicator)
 
     # ------------------------------------------------------------ training with other learners
@@ -199,8 +199,10 @@ class Learner:
         """Enter or leave a communicator, as the syncer says."""
         if self._parallel is None:
             return
-        if order.size == 0:
-            if order.number == self._parallel.number:
+        has_work = any(fragment.c_steps for fragment in self._replica.counters.fragments)
+        if order.size == 0 or has_work:  # with work it cannot begin with the others
+            if order.number >= self._parallel.number:
+                self._parallel.number = order.number
                 self._leave_communicator()
             return
         try:

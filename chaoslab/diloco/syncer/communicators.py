@@ -17,7 +17,7 @@ since they hold the same parameters.
 Part of the policy: no I/O, no clock, standard library only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Dissolve, Form, Member
@@ -31,6 +31,8 @@ class Communicators:
         self._is_elastic = settings.data_parallel == "elastic"
         self._quorum = settings.quorum
         self._membership = membership
+        self._patience_s = settings.start_patience_s
+        self._formed_s = 0.0
         self._number = 0
         self._epochs: frozenset[int] = frozenset()
         """Of the members of the present communicator; empty if there is none."""
@@ -51,50 +53,63 @@ class Communicators:
         """Continue a training in which there was a communicator."""
         self._may_be_small = self._is_elastic
 
-    def advance(self, versions: tuple[int, ...]) -> Iterator[Form | Dissolve]:
-        """End the communicator if it has lost a member or can grow; form one if it is time."""
-        if self._epochs and (reason := self._broken()):
+    def advance(
+        self, now_s: float, versions: tuple[int, ...], *, has_round: bool
+    ) -> Iterator[Form | Dissolve]:
+        """End the communicator if it has lost a member or can grow; form one if it is time.
+
+        None is formed while a round is open (`has_round`): all must begin with the same version.
+        """
+        ready = self._ready(versions)
+        if self._epochs and (reason := self._broken(now_s, ready, has_round=has_round)):
             left = tuple(m for m in self._membership.members if m.epoch in self._epochs)
             yield Dissolve(number=self._number, members=left, reason=reason)
             self._epochs = frozenset()
-        if not self._epochs and (members := self._next_members(versions)):
+        if not self._epochs and not has_round and self._is_complete(ready):
+            members = tuple(sorted(ready, key=_seniority))
             self._number = 1 + max(self._number, *(member.communicator for member in members))
-            self._epochs = frozenset(member.epoch for member in members)
+            self._epochs, self._formed_s = frozenset(m.epoch for m in members), now_s
             self._may_be_small = self._is_elastic
             yield Form(number=self._number, members=members)
+            for member in members:
+                member.communicator, member.meeting = self._number, ""
 
-    # ------------------------------------------------------------ ending
+    def _ready(self, versions: tuple[int, ...]) -> list[Member]:
+        """Members that are in no communicator, and hold the last version and no work beyond it."""
+        return [
+            member
+            for member in self._membership.members
+            if member.meeting
+            and member.versions == versions
+            and not any(member.c_steps)
+            and not member.is_suspected
+        ]
 
-    def _broken(self) -> str:
+    def _broken(self, now_s: float, ready: Sequence[Member], *, has_round: bool) -> str:
         """Why the present communicator must end; empty if it need not."""
-        for epoch in sorted(self._epochs):
-            member = self._membership.find(epoch)
+        members = [self._membership.find(epoch) for epoch in sorted(self._epochs)]
+        for member in members:
             if member is None:
                 return "a member has left"
             if self._is_elastic and member.is_suspected:
                 return f"{member.learner} does not answer"
-            if member.meeting and member.communicator >= self._number:
+            if member.meeting:
                 return f"{member.learner} has lost its connections to the others"
-        if self._is_elastic:
-            for member in self._membership.members:
-                if member.epoch not in self._epochs and member.meeting:
-                    return f"{member.learner} joins"
-        return ""
+        if self._is_elastic and ready:
+            return f"{ready[0].learner} joins"
+        stepped_s = max(member.stepped_s for member in members if member)
+        idle_s = now_s - max(stepped_s, self._formed_s)
+        return "" if has_round or idle_s < self._patience_s else f"no step for {idle_s:.0f} s"
 
-    # ------------------------------------------------------------ forming
+    def _is_complete(self, ready: Sequence[Member]) -> bool:
+        """Whether these are enough, and no other one that has trained will be ready soon."""
+        least = 1 if self._may_be_small else self._quorum
+        return len(ready) >= least and all(
+            member in ready or member.is_suspected or not (member.communicator or member.is_present)
+            for member in self._membership.members
+        )
 
-    def _next_members(self, versions: tuple[int, ...]) -> tuple[Member, ...]:
-        """Members of the next communicator, the one that has trained for longest first.
 
-        Empty while there are too few, or while present ones are not ready yet.
-        """
-        idle = [member for member in self._membership.members if member.meeting]
-        ready = [
-            member
-            for member in idle
-            if member.versions == versions and not any(member.c_steps) and not member.is_suspected
-        ]
-        is_enough = len(ready) >= (1 if self._may_be_small else self._quorum)
-        if not is_enough or any(m.is_present and m not in ready for m in self._membership.members):
-            return ()
-        return tuple(sorted(ready, key=lambda member: (-member.tokens, member.learner)))
+def _seniority(member: Member) -> tuple[int, int, str]:
+    """Order of ranks: whoever was in the latest communicator, and trained for longest, first."""
+    return -member.communicator, -member.tokens, member.learner

@@ -44,7 +44,10 @@ class Member:
     epoch: int
     joined_s: float
     last_step_s: float
-    """Time at which its step last advanced; at first, when it joined."""
+    """Time until which it owed no step: at which its step last advanced, or it said that it waits;
+    at first, when it joined."""
+    stepped_s: float
+    """The same, without waits for other learners of a communicator."""
     has_stepped: bool = False
     is_suspected: bool = False
     is_lagging: bool = False
@@ -67,11 +70,13 @@ class Member:
     versions: tuple[int, ...] = ()
     c_steps: tuple[int, ...] = ()
     c_tokens: tuple[int, ...] = ()
+    waits: bool = False
+    """Whether it waits for other learners, by its latest report."""
     communicator: int = 0
-    """Number of the latest communicator that it was in, as it reports; 0: of none."""
+    """Number of the latest communicator that it was in, or is told to form; 0: of none."""
     meeting: str = ""
-    """host:port at which it would let the members of a communicator meet; empty while it is in
-    one."""
+    """host:port at which it would let the members of a communicator meet; empty while it is in one,
+    or has not said since it was told to form one."""
     giving: int = 0
     """Number of checkpoints that it was asked for and has not sent yet."""
     pushed_to: dict[int, int] = field(default_factory=dict)

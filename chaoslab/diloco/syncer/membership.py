@@ -77,6 +77,7 @@ class Membership:
             epoch=self.last_epoch,
             joined_s=now_s,
             last_step_s=now_s,
+            stepped_s=now_s,
             pushed_to=self.pushed_to(hello.learner, hello.incarnation),
         )
         self._by_epoch[member.epoch] = member
@@ -123,7 +124,7 @@ class Membership:
             member.step = member.reported_step = step
         if step <= member.step:
             return []
-        pace_s = (now_s - max(member.last_step_s, member.reported_s)) / (step - member.step)
+        pace_s = (now_s - max(member.stepped_s, member.reported_s)) / (step - member.step)
         member.paces_s = (*member.paces_s, pace_s)[-_PACES:]
         member.step, member.step_s = step, min(step_s, max(member.paces_s))
         mean_s = (now_s - member.joined_s) / (step - member.reported_step)
@@ -135,8 +136,14 @@ class Membership:
 
         For a step, and for a report of a member that waits for a round and owes no step.
         """
+        member.stepped_s, member.has_stepped = now_s, True
+        return self.excuse(now_s, member)
+
+    def excuse(self, now_s: float, member: Member) -> list[SuspicionChange]:
+        """The same for one that waits for other learners, and has made a step if it has work."""
+        member.has_stepped = member.has_stepped or any(member.c_steps)
         idle_s, was_suspected = now_s - member.last_step_s, member.is_suspected
-        member.last_step_s, member.has_stepped, member.is_suspected = now_s, True, False
+        member.last_step_s, member.is_suspected = now_s, False
         self._expect(now_s + self._settings.suspect_after_s)
         return (
             [SuspicionChange(member=member, is_over=True, idle_s=idle_s)] if was_suspected else []
@@ -146,6 +153,7 @@ class Membership:
         """Do not count this long against any member: the syncer was not receiving."""
         for member in self._by_epoch.values():
             member.last_step_s += seconds
+            member.stepped_s += seconds
             member.reported_s += seconds
 
     def age(self, now_s: float) -> list[SuspicionChange | Drop]:
@@ -190,6 +198,6 @@ class Membership:
     def _limits_s(self, member: Member) -> tuple[float, float]:
         """Seconds without a step after which the member is suspected, and dropped."""
         rules, step_s = self._settings, member.step_s
-        if not member.has_stepped:
+        if not member.has_stepped and not member.waits:
             return rules.start_patience_s / 2, rules.start_patience_s
         return max(rules.suspect_after_s, 20 * step_s), max(rules.drop_after_s, 60 * step_s)

@@ -146,10 +146,14 @@ class Policy:
         recovered = self.membership.record_step(now_s, member, report.step, report.step_s)
         member.tokens, member.loss, member.versions = report.tokens, report.loss, report.versions
         member.c_steps, member.c_tokens = report.c_steps, report.c_tokens
-        member.communicator, member.meeting = report.communicator, report.meeting
+        member.waits = report.waits
+        if report.communicator >= member.communicator:  # else it was told to form another since
+            member.communicator, member.meeting = report.communicator, report.meeting
         self.membership.data_positions[member.learner] = report.data_position
-        if report.waits or self.tally.blocks(member):
+        if self.tally.blocks(member):
             recovered += self.membership.trust(now_s, member)
+        elif report.waits:
+            recovered += self.membership.excuse(now_s, member)
         self.tally.update(member)
         return recovered
 
@@ -232,7 +236,10 @@ class Policy:
         is_off = self.settings.data_parallel == "off" or self._is_stopped
         if is_off or not self.versions or self._is_gathering(now_s):
             return []
-        actions: list[Action] = list(self.communicators.advance(self.versions))
+        has_round = bool(self.rounds.open)
+        actions: list[Action] = list(
+            self.communicators.advance(now_s, self.versions, has_round=has_round)
+        )
         self.rounds.require(self.communicators.quorum, at_once=self.communicators.merges_at_once)
         return actions
 

@@ -280,6 +280,11 @@ class Training:
         _hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
         if self.evaluate_every is not None:
             _hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
+        if self.algorithm is Algorithm.DATA_PARALLEL and self.reserve:
+            raise PlanError(
+                "`algorithm: data_parallel` trains with the learners of the start and no more: "
+                "leave out `reserve`, or write `elastic_data_parallel`"
+            )
         if self.is_data_parallel and self.host_counts != {1}:
             raise PlanError(
                 f"`algorithm: {self.algorithm}` needs learners of one host each: leave out `hosts`"

@@ -21,19 +21,22 @@ class Part:
     """A learner's part in communicators."""
 
     number: int = 0
+    names: tuple[str, ...] = ()
     is_in: bool = False
     has_gradients: bool = False
     """It has computed them, and waits for those of the others."""
 
 
 class Together(World):
-    """Learners that step only together."""
+    """Learners that step only together. They take orders when they step next, the newest alone."""
 
     def __init__(self, mode: str, **changes: object) -> None:
         given = {"learners": NAMES, "quorum": 4, "fragments": 1, "sync_every": 4, "overlap": 0}
         given |= {"merge": "average", "blocking": True, "data_parallel": mode, **changes}
         super().__init__(Settings(**given))  # type: ignore[arg-type]  # keywords of Settings
         self.parts = {name: Part() for name in NAMES}
+        self.orders: dict[str, tuple[int, Form | Dissolve]] = {}
+        """By learner: epoch and order that it has not taken yet."""
         self.formed: list[Form] = []
         self.ended: list[Dissolve] = []
 
@@ -43,6 +46,7 @@ class Together(World):
 
     def say_hello(self, learner: FakeLearner) -> None:
         self.leave(learner)
+        self.orders.pop(learner.name, None)
         super().say_hello(learner)
 
     def join(self, name: str) -> None:
@@ -52,15 +56,18 @@ class Together(World):
 
     def train(self, learner: FakeLearner) -> Progress:
         """Step with the others once all have gradients; else the report says that it waits."""
+        epoch, order = self.orders.pop(learner.name, (0, None))
+        if order is not None and epoch == learner.epoch:
+            self.take(learner, order)
         self.adopt(learner)
         part = self.parts[learner.name]
         if part.is_in and not learner.waits(self.settings.steps_held):
-            names = [member.learner for member in self.formed[-1].members]
-            if any(name not in self.alive or not self.is_with(name, part) for name in names):
-                self.leave(learner)  # its connections are lost
+            names = part.names
+            if any(self.is_lost(name, part) for name in names):
+                self.leave(learner)
             else:
                 part.has_gradients = True
-                if all(self.parts[name].has_gradients for name in names):
+                if all(self.has_gradients(name, part) for name in names):
                     for name in names:
                         self.parts[name].has_gradients = False
                         self.advance(self.alive[name])
@@ -81,9 +88,15 @@ class Together(World):
             communicator=part.number, meeting="" if part.is_in else f"{learner.name}:1",
         )  # fmt: skip
 
-    def is_with(self, name: str, part: Part) -> bool:
+    def is_lost(self, name: str, part: Part) -> bool:
+        """Whether it is no longer, or never will be, in that communicator."""
         other = self.parts[name]
-        return other.is_in and other.number == part.number
+        has_left = other.number == part.number and not other.is_in
+        return name not in self.alive or other.number > part.number or has_left
+
+    def has_gradients(self, name: str, part: Part) -> bool:
+        other = self.parts[name]
+        return other.number == part.number and other.has_gradients
 
     def leave(self, learner: FakeLearner) -> None:
         part = self.parts[learner.name]
@@ -92,18 +105,30 @@ class Together(World):
             learner.since_steps = [0] * len(learner.since_steps)
             learner.since_tokens = [learner.tokens] * len(learner.since_tokens)
 
+    def take(self, learner: FakeLearner, order: Form | Dissolve) -> None:
+        part = self.parts[learner.name]
+        if isinstance(order, Dissolve) or any(learner.since_steps):
+            if order.number >= part.number:
+                part.number = order.number
+                self.leave(learner)
+            return
+        names = tuple(member.learner for member in order.members)
+        self.parts[learner.name] = Part(number=order.number, names=names, is_in=True)
+
     def act(self, actions: Sequence[Action]) -> None:
         for action in actions:
             if isinstance(action, Form):
-                self.form(action)
+                self.check(action)
+                self.formed.append(action)
             elif isinstance(action, Dissolve):
                 self.ended.append(action)
-                for member in action.members:
-                    if self.parts[member.learner].number == action.number:
-                        self.leave(self.alive[member.learner])
+            else:
+                continue
+            for member in action.members:
+                self.orders[member.learner] = member.epoch, action
         super().act(actions)
 
-    def form(self, action: Form) -> None:
+    def check(self, action: Form) -> None:
         assert action.number > max((form.number for form in self.formed), default=0)
         rigid = self.settings.data_parallel == "rigid"
         assert len(action.members) == 4 or not (rigid or not self.formed)
@@ -112,8 +137,6 @@ class Together(World):
             assert tuple(learner.versions) == self.policy.versions
             assert learner.epoch == member.epoch
             assert not any(learner.since_steps), "it has work that the others lack"
-            self.parts[member.learner] = Part(number=action.number, is_in=True)
-        self.formed.append(action)
 
     def settle(self, rounds: int) -> None:
         """Everybody alive behaves for a while, fenced learners too."""
@@ -256,6 +279,64 @@ def test_the_state_is_that_of_the_learner_that_has_trained_for_longest() -> None
     world.settle(10)
     ranks = [member.learner for member in world.formed[-1].members]
     assert ranks == [NAMES[1], NAMES[2], NAMES[3], NAMES[0]]
+
+
+def test_one_that_was_just_told_to_form_is_not_taken_for_idle() -> None:
+    world = together("elastic")
+    for name in NAMES[1:]:
+        world.die(name)
+    for _ in range(100):
+        if members(world) == [NAMES[0]]:
+            break
+        world.step(NAMES[0])
+        while world.alive[NAMES[0]].pulls:
+            world.answer(NAMES[0])
+        world.pass_time(STEP_S)
+    assert members(world) == [NAMES[0]]
+    count = len(world.formed)
+    world.join(NAMES[1])
+    for _ in range(3):  # the newcomer is there before the other has said anything
+        world.step(NAMES[1])
+    assert len(world.formed) == count
+    world.settle(5)
+    assert members(world) == list(NAMES[:2])
+    world.settle(20)
+    assert len(world.merges[-1].contributions) == 2
+
+
+def test_one_that_never_takes_the_order_is_left_out_once() -> None:
+    world = together("elastic")
+    world.die(NAMES[3])
+    world.settle(10)
+    world.join(NAMES[3])
+    for _ in range(100):
+        if NAMES[3] in members(world):
+            break
+        for name in NAMES:
+            world.step(name)
+            while world.alive[name].pulls:
+                world.answer(name)
+        world.pass_time(STEP_S)
+    assert NAMES[3] in members(world)
+    count = len(world.formed)
+    world.stop(NAMES[3])
+    for _ in range(200):
+        for name in NAMES[:3]:
+            world.step(name)
+            while world.alive[name].pulls:
+                world.answer(name)
+        world.pass_time(STEP_S)
+    assert len(world.formed) == count + 1
+    assert members(world) == list(NAMES[:3])
+
+
+def test_a_communicator_in_which_nobody_steps_ends() -> None:
+    world = together("rigid", start_patience_s=30.0)
+    for _ in range(int(35 / STEP_S)):
+        for name in NAMES:
+            world.report(world.alive[name], replace(world.told(world.alive[name]), waits=True))
+        world.pass_time(STEP_S)
+    assert world.ended[0].reason.startswith("no step for 30")
 
 
 @pytest.mark.parametrize("mode", MODES)
