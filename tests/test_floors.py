@@ -201,7 +201,7 @@ def test_faults_see_no_backend() -> None:
 
 
 def test_the_policy_needs_nothing_but_the_standard_library() -> None:
-    names = ("policy", "rounds", "membership", "tally", "transfers", "decisions")
+    names = ("policy", "rounds", "membership", "tally", "communicators", "transfers", "decisions")
     pure = ["diloco.settings", *(f"diloco.syncer.{name}" for name in names)]
     used = tuple(f"chaoslab.{module}." for module in (*pure, "core.events"))
     assert [
