@@ -68,7 +68,8 @@ class Settings:
     """A member is dropped after this long without a step, but not before 60 of its own step
     times."""
     start_patience_s: float = 90.0
-    """Allowed time from joining to the first step, which includes compilation."""
+    """Allowed time from joining to the first step, which includes compilation; with `data_parallel`
+    also that in which no learner of a communicator makes a step (or twenty of their steps)."""
     evaluate_every: int | None = None
     """Committed tokens between two snapshots of the global parameters; None: see
     `snapshots_kept`."""

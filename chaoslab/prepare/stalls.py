@@ -27,7 +27,8 @@ def stalled(plan: FaultPlan, schedule: Schedule, document: Document) -> Iterator
         why = f"`algorithm: {training.algorithm}`"
         effect, instead = "the others stand still", "`algorithm: decoupled`"
     elif training.is_blocking:
-        return
+        needed, why = 1, f"`algorithm: {training.algorithm}`"
+        effect, instead = "nobody trains", "other targets"
     else:
         needed, why = training.quorum, "`training.quorum`"
         effect, instead = "what the others train is not merged", f"`quorum: {max(left, 1)}`"

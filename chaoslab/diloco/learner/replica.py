@@ -145,8 +145,9 @@ class Replica:
         began_s = time.monotonic()
         self._state, loss = self._step(self._state, batch)
         loss_now = float(loss)  # returns when the step is done
-        self.pace.rest(began_s, waited_s=self._parallel.waited_s if self._parallel else 0.0)
-        took_s, counters = time.monotonic() - began_s, self.counters
+        waited_s = self._parallel.waited_s if self._parallel else 0.0
+        self.pace.rest(began_s, waited_s=waited_s)
+        took_s, counters = time.monotonic() - began_s - waited_s, self.counters
         share = _SMOOTHING if counters.step_s else 1.0
         self.counters = replace(
             counters,

@@ -32,7 +32,6 @@ class Communicators:
         self._quorum = settings.quorum
         self._membership = membership
         self._patience_s = settings.start_patience_s
-        self._formed_s = 0.0
         self._number = 0
         self._epochs: frozenset[int] = frozenset()
         """Of the members of the present communicator; empty if there is none."""
@@ -41,7 +40,7 @@ class Communicators:
 
     @property
     def quorum(self) -> int:
-        """Contributions that a round needs: of all members; of those that are left of them."""
+        """Contributions that a round needs: of all members; of any that is left, with `elastic`."""
         return len(self._epochs) or (1 if self._is_elastic else self._quorum)
 
     @property
@@ -68,11 +67,11 @@ class Communicators:
         if not self._epochs and not has_round and self._is_complete(ready):
             members = tuple(sorted(ready, key=_seniority))
             self._number = 1 + max(self._number, *(member.communicator for member in members))
-            self._epochs, self._formed_s = frozenset(m.epoch for m in members), now_s
+            self._epochs = frozenset(member.epoch for member in members)
             self._may_be_small = self._is_elastic
             yield Form(number=self._number, members=members)
             for member in members:
-                member.communicator, member.meeting = self._number, ""
+                member.communicator, member.meeting, member.stepped_s = self._number, "", now_s
 
     def _ready(self, versions: tuple[int, ...]) -> list[Member]:
         """Members that are in no communicator, and hold the last version and no work beyond it."""
@@ -97,17 +96,22 @@ class Communicators:
                 return f"{member.learner} has lost its connections to the others"
         if self._is_elastic and ready:
             return f"{ready[0].learner} joins"
-        stepped_s = max(member.stepped_s for member in members if member)
-        idle_s = now_s - max(stepped_s, self._formed_s)
-        return "" if has_round or idle_s < self._patience_s else f"no step for {idle_s:.0f} s"
+        idle_s = now_s - max(member.stepped_s for member in members if member)
+        longest_s = max(self._patience_s, *(20 * member.step_s for member in members if member))
+        return "" if has_round or idle_s < longest_s else f"no step for {idle_s:.0f} s"
 
     def _is_complete(self, ready: Sequence[Member]) -> bool:
         """Whether these are enough, and no other one that has trained will be ready soon."""
         least = 1 if self._may_be_small else self._quorum
         return len(ready) >= least and all(
-            member in ready or member.is_suspected or not (member.communicator or member.is_present)
+            member in ready or member.is_suspected or not _is_awaited(member)
             for member in self._membership.members
         )
+
+
+def _is_awaited(member: Member) -> bool:
+    """Whether it has trained, or waits to do so: one that still starts is not waited for."""
+    return bool(member.communicator) or member.is_present or bool(member.meeting and member.waits)
 
 
 def _seniority(member: Member) -> tuple[int, int, str]:

@@ -137,11 +137,12 @@ class Membership:
         For a step, and for a report of a member that waits for a round and owes no step.
         """
         member.stepped_s, member.has_stepped = now_s, True
-        return self.excuse(now_s, member)
+        return self.excuse(now_s, member, member.step_s)
 
-    def excuse(self, now_s: float, member: Member) -> list[SuspicionChange]:
+    def excuse(self, now_s: float, member: Member, step_s: float) -> list[SuspicionChange]:
         """The same for one that waits for other learners, and has made a step if it has work."""
-        member.has_stepped = member.has_stepped or any(member.c_steps)
+        if any(member.c_steps):
+            member.has_stepped, member.step_s = True, member.step_s or step_s
         idle_s, was_suspected = now_s - member.last_step_s, member.is_suspected
         member.last_step_s, member.is_suspected = now_s, False
         self._expect(now_s + self._settings.suspect_after_s)

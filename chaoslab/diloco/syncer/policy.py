@@ -76,7 +76,8 @@ class Policy:
         """
         self._began_s = began_s
         self._awaited, self._awaited_until_s = awaited, awaited_until_s
-        self.communicators.restart()
+        if any(self.versions):
+            self.communicators.restart()
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -153,7 +154,7 @@ class Policy:
         if self.tally.blocks(member):
             recovered += self.membership.trust(now_s, member)
         elif report.waits:
-            recovered += self.membership.excuse(now_s, member)
+            recovered += self.membership.excuse(now_s, member, report.step_s)
         self.tally.update(member)
         return recovered
 

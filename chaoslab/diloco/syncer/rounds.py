@@ -244,7 +244,7 @@ class Rounds:
             return
         member.pushed_to[round_.fragment] = contribution.tokens_to
         round_.accepted += 1
-        if round_.accepted == self.quorum:
+        if round_.accepted == self.quorum and not self._tally.takes_any_work:
             took_s = now_s - round_.pulled_s
             overlap_s = self._settings.overlap * self._tally.step_s
             round_.deadline_s = round_.pulled_s + max(

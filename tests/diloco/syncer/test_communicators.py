@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Action, Dissolve, Form, Hello, Progress
+from chaoslab.diloco.syncer.policy import Policy
 from tests.diloco.policy_world import STEP_S, FakeLearner, World
 
 NAMES = tuple(f"learner-{index}" for index in range(4))
@@ -171,8 +172,13 @@ def test_the_first_communicator_waits_for_everybody(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_is_formed_before_the_initial_parameters_are_there(mode: str) -> None:
     policy = Together(mode).policy
-    for name in NAMES:
+    for epoch, name in enumerate(NAMES, start=1):
         policy.hello(0.0, Hello(learner=name, incarnation=1))
+        idle = Progress(
+            step=0, tokens=0, c_steps=(0,), c_tokens=(0,), versions=(-1,), loss=None, step_s=0.0,
+            data_position=0, waits=True, meeting=f"{name}:1",
+        )  # fmt: skip
+        policy.progress(0.0, epoch, idle)
         assert policy.advance(0.0) == []
 
 
@@ -260,6 +266,25 @@ def test_one_that_hangs_is_lost_and_those_that_wait_for_it_are_not(mode: str) ->
     assert members(world) == list(NAMES)
 
 
+def test_none_is_formed_while_a_round_may_still_make_a_version() -> None:
+    world = together("rigid")
+    while not all(world.alive[name].pulls for name in NAMES):
+        for name in NAMES:
+            world.step(name)
+    for name in (NAMES[0], *NAMES[2:]):
+        world.answer(name)
+    world.die(NAMES[0])
+    world.join(NAMES[0])
+    for _ in range(5):
+        for name in NAMES:
+            world.step(name)
+    assert world.policy.rounds.open
+    assert len(world.formed) == 1
+    world.answer(NAMES[1])
+    world.settle(20)
+    assert members(world) == list(NAMES)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_learner_that_lost_its_connections_ends_the_communicator(mode: str) -> None:
     world = together(mode)
@@ -279,6 +304,68 @@ def test_the_state_is_that_of_the_learner_that_has_trained_for_longest() -> None
     world.settle(10)
     ranks = [member.learner for member in world.formed[-1].members]
     assert ranks == [NAMES[1], NAMES[2], NAMES[3], NAMES[0]]
+
+
+def test_the_state_is_never_that_of_a_learner_that_was_away() -> None:
+    world = together("elastic")
+    world.settle(200)
+    for name in NAMES[1:]:  # they have fewer tokens in their second life
+        world.die(name)
+        world.settle(8)
+        world.join(name)
+        world.settle(12)
+    world.stop(NAMES[0])
+    for _ in range(160):
+        for name in NAMES[1:]:
+            world.step(name)
+            while world.alive[name].pulls:
+                world.answer(name)
+        world.pass_time(STEP_S)
+    assert members(world) == list(NAMES[1:])
+    world.settle(20)
+    ranks = [member.learner for member in world.formed[-1].members]
+    assert set(ranks) == set(NAMES)
+    assert ranks[-1] == NAMES[0]
+    assert world.alive[NAMES[0]].tokens > world.alive[NAMES[1]].tokens
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_a_communicator_grows_once_however_slowly_the_new_one_reports(every: int) -> None:
+    world = together("elastic")
+    world.die(NAMES[3])
+    world.settle(22)
+    count = len(world.formed)
+    world.join(NAMES[3])
+    for number in range(60):
+        for name in NAMES if number % every == 0 else NAMES[:3]:
+            world.step(name)
+            while world.alive[name].pulls:
+                world.answer(name)
+        world.pass_time(STEP_S)
+    assert members(world) == list(NAMES)
+    assert len(world.formed) == count + 1
+
+
+def test_a_syncer_that_was_replaced_needs_no_quorum_if_elastic_had_begun() -> None:
+    world = together("elastic")
+    world.die(NAMES[3])
+    world.settle(20)
+    before, versions = world.policy, world.policy.versions
+    assert versions[0] > 0
+    world.policy = Policy(world.settings)
+    world.policy.rounds.begun = before.rounds.begun
+    world.policy.rounds.fragment_tokens = before.rounds.fragment_tokens
+    world.policy.membership.last_epoch = 100
+    world.policy.tally.begin(versions)
+    world.policy.restart(began_s=0.0, awaited=frozenset(NAMES[:3]), awaited_until_s=world.now_s + 2)
+    for name in NAMES[:3]:
+        world.say_hello(world.alive[name])
+    count = len(world.formed)
+    for name in NAMES[:2]:
+        world.step(name)
+    assert len(world.formed) == count, "the third one is awaited"
+    world.settle(3)
+    assert members(world) == list(NAMES[:3])
 
 
 def test_one_that_was_just_told_to_form_is_not_taken_for_idle() -> None:
