@@ -69,7 +69,7 @@ class Communicators:
             self._number = 1 + max(self._number, *(member.communicator for member in members))
             self._epochs = frozenset(member.epoch for member in members)
             self._may_be_small = self._is_elastic
-            yield Form(number=self._number, members=members)
+            yield Form(number=self._number, members=members, address=members[0].meeting)
             for member in members:
                 member.communicator, member.meeting, member.stepped_s = self._number, "", now_s
 

@@ -280,6 +280,8 @@ class Form:
 
     number: int
     members: tuple[Member, ...]
+    address: str
+    """host:port of the first one, at which they meet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,14 +106,10 @@ def fragment(publication: Publication, epoch: int, committed_tokens: int) -> pb.
 
 def communicator(action: Form | Dissolve) -> Iterator[pb.ToLearner]:
     """Orders to its members, each for its own epoch."""
-    number, is_formed = action.number, isinstance(action, Form)
     for rank, member in enumerate(action.members):
-        order = pb.Communicator(number=number)
-        if is_formed:
-            address = action.members[0].meeting
-            order = pb.Communicator(
-                number=number, rank=rank, size=len(action.members), address=address
-            )
+        order = pb.Communicator(number=action.number)
+        if isinstance(action, Form):
+            order.rank, order.size, order.address = rank, len(action.members), action.address
         yield pb.ToLearner(epoch=member.epoch, communicator=order)
 
 

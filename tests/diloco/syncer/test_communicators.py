@@ -9,6 +9,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.decisions import Action, Dissolve, Form, Hello, Progress
 from chaoslab.diloco.syncer.policy import Policy
 from tests.diloco.policy_world import STEP_S, FakeLearner, World
@@ -125,11 +126,14 @@ class Together(World):
                 self.ended.append(action)
             else:
                 continue
-            for member in action.members:
+            for member, order in zip(action.members, messages.communicator(action), strict=True):
+                assert order.epoch == member.epoch
+                assert bool(order.communicator.address) is isinstance(action, Form)
                 self.orders[member.learner] = member.epoch, action
         super().act(actions)
 
     def check(self, action: Form) -> None:
+        assert action.address == f"{action.members[0].learner}:1"
         assert action.number > max((form.number for form in self.formed), default=0)
         rigid = self.settings.data_parallel == "rigid"
         assert len(action.members) == 4 or not (rigid or not self.formed)
