@@ -10,14 +10,14 @@
 
 As in MPI and NCCL a communicator has a fixed set of members, and one that loses a member can do
 nothing more. The first one needs K members. With `rigid` so does every other one; with `elastic`
-it is formed of those that are present. Members begin at the same version, with the state of the
-one that has trained for longest, without work of their own; a round takes work from all of them,
+it is formed of those that are present. Members begin at the same version, without work of their
+own, with the state of one that was in the latest communicator; a round takes work from all of them,
 since they hold the same parameters.
 
 Part of the policy: no I/O, no clock, standard library only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Dissolve, Form, Member
@@ -54,24 +54,27 @@ class Communicators:
 
     def advance(
         self, now_s: float, versions: tuple[int, ...], *, has_round: bool
-    ) -> Iterator[Form | Dissolve]:
+    ) -> list[Form | Dissolve]:
         """End the communicator if it has lost a member or can grow; form one if it is time.
 
         None is formed while a round is open (`has_round`): all must begin with the same version.
         """
+        actions: list[Form | Dissolve] = []
         ready = self._ready(versions)
         if self._epochs and (reason := self._broken(now_s, ready, has_round=has_round)):
             left = tuple(m for m in self._membership.members if m.epoch in self._epochs)
-            yield Dissolve(number=self._number, members=left, reason=reason)
+            actions.append(Dissolve(number=self._number, members=left, reason=reason))
             self._epochs = frozenset()
         if not self._epochs and not has_round and self._is_complete(ready):
             members = tuple(sorted(ready, key=_seniority))
             self._number = 1 + max(self._number, *(member.communicator for member in members))
             self._epochs = frozenset(member.epoch for member in members)
             self._may_be_small = self._is_elastic
-            yield Form(number=self._number, members=members, address=members[0].meeting)
+            address = members[0].meeting  # forgotten below, as those of all members
+            actions.append(Form(number=self._number, members=members, address=address))
             for member in members:
                 member.communicator, member.meeting, member.stepped_s = self._number, "", now_s
+        return actions
 
     def _ready(self, versions: tuple[int, ...]) -> list[Member]:
         """Members that are in no communicator, and hold the last version and no work beyond it."""

@@ -238,9 +238,9 @@ class Policy:
         if is_off or not self.versions or self._is_gathering(now_s):
             return []
         has_round = bool(self.rounds.open)
-        actions: list[Action] = list(
-            self.communicators.advance(now_s, self.versions, has_round=has_round)
-        )
+        actions: list[Action] = [
+            *self.communicators.advance(now_s, self.versions, has_round=has_round)
+        ]
         self.rounds.require(self.communicators.quorum, at_once=self.communicators.merges_at_once)
         return actions
 
