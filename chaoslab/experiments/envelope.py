@@ -169,15 +169,15 @@ def simulated(asked: Asked, seeds: Sequence[int]) -> Tried:
 def _once(asked: Asked, seed: int, root: Path) -> Tried:
     prepared = prepare(replace(asked, seed=seed, fleet="sim"))
     try:
-        directory = run_plan(
+        with run_plan(
             prepared.plan, prepared.schedule, text=prepared.text, root=root,
             fleet_setup=prepared.fleet_setup, links=prepared.links,
-        )  # fmt: skip
+        ) as directory:  # fmt: skip
+            verdict = judged_by(expected(prepared.plan), directory).verdict
     except (PlanError, AbilityError):
         raise
     except ChaoslabError as error:
         return Tried(passes=False, reason=f"the run did not finish: {error}")
-    verdict = judged_by(expected(prepared.plan), directory).verdict
     if verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if verdict.exit_code is ExitCode.PASS:

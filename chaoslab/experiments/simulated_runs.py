@@ -37,11 +37,13 @@ def simulated(prepared: Prepared) -> Judged:
     """
     if not prepared.fleet_setup.is_simulated:
         raise HarnessBug(f"{prepared.plan.name} would be run on a fleet that is not simulated")
-    with TemporaryDirectory(prefix="chaoslab-simulated-") as folder:
-        directory = run_plan(
+    with (
+        TemporaryDirectory(prefix="chaoslab-simulated-") as folder,
+        run_plan(
             prepared.plan, prepared.schedule, text=prepared.text, root=Path(folder),
             fleet_setup=prepared.fleet_setup, links=prepared.links,
-        )  # fmt: skip
+        ) as directory,
+    ):  # fmt: skip
         judged = judged_by(expected(prepared.plan), directory)
     if judged.verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt

@@ -57,14 +57,15 @@ def run(plan: FaultPlan) -> Trial:
     drawn = schedule(plan, roster_of(plan))
     with TemporaryDirectory(prefix="chaoslab-fuzz-") as folder:
         try:
-            directory = run_plan(
+            with run_plan(
                 plan,
                 drawn,
                 text=PlanText(source="", resolved=""),
                 root=Path(folder),
                 fleet_setup=fleet_setup(plan),
                 links=link_setup(plan),
-            )
+            ) as directory:
+                judged = judged_by(expected(plan), directory)
         except PlanError:
             raise
         except ChaoslabError as error:
@@ -74,7 +75,6 @@ def run(plan: FaultPlan) -> Trial:
                 violations=frozenset({(HARNESS, type(error).__name__)}),
                 reasons=(str(error),),
             )
-        judged = judged_by(expected(plan), directory)
     found, reasons = _violations(judged.verdict)
     finished = judged.history.last(RunFinished)
     outcome = finished.payload.outcome if finished else None

@@ -57,6 +57,7 @@ class _Means:
     undo_log: UndoLogFile
 
 
+@contextmanager
 def run_plan(
     plan: FaultPlan,
     schedule: Schedule,
@@ -67,12 +68,13 @@ def run_plan(
     links: LinkSetup | None = None,
     observers: Sequence[Observer] = (),
     made: Callable[[RunDirectory], object] = lambda _: None,
-) -> RunDirectory:
-    """Carry a plan out and return its record, whatever came of it: `outcome` in run.json says.
+) -> Iterator[RunDirectory]:
+    """Carry a plan out; the block gets its record, whatever came of it: `outcome` in run.json says.
 
-    `made` is told the directory as soon as it is there: other runs may be made under the same root
-    meanwhile. AbilityError or PlanError before anything was made. FleetError or HarnessBug when
-    the run broke: everything was healed and ended before, and the record is kept.
+    In the block, too, a janitor stands behind what the harness writes. `made` is told the directory
+    as soon as it is there: other runs may be made under the same root meanwhile. AbilityError or
+    PlanError before anything was made. FleetError or HarnessBug when the run broke: everything was
+    healed and ended before, and the record is kept.
     """
     links = links or LinkSetup()
     kind = links.ask().kind
@@ -87,27 +89,27 @@ def run_plan(
     )
     directory.write_plan(source=text.source, resolved=text.resolved)
     directory.write_schedule(text.secrets.lines(to_lines(schedule)))
-    with (
-        _counted_signals() as interrupts,
-        _guarded(directory, fleet_setup) as guard,
-        UndoLogFile(directory.path) as undo_log,  # so it is held until the twin is there, too
-    ):
-        means = _Means(
-            fleet_setup=fleet_setup,
-            links=links,
-            secrets=text.secrets,
-            interrupts=interrupts,
-            guard=guard,
-            undo_log=undo_log,
-        )
-        basis = Basis(
-            provenance=twin.provenance(plan, links=kind, simulated_by=_simulator(fleet_setup)),
-            plan_digest=directory.plan_digest() or "",
-        )
-        outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
-        if plan.control is Control.TWIN and outcome is RunOutcome.COMPLETED:
-            directory.note(control=_make_twin(plan, basis, directory, root, means, observers))
-    return directory
+    with _guarded(directory, fleet_setup) as guard:
+        with (
+            _counted_signals() as interrupts,
+            UndoLogFile(directory.path) as undo_log,  # so it is held until the twin is there, too
+        ):
+            means = _Means(
+                fleet_setup=fleet_setup,
+                links=links,
+                secrets=text.secrets,
+                interrupts=interrupts,
+                guard=guard,
+                undo_log=undo_log,
+            )
+            basis = Basis(
+                provenance=twin.provenance(plan, links=kind, simulated_by=_simulator(fleet_setup)),
+                plan_digest=directory.plan_digest() or "",
+            )
+            outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
+            if plan.control is Control.TWIN and outcome is RunOutcome.COMPLETED:
+                directory.note(control=_make_twin(plan, basis, directory, root, means, observers))
+        yield directory
 
 
 def was_interrupted(directory: RunDirectory) -> bool:

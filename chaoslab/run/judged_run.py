@@ -58,7 +58,7 @@ def carry_out(
         remember(directory.path)
 
     try:
-        directory = run_plan(
+        with run_plan(
             prepared.plan,
             prepared.schedule,
             text=prepared.text,
@@ -67,7 +67,8 @@ def carry_out(
             links=prepared.links,
             observers=observers,
             made=made,
-        )
+        ) as directory:
+            return judge_record(directory, checks)
     except ChaoslabError as error:
         error.args = tuple(map(prepared.text.secrets.text, map(str, error.args)))
         if not own or not (own[0].path / JOURNAL).is_file():
@@ -76,7 +77,6 @@ def carry_out(
             return replace(judge_record(own[0], checks), error=error)
         except FleetError as worse:  # the disk that broke the run refuses the verdict, too
             raise error from worse
-    return judge_record(directory, checks)
 
 
 def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:

@@ -97,13 +97,14 @@ def conducted(
     fleets: FakeFleets | None = None,
     schedule: Schedule = SCHEDULE,
 ) -> RunDirectory:
-    return run_plan(
+    with run_plan(
         plan,
         schedule,
         text=TEXT,
         root=root,
         fleet_setup=FleetSetup(fleet=fleets or FakeFleets(), clock=VirtualClock),
-    )
+    ) as directory:
+        return directory
 
 
 def test_everything_of_a_run_is_in_its_directory(tmp_path: Path) -> None:
@@ -116,6 +117,24 @@ def test_everything_of_a_run_is_in_its_directory(tmp_path: Path) -> None:
     }  # fmt: skip
     assert RunDirectory.open("latest", root=tmp_path) == run
     assert len((run.path / "schedule.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_janitor_stands_behind_what_is_made_of_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = []
+
+    @contextmanager
+    def janitor(run_directory: Path) -> Iterator[Heartbeat]:
+        standing.append(run_directory)
+        yield Heartbeat()
+        standing.remove(run_directory)
+
+    monkeypatch.setattr(experiment, "start_janitor", janitor)
+    fleet_setup = FleetSetup(fleet=FakeFleets(), clock=VirtualClock)
+    with run_plan(PLAN, SCHEDULE, text=TEXT, root=tmp_path, fleet_setup=fleet_setup) as directory:
+        assert standing == [directory.path]
+    assert not standing
 
 
 def test_the_facts_say_what_ran_where_and_how_it_ended(tmp_path: Path) -> None:
@@ -146,15 +165,15 @@ def test_observers_see_the_run_and_then_its_twin(tmp_path: Path) -> None:
             self.seen.append(event)
 
     counter = Counter()
-    run = run_plan(
+    with run_plan(
         replace(PLAN, control=Control.TWIN),
         SCHEDULE,
         text=TEXT,
         root=tmp_path,
         fleet_setup=FleetSetup(fleet=FakeFleets(), clock=VirtualClock),
         observers=[counter],
-    )
-    history = History.read(run.path)
+    ) as run:
+        history = History.read(run.path)
     assert history.control is not None
     seen = [event.seq for event in counter.seen]
     assert seen == [e.seq for e in (*history.events, *history.control.events)]

@@ -114,15 +114,15 @@ def conducted(
     fleets: Fleets | None = None,
     links: LinkSetup | None = None,
 ) -> tuple[RunDirectory, History]:
-    run = run_plan(
+    with run_plan(
         plan,
         Schedule(seed=3, injections=injections),
         text=TEXT,
         root=root,
         fleet_setup=FleetSetup(fleet=fleets or Fleets(), clock=VirtualClock),
         links=links or LinkSetup(factory=Roads()),
-    )
-    return run, History.read(run.path)
+    ) as run:
+        return run, History.read(run.path)
 
 
 def test_every_learner_dials_its_own_link_and_the_link_the_syncer(tmp_path: Path) -> None:
