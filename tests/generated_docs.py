@@ -79,7 +79,7 @@ def module_map() -> str:
     """Every module under its package, with the first line of its docstring."""
     purposes = dict(modules())
     tables = []
-    for package in (*PACKAGES, "diloco"):
+    for package in (*PACKAGES, "diloco", "systems"):
         names = [name for name in purposes if name.split(".")[0] == package]
         head, *rest = names
         rows = [(f"`{name.removeprefix(f'{package}.')}`", purposes[name]) for name in rest]
@@ -92,7 +92,7 @@ def module_map() -> str:
 def packages() -> str:
     """The packages in the order in which they may import each other, the last first."""
     purposes = dict(modules())
-    names = ["diloco", *(name for name in PACKAGES if not name.startswith("__"))]
+    names = ["systems", "diloco", *(name for name in PACKAGES if not name.startswith("__"))]
     return _table(("package", "purpose"), [(f"`{n}`", purposes[n]) for n in reversed(names)])
 
 

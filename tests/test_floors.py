@@ -34,10 +34,10 @@ PACKAGES = (
     "__main__",
 )
 """In the order in which they may import each other: each sees those before it. `diloco`, the run
-under test, stands beside them."""
+under test, stands beside them, and `systems`, which puts systems of others in its place."""
 
 DOORS: dict[str, tuple[str, ...]] = {
-    "jax": ("diloco",),
+    "jax": ("diloco", "systems.one_fragment"),
     "optax": ("diloco",),
     "grpc": ("diloco.wire", "fleet.tpu.api"),
     "google": ("diloco.wire", "fleet.tpu.api"),
@@ -50,6 +50,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "opentelemetry": ("report.telemetry.otlp",),
     "perfetto": ("report.trace.writer",),
     "prometheus_client": ("report.metrics",),
+    "torch": ("systems.torchft", "systems.hivemind", "systems.torchrun"),
+    "torchft": ("systems.torchft",),
+    "hivemind": ("systems.hivemind",),
 }
 
 MUTANTS = "selftest.mutants"
@@ -109,6 +112,8 @@ def forbidden(module: str) -> Iterator[str]:
     allowed: tuple[str, ...] | None = None
     if top(module) == "diloco":
         allowed = ("diloco", "core.events")
+    elif top(module) == "systems":
+        allowed = ("systems", "diloco", "core.events")
     elif module.startswith(f"{MUTANTS}."):
         allowed = ("diloco", "core.events", "fleet", MUTANTS)
     elif module and top(module) != "__version__":

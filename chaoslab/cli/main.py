@@ -59,6 +59,7 @@ SUMMARIES = {
     "selftest": "Check that chaoslab detects deliberate defects.",
     "doctor": "Show what this machine supports and what earlier runs left.",
     "fleet": "Bring up, show and take down the cloud slices of an inventory.",
+    "systems": "Install and list the systems of others that plans can train with.",
     "images": "Build and list the container images of the Docker fleet.",
     "completion": "Print the completion script for a shell.",
 }

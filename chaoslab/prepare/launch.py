@@ -11,18 +11,20 @@ by hand.
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from chaoslab.core.cache import cache_folder
 from chaoslab.core.events import Json
 from chaoslab.core.secrets import Secrets, reference
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Ability, Hosts, NodeSite, NodeSpec, Role
 from chaoslab.fleet.task_trial import TaskTrial
 from chaoslab.plan.model import SYNCER, Algorithm, FaultPlan, Training
+from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare.admission import Admission
+from chaoslab.prepare.systems import environment_python
 
 EVALUATOR = "evaluator"
 _EVALUATIONS = 10
@@ -34,6 +36,8 @@ _PROGRAMS = {
     Role.EVALUATOR: "chaoslab.diloco.evaluate",
 }
 """Unless the plan names others under `fleet.programs`, which take the same flags."""
+_SYSTEM = "chaoslab.systems.node"
+"""The program of learners and syncer where a system of others trains."""
 _KEEPS = {Role.SYNCER: "state", Role.LEARNER: "checkpoints"}
 """The folders in which they keep what outlives them."""
 _HOST_FLAGS = ("--host-index", "{host}", "--meeting", "{meeting}")
@@ -52,7 +56,9 @@ _ENVIRONMENT = {"NPROC": "1"}
 
 def programs(plan: FaultPlan) -> Mapping[Role, str]:
     """The module that each role runs, and its first arguments."""
-    return {role: plan.fleet.programs.get(role, own) for role, own in _PROGRAMS.items()}
+    given, system = plan.fleet.programs, plan.training.system
+    theirs = {role: f"{_SYSTEM} {system} {role}" for role in _KEEPS} if system in SYSTEMS else {}
+    return {role: given.get(role, theirs.get(role, own)) for role, own in _PROGRAMS.items()}
 
 
 def task_trial(plan: FaultPlan, node_site: NodeSite | None = None) -> TaskTrial | None:
@@ -103,6 +109,7 @@ class Launch:
             "--snapshots", self._shared_snapshots,
             "--settings-json", json.dumps(settings(self.plan.training, kept=kept)),
             *(["--hold"] if is_held else []),
+            *self._system_settings(),
         )  # fmt: skip
 
     def learners(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
@@ -149,6 +156,13 @@ class Launch:
             "--compilation-cache", self._cache,
         )  # fmt: skip
 
+    def _system_settings(self) -> tuple[str, ...]:
+        """Of a system of others, for its coordinator and its learners."""
+        training = self._training
+        if training.system not in SYSTEMS:
+            return ()
+        return "--system-settings", json.dumps(training.system_settings)
+
     @property
     def _training(self) -> Training:
         return self.plan.training
@@ -176,12 +190,14 @@ class Launch:
         hears = is_told or (role is not Role.EVALUATOR and (waits or hooks_used))
         hooks = ("--test-hooks",) if hears else ()
         program = programs(self.plan)[role]
+        is_theirs = program.startswith(f"{_SYSTEM} ")
+        system = self._training.system
         hosts = self._training.hosts_of(name) if role is Role.LEARNER else 1
         return NodeSpec(
             name=name,
             role=role,
             command=(
-                self.node_site.python,
+                str(environment_python(system)) if is_theirs else self.node_site.python,
                 "-m",
                 *program.split(),
                 *identity,
@@ -261,8 +277,7 @@ def compilation_cache() -> Path:
 
     One directory per thread setting, because JAX's key ignores the thread count.
     """
-    home = os.environ.get("CHAOSLAB_CACHE") or Path.home() / ".cache" / "chaoslab"
-    return Path(home).absolute() / "jax-one-thread"
+    return cache_folder("jax-one-thread")
 
 
 def _evaluate_every(training: Training) -> int | None:

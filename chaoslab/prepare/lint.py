@@ -28,9 +28,11 @@ from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.plan.file import Document, Mistake
 from chaoslab.plan.file.conventions import keys_in
 from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, Trigger
+from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.stalls import stalled
+from chaoslab.prepare.systems import is_installed
 from chaoslab.record.provenance import cores
 
 _SURE_FACTOR = 10.0
@@ -51,6 +53,7 @@ def impossible(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
     yield from _endless(plan)
     yield from _too_many(plan, schedule)
     yield from _not_over_links(plan)
+    yield from _not_by_others(plan)
 
 
 def _no_rejoin(plan: FaultPlan) -> Iterator[Mistake]:
@@ -167,7 +170,7 @@ def _too_many(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
 def _not_over_links(plan: FaultPlan) -> Iterator[Mistake]:
     """What reaches no gradient of data parallelism: they go from learner to learner."""
     algorithm = plan.training.algorithm
-    if not plan.training.is_data_parallel:
+    if not plan.training.is_data_parallel or plan.training.system in SYSTEMS:
         return
     if plan.fleet.kind not in _DATA_PARALLEL_FLEETS:
         text = (
@@ -188,6 +191,29 @@ def _not_over_links(plan: FaultPlan) -> Iterator[Mistake]:
                 f"{fault.id!r} shapes links to the syncer, and with `algorithm: {algorithm}` "
                 "gradients do not go over them: take it out, or train with `decoupled`, "
                 "`streaming` or `diloco`"
+            )
+            yield ("faults", number, "fault"), text
+
+
+def _not_by_others(plan: FaultPlan) -> Iterator[Mistake]:
+    """What a system of others cannot be asked to do, and one that is not installed."""
+    system = plan.training.system
+    if system not in SYSTEMS:
+        return
+    if plan.fleet.kind != "local":
+        text = f"{system} runs on the fleet local, not on {plan.fleet.kind}"
+        yield ("training", "system"), text
+    elif not is_installed(system):
+        text = f"{system} is not installed: `chaoslab systems install {system}`"
+        yield ("training", "system"), text
+    if plan.fleet.profiles:
+        text = f"profiles shape links to the syncer, and {system} does not train over them"
+        yield ("fleet", "profiles"), f"{text}: take them out"
+    for number, fault in enumerate(plan.faults):
+        if isinstance(fault.settings, ShapesLinks):
+            text = (
+                f"{fault.id!r} shapes links to the syncer, and {system} does not train over them: "
+                "take it out"
             )
             yield ("faults", number, "fault"), text
 

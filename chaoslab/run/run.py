@@ -295,7 +295,7 @@ class Run:
                 "plan": self.plan.name,
                 "seed": self.plan.seed,
                 "fleet": self.fleet.kind,
-                "algorithm": self.plan.training.algorithm.value,
+                "algorithm": self.plan.training.described,
                 "learners": list(self.plan.training.learner_names),
                 "reserve": list(self.plan.training.reserve_names),
                 "entries": [

@@ -132,7 +132,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     twin = ", then the same without faults, unless that is kept from before"
     return {
         "seed": str(prepared.schedule.seed),
-        "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
+        "training": f"{training.described}, {trains}; ends after {_stop(prepared)}",
         "fleet": f"{fleet}{_programs(plan)}",
         "links": f"{links} ({why_this_kind(plan)}){_profiles(plan)}",
         "nodes": ", ".join(_node(node) for node in prepared.roster),

@@ -90,7 +90,8 @@ def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = 
         print(f"{options.name}: {error}", file=sys.stderr)  # noqa: T201  # for people
         return PEER_LOST
     try:
-        steps = _steps(options, inner or Inner, spans_hosts=group is not None)
+        is_split = options.data_parallel is not None
+        steps = inner_of(options, inner or Inner, spans_hosts=group is not None, is_split=is_split)
     except (TaskError, DataError, ValueError) as error:
         flags.error(str(error))
     if group is None:
@@ -171,10 +172,16 @@ def _train(
     return 0
 
 
-def _steps(options: argparse.Namespace, inner: type[Inner], *, spans_hosts: bool) -> Inner:
+def inner_of(
+    options: argparse.Namespace,
+    inner: type[Inner] = Inner,
+    *,
+    spans_hosts: bool = False,
+    is_split: bool = False,
+) -> Inner:
     """The functions of the devices, for the task that the options name.
 
-    TaskError, DataError or ValueError if there can be none.
+    `is_split`: as of `Inner`. TaskError, DataError or ValueError if there can be none.
     """
     task = load(
         options.task or options.model,
@@ -198,7 +205,7 @@ def _steps(options: argparse.Namespace, inner: type[Inner], *, spans_hosts: bool
         devices=devices,
         fully_sharded=options.fully_sharded or (len(devices) if spans_hosts else 1),
         executables=cache and cache / "executables",
-        is_split=options.data_parallel is not None,
+        is_split=is_split,
     )
 
 

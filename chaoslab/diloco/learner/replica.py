@@ -15,7 +15,6 @@ import jax
 import numpy as np
 
 from chaoslab.core.events import Json
-from chaoslab.diloco.learner.data_parallel import DataParallel
 from chaoslab.diloco.learner.exchange import (
     Adoption,
     Counters,
@@ -56,6 +55,29 @@ class Steps(Protocol[State]):
     def unpack(self, payload: bytes | memoryview) -> State: ...
 
 
+class Together(Protocol):
+    """Makes steps together with other learners: `DataParallel`."""
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that the latest step spent with the others."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """Number of the communicator."""
+        ...
+
+    @property
+    def meeting(self) -> str:
+        """Where others would meet; empty in a communicator."""
+        ...
+
+    def step(self, state: Any, batch: Batch) -> tuple[Any, jax.Array]:
+        """As of `Steps`."""
+        ...
+
+
 class Replica:
     """The model as one learner trains it, with its counters."""
 
@@ -66,7 +88,7 @@ class Replica:
         pace: Pace,
         *,
         seed: int,
-        parallel: DataParallel | None = None,
+        parallel: Together | None = None,
     ) -> None:
         """`parallel`: makes the steps together with other learners, in place of `inner`."""
         self.counters = Counters()
@@ -220,9 +242,12 @@ class Replica:
 
     def go_back(self) -> None:
         """Give up all work since the last adoption, moments included."""
-        counters = self.counters
-        if any(fragment.c_steps for fragment in counters.fragments):
+        if any(fragment.c_steps for fragment in self.counters.fragments):
             self._given_up, self._state = self._state, self._adopted
+        self._count_as_lost()
+
+    def _count_as_lost(self) -> None:
+        counters = self.counters
         self.counters = replace(
             counters,
             fragments=tuple(

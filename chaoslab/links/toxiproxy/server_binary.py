@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from chaoslab.core.cache import cache_folder
 from chaoslab.core.errors import FleetError
 
 VERSION = "2.12.0"
@@ -66,8 +67,7 @@ def _obtain(version: str, target: Path) -> Path:
 
 
 def _place(version: str) -> Path:
-    home = os.environ.get("CHAOSLAB_CACHE") or Path.home() / ".cache" / "chaoslab"
-    return Path(home).absolute() / f"toxiproxy-{version}" / _PROGRAM
+    return cache_folder(f"toxiproxy-{version}") / _PROGRAM
 
 
 def _build(version: str, scratch: Path) -> Path:

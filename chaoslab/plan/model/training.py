@@ -15,6 +15,15 @@ from typing import Final, Literal
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Count, Limit, Pacing, Share, StepTime, show_duration, show_share
+from chaoslab.plan.model.systems import (
+    SYSTEMS,
+    Hivemind,
+    Setting,
+    SystemName,
+    Torchft,
+    Torchrun,
+    given,
+)
 
 MOST_LEARNERS: Final = 10_000
 """A larger number is taken for a typing error."""
@@ -180,6 +189,12 @@ class Training:
     average their gradients in every step, and with one lost all stop, until it is back, and go back
     to the last version, which is made every `sync_every` steps. elastic_data_parallel: those that
     are left store what they have, and train on together."""
+    system: SystemName = "chaoslab"
+    """Who trains: chaoslab's own learners and syncer, or a system of others on the same model, data
+    and paced steps. `chaoslab systems` lists and installs them."""
+    torchft: Torchft = field(default_factory=Torchft)
+    hivemind: Hivemind = field(default_factory=Hivemind)
+    torchrun: Torchrun = field(default_factory=Torchrun)
     learners: int | tuple[LearnerGroup, ...] = field(default=4, metadata={"example": _LEARNERS})
     """Number of learners; or groups of different ones: [{count: 4, speed: 100%, region: us},
     {count: 4, speed: 82%, region: eu}]."""
@@ -244,6 +259,7 @@ class Training:
         _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
         self._refuse_single_mistakes()
         self._refuse_hosts()
+        self._refuse_system()
         rule = f"1 to {count}, the number of learners"
         _hold(1 <= self.quorum <= count, "quorum", self.quorum, rule)
         if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
@@ -262,6 +278,26 @@ class Training:
                     f"a batch of {self.inner.batch} sequences cannot be divided among {hosts} "
                     f"hosts: write a multiple of {hosts} as `inner.batch`, or other `hosts`"
                 )
+
+    def _refuse_system(self) -> None:
+        """PlanError for a system that does not do what is asked of it."""
+        known = SYSTEMS.get(self.system)
+        if known is None:
+            return
+        if self.algorithm.value != known.algorithm:
+            raise PlanError(
+                f"{self.system} trains with `algorithm: {known.algorithm}`: write that, or leave "
+                "out `system`",
+                key="system",
+            )
+        if self.host_counts != {1} or self.reserve:
+            raise PlanError(
+                f"{self.system} trains with learners of one host, and without `reserve`: leave "
+                "`hosts` and `reserve` out",
+                key="system",
+            )
+        if self.stop.loss is not None:
+            raise PlanError(f"{self.system} knows no loss of all: stop by another rule", key="stop")
 
     def _refuse_single_mistakes(self) -> None:
         """PlanError for a value that is invalid whatever the other keys are."""
@@ -311,6 +347,17 @@ class Training:
     def is_data_parallel(self) -> bool:
         """Whether learners average their gradients in every step."""
         return self.algorithm in (Algorithm.DATA_PARALLEL, Algorithm.ELASTIC_DATA_PARALLEL)
+
+    @property
+    def described(self) -> str:
+        """The algorithm, and whose it is if it is not chaoslab's own."""
+        is_own = self.system not in SYSTEMS
+        return self.algorithm.value if is_own else f"{self.algorithm} by {self.system}"
+
+    @property
+    def system_settings(self) -> Mapping[str, Setting]:
+        """What the plan sets of its system; empty for chaoslab's own."""
+        return given(getattr(self, self.system)) if self.system in SYSTEMS else {}
 
     @property
     def is_blocking(self) -> bool:

@@ -1,0 +1,10 @@
+"""Where files are kept that can be made again: compiled steps, tools, environments."""
+
+import os
+from pathlib import Path
+
+
+def cache_folder(name: str) -> Path:
+    """A folder under $CHAOSLAB_CACHE or ~/.cache/chaoslab, which may not exist yet."""
+    home = os.environ.get("CHAOSLAB_CACHE") or Path.home() / ".cache" / "chaoslab"
+    return Path(home).absolute() / name

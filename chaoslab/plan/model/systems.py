@@ -1,0 +1,139 @@
+"""Systems of others that can train in the place of chaoslab's own learners and syncer.
+
+    training: {system: torchft, algorithm: diloco, torchft: {heartbeat_timeout: 1s}}
+
+Each does one algorithm. A setting that a plan leaves out is the system's own default. Adapters get
+the settings under the names of these fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+Setting: TypeAlias = float | int | bool | str
+SystemName: TypeAlias = Literal["chaoslab", "torchft", "hivemind", "torchrun"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torchft:
+    """Settings of torchft: of its lighthouse, which says who takes part, and of its managers."""
+
+    heartbeat_timeout_s: float | None = None
+    """A learner that is silent for so long is no longer waited for."""
+    join_timeout_s: float | None = None
+    """How long a quorum waits for learners that are alive and not there yet."""
+    quorum_timeout_s: float | None = None
+    """How long a learner waits for a quorum."""
+    timeout_s: float | None = None
+    """How long an average, or the transfer of a state, may take."""
+    connect_timeout_s: float | None = None
+    """How long a connection may take."""
+    heartbeat_interval_s: float | None = None
+    """Time between two heartbeats of a learner."""
+    quorum_retries: int | None = None
+    """How many times a learner asks again for a quorum that it did not get."""
+    max_retries: int | None = None
+    """After how many failed averages in a row a learner ends; without it, never."""
+    min_replica_size: int | None = None
+    """Least number of learners that may go on; without this key 1, as in its examples."""
+    init_sync: bool | None = None
+    """Whether all learners begin with the parameters of one."""
+    quorum_tick_s: float | None = None
+    """Time between two looks of the lighthouse at who is there."""
+    group_timeout_s: float | None = None
+    """How long a collective of its process group may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hivemind:
+    """Settings of hivemind, and of OpenDiLoCo, which is built on it."""
+
+    matchmaking_time_s: float | None = None
+    """How long a learner looks for others to average with."""
+    averaging_timeout_s: float | None = None
+    """How long an average may take, matchmaking included."""
+    allreduce_timeout_s: float | None = None
+    """How long the transfer of an average may take."""
+    next_chunk_timeout_s: float | None = None
+    """How long the next part of an average may take to arrive."""
+    request_timeout_s: float | None = None
+    """How long a peer may take to answer a request to average together."""
+    max_refresh_period_s: float | None = None
+    """Longest time between two looks at the progress of the others."""
+    metadata_expiration_s: float | None = None
+    """How long the progress of a peer that is silent is believed."""
+    timeout_waiting_for_peers_s: float | None = None
+    """How long a learner that is ready waits for slower ones."""
+    target_group_size: int | None = None
+    """Learners that average with each other at most."""
+    min_group_size: int | None = None
+    """Least number of learners that average with each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torchrun:
+    """Settings of torchrun: of its rendezvous, and of the processes that it restarts."""
+
+    min_nodes: int | None = None
+    """Least number of learners that train."""
+    max_restarts: int | None = None
+    """How many times a worker is started again that failed; without this key never, so that a lost
+    learner ends the training."""
+    share_rendezvous_store: bool | None = None
+    """Whether workers meet at the store of the rendezvous. With torch 2.15 a learner that was
+    started again then never gets in."""
+    start_method: Literal["spawn", "forkserver"] | None = None
+    """How workers are started; a fork server imports torch once."""
+    read_timeout_s: float | None = None
+    """How long the store may take to answer. Whole seconds."""
+    monitor_interval_s: float | None = None
+    """Time between two looks at the worker and at who waits to join."""
+    last_call_timeout_s: float | None = None
+    """How long a rendezvous that has enough learners waits for more. Whole seconds."""
+    join_timeout_s: float | None = None
+    """How long a rendezvous may take. Whole seconds."""
+    keep_alive_interval_s: float | None = None
+    """Time between two heartbeats of a learner. Whole seconds."""
+    keep_alive_max_attempt: int | None = None
+    """Missed heartbeats after which a learner is lost."""
+    gloo_timeout_s: float | None = None
+    """How long a collective may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """What is known of a system before a run."""
+
+    algorithm: str
+    """The only algorithm that it does here."""
+    packages: tuple[str, ...]
+    """What its environment consists of, as pip names it."""
+    about: str
+    """What it is, in a line."""
+
+
+_TORCH: Final = ("torch==2.15.0", "numpy")
+SYSTEMS: Final[Mapping[str, System]] = {
+    "torchft": System(
+        algorithm="diloco",
+        packages=(*_TORCH, "torchft==0.2.0"),
+        about="PyTorch's fault tolerance: DiLoCo with a quorum for each round",
+    ),
+    "hivemind": System(
+        algorithm="diloco",
+        packages=(*_TORCH, "hivemind==1.1.12"),
+        about="decentralised averaging, used as OpenDiLoCo does",
+    ),
+    "torchrun": System(
+        algorithm="elastic_data_parallel",
+        packages=_TORCH,
+        about="PyTorch's elastic launcher: all workers restart from a checkpoint",
+    ),
+}
+"""Beside chaoslab itself."""
+
+
+def given(settings: Any) -> dict[str, Setting]:  # one of the dataclasses above
+    """The settings of a system that a plan sets, by the names of their fields."""
+    values: Mapping[str, Setting | None] = asdict(settings)
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,92 @@
+"""Environments of systems of others: made on demand, kept in the cache.
+
+    chaoslab systems install torchft ─► $CHAOSLAB_CACHE/systems/torchft-<digest>/
+                                           its packages, and below them those of chaoslab itself
+
+An environment belongs to one list of packages and one Python. It sees what chaoslab's own
+environment has below its own packages, so that learners of all systems run the same JAX.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+from chaoslab.core.cache import cache_folder
+from chaoslab.core.errors import FleetError
+from chaoslab.plan.model.systems import SYSTEMS
+
+_FOLDER = "systems"
+_READY = "ready"
+"""The file that says that an environment is complete."""
+_BELOW = "chaoslab_below.pth"
+_INSTALL_S = 3600.0
+
+
+def environment(system: str) -> Path:
+    """Where the environment of a system is, or would be."""
+    version = "{}.{}".format(*sys.version_info)
+    named = "\n".join((*SYSTEMS[system].packages, version, sysconfig.get_path("purelib")))
+    digest = hashlib.blake2b(named.encode(), digest_size=4).hexdigest()
+    return cache_folder(_FOLDER) / f"{system}-{digest}"
+
+
+def environment_python(system: str) -> Path:
+    """The interpreter of that environment."""
+    return environment(system) / "bin" / "python"
+
+
+def is_installed(system: str) -> bool:
+    """Whether its environment is there and complete."""
+    return (environment(system) / _READY).is_file()
+
+
+def install(system: str, say: Callable[[str], object]) -> Path:
+    """Make the environment of a system, unless it is there. FleetError with pip's last words.
+
+    What an interrupted installation left is removed first.
+    """
+    folder = environment(system)
+    if is_installed(system):
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    import venv  # noqa: PLC0415 - of no use to a run
+
+    say(f"{system}: making {folder}")
+    venv.create(folder, with_pip=True)
+    packages = SYSTEMS[system].packages
+    say(f"{system}: installing {', '.join(packages)}")
+    command = [str(environment_python(system)), "-m", "pip", "install", "--no-compile", *packages]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_INSTALL_S,
+            env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise FleetError(f"{system}: pip took more than {_INSTALL_S:.0f} s") from error
+    if done.returncode:
+        raise FleetError(f"{system} cannot be installed:\n{done.stderr[-2000:].strip()}")
+    _show_what_lies_below(folder)
+    (folder / _READY).touch()
+    return folder
+
+
+def remove(system: str) -> bool:
+    """Remove its environment; whether there was any."""
+    folder = environment(system)
+    was_there = folder.exists()
+    shutil.rmtree(folder, ignore_errors=True)
+    return was_there
+
+
+def _show_what_lies_below(folder: Path) -> None:
+    """Let the environment see the packages of ours, after its own."""
+    version = "python{}.{}".format(*sys.version_info)
+    own = folder / "lib" / version / "site-packages" / _BELOW
+    paths = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    own.write_text("import site; " + "; ".join(f"site.addsitedir({p!r})" for p in paths) + "\n")

@@ -1,0 +1,65 @@
+"""Counts of one incarnation in a file that outlives the process: some systems start it again."""
+
+from pathlib import Path
+
+import numpy as np
+
+from chaoslab.diloco.learner.exchange import Counters, FragmentCounters
+
+_FIELDS = (
+    "incarnation", "step", "tokens", "data_position", "version", "tokens_from", "committed",
+    "discarded", "lost",
+)  # fmt: skip
+
+
+class Counts:
+    """The counts of a learner whose model is one fragment, as of its last event."""
+
+    def __init__(self, file: Path, incarnation: int) -> None:
+        """Continues what an earlier process of this incarnation has counted.
+
+        In its data it continues where one of any incarnation was.
+        """
+        is_new = not file.exists()
+        self._kept = np.memmap(file, np.int64, "w+" if is_new else "r+", shape=(len(_FIELDS),))
+        if is_new or self._kept[0] != incarnation:
+            self._kept[:] = (incarnation, 0, 0, self.data_position, -1, 0, 0, 0, 0)
+
+    @property
+    def version(self) -> int:
+        """What it held; -1: nothing yet."""
+        return int(self._kept[_FIELDS.index("version")])
+
+    @property
+    def step(self) -> int:
+        """Its last step."""
+        return int(self._kept[_FIELDS.index("step")])
+
+    @property
+    def data_position(self) -> int:
+        """Where it was in its data."""
+        return int(self._kept[_FIELDS.index("data_position")])
+
+    def note(self, counters: Counters) -> None:
+        """Keep these counts."""
+        held = counters.fragments[0]
+        self._kept[1:] = (
+            counters.step, counters.tokens, counters.data_position, held.version, held.tokens_from,
+            held.committed, held.discarded, held.lost,
+        )  # fmt: skip
+
+    def resumed(self, *, step: int, version: int) -> Counters:
+        """Counters of a learner that begins at `version`: whatever it made since is lost."""
+        _, _, tokens, position, _, tokens_from, committed, discarded, lost = map(int, self._kept)
+        if self.version < 0:
+            return Counters(
+                step=step, data_position=position, fragments=(FragmentCounters(version=version),)
+            )
+        held = FragmentCounters(
+            version=version,
+            tokens_from=tokens,
+            committed=committed,
+            discarded=discarded,
+            lost=lost + tokens - tokens_from,
+        )
+        return Counters(step=step, tokens=tokens, data_position=position, fragments=(held,))

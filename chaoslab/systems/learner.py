@@ -1,0 +1,300 @@
+"""Learner of a system of others: chaoslab's inner steps, exchanged as that system does it.
+
+    adapter ─ step ─► Replica (JAX, paced) ─► learner.step
+       │
+       ├─ the system averages ─► committed(version, contributors) ─► learner.pushed, learner.adopted
+       └─ or fails            ─► failed(): the work since the last version is lost
+                                   │
+                                   └── Reports ═══► recorder: round.merged, member.… , when to stop
+
+An adapter calls the functions of `Learner` from one thread. Parameters cross as one flat float32
+array, the tensors in the order of the only fragment. Nothing here knows a system.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.exchange import Adoption
+from chaoslab.diloco.learner.options import parser
+from chaoslab.diloco.learner.pace import Pace
+from chaoslab.diloco.learner.program import inner_of
+from chaoslab.diloco.learner.replica import by_fragment
+from chaoslab.diloco.model.codec import digest
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.model.task import Batch
+from chaoslab.diloco.node.accelerators import prepare_compiler
+from chaoslab.diloco.node.events import say
+from chaoslab.diloco.node.snapshots import write_snapshot
+from chaoslab.systems.controls import Controls
+from chaoslab.systems.counts import Counts
+from chaoslab.systems.one_fragment import Average, OneFragment
+from chaoslab.systems.reports import Reports, ask
+
+_SAMPLE_S = 0.25
+"""Least seconds between two learner.step events."""
+
+
+class Learner:
+    """One learner, as an adapter sees it. JAX is not touched before the first use of parameters."""
+
+    def __init__(self, arguments: Sequence[str], known: Mapping[str, Any] | None = None) -> None:
+        """`arguments`: the flags of `python -m chaoslab.diloco.learner`.
+
+        `known`: what another process of this learner was told by the recorder; None: ask it.
+        """
+        self.arguments = tuple(arguments)
+        """Together with `known` they make the same learner in another process."""
+        self._options = parser().parse_args(self.arguments)
+        self.known = known = known or ask(self._options.syncer, self._options.name)
+        self.name: str = self._options.name
+        self.incarnation: int = self._options.incarnation or 1
+        self.names: Sequence[str] = known["names"]
+        """The roster of the training."""
+        self.rank = self.names.index(self.name)
+        """Place on the roster."""
+        self.settings: Mapping[str, Any] = known["settings"]
+        """Of the plan: `sync_every`, `outer_lr`, `outer_momentum`, …; and those of the system."""
+        self.coordinator: str = known["coordinator"]
+        """HOST:PORT of the system's own service."""
+        self.rounds: int = known["version"]
+        """Versions that the training had when this process started."""
+        self.folder = Path(self._options.directory or self.name)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.shared = Path(known["shared"])
+        """A folder of all learners, empty when the training begins."""
+        self._counts = Counts(self.folder / "counts", self.incarnation)
+        self._pace = Pace(step_time_s=self._options.step_time, speed=self._options.speed)
+        self.controls = Controls(self._pace, self.folder / "relayed.jsonl")
+        self._is_leaving = False
+        self._epoch = 0
+        self._sampled = (0, 0, time.monotonic())  # step, overruns, when
+
+    # ------------------------------------------------------------ training
+
+    @property
+    def version(self) -> int | None:
+        """What this incarnation holds, or held before its process was started again; None: nothing.
+
+        Some systems start the process that trains again and again within one incarnation.
+        """
+        version = self._replica.counters.versions[0] if self._epoch else self._counts.version
+        return None if version < 0 else version
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is to end: at the version at which all stop, or because it was asked to."""
+        return self._is_leaving or (
+            self._epoch > 0 and self._reports.is_over(self._replica.counters.versions[0])
+        )
+
+    def step(self, average: Average | None = None) -> None:
+        """One inner step, paced and reported. With SIGUSR1 it hangs here until SIGUSR2.
+
+        `average`, only with data parallelism: the mean over learners of the gradients and, as their
+        last value, the loss. What it raises is passed on, and nothing is changed.
+        """
+        if average is not None:
+            self._replica.average_by(average)
+        with self.controls.wedge.allowed():
+            self._replica.step(self._batch)
+        self._next_batch()
+        if self._epoch and self._reports.epoch != self._epoch:
+            self._join_again()
+        if self._epoch and time.monotonic() - self._sampled[2] >= _SAMPLE_S:
+            self._sample()
+        if snapshot := self._reports.take_snapshot(self._replica.counters.versions[0]):
+            self._write(snapshot)
+
+    def parameters(self) -> FloatArray:
+        """What is trained, float32 [n]."""
+        return self._replica.trained()
+
+    def set_parameters(self, values: FloatArray) -> None:
+        """Overwrite what is trained; the optimizer's moments are kept."""
+        self._replica.overwrite(np.ascontiguousarray(values, np.float32))
+
+    def state(self) -> bytes:
+        """Parameters and the optimizer's moments, as `set_state` reads them."""
+        return self._replica.packed()
+
+    def set_state(self, state: bytes) -> None:
+        """Continue from the state of another learner."""
+        self._replica.take_state(state)
+
+    # ------------------------------------------------------------ what the adapter tells
+
+    def joined(self, version: int, donor: str | None = None) -> None:
+        """It holds `version`: parameters of a donor, or the initial ones.
+
+        Steps before are no part of the training, unless another process of this incarnation
+        made them.
+        """
+        steps = version * int(self.settings["sync_every"])
+        self._replica.begin(self._counts.resumed(step=steps, version=version))
+        self._sampled = (steps, self._pace.overruns, time.monotonic())
+        self._epoch = self._reports.join(donor)
+        digests = self._replica.digests()
+        self._say_joined("donor" if donor else "initial", donor, digests)
+        self._reports.hold(version, str(digests["0"]))
+
+    def committed(self, version: int, contributors: Sequence[str]) -> None:
+        """The parameters are those of `version`, which contains the work of `contributors`."""
+        self._sample()
+        counters, values = self._replica.counters, self._replica.trained()
+        held, mark = counters.fragments[0], digest(values)
+        work: dict[str, Json] = {
+            "step": counters.step,
+            "c_steps": held.c_steps,
+            "c_tokens": counters.c_tokens(0),
+            "tokens_from": held.tokens_from,
+            "tokens_to": counters.tokens,
+        }
+        is_merged = self.name in contributors and held.c_steps > 0
+        if is_merged:
+            place: dict[str, Json] = {
+                "round": version, "fragment": 0, "base_version": held.version,
+            }  # fmt: skip
+            self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **place, **work)
+        data = self._replica.adopt(
+            Adoption(
+                fragment=0,
+                version=version,
+                committed_tokens=held.committed + (counters.c_tokens(0) if is_merged else 0),
+                digest=mark,
+                values=values,
+            )
+        )
+        if data is None:
+            return  # it was left behind, and begins at a version that the others had long ago
+        self._say(Kind.LEARNER_ADOPTED, epoch=self._epoch, **data)
+        self._counts.note(self._replica.counters)
+        self._pace.restart()
+        self._reports.committed(
+            version, mark, contributors, {**work, "base_version": held.version} if is_merged else {}
+        )
+
+    def failed(self) -> None:
+        """An exchange did not succeed, and its work is lost; it goes on from its parameters."""
+        self._replica.give_up()
+        self._pace.restart()
+
+    # ------------------------------------------------------------ its program
+
+    def run(self, train: Callable[["Learner"], None]) -> int:
+        """The program of a learner: `train` until it is over, then leave. The exit code."""
+        self.install()
+        train(self)
+        self.leave()
+        return 0
+
+    def install(self) -> None:
+        """Install handlers of signals, and listen to hooks, if asked to."""
+        signal.signal(signal.SIGTERM, lambda *_: self.ask_to_leave())
+        self.controls.install(hears=self._options.test_hooks)
+
+    def leave(self) -> None:
+        """Close the books; those of another process, if that was taken away with this one."""
+        if not self._epoch:
+            if self._is_leaving and self._counts.version >= 0:
+                self._say(Kind.LEARNER_LEFT, step=self._counts.step, reason="asked")
+            return
+        self._sample()
+        if not self._is_leaving:
+            self._replica.forget_own_work()
+            self._say(Kind.LEARNER_FINAL, **self._replica.final())
+        reason = "asked" if self._is_leaving else "stopped"
+        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=reason)
+        self._reports.leave()
+
+    # ------------------------------------------------------------ inside
+
+    @cached_property
+    def _replica(self) -> OneFragment:
+        options = self._options
+        prepare_compiler()
+        inner = inner_of(options, is_split=self._is_split)
+        self._say(
+            Kind.LEARNER_STARTED,
+            devices=len(inner.devices),
+            platform=inner.devices[0].platform,
+            parameters=inner.parameters,
+        )
+        replica = OneFragment(inner, self._pace, seed=options.seed, is_split=self._is_split)
+        self._batches: Iterator[Batch] = inner.task.batches(
+            options.shard, options.shards, options.seed, self._counts.data_position
+        )
+        self._next_batch()
+        return replica
+
+    @cached_property
+    def _reports(self) -> Reports:
+        return Reports(self._options.syncer, self.name, self.incarnation)
+
+    @property
+    def _is_split(self) -> bool:
+        return str(self.settings.get("data_parallel", "off")) != "off"
+
+    def _next_batch(self) -> None:
+        self._batch = next(self._batches)
+
+    def _join_again(self) -> None:
+        """The recorder was started again, and knows it as a new member."""
+        self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason="the recorder was started again")
+        self._epoch = self._reports.epoch
+        self._say_joined("resumed", None, {})
+
+    def _say_joined(self, source: str, donor: str | None, digests: Mapping[str, Json]) -> None:
+        counters = self._replica.counters
+        self._say(
+            Kind.LEARNER_JOINED,
+            epoch=self._epoch,
+            source=source,
+            donor=donor,
+            step=counters.step,
+            data_position=counters.data_position,
+            versions=by_fragment(counters.versions),
+            digests=dict(digests),
+        )
+
+    def ask_to_leave(self) -> None:
+        """Leave after the present step."""
+        self._is_leaving = True
+        self._pace.hurry()
+
+    def _sample(self) -> None:
+        counters, now_s = self._replica.counters, time.monotonic()
+        step, overruns, since_s = self._sampled
+        steps = counters.step - step
+        self._say(
+            Kind.LEARNER_STEP,
+            epoch=self._epoch,
+            step=counters.step,
+            steps=steps,
+            step_s=(now_s - since_s) / steps if steps else 0.0,
+            period_s=self._pace.period_s,
+            overruns=self._pace.overruns - overruns,
+            loss=counters.loss,
+            tokens=counters.tokens,
+            data_position=counters.data_position,
+        )
+        self._sampled = (counters.step, self._pace.overruns, now_s)
+        self._counts.note(counters)
+
+    def _write(self, snapshot: Mapping[str, Any]) -> None:
+        """The parameters of the version that is held, for the evaluator."""
+        write_snapshot(
+            Path(snapshot["folder"]),
+            tensors=self._replica.tensors(),
+            round=int(snapshot["version"]),
+            committed_tokens=int(snapshot["committed_tokens"]),
+        )
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        say(kind, {"learner": self.name, "incarnation": self.incarnation, **data})

@@ -1,0 +1,210 @@
+"""Adapter for torchrun's elastic restart: data parallelism over gloo, state from a checkpoint.
+
+    coordinator: TCPStore ◄── rendezvous, heartbeats ── agent (this node) ── of each learner
+                                                          │ spawns; ends and spawns again whenever
+                                                          ▼ a learner joins, fails or is lost
+    checkpoint ── newest version ─► worker: gradients ═ all_reduce over gloo ═ update
+        ▲                              │
+        └── rank 0, every sync_every steps: a version
+
+The agent is that of `torchrun --nnodes=MIN:MAX --nproc-per-node=1 --rdzv-backend=c10d`, run by the
+function that torchrun itself calls. The command would start the worker in a session of its own,
+which no signal to the node's process group reaches. Whatever torchrun does when it fails is left as
+it is: an agent that gives up ends the node with its error.
+"""
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, PContext, SignalException
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chaoslab.diloco.model.fragments import FloatArray
+    from chaoslab.systems.learner import Learner
+
+_RUN_ID = "chaoslab"
+_RENDEZVOUS = {
+    "join_timeout_s": "join_timeout",
+    "last_call_timeout_s": "last_call_timeout",
+    "keep_alive_interval_s": "keep_alive_interval",
+    "keep_alive_max_attempt": "keep_alive_max_attempt",
+    "read_timeout_s": "read_timeout",
+}
+"""Settings of `--rdzv-conf`, which takes whole numbers, and torchrun's names of them."""
+_LEAVE_S = 30.0
+"""How long the store waits, after the end, for the agents to hang up."""
+_KEPT = 2
+"""Checkpoints that are kept, so that none is removed while another worker reads it."""
+
+
+@contextmanager
+def coordinator(host: str, folder: Path, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Serve the rendezvous store in this process; its HOST:PORT, the same as before in `folder`."""
+    del settings  # none of them is the store's
+    kept = folder / "port"
+    port = int(kept.read_text()) if kept.exists() else 0
+    listener = socket.create_server((host, port))  # by itself the store listens on all interfaces
+    port = listener.getsockname()[1]
+    kept.write_text(str(port))
+    store = dist.TCPStore(
+        host,
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        multi_tenant=True,
+        master_listen_fd=listener.detach(),
+    )
+    yield f"{host}:{port}"
+    over_s = time.monotonic() + _LEAVE_S
+    while _connections(port) > 1 and time.monotonic() < over_s:  # one is its own
+        time.sleep(0.1)  # an agent that loses the store fails, even if its worker has finished
+    del store
+
+
+def _connections(port: int) -> int:
+    """How many clients the store has, as the kernel tells."""
+    lines = [
+        line.split()
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for line in Path(table).read_text().splitlines()
+    ]
+    return sum(line[1].endswith(f":{port:04X}") and line[3] == "01" for line in lines)
+
+
+def train(learner: "Learner") -> None:
+    """Run the agent until training is over in its worker, or it is asked to leave."""
+    host = learner.coordinator.rpartition(":")[0]
+    settings = learner.settings
+    # with `start_method: forkserver` a worker begins with these imported; otherwise it does nothing
+    multiprocessing.set_forkserver_preload([__name__, "chaoslab.systems.learner"])
+    if not settings.get("share_rendezvous_store", True):
+        os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    config = LaunchConfig(
+        min_nodes=int(settings.get("min_nodes", 1)),
+        max_nodes=len(learner.names),
+        nproc_per_node=1,
+        run_id=_RUN_ID,
+        rdzv_backend="c10d",
+        rdzv_endpoint=learner.coordinator,
+        rdzv_configs={
+            "is_host": False,  # otherwise an agent takes the place of a store that died
+            **{own: int(settings[name]) for name, own in _RENDEZVOUS.items() if name in settings},
+        },
+        max_restarts=int(settings.get("max_restarts", 0)),
+        monitor_interval=float(settings.get("monitor_interval_s", 0.1)),
+        start_method=str(settings.get("start_method", "spawn")),
+        local_addr=host if host.startswith("127.") else None,
+        logs_specs=DefaultLogsSpecs(log_dir=str(learner.folder / "torchrun")),
+    )
+    logging.getLogger(PContext.__module__).addFilter(_without_traceback)
+    learner.controls.relay()
+    signal.signal(signal.SIGTERM, _raise)  # torchrun's own replace it when it starts a worker
+    try:
+        elastic_launch(config, _work)(partial(type(learner), learner.arguments, learner.known))
+    except SignalException:  # raised after it has ended the worker
+        learner.ask_to_leave()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is leaving
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """For a traceback, PyTorch's formatter imports its compiler first: seconds of every survivor,
+    which the torchrun command does not need either, since it has no traceback of its worker.
+    """
+    if record.exc_info:
+        record.msg, record.args = f"{record.getMessage()}\n{record.exc_info[1]}", ()
+        record.exc_info = None
+    return True
+
+
+def _raise(number: int, frame: object) -> None:
+    """What torchrun's handlers do, which are not there before the first rendezvous."""
+    del frame
+    raise SignalException("asked to leave", signal.Signals(number))
+
+
+def _work(again: "Callable[[], Learner]") -> None:
+    """The training script: what a worker does, from the newest checkpoint on."""
+    learner = again()
+    learner.controls.follow()
+    if os.environ["MASTER_ADDR"].startswith("127."):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    timeout_s = learner.settings.get("gloo_timeout_s")
+    dist.init_process_group("gloo", timeout=timeout_s and timedelta(seconds=float(timeout_s)))
+    names = _all_names(learner.name)
+    version = _resume(learner)
+    while not _is_over_for_any(learner):
+        for _ in range(int(learner.settings["sync_every"])):
+            learner.step(_mean)
+        version += 1
+        if dist.get_rank() == 0:
+            _save(learner, version)
+        dist.barrier()
+        learner.committed(version, names)
+    learner.leave()
+    dist.destroy_process_group()
+
+
+def _mean(values: "FloatArray") -> "FloatArray":
+    """Mean over the group, float32 [n]."""
+    total = torch.from_numpy(np.array(values))  # a copy: what JAX returned must not change
+    dist.all_reduce(total)
+    mean: FloatArray = (total / dist.get_world_size()).numpy()
+    return mean
+
+
+def _all_names(name: str) -> Sequence[str]:
+    """Names of the learners in the group, by rank."""
+    names: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(names, name)
+    return names
+
+
+def _is_over_for_any(learner: "Learner") -> bool:
+    """All leave the loop at the same version, whoever heard first."""
+    is_over = torch.tensor([learner.is_over], dtype=torch.int32)
+    dist.all_reduce(is_over, dist.ReduceOp.MAX)
+    return bool(is_over.item())
+
+
+def _resume(learner: "Learner") -> int:
+    """Load the newest checkpoint, if there is one; its version."""
+    saved = _checkpoints(learner)
+    if not saved:
+        learner.joined(0)
+        return 0
+    checkpoint = torch.load(saved[-1])
+    version, donor = int(checkpoint["version"]), str(checkpoint["donor"])
+    learner.set_state(checkpoint["state"].numpy().tobytes())
+    learner.joined(version, donor)
+    return version
+
+
+def _save(learner: "Learner", version: int) -> None:
+    """Write a checkpoint as a whole or not at all, and remove old ones."""
+    state = torch.frombuffer(bytearray(learner.state()), dtype=torch.uint8)
+    folder = learner.shared
+    part = folder / f"{learner.name}.part"
+    torch.save({"version": version, "donor": learner.name, "state": state}, part)
+    part.replace(folder / f"{version:09d}.pt")
+    for old in _checkpoints(learner)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def _checkpoints(learner: "Learner") -> Sequence[Path]:
+    return sorted(learner.shared.glob("*.pt"))

@@ -1,0 +1,140 @@
+"""Books of a training by a system of others: what reports make of members and versions."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaoslab.core.events import Kind
+from chaoslab.systems.books import Books, Report
+
+A, B = "learner-0", "learner-1"
+
+
+class Heard:
+    """The events of some books."""
+
+    def __init__(self, file: Path) -> None:
+        self.events: list[tuple[Kind, Any]] = []
+        self.books = Books(lambda kind, data: self.events.append((kind, data)), file)
+
+    def kinds(self) -> list[Kind]:
+        return [kind for kind, _ in self.events]
+
+    def of(self, kind: Kind) -> list[Any]:
+        return [data for one, data in self.events if one is kind]
+
+    def join(self, name: str, incarnation: int = 1, source: str = "initial") -> int:
+        return self.books.join(name, incarnation, source=source, donor=None)
+
+    def report(
+        self, name: str, version: int, contributors: tuple[str, ...], *, now_s: float = 0.0
+    ) -> None:
+        work = {"step": 24 * version, "c_steps": 24, "c_tokens": 10, "base_version": version - 1,
+                "tokens_from": 10 * version - 10, "tokens_to": 10 * version}  # fmt: skip
+        report = Report(
+            name=name, incarnation=1, version=version, digest=f"digest {version}",
+            contributors=contributors, work=work if name in contributors else {},
+        )  # fmt: skip
+        self.books.report(report, now_s)
+        self.books.advance(now_s)
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Heard:
+    return Heard(tmp_path / "books.json")
+
+
+def test_a_version_is_merged_when_all_of_its_contributors_have_told_of_it(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    heard.report(A, 1, (A, B))
+    assert not heard.of(Kind.ROUND_MERGED)
+    heard.report(B, 1, (A, B))
+    (merged,) = heard.of(Kind.ROUND_MERGED)
+    assert merged["version"] == 1
+    assert merged["committed_tokens"] == 20
+    assert [one["learner"] for one in merged["contributors"]] == [A, B]
+    assert [one["learner"] for one in heard.of(Kind.PUSH_ACCEPTED)] == [A, B]
+
+
+def test_one_that_died_before_it_told_is_not_waited_for(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    heard.report(A, 1, (A, B))
+    heard.books.advance(60.0)
+    (merged,) = heard.of(Kind.ROUND_MERGED)
+    assert [one["learner"] for one in merged["contributors"]] == [A]
+    assert merged["missed"] == [B]
+
+
+def test_the_next_version_ends_the_wait_for_the_one_before(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    heard.report(A, 1, (A, B))
+    heard.report(A, 2, (A,))
+    assert [one["version"] for one in heard.of(Kind.ROUND_MERGED)] == [1, 2]
+
+
+def test_whoever_is_left_out_of_a_version_is_suspected_and_recovers(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    for name in (A, B):
+        heard.report(name, 1, (A, B))
+    heard.report(A, 2, (A,), now_s=5.0)
+    assert [one["learner"] for one in heard.of(Kind.MEMBER_SUSPECTED)] == [B]
+    for name in (A, B):
+        heard.report(name, 3, (A, B), now_s=6.0)
+    assert [one["learner"] for one in heard.of(Kind.MEMBER_RECOVERED)] == [B]
+
+
+def test_one_that_is_gone_is_a_member_until_the_system_goes_on_without_it(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    for name in (A, B):
+        heard.report(name, 1, (A, B))
+    heard.books.leave((B, 1), said_goodbye=False)
+    assert not heard.of(Kind.MEMBER_LEFT)
+    heard.report(A, 2, (A,))
+    (left,) = heard.of(Kind.MEMBER_LEFT)
+    assert (left["learner"], left["reason"]) == (B, "no_progress")
+
+
+def test_a_goodbye_waits_for_the_merge_of_its_work(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    heard.report(A, 1, (A, B))
+    heard.books.leave((A, 1), said_goodbye=True)
+    heard.report(B, 1, (A, B))
+    kinds = heard.kinds()
+    assert kinds.index(Kind.ROUND_MERGED) < kinds.index(Kind.MEMBER_LEFT)
+    assert [one["learner"] for one in heard.of(Kind.ROUND_MERGED)[0]["contributors"]] == [A, B]
+
+
+def test_a_new_incarnation_ends_the_membership_of_the_one_before(heard: Heard) -> None:
+    first = heard.join(A)
+    second = heard.join(A, 2)
+    assert second > first
+    assert heard.kinds() == [Kind.MEMBER_JOINED, Kind.MEMBER_LEFT, Kind.MEMBER_JOINED]
+
+
+def test_a_connection_that_is_made_again_changes_nothing(heard: Heard) -> None:
+    epoch = heard.join(A)
+    heard.books.leave((A, 1), said_goodbye=False)
+    assert heard.join(A, source="resumed") == epoch
+    heard.report(A, 1, (A,))
+    assert not heard.of(Kind.MEMBER_LEFT)
+
+
+def test_a_version_that_is_not_newer_is_not_merged_again(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    heard.report(A, 5, (A,))
+    heard.report(B, 1, (B,))  # it began alone, from the initial parameters
+    assert [one["version"] for one in heard.of(Kind.ROUND_MERGED)] == [5]
+
+
+def test_books_go_on_where_a_process_was_taken_away(heard: Heard, tmp_path: Path) -> None:
+    epoch = heard.join(A)
+    heard.report(A, 1, (A,))
+    after = Heard(tmp_path / "books.json")
+    assert after.books.held() == {
+        "rounds": 1, "committed_tokens": 10, "is_recovered": True, "last_epoch": epoch,
+        "versions": {"0": 1}, "digests": {"0": "digest 1"},
+    }  # fmt: skip
+    assert after.join(A, source="resumed") == epoch + 1
+    after.report(A, 2, (A,))
+    assert after.of(Kind.ROUND_MERGED)[0]["committed_tokens"] == 20

@@ -1,0 +1,54 @@
+"""What outlives the process that trains, where a system starts it again within one incarnation."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from chaoslab.diloco.learner.exchange import Counters, FragmentCounters
+from chaoslab.diloco.learner.pace import Pace
+from chaoslab.systems.controls import Controls
+from chaoslab.systems.counts import Counts
+
+WORK = Counters(
+    step=30, tokens=60, data_position=30,
+    fragments=(FragmentCounters(version=2, tokens_from=48, committed=48, c_steps=6),),
+)  # fmt: skip
+
+
+def test_counts_go_on_in_the_next_process_of_an_incarnation(tmp_path: Path) -> None:
+    Counts(tmp_path / "counts", 1).note(WORK)
+    counts = Counts(tmp_path / "counts", 1)
+    assert counts.version == 2
+    again = counts.resumed(step=48, version=2)
+    assert (again.step, again.tokens, again.data_position) == (48, 60, 30)
+    held = again.fragments[0]
+    assert (held.committed, held.lost, held.tokens_from) == (48, 12, 60)
+
+
+def test_another_incarnation_counts_from_zero_and_goes_on_in_its_data(tmp_path: Path) -> None:
+    Counts(tmp_path / "counts", 1).note(WORK)
+    counts = Counts(tmp_path / "counts", 2)
+    assert counts.version == -1
+    fresh = counts.resumed(step=48, version=2)
+    assert (fresh.tokens, fresh.data_position, fresh.fragments[0].version) == (0, 30, 2)
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 20.0
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_requests_reach_a_process_that_was_started_later(tmp_path: Path) -> None:
+    node = Controls(Pace(), tmp_path / "relayed")
+    node.relay()
+    node._do("pace", {"step_s": 0.5})
+    pace = Pace()
+    worker = Controls(pace, tmp_path / "relayed")
+    worker.follow()
+    _until(lambda: pace.period_s == 0.5)
+    node._do("hang", {"is_asked": True})
+    _until(lambda: worker.wedge.is_asked)
+    node._do("hang", {"is_asked": False})
+    _until(lambda: not worker.wedge.is_asked)
