@@ -1,4 +1,4 @@
-"""Where files are kept that can be made again: compiled steps, tools, environments."""
+"""Cache: the folder of files that can be made again, such as compiled steps and tools."""
 
 import os
 from pathlib import Path

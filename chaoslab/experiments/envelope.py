@@ -173,11 +173,12 @@ def _once(asked: Asked, seed: int, root: Path) -> Tried:
             prepared.plan, prepared.schedule, text=prepared.text, root=root,
             fleet_setup=prepared.fleet_setup, links=prepared.links,
         ) as directory:  # fmt: skip
-            verdict = judged_by(expected(prepared.plan), directory).verdict
+            pass
     except (PlanError, AbilityError):
         raise
     except ChaoslabError as error:
         return Tried(passes=False, reason=f"the run did not finish: {error}")
+    verdict = judged_by(expected(prepared.plan), directory).verdict
     if verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if verdict.exit_code is ExitCode.PASS:

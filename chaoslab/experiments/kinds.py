@@ -123,7 +123,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType({
         measure=real_cells.measure,
         measures=real_cells.MEASURES,
         units=real_cells.UNITS,
-        sources=("diloco",),  # hours of runs outlive a change of the harness
+        sources=("diloco", "systems"),  # hours of runs outlive a change of the harness
         read=real_cells.cell_of,
         is_real=True,
     ),

@@ -65,7 +65,7 @@ def run(plan: FaultPlan) -> Trial:
                 fleet_setup=fleet_setup(plan),
                 links=link_setup(plan),
             ) as directory:
-                judged = judged_by(expected(plan), directory)
+                pass
         except PlanError:
             raise
         except ChaoslabError as error:
@@ -75,6 +75,7 @@ def run(plan: FaultPlan) -> Trial:
                 violations=frozenset({(HARNESS, type(error).__name__)}),
                 reasons=(str(error),),
             )
+        judged = judged_by(expected(plan), directory)
     found, reasons = _violations(judged.verdict)
     finished = judged.history.last(RunFinished)
     outcome = finished.payload.outcome if finished else None

@@ -38,6 +38,12 @@ from chaoslab.record.provenance import cores
 _SURE_FACTOR = 10.0
 """Of the rule behind the first answer, which holds whatever a plan expects."""
 _DATA_PARALLEL_FLEETS = ("local",)
+_OF_THE_SYNCER = frozenset(
+    {
+        "fragments", "overlap", "quorum", "contribute", "grace", "merge", "compression",
+        "suspect_after", "drop_after", "norm_limit", "save_every",
+    }
+)  # fmt: skip
 _LOOSE_SLOWDOWN = 2.0
 """Such a bound of `survivors` is meant for learners that share cores."""
 
@@ -206,10 +212,17 @@ def _not_by_others(plan: FaultPlan) -> Iterator[Mistake]:
     elif not is_installed(system):
         text = f"{system} is not installed: `chaoslab systems install {system}`"
         yield ("training", "system"), text
+    for role in plan.fleet.programs:
+        if role != "evaluator":
+            text = f"`training.system` already says who is the {role}: leave one of the two out"
+            yield ("fleet", "programs", role), text
     if plan.fleet.profiles:
         text = f"profiles shape links to the syncer, and {system} does not train over them"
         yield ("fleet", "profiles"), f"{text}: take them out"
     for number, fault in enumerate(plan.faults):
+        if fault.at is not None and fault.at.phase:
+            text = f"{system} announces no protocol points: use another trigger"
+            yield ("faults", number, "at", "phase"), text
         if isinstance(fault.settings, ShapesLinks):
             text = (
                 f"{fault.id!r} shapes links to the syncer, and {system} does not train over them: "
@@ -226,6 +239,7 @@ def doubtful(plan: FaultPlan, schedule: Schedule, document: Document) -> tuple[s
     return (
         *_unused(plan, document),
         *_other_model(plan, document),
+        *_not_for_others(plan, document),
         *_without_injections(plan, schedule),
         *_without_subject(plan),
         *_without_pace(plan),
@@ -261,6 +275,16 @@ def _other_model(plan: FaultPlan, document: Document) -> Iterator[str]:
             f"{plan.training.model!r}, whatever {programs['learner']!r} trains: write "
             "`fleet.programs.evaluator`, or a `training.task` that both load"
         )
+
+
+def _not_for_others(plan: FaultPlan, document: Document) -> Iterator[str]:
+    """Settings of chaoslab's own syncer, where a system of others trains."""
+    system, given = plan.training.system, document.tree.get("training")
+    if system not in SYSTEMS or not isinstance(given, dict):
+        return
+    if unused := [key for key in given if key in _OF_THE_SYNCER]:
+        where = document.where(("training", unused[0]), is_key=True)
+        yield f"{where}: {', '.join(unused)}: of chaoslab's own syncer, unused by {system}"
 
 
 def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:

@@ -7,13 +7,15 @@ An environment belongs to one list of packages and one Python. It sees what chao
 environment has below its own packages, so that learners of all systems run the same JAX.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from chaoslab.core.cache import cache_folder
@@ -42,7 +44,7 @@ def environment_python(system: str) -> Path:
 
 def is_installed(system: str) -> bool:
     """Whether its environment is there and complete."""
-    return (environment(system) / _READY).is_file()
+    return (environment(system) / _READY).is_file() and environment_python(system).exists()
 
 
 def install(system: str, say: Callable[[str], object]) -> Path:
@@ -51,14 +53,24 @@ def install(system: str, say: Callable[[str], object]) -> Path:
     What an interrupted installation left is removed first.
     """
     folder = environment(system)
-    if is_installed(system):
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if not is_installed(system):
+            _make(system, folder, say)
+    return folder
+
+
+def _make(system: str, folder: Path, say: Callable[[str], object]) -> None:
     import venv  # noqa: PLC0415 - of no use to a run
 
     say(f"{system}: making {folder}")
-    venv.create(folder, with_pip=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        venv.create(folder, with_pip=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise FleetError(
+            f"{system}: {sys.executable} cannot make an environment (on Debian it needs the "
+            f"package python3-venv): {error}"
+        ) from error
     packages = SYSTEMS[system].packages
     say(f"{system}: installing {', '.join(packages)}")
     command = [str(environment_python(system)), "-m", "pip", "install", "--no-compile", *packages]
@@ -73,20 +85,34 @@ def install(system: str, say: Callable[[str], object]) -> Path:
         raise FleetError(f"{system} cannot be installed:\n{done.stderr[-2000:].strip()}")
     _show_what_lies_below(folder)
     (folder / _READY).touch()
-    return folder
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While no other process makes or removes this environment."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def remove(system: str) -> bool:
-    """Remove its environment; whether there was any."""
+    """Remove its environment; whether there was any. FleetError if a part of it stays."""
     folder = environment(system)
-    was_there = folder.exists()
-    shutil.rmtree(folder, ignore_errors=True)
-    return was_there
+    with _alone(folder):
+        if not folder.exists():
+            return False
+        (folder / _READY).unlink(missing_ok=True)
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise FleetError(f"{folder} cannot be removed: {error}") from error
+    return True
 
 
 def _show_what_lies_below(folder: Path) -> None:
     """Let the environment see the packages of ours, after its own."""
     version = "python{}.{}".format(*sys.version_info)
     own = folder / "lib" / version / "site-packages" / _BELOW
-    paths = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    paths = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     own.write_text("import site; " + "; ".join(f"site.addsitedir({p!r})" for p in paths) + "\n")

@@ -52,6 +52,8 @@ def carry_out(
     """
     checks = expected(prepared.plan)
     own: list[RunDirectory] = []
+    found: Judged | None = None
+    trouble: ChaoslabError | None = None  # in judging, which is none of the run's
 
     def made(directory: RunDirectory) -> None:
         own.append(directory)
@@ -68,7 +70,10 @@ def carry_out(
             observers=observers,
             made=made,
         ) as directory:
-            return judge_record(directory, checks)
+            try:
+                found = judge_record(directory, checks)
+            except ChaoslabError as error:
+                trouble = error
     except ChaoslabError as error:
         error.args = tuple(map(prepared.text.secrets.text, map(str, error.args)))
         if not own or not (own[0].path / JOURNAL).is_file():
@@ -77,6 +82,9 @@ def carry_out(
             return replace(judge_record(own[0], checks), error=error)
         except FleetError as worse:  # the disk that broke the run refuses the verdict, too
             raise error from worse
+    if found is None:
+        raise trouble or HarnessBug("a run was neither judged nor refused")
+    return found
 
 
 def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:

@@ -1,4 +1,4 @@
-"""What an adapter of a system of others provides, and where it is found by name."""
+"""Interface of the adapters of systems of others, which are found by name."""
 
 import importlib
 from collections.abc import Mapping

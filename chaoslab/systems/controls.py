@@ -1,4 +1,4 @@
-"""What reaches a learner from outside: signals and test hooks.
+"""Controls of a learner from outside: signals and test hooks.
 
 They are passed on where another process trains.
 

@@ -55,6 +55,7 @@ class Counts:
             return Counters(
                 step=step, data_position=position, fragments=(FragmentCounters(version=version),)
             )
+        step = self.step  # it counts all steps of an incarnation, also those that were given up
         held = FragmentCounters(
             version=version,
             tokens_from=tokens,

@@ -43,10 +43,9 @@ from chaoslab.systems.learner import Learner
 _RUN = "chaoslab"
 _OPTIMIZER = (
     "matchmaking_time", "averaging_timeout", "allreduce_timeout", "next_chunk_timeout",
-    "load_state_timeout", "average_state_every", "delay_state_averaging",
 )  # fmt: skip
-_AVERAGERS = ("target_group_size", "min_group_size", "request_timeout", "declare_state_period")
-_TRACKER = ("min_refresh_period", "max_refresh_period", "metadata_expiration")
+_AVERAGERS = ("target_group_size", "min_group_size", "request_timeout")
+_TRACKER = ("max_refresh_period", "metadata_expiration")
 _OPENDILOCO = {"max_refresh_period": 2.0, "timeout_waiting_for_peers": 600.0}
 """Where OpenDiLoCo has other defaults than hivemind, or hivemind has none."""
 
@@ -89,11 +88,11 @@ def train(learner: Learner) -> None:
     dht = DHT(initial_peers=[learner.coordinator], host_maddrs=[f"/ip4/{host}/tcp/0"], start=True)
     diloco = _DiLoCo(learner, dht)
     diloco.load_state_from_peers()
+    diloco.report()
     while not learner.is_over:
-        diloco.report()
         learner.step()
         diloco.step()
-    diloco.report()
+        diloco.report()
     diloco.shutdown()
     dht.shutdown()
 
@@ -167,7 +166,9 @@ class _DiLoCo(Optimizer):  # type: ignore[misc]
     def _wait_for_slower(self) -> None:
         """As OpenDiLoCo does: until the slowest peer is `matchmaking_time` from its last step."""
         until_s = time.monotonic() + self._patience_s
-        while time.monotonic() < until_s and self.scheduled_grads is None:
+        while not self._learner.is_over and time.monotonic() < until_s:
+            if self.scheduled_grads is not None:
+                return
             now = self.tracker.global_progress
             if now.num_peers <= 1 or now.eta_next_epoch - get_dht_time() <= self.matchmaking_time:
                 return

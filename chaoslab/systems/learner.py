@@ -32,6 +32,7 @@ from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.accelerators import prepare_compiler
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.snapshots import write_snapshot
+from chaoslab.diloco.wire.identity import read_token
 from chaoslab.systems.controls import Controls
 from chaoslab.systems.counts import Counts
 from chaoslab.systems.one_fragment import Average, OneFragment
@@ -52,13 +53,12 @@ class Learner:
         self.arguments = tuple(arguments)
         """Together with `known` they make the same learner in another process."""
         self._options = parser().parse_args(self.arguments)
-        self.known = known = known or ask(self._options.syncer, self._options.name)
+        self._token = read_token(self._options.token_file)
+        self.known = known = known or ask(self._options.syncer, self._token)
         self.name: str = self._options.name
         self.incarnation: int = self._options.incarnation or 1
         self.names: Sequence[str] = known["names"]
         """The roster of the training."""
-        self.rank = self.names.index(self.name)
-        """Place on the roster."""
         self.settings: Mapping[str, Any] = known["settings"]
         """Of the plan: `sync_every`, `outer_lr`, `outer_momentum`, …; and those of the system."""
         self.coordinator: str = known["coordinator"]
@@ -75,17 +75,10 @@ class Learner:
         self._is_leaving = False
         self._epoch = 0
         self._sampled = (0, 0, time.monotonic())  # step, overruns, when
+        self._stepped_s = time.monotonic()
+        self._waited_s = 0.0
 
     # ------------------------------------------------------------ training
-
-    @property
-    def version(self) -> int | None:
-        """What this incarnation holds, or held before its process was started again; None: nothing.
-
-        Some systems start the process that trains again and again within one incarnation.
-        """
-        version = self._replica.counters.versions[0] if self._epoch else self._counts.version
-        return None if version < 0 else version
 
     @property
     def is_over(self) -> bool:
@@ -104,8 +97,10 @@ class Learner:
             self._replica.average_by(average)
         with self.controls.wedge.allowed():
             self._replica.step(self._batch)
+        self._stepped_s = time.monotonic()
+        self._waited_s += self._replica.waited_s
         self._next_batch()
-        if self._epoch and self._reports.epoch != self._epoch:
+        if self._epoch and self._reports.epoch not in (0, self._epoch):
             self._join_again()
         if self._epoch and time.monotonic() - self._sampled[2] >= _SAMPLE_S:
             self._sample()
@@ -136,9 +131,13 @@ class Learner:
         Steps before are no part of the training, unless another process of this incarnation
         made them.
         """
+        if self._epoch:
+            self._sample()
         steps = version * int(self.settings["sync_every"])
-        self._replica.begin(self._counts.resumed(step=steps, version=version))
-        self._sampled = (steps, self._pace.overruns, time.monotonic())
+        counters = self._counts.resumed(step=steps, version=version)
+        self._replica.begin(counters, steps)
+        self._sampled = (counters.step, self._pace.overruns, time.monotonic())
+        self._waited_s = 0.0
         self._epoch = self._reports.join(donor)
         digests = self._replica.digests()
         self._say_joined("donor" if donor else "initial", donor, digests)
@@ -146,9 +145,21 @@ class Learner:
 
     def committed(self, version: int, contributors: Sequence[str]) -> None:
         """The parameters are those of `version`, which contains the work of `contributors`."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:  # what is printed is reported, too, even by a process that SIGTERM ends at once
+            self._commit(version, contributors)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _commit(self, version: int, contributors: Sequence[str]) -> None:
+        counters = self._replica.counters
+        held = counters.fragments[0]
+        if version <= held.version:
+            return  # it was left behind, and begins at a version that the others had long ago
+        self._waited_s += time.monotonic() - self._stepped_s
         self._sample()
-        counters, values = self._replica.counters, self._replica.trained()
-        held, mark = counters.fragments[0], digest(values)
+        values = self._replica.trained()
+        mark = digest(values)
         work: dict[str, Json] = {
             "step": counters.step,
             "c_steps": held.c_steps,
@@ -162,7 +173,7 @@ class Learner:
                 "round": version, "fragment": 0, "base_version": held.version,
             }  # fmt: skip
             self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **place, **work)
-        data = self._replica.adopt(
+        adopted = self._replica.adopt(
             Adoption(
                 fragment=0,
                 version=version,
@@ -171,14 +182,11 @@ class Learner:
                 values=values,
             )
         )
-        if data is None:
-            return  # it was left behind, and begins at a version that the others had long ago
-        self._say(Kind.LEARNER_ADOPTED, epoch=self._epoch, **data)
+        self._say(Kind.LEARNER_ADOPTED, epoch=self._epoch, **(adopted or {}))
         self._counts.note(self._replica.counters)
         self._pace.restart()
-        self._reports.committed(
-            version, mark, contributors, {**work, "base_version": held.version} if is_merged else {}
-        )
+        told = {**work, "base_version": held.version, "epoch": self._epoch} if is_merged else {}
+        self._reports.committed(version, mark, contributors, told)
 
     def failed(self) -> None:
         """An exchange did not succeed, and its work is lost; it goes on from its parameters."""
@@ -197,6 +205,7 @@ class Learner:
     def install(self) -> None:
         """Install handlers of signals, and listen to hooks, if asked to."""
         signal.signal(signal.SIGTERM, lambda *_: self.ask_to_leave())
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a notice; SIGTERM follows
         self.controls.install(hears=self._options.test_hooks)
 
     def leave(self) -> None:
@@ -211,7 +220,7 @@ class Learner:
             self._say(Kind.LEARNER_FINAL, **self._replica.final())
         reason = "asked" if self._is_leaving else "stopped"
         self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=reason)
-        self._reports.leave()
+        self._reports.leave(self._write)
 
     # ------------------------------------------------------------ inside
 
@@ -235,7 +244,7 @@ class Learner:
 
     @cached_property
     def _reports(self) -> Reports:
-        return Reports(self._options.syncer, self.name, self.incarnation)
+        return Reports(self._options.syncer, self._token, self.incarnation)
 
     @property
     def _is_split(self) -> bool:
@@ -245,8 +254,8 @@ class Learner:
         self._batch = next(self._batches)
 
     def _join_again(self) -> None:
-        """The recorder was started again, and knows it as a new member."""
-        self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason="the recorder was started again")
+        """The recorder knows it as a new member: it was started again, or had dropped it."""
+        self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason="its membership had ended")
         self._epoch = self._reports.epoch
         self._say_joined("resumed", None, {})
 
@@ -272,18 +281,22 @@ class Learner:
         counters, now_s = self._replica.counters, time.monotonic()
         step, overruns, since_s = self._sampled
         steps = counters.step - step
+        if not steps:
+            return
         self._say(
             Kind.LEARNER_STEP,
             epoch=self._epoch,
             step=counters.step,
             steps=steps,
-            step_s=(now_s - since_s) / steps if steps else 0.0,
+            step_s=(now_s - since_s) / steps,
             period_s=self._pace.period_s,
             overruns=self._pace.overruns - overruns,
             loss=counters.loss,
             tokens=counters.tokens,
             data_position=counters.data_position,
+            waited_s=self._waited_s,
         )
+        self._waited_s = 0.0
         self._sampled = (counters.step, self._pace.overruns, now_s)
         self._counts.note(counters)
 

@@ -32,10 +32,18 @@ class OneFragment(Replica):
         self.cut(layout, step=0, data_position=0)
         self.init()
 
-    def begin(self, counters: Counters) -> None:
-        """The present values are those of the version of `counters`, which count from here on."""
+    @property
+    def waited_s(self) -> float:
+        """Seconds that the latest step waited for an average."""
+        return 0.0 if self._parallel_steps is None else self._parallel_steps.waited_s
+
+    def begin(self, counters: Counters, step: int) -> None:
+        """The present values are those of the version of `counters`, which count from here on.
+
+        `step`: whose learning rate is to be used.
+        """
         self.counters = counters
-        state = self._inner.at_step(self._state, counters.step)
+        state = self._inner.at_step(self._state, step)
         self._keep(self._inner.adopt(state, 0, self.trained()))
 
     def average_by(self, average: Average) -> None:

@@ -1,12 +1,13 @@
 """Recorder: the program in the syncer's role where a system of others trains.
 
-    learners ══ reports ══► Recorder ─► Books ─► member.joined, push.accepted, round.merged, …
+    learners ══ reports ══► Recorder ─► Accounts ─► member.joined, push.accepted, round.merged, …
                                │
                                └─ runs the system's own coordinator: lighthouse, DHT peer, store
 
-It takes no part in the training. What it prints is what the learners report that their system did:
-a version is merged when all of its contributors have told of it. It ends the training by the plan's
-stop rule: all stop at one version, a little after that was decided.
+It takes no part in the training. It prints what the learners report of their system: a version is
+merged when all of its contributors have reported it. It ends the training by the plan's stop rule:
+all stop at one version, a little after that was decided. A learner shows its token, as it does to a
+syncer.
 """
 
 import json
@@ -27,176 +28,264 @@ from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.snapshots import SnapshotSchedule
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.options import former_address, parser
+from chaoslab.diloco.wire.identity import Tokens
+from chaoslab.systems.accounts import LATE_S, Accounts, Report
 from chaoslab.systems.adapters import Adapter
-from chaoslab.systems.books import Books, Report
 
 _TICK_S = 0.1
 _NOTICE = 2
 """Versions after the newest one at which all stop, so that all hear of it before."""
 _LEAVE_S = 30.0
-"""How long it waits, after the end, for the learners to leave."""
+"""How long it waits, after the end, for a sign of learners that have not left."""
+_WRITE_S = 5.0
+"""How long it waits for a snapshot that it has asked for."""
+_LISTEN_S = 20.0
 
 
 @dataclass(slots=True)
 class _Session:
     """One connection of a learner."""
 
-    lines: Any
-    who: tuple[str, int] | None = None
-    """Name and incarnation, once it has said hello."""
+    connection: socket.socket
+    name: str = ""
+    """Whose token it has shown; empty: nobody's yet."""
+    incarnation: int = 0
+    """0 until it has said hello."""
+    version: int = -1
+    """What it holds."""
 
     def tell(self, **said: Json) -> None:
-        with suppress(OSError, ValueError):  # it went away; its end is on the way
-            self.lines.write(json.dumps(said).encode() + b"\n")
-            self.lines.flush()
+        with suppress(OSError):  # it went away; its end is on the way
+            self.connection.sendall(json.dumps(said).encode() + b"\n")
+
+    def end(self) -> None:
+        """Take it off, as if the learner had."""
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 class Recorder:
-    """One thread owns the books; a thread for each connection reads its lines."""
+    """One thread owns the accounts; a thread for each connection reads its lines."""
 
     def __init__(
-        self,
-        settings: Settings,
-        own: Mapping[str, Json],
-        directory: Path,
-        *,
-        is_held: bool,
-        snapshots: Path | None,
+        self, settings: Settings, own: Mapping[str, Json], directory: Path, tokens: Tokens
     ) -> None:
-        """`own`: settings of the system. Continues the books that are in `directory`."""
-        self._settings, self._own = settings, own
-        self._books = Books(say, directory / "books.json")
+        """`own`: settings of the system. Continues the accounts that are in `directory`."""
+        self._settings, self._own, self._tokens = settings, own, tokens
+        self._accounts = Accounts(say, directory / "accounts.json")
         self._shared = directory.absolute() / "shared"
         make_folder(self._shared, durable=False)
         self._arrivals: queue.Queue[tuple[_Session, Mapping[str, Any] | None]] = queue.Queue()
         self._present: dict[str, _Session] = {}
-        self._is_held, self._is_asked = is_held, False
+        self._beginning: dict[str, float] = {}
+        """Learners that have asked, and when, until they say hello."""
+        self.is_held = self._is_asked = False
         self._stop_at: int | None = None
         self._held_reason = self._stop_reason = ""
-        self._schedule = SnapshotSchedule(
-            snapshots or Path(), every=settings.evaluate_every, kept=settings.snapshots_kept
-        )
-        self._folder = snapshots
+        self._noted = self._accounts.version
         self._coordinator = ""
-        self._began_s: float | None = None
+        self._snapshots: _Snapshots | None = None
+
+    def keep_snapshots(self, folder: Path) -> None:
+        """Ask learners for snapshots, in this folder, as the settings say."""
+        settings = self._settings
+        self._snapshots = _Snapshots(
+            SnapshotSchedule(folder, every=settings.evaluate_every, kept=settings.snapshots_kept)
+        )
 
     def run(self, listener: socket.socket, coordinator: str) -> None:
-        """Serve until training has ended and all learners have left, or `_LEAVE_S` later."""
+        """Serve until training has ended and all learners have left or given no sign."""
         self._coordinator = coordinator
         host, port = listener.getsockname()[:2]
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-        say(
-            Kind.SYNCER_READY,
-            {"address": f"{host}:{port}", **self._books.held()},
-        )
-        over_s = float("inf")
-        while time.monotonic() < over_s and (self._stop_at is None or self._present):
-            with suppress(queue.Empty):
-                self._receive(*self._arrivals.get(timeout=_TICK_S))
-            self._books.advance(time.monotonic())
+        say(Kind.SYNCER_READY, {"address": f"{host}:{port}", **self._accounts.held()})
+        self._accounts.restate()
+        heard_s = time.monotonic()
+        while not self._is_over(time.monotonic() - heard_s):
+            if self._take_all():
+                heard_s = time.monotonic()
+            self._accounts.advance(time.monotonic())
+            self._note_merged()
             if self._stop_at is None and (reason := self._why_to_stop()):
                 self._stop(reason)
-                over_s = time.monotonic() + _LEAVE_S
-        self._books.advance(float("inf"))
-        say(
-            Kind.SYNCER_FINAL, self._books.final(self._stop_reason, was_asked=not self._held_reason)
-        )
+        self._accounts.advance(time.monotonic() + LATE_S)
+        final = self._accounts.final(self._stop_reason, was_asked=not self._held_reason)
+        say(Kind.SYNCER_FINAL, final)
 
     def ask_to_end(self) -> None:
         """Called by a handler of signals."""
         self._is_asked = True
 
-    # ------------------------------------------------------------ what arrives
+    # ------------------------------------------------------------ arrivals
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
             connection, _ = listener.accept()
-            session = _Session(connection.makefile("rwb"))
+            session = _Session(connection)
             threading.Thread(target=self._read, args=(session,), daemon=True).start()
 
     def _read(self, session: _Session) -> None:
-        with suppress(OSError, ValueError):  # cut off, or a line that was
-            for line in session.lines:
+        with suppress(OSError, ValueError), session.connection.makefile("rb") as lines:
+            for line in lines:
                 self._arrivals.put((session, json.loads(line)))
         self._arrivals.put((session, None))
+        session.connection.close()
+
+    def _take_all(self) -> bool:
+        """Handle everything that has arrived; whether anything has."""
+        wait_s, has_any = _TICK_S, False
+        with suppress(queue.Empty):
+            while True:
+                session, said = self._arrivals.get(timeout=wait_s)
+                wait_s, has_any = 0.0, True
+                try:
+                    self._receive(session, said)
+                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    self._end(session, said_goodbye=False)
+                    session.end()
+                    say(Kind.STREAM_REFUSED, _refusal(session, f"not_a_report: {error!r}"))
+        return has_any
 
     def _receive(self, session: _Session, said: Mapping[str, Any] | None) -> None:
         if said is None:
             self._end(session, said_goodbye=False)
-        elif "ask" in said:
+        elif "token" in said:
+            self._admit(session, said)
+        elif not session.incarnation:
+            return  # of a connection that was replaced, or never showed a token
+        elif "holds" in said:
+            session.version = int(said["holds"])
+            self._accounts.hold(session.version, said["digest"], time.monotonic())
+        elif "committed" in said:
+            session.version = int(said["committed"])
+            report = Report.of(session.name, session.incarnation, said)
+            self._accounts.report(report, time.monotonic())
+        elif "goodbye" in said:
+            self._ask_for_the_last(session)
+            session.tell(released=True)
+            self._end(session, said_goodbye=True)
+
+    def _admit(self, session: _Session, said: Mapping[str, Any]) -> None:
+        name = self._tokens.owner(str(said["token"]))
+        if name is None:
+            say(Kind.STREAM_REFUSED, _refusal(session, "wrong_token"))
+            session.end()
+            return
+        session.name = name
+        if "ask" in said:
+            self._beginning[name] = time.monotonic()
             session.tell(
+                name=name,
                 names=list(self._settings.learners),
                 settings={**json.loads(self._settings.to_json()), **self._own},
                 coordinator=self._coordinator,
                 shared=str(self._shared),
-                version=self._books.version,
+                version=self._accounts.version,
             )
-        elif "hello" in said:
-            self._hello(session, said)
-        elif session.who is None:
-            return  # of a connection that was replaced
-        elif "holds" in said:
-            self._books.hold(said["holds"], said["digest"])
-            self._ask_for_snapshot(session, said["holds"])
-        elif "committed" in said:
-            self._books.report(Report.of(session.who, said), time.monotonic())
-            self._ask_for_snapshot(session, said["committed"])
-        elif "goodbye" in said:
-            self._end(session, said_goodbye=True)
-
-    def _hello(self, session: _Session, said: Mapping[str, Any]) -> None:
-        name = said["hello"]
-        session.who = (name, said["incarnation"])
+            return
+        self._beginning.pop(name, None)
+        former = self._present.get(name)
+        if former is not None:
+            former.incarnation = 0
+            former.end()
+        session.incarnation = int(said["incarnation"])
         self._present[name] = session
-        epoch = self._books.join(
-            name, said["incarnation"], source=said["source"], donor=said["donor"]
-        )  # fmt: skip
-        self._began_s = self._began_s or time.monotonic()
-        session.tell(epoch=epoch, **({} if self._stop_at is None else {"stop_at": self._stop_at}))
+        epoch = self._accounts.join(
+            name, session.incarnation, source=said["source"], donor=said["donor"]
+        )
+        self._accounts.began = self._accounts.began or time.monotonic()
+        stop = {} if self._stop_at is None else {"stop_at": self._stop_at}
+        session.tell(epoch=epoch, noted=self._accounts.version, **stop)
 
     def _end(self, session: _Session, *, said_goodbye: bool) -> None:
-        who, session.who = session.who, None
-        if who is None or self._present.get(who[0]) is not session:
-            return
-        del self._present[who[0]]
-        self._books.leave(who, said_goodbye=said_goodbye)
+        incarnation, session.incarnation = session.incarnation, 0
+        if incarnation and self._present.get(session.name) is session:
+            del self._present[session.name]
+            self._accounts.leave(session.name, incarnation, said_goodbye=said_goodbye)
 
-    def _ask_for_snapshot(self, session: _Session, version: int) -> None:
-        """Of the values that this learner holds, if one is due."""
-        tokens = self._books.committed_tokens
-        if self._folder is not None and self._schedule.is_due(tokens):
-            session.tell(
-                snapshot={
-                    "version": version, "committed_tokens": tokens, "folder": str(self._folder),
-                }
-            )  # fmt: skip
-            self._schedule.written(tokens)
+    # ------------------------------------------------------------ versions
+
+    def _note_merged(self) -> None:
+        """Tell the learners what they need not report again, and ask for a snapshot that is due."""
+        version, tokens = self._accounts.version, self._accounts.committed_tokens
+        holders = [one for one in self._present.values() if one.version == version]
+        if version != self._noted:
+            self._noted = version
+            for session in self._present.values():
+                session.tell(noted=version)
+        if self._snapshots is not None and holders:
+            self._snapshots.ask(holders[0], version, tokens)
+
+    def _ask_for_the_last(self, leaving: _Session) -> None:
+        """A snapshot of the end, of the last learner to leave."""
+        self._accounts.advance(time.monotonic())
+        is_last = len(self._present) == 1 and leaving.version == self._accounts.version
+        if self._snapshots is not None and is_last:
+            tokens = self._accounts.committed_tokens
+            self._snapshots.ask(leaving, leaving.version, tokens, is_last=True)
 
     # ------------------------------------------------------------ the end
+
+    def _is_over(self, silent_s: float) -> bool:
+        if self._stop_at is None:
+            return False
+        now_s = time.monotonic()
+        is_awaited = any(now_s - asked_s < _LEAVE_S for asked_s in self._beginning.values())
+        return silent_s >= _LEAVE_S or not (self._present or is_awaited)
 
     def _why_to_stop(self) -> str:
         if self._is_asked:
             return self._held_reason or "the syncer was asked to end"
-        settings, books = self._settings, self._books
-        passed_s = time.monotonic() - self._began_s if self._began_s else 0.0
+        settings, accounts = self._settings, self._accounts
+        passed_s = time.monotonic() - accounts.began if accounts.began else 0.0
         limits = (
-            (settings.stop_rounds, books.version, "rounds"),
-            (settings.stop_tokens, books.committed_tokens, "committed tokens"),
-            (settings.stop_steps, books.steps, "steps"),
+            (settings.stop_rounds, accounts.version, "rounds"),
+            (settings.stop_tokens, accounts.committed_tokens, "committed tokens"),
+            (settings.stop_steps, accounts.steps, "steps"),
             (settings.stop_time_s, passed_s, "s"),
         )
         for limit, reached, unit in limits:
             if limit is not None and reached >= limit and not self._held_reason:
-                self._held_reason = f"{reached:g} {unit}"
-                if self._is_held:
+                self._held_reason = f"{reached:.0f} {unit}"
+                if self.is_held:
                     say(Kind.SYNCER_HELD, {"reason": self._held_reason})
-        return "" if self._is_held else self._held_reason
+        return "" if self.is_held else self._held_reason
 
     def _stop(self, reason: str) -> None:
-        self._stop_at, self._stop_reason = self._books.newest + _NOTICE, reason
+        self._stop_at, self._stop_reason = self._accounts.newest + _NOTICE, reason
         say(Kind.SYNCER_STOPPED, {"reason": reason})
         for session in self._present.values():
             session.tell(stop_at=self._stop_at)
+
+
+class _Snapshots:
+    """Snapshots that learners write, one at a time."""
+
+    def __init__(self, schedule: SnapshotSchedule) -> None:
+        self._schedule = schedule
+        self._asked: tuple[int, float] | None = None  # tokens, when
+        self._written = -1
+
+    def ask(self, holder: _Session, version: int, tokens: int, *, is_last: bool = False) -> None:
+        """Ask for one of this version, if it is due and none is on the way."""
+        self._note_written()
+        is_new = tokens > self._written
+        is_asked = self._asked is not None and time.monotonic() - self._asked[1] < _WRITE_S
+        if is_new and (is_last or (self._schedule.is_due(tokens) and not is_asked)):
+            folder = str(self._schedule.directory)
+            asked: dict[str, Json] = {
+                "version": version, "committed_tokens": tokens, "folder": folder,
+            }  # fmt: skip
+            holder.tell(snapshot=asked)
+            self._asked = tokens, time.monotonic()
+
+    def _note_written(self) -> None:
+        if self._asked is None:
+            return
+        tokens, _ = self._asked
+        if (self._schedule.directory / f"{tokens:015d}.npz").exists():
+            self._written, self._asked = tokens, None
+            self._schedule.written(tokens)
 
 
 def main(adapter: Adapter, arguments: Sequence[str]) -> int:
@@ -206,13 +295,17 @@ def main(adapter: Adapter, arguments: Sequence[str]) -> int:
     options = flags.parse_args(arguments)
     settings = Settings.from_json(options.settings_json)
     own = json.loads(options.system_settings)
+    make_folder(options.directory, durable=True)
+    tokens = Tokens.load_or_create(
+        options.tokens or options.directory / "tokens", settings.learners
+    )
     file = options.directory / "address"
     listener = _listen(former_address(file, options.address))
-    make_folder(options.directory, durable=True)
     host = listener.getsockname()[0]
-    recorder = Recorder(
-        settings, own, options.directory, is_held=options.hold, snapshots=options.snapshots
-    )
+    recorder = Recorder(settings, own, options.directory, tokens)
+    recorder.is_held = options.hold
+    if options.snapshots is not None:
+        recorder.keep_snapshots(options.snapshots)
     signal.signal(signal.SIGTERM, lambda *_: recorder.ask_to_end())
     with listener, adapter.coordinator(host, options.directory, own) as coordinator:
         with atomic_write(file, durable=True) as written:
@@ -222,5 +315,17 @@ def main(adapter: Adapter, arguments: Sequence[str]) -> int:
 
 
 def _listen(address: str) -> socket.socket:
+    """The former port may be in use for a moment; OSError if it is for longer."""
     host, _, port = address.rpartition(":")
-    return socket.create_server((host, int(port)))
+    until_s = time.monotonic() + _LISTEN_S
+    while True:
+        try:
+            return socket.create_server((host, int(port)))
+        except OSError:
+            if time.monotonic() >= until_s:
+                raise
+            time.sleep(_TICK_S)
+
+
+def _refusal(session: _Session, reason: str) -> dict[str, Json]:
+    return {"reason": reason, "peer": "", "claimed": session.name, "known_as": "", "count": 1}

@@ -1,54 +1,67 @@
-"""What a learner tells the recorder, and is told by it: JSON lines over one TCP connection.
+"""Reports of a learner to the recorder: JSON lines over one TCP connection, both ways.
 
-    learner ── hello, joined, committed, goodbye ─────────────► recorder
-            ◄── names, settings, coordinator; epoch; snapshot, stop ──
+    learner ── token, hello, holds, committed, written, goodbye ──► recorder
+            ◄── names, settings, coordinator; epoch, noted, snapshot, stop, released ──
 
-Nothing here makes the learner wait, except the answers to `ask` and `join`: what breaks is the
-recorder's record of the training, never the training. A connection that is lost is made again at
-the next report.
+Only `ask`, `join` and `leave` wait for answers. A connection that is lost is made again at the next
+report, and versions that the recorder has not noted are told again, so that one that is started
+again misses none.
 """
 
 import json
 import socket
+import struct
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
+_T = TypeVar("_T")
+_PATIENCE_S = 90.0
+"""How long a learner that begins tries to reach a recorder that is away."""
+_PAUSE_S = 0.5
 _ANSWER_S = 20.0
 _AGAIN_S = 0.3
-"""How long a learner waits for a recorder that does not answer, in mid-training."""
+"""How long a learner waits, in mid-training, for a recorder that does not accept."""
+_SEND_LIMIT = struct.pack("ll", 5, 0)
+"""Longest time in which a line is handed to the kernel: seconds, microseconds."""
+_RELEASED_S = 5.0
+_KEPT = 64
+"""Versions that are told again, at most."""
 
 
-def ask(address: str, name: str) -> Mapping[str, Any]:
-    """What a learner needs to begin. OSError if the recorder cannot be reached."""
-    with _dial(address, _ANSWER_S) as connection, connection.makefile("rwb") as lines:
-        _write(lines, {"ask": name})
-        answer: Mapping[str, Any] = json.loads(lines.readline())
-        return answer
+def ask(address: str, token: str) -> Mapping[str, Any]:
+    """Everything that a learner needs to begin. OSError if the recorder cannot be reached."""
+    return _patiently(lambda: _ask(address, token))
 
 
 class Reports:
     """The learner's side of the connection."""
 
-    def __init__(self, address: str, name: str, incarnation: int) -> None:
-        self._address, self._who = address, {"hello": name, "incarnation": incarnation}
-        self._lines: Any = None  # a file of the connection; None while there is none
-        self._socket: socket.socket | None = None
-        self._turn = threading.Lock()
+    def __init__(self, address: str, token: str, incarnation: int) -> None:
+        self._address = address
+        self._hello: dict[str, Any] = {"token": token, "incarnation": incarnation}
+        self._connection: _Connection | None = None
+        self._unnoted: deque[Mapping[str, Any]] = deque(maxlen=_KEPT)
+        self._news = threading.Condition()
         self.epoch = 0
         """Of the membership, as the recorder says."""
-        self._has_epoch = threading.Event()
         self._stop_at: int | None = None
         self._snapshot: Mapping[str, Any] | None = None
+        self._is_released = False
 
     def join(self, donor: str | None) -> int:
         """Say hello; the epoch of the membership. OSError if nobody answers."""
-        self._who = {**self._who, "source": "donor" if donor else "initial", "donor": donor}
-        self._connect(_ANSWER_S)
-        if not self._has_epoch.wait(_ANSWER_S):
-            raise TimeoutError(f"the recorder at {self._address} does not answer")
-        self._who = {**self._who, "source": "resumed", "donor": None}
+        self._close()
+        self.epoch = 0
+        self._hello |= {"source": "donor" if donor else "initial", "donor": donor}
+        _patiently(lambda: self._connect(_ANSWER_S))
+        with self._news:
+            if not self._news.wait_for(lambda: self.epoch, _ANSWER_S):
+                raise TimeoutError(f"the recorder at {self._address} does not answer")
+        self._hello |= {"source": "resumed", "donor": None}
         return self.epoch
 
     def hold(self, version: int, digest: str) -> None:
@@ -58,74 +71,123 @@ class Reports:
     def committed(
         self, version: int, digest: str, contributors: Sequence[str], work: Mapping[str, Any]
     ) -> None:
-        """Say that it holds `version`; `work`: what it contributed, if it did."""
+        """Say that it holds `version`; `work`: its own contribution, with its epoch, if any."""
         said = {
             "committed": version, "digest": digest, "contributors": list(contributors),
             "work": dict(work),
         }  # fmt: skip
+        self._unnoted.append(said)
         self._send(said)
 
-    def leave(self) -> None:
-        """Say goodbye."""
+    def leave(self, write: Callable[[Mapping[str, Any]], None]) -> None:
+        """Say goodbye, and `write` a last snapshot if one is asked for meanwhile."""
         self._send({"goodbye": True})
+        until_s = time.monotonic() + _RELEASED_S
+        with self._news:
+            while self._connection is not None and not self._is_released:
+                if (asked := self.take_snapshot(None)) is not None:
+                    write(asked)
+                if not self._news.wait(until_s - time.monotonic()):
+                    break
         self._close()
 
     def is_over(self, version: int) -> bool:
         """Whether training ends at this version or before."""
         return self._stop_at is not None and version >= self._stop_at
 
-    def take_snapshot(self, version: int) -> Mapping[str, Any] | None:
-        """A snapshot that is asked for of the version that is held."""
+    def take_snapshot(self, version: int | None) -> Mapping[str, Any] | None:
+        """A snapshot that is asked for of the version that is held; None: of any."""
         asked, self._snapshot = self._snapshot, None
-        return asked if asked is not None and asked["version"] == version else None
+        is_held = asked is not None and version in (None, asked["version"])
+        return asked if is_held else None
 
     # ------------------------------------------------------------ inside
 
     def _connect(self, patience_s: float) -> None:
-        connection = _dial(self._address, patience_s)
-        connection.settimeout(None)
-        self._socket = connection
-        self._lines = connection.makefile("rwb")
-        threading.Thread(target=self._hear, args=(self._lines,), daemon=True).start()
-        self._write(self._who)
+        connection = _Connection(self._address, patience_s)
+        connection.send(self._hello)
+        for said in tuple(self._unnoted):
+            connection.send(said)
+        self._connection = connection
+        threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
 
     def _send(self, said: Mapping[str, Any]) -> None:
-        for _ in range(2):  # a connection that was lost is noticed by the first
-            try:
-                if self._lines is None:
-                    self._connect(_AGAIN_S)
-                self._write(said)
-            except OSError:
-                self._close()
+        try:
+            if self._connection is None:
+                self._connect(_AGAIN_S)  # which also tells what was not noted
             else:
-                return
-
-    def _write(self, said: Mapping[str, Any]) -> None:
-        with self._turn:
-            _write(self._lines, said)
+                self._connection.send(said)
+        except OSError:
+            self._close()
 
     def _close(self) -> None:
-        self._lines = None
-        if self._socket is not None:
-            with suppress(OSError):  # its reader is in the middle of it, so closing would wait
-                self._socket.shutdown(socket.SHUT_RDWR)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
-    def _hear(self, lines: Any) -> None:
+    def _hear(self, connection: "_Connection") -> None:
         with suppress(OSError, ValueError):  # closed, or a line that was cut off
-            for line in lines:
-                said = json.loads(line)
-                self.epoch = said.get("epoch", self.epoch)
-                self._stop_at = said.get("stop_at", self._stop_at)
-                self._snapshot = said.get("snapshot", self._snapshot)
-                if self.epoch:
-                    self._has_epoch.set()
+            while (said := connection.receive()) is not None:
+                with self._news:
+                    self._take(said)
+                    self._news.notify_all()
+        with self._news:
+            if self._connection is connection:
+                self._connection = None
+            self._news.notify_all()
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        self.epoch = said.get("epoch", self.epoch)
+        self._stop_at = said.get("stop_at", self._stop_at)
+        self._snapshot = said.get("snapshot", self._snapshot)
+        self._is_released = said.get("released", self._is_released)
+        noted = said.get("noted", -1)
+        while self._unnoted and self._unnoted[0]["committed"] <= noted:
+            self._unnoted.popleft()
 
 
-def _dial(address: str, patience_s: float) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=patience_s)
+class _Connection:
+    """JSON lines over a socket; one thread sends, another receives."""
+
+    def __init__(self, address: str, patience_s: float, answer_s: float | None = None) -> None:
+        """`answer_s`: how long it waits for a line; None: until the end of the connection."""
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=patience_s)
+        self._socket.settimeout(answer_s)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_LIMIT)
+        self._lines = self._socket.makefile("rb")
+
+    def send(self, said: Mapping[str, Any]) -> None:
+        self._socket.sendall(json.dumps(said).encode() + b"\n")
+
+    def receive(self) -> Mapping[str, Any] | None:
+        """The next line; None at the end."""
+        line = self._lines.readline()
+        said: Mapping[str, Any] | None = json.loads(line) if line else None
+        return said
+
+    def close(self) -> None:
+        with suppress(OSError):  # its reader is in the middle of it, so closing it would wait
+            self._socket.shutdown(socket.SHUT_RDWR)
 
 
-def _write(lines: Any, said: Mapping[str, Any]) -> None:
-    lines.write(json.dumps(said).encode() + b"\n")
-    lines.flush()
+def _ask(address: str, token: str) -> Mapping[str, Any]:
+    connection = _Connection(address, _ANSWER_S, _ANSWER_S)
+    connection.send({"token": token, "ask": True})
+    answer = connection.receive()
+    connection.close()
+    if answer is None:
+        raise ConnectionRefusedError(f"the recorder at {address} does not know this learner")
+    return answer
+
+
+def _patiently(dial: Callable[[], _T]) -> _T:
+    """Again and again, while a recorder is started again."""
+    until_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return dial()
+        except OSError:
+            if time.monotonic() >= until_s:
+                raise
+            time.sleep(_PAUSE_S)

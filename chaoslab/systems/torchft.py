@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import distributed, nn, optim
+from torch import nn, optim
 from torchft import Manager, ProcessGroupGloo
 from torchft.coordination import LighthouseServer
 from torchft.local_sgd import DiLoCo
+
+from chaoslab.systems import torch_store
 
 if TYPE_CHECKING:
     from chaoslab.systems.learner import Learner
@@ -51,7 +53,7 @@ def coordinator(host: str, folder: Path, settings: Mapping[str, Any]) -> Iterato
         for name, default in _LIGHTHOUSE_TIMES.items()
     }
     lighthouse = LighthouseServer(
-        bind=f"[::]:{port}", min_replicas=int(settings.get("min_replica_size", 1)), **times
+        bind=f"{host}:{port}", min_replicas=int(settings.get("min_replica_size", 1)), **times
     )
     kept.write_text(lighthouse.address().rpartition(":")[2])
     try:
@@ -142,7 +144,8 @@ class _Training:
     def _make_manager(self, settings: Mapping[str, Any]) -> Manager:
         host, _, _ = self._learner.coordinator.rpartition(":")
         # kept: the others reach it for as long as it lives
-        self._store = distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+        self._store, port = torch_store.listen(host)
+        torch_store.keep_gloo_on_loopback(host)
         chosen: dict[str, Any] = {name: _seconds(settings, name) for name in _MANAGER_TIMES}
         chosen |= {name: settings.get(name) for name in _MANAGER_VALUES}
         group = _seconds(settings, "group_timeout")
@@ -155,7 +158,7 @@ class _Training:
             rank=0,
             world_size=1,
             store_addr=host,
-            store_port=self._store.port,
+            store_port=port,
             lighthouse_addr=f"http://{self._learner.coordinator}",
             replica_id=self._learner.name,
             hostname=host,

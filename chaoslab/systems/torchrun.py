@@ -17,7 +17,6 @@ import logging
 import multiprocessing
 import os
 import signal
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, PContext, SignalException
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from chaoslab.systems import torch_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,17 +60,8 @@ def coordinator(host: str, folder: Path, settings: Mapping[str, Any]) -> Iterato
     del settings  # none of them is the store's
     kept = folder / "port"
     port = int(kept.read_text()) if kept.exists() else 0
-    listener = socket.create_server((host, port))  # by itself the store listens on all interfaces
-    port = listener.getsockname()[1]
+    store, port = torch_store.listen(host, port)
     kept.write_text(str(port))
-    store = dist.TCPStore(
-        host,
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        multi_tenant=True,
-        master_listen_fd=listener.detach(),
-    )
     yield f"{host}:{port}"
     over_s = time.monotonic() + _LEAVE_S
     while _connections(port) > 1 and time.monotonic() < over_s:  # one is its own
@@ -142,8 +134,7 @@ def _work(again: "Callable[[], Learner]") -> None:
     """The training script: what a worker does, from the newest checkpoint on."""
     learner = again()
     learner.controls.follow()
-    if os.environ["MASTER_ADDR"].startswith("127."):
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    torch_store.keep_gloo_on_loopback(os.environ["MASTER_ADDR"])
     timeout_s = learner.settings.get("gloo_timeout_s")
     dist.init_process_group("gloo", timeout=timeout_s and timedelta(seconds=float(timeout_s)))
     names = _all_names(learner.name)

@@ -14,6 +14,7 @@ from chaoslab.prepare import systems
 from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.plans import Asked, decode, prepare
 
+TORCHRUN = ("training.system=torchrun", "training.algorithm=elastic_data_parallel")
 TORCHFT = ("training.system=torchft", "training.algorithm=diloco")
 
 
@@ -84,6 +85,12 @@ def test_other_packages_need_another_environment(monkeypatch: pytest.MonkeyPatch
         ((*TORCHFT, "training.reserve=1"), "without `reserve`"),
         ((*TORCHFT, "training.stop={loss: 2}"), "stop by another rule"),
         ((*TORCHFT, "training.torchft.heartbeat_timeout=soon"), "heartbeat_timeout"),
+        ((*TORCHFT, "training.torchft.heartbeat_timeout=0s"), "above 0s"),
+        ((*TORCHFT, "training.torchft.min_replica_size=5"), "at least 5 learners"),
+        ((*TORCHFT, "training.torchrun.min_nodes=1"), "`system` is torchft"),
+        ((*TORCHRUN, "training.torchrun.last_call_timeout=1500ms"), "whole seconds"),
+        ((*TORCHFT, "fleet.programs.learner=this"), "leave one of the two out"),
+        ((*TORCHFT, "faults.half-dies.at={phase: publish}"), "protocol points"),
         (TORCHFT, "chaoslab systems install torchft"),
         ((*TORCHFT, "fleet.kind=docker"), "runs on the fleet local"),
     ],
@@ -94,6 +101,14 @@ def test_what_a_system_cannot_do_is_refused(
     monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path))
     with pytest.raises(PlanError, match=says):
         prepare(Asked(plan="kill_half", settings=settings))
+
+
+def test_settings_that_it_does_not_know_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaoslab.prepare.lint.is_installed", lambda _: True)
+    settings = (*TORCHFT, "training.quorum=2", "training.compression=int4")
+    warnings = prepare(Asked(plan="kill_half", settings=settings)).warnings
+    (warning,) = [one for one in warnings if "unused by torchft" in one]
+    assert "quorum, compression" in warning
 
 
 def test_learners_and_syncer_are_started_in_its_environment(tmp_path: Path) -> None:

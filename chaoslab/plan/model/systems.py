@@ -7,15 +7,36 @@ the settings under the names of these fields.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, TypeAlias
 
+from chaoslab.core.errors import PlanError
+
 Setting: TypeAlias = float | int | bool | str
+_FROM_ZERO: Final = frozenset({"quorum_retries", "max_restarts", "max_retries"})
+_WHOLE: Final = frozenset(
+    {"last_call_timeout_s", "join_timeout_s", "keep_alive_interval_s", "read_timeout_s"}
+)
+"""Of torchrun, which counts them in whole seconds."""
 SystemName: TypeAlias = Literal["chaoslab", "torchft", "hivemind", "torchrun"]
 
 
+class _Positive:
+    """Settings of which none is below or at zero, if it is given."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for one in fields(self):  # type: ignore[arg-type]  # those below are dataclasses
+            value, least = getattr(self, one.name), 0 if one.name in _FROM_ZERO else 1
+            if isinstance(value, float) and value <= 0:
+                raise PlanError("must be above 0s", key=one.name.removesuffix("_s"))
+            if isinstance(value, int) and not isinstance(value, bool) and value < least:
+                raise PlanError(f"must be at least {least}, got {value}", key=one.name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Torchft:
+class Torchft(_Positive):
     """Settings of torchft: of its lighthouse, which says who takes part, and of its managers."""
 
     heartbeat_timeout_s: float | None = None
@@ -45,7 +66,7 @@ class Torchft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hivemind:
+class Hivemind(_Positive):
     """Settings of hivemind, and of OpenDiLoCo, which is built on it."""
 
     matchmaking_time_s: float | None = None
@@ -71,7 +92,7 @@ class Hivemind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Torchrun:
+class Torchrun(_Positive):
     """Settings of torchrun: of its rendezvous, and of the processes that it restarts."""
 
     min_nodes: int | None = None
@@ -98,6 +119,15 @@ class Torchrun:
     """Missed heartbeats after which a learner is lost."""
     gloo_timeout_s: float | None = None
     """How long a collective may take."""
+
+    def __post_init__(self) -> None:
+        _Positive.__post_init__(self)
+        for name in _WHOLE:
+            value = getattr(self, name)
+            if value is not None and value != int(value):
+                raise PlanError(
+                    f"torchrun takes whole seconds, got {value:g}s", key=name.removesuffix("_s")
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -281,9 +281,18 @@ class Training:
 
     def _refuse_system(self) -> None:
         """PlanError for a system that does not do what is asked of it."""
+        for name in SYSTEMS:
+            if name != self.system and given(getattr(self, name)):
+                raise PlanError(f"sets {name}, and `system` is {self.system}", key=name)
         known = SYSTEMS.get(self.system)
         if known is None:
             return
+        least = self.system_settings.get("min_nodes", self.system_settings.get("min_replica_size"))
+        if isinstance(least, int) and least > self.learner_count:
+            raise PlanError(
+                f"asks for at least {least} learners, and there are {self.learner_count}",
+                key=self.system,
+            )
         if self.algorithm.value != known.algorithm:
             raise PlanError(
                 f"{self.system} trains with `algorithm: {known.algorithm}`: write that, or leave "

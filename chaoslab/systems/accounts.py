@@ -1,9 +1,9 @@
-"""Books of a training by a system of others: who is a member, what was merged.
+"""Accounts of a training by a system of others: members, and versions with their contributors.
 
-    reports of learners ─► Books ─► member.joined, push.accepted, round.merged, member.suspected, …
+    reports of learners ─► Accounts ─► member.joined, push.accepted, round.merged, member.suspected
 
-Who is a member is what the system believes: a learner that is gone is missed when a version is
-merged without it. No clock; `emit` gets the events.
+Membership is what the system believes: a learner that is gone is missed when a version is merged
+without it. No clock; `emit` gets the events.
 """
 
 import json
@@ -16,13 +16,13 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write
 
-_LATE_S = 3.0
-"""How long a version waits for the reports of all of its contributors."""
+LATE_S = 30.0
+"""How long a version waits for the report of a contributor that is connected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What one learner tells of a version that it holds."""
+    """One learner's report of a version that it holds."""
 
     name: str
     incarnation: int
@@ -31,19 +31,24 @@ class Report:
     contributors: tuple[str, ...]
     """As its system tells."""
     work: Mapping[str, Any]
-    """Counts of its own contribution; empty if it has none."""
+    """Epoch and counts of its own contribution; empty if it has none."""
 
     @classmethod
-    def of(cls, who: tuple[str, int], said: Mapping[str, Any]) -> Self:
+    def of(cls, name: str, incarnation: int, said: Mapping[str, Any]) -> Self:
         """From a line of the connection of this learner."""
         return cls(
-            name=who[0],
-            incarnation=who[1],
+            name=name,
+            incarnation=incarnation,
             version=said["committed"],
             digest=said["digest"],
             contributors=tuple(said["contributors"]),
             work=said["work"],
         )
+
+    @property
+    def contribution(self) -> dict[str, Json]:
+        """Its work, with whose it is."""
+        return {"learner": self.name, "incarnation": self.incarnation, **self.work}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,22 +65,25 @@ class _Member:
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
-    """A version of which not all reports are here."""
+    """A version that is not merged yet."""
 
     since_s: float
-    reports: list[Report] = field(default_factory=list)
+    digest: str
+    reports: dict[tuple[str, int], Report] = field(default_factory=dict)
+    """By learner and incarnation."""
 
     @property
     def missing(self) -> set[str]:
-        expected = {name for report in self.reports for name in report.contributors}
-        return expected - {report.name for report in self.reports}
+        """Contributors that have not reported it."""
+        expected = {name for report in self.reports.values() for name in report.contributors}
+        return expected - {name for name, _ in self.reports}
 
 
-class Books:
-    """Members and versions."""
+class Accounts:
+    """Members and versions, of which the newest is kept in a file."""
 
     def __init__(self, emit: Emit, file: Path) -> None:
-        """Continues those that are in `file`, from which an earlier process was taken away."""
+        """Continues the accounts in `file`, if an earlier process left any."""
         self._emit, self._file = emit, file
         self._members: dict[str, _Member] = {}
         self._open: dict[int, _Open] = {}
@@ -86,23 +94,31 @@ class Books:
         self.committed_tokens = 0
         self.steps = 0
         """Of the learner that has made the most."""
+        self.began: float | None = None
+        """When training began, s of this machine's monotonic clock; kept for the recorder."""
+        self._last_merge: dict[str, Json] | None = None
         self._is_recovered = file.exists()
         if self._is_recovered:
             kept = json.loads(file.read_text())
-            self._epoch, self.version, self.committed_tokens, self.steps, self.digest = kept
+            for name in _KEPT:
+                setattr(self, name, kept[name])
 
     @property
     def newest(self) -> int:
-        """The newest version that anybody has told of."""
+        """The newest version that anybody has reported."""
         return max([self.version, *self._open])
+
+    def restate(self) -> None:
+        """Print the last merge once more: nobody knows whether it was printed."""
+        if self._is_recovered and self._last_merge is not None:
+            self._emit(Kind.ROUND_MERGED, {**self._last_merge, "is_restated": True})
 
     # ------------------------------------------------------------ members
 
     def join(self, name: str, incarnation: int, *, source: str, donor: str | None) -> int:
-        """A learner begins, or its connection does; the epoch of its membership."""
+        """A learner begins, or connects again; the epoch of its membership."""
         before = self._members.get(name)
-        is_known = before is not None and before.incarnation == incarnation
-        if before is not None and is_known and source == "resumed":
+        if before is not None and before.incarnation == incarnation and source == "resumed":
             before.is_gone = False
             return before.epoch
         if before is not None:
@@ -112,41 +128,43 @@ class Books:
         self._keep()
         self._emit(
             Kind.MEMBER_JOINED,
-            {
-                "learner": name, "incarnation": incarnation, "epoch": self._epoch,
-                "source": source, "donor": donor, "members": len(self._members),
-            },
-        )  # fmt: skip
+            {**self._who(name), "source": source, "donor": donor, "members": len(self._members)},
+        )
         return self._epoch
 
-    def leave(self, who: tuple[str, int], *, said_goodbye: bool) -> None:
+    def leave(self, name: str, incarnation: int, *, said_goodbye: bool) -> None:
         """The connection of a learner has ended; the system may not know yet."""
-        member = self._members.get(who[0])
-        if member is None or member.incarnation != who[1]:
-            return
-        member.is_gone, member.said_goodbye = True, said_goodbye
-        self._see_off()
+        member = self._members.get(name)
+        if member is not None and member.incarnation == incarnation:
+            member.is_gone, member.said_goodbye = True, said_goodbye
+            self._drop_departed()
 
     # ------------------------------------------------------------ versions
 
-    def hold(self, version: int, digest: str) -> None:
-        """A learner begins with these values."""
+    def hold(self, version: int, digest: str, now_s: float) -> None:
+        """A learner begins with these values, which may be of a version that nobody reported."""
         if version == self.version and not self.digest:
             self.digest = digest
+        elif version > self.version:
+            self._open.setdefault(version, _Open(since_s=now_s, digest=digest))
 
     def report(self, report: Report, now_s: float) -> None:
-        """A learner holds a version. One that is not newer than what was merged changes nothing."""
-        if report.version > self.version:
-            self._open.setdefault(report.version, _Open(since_s=now_s)).reports.append(report)
-            self.steps = max(self.steps, int(report.work.get("step", 0)))
+        """A learner holds a version; nothing for one that is not newer than what was merged."""
+        if report.version <= self.version:
+            return
+        one = self._open.setdefault(report.version, _Open(since_s=now_s, digest=report.digest))
+        one.reports[report.name, report.incarnation] = report
+        self.steps = max(self.steps, int(report.work.get("step", 0)))
 
     def advance(self, now_s: float) -> None:
-        """Merge what is complete, in the order of versions."""
+        """Merge every version that is complete, in their order."""
         for version in sorted(self._open):
             one = self._open[version]
-            is_late = now_s - one.since_s >= _LATE_S or any(v > version for v in self._open)
-            if one.missing and not is_late:
+            awaited = [name for name in one.missing if self._is_here(name)]
+            if awaited and now_s - one.since_s < LATE_S:
                 return
+            if not one.reports and not any(later > version for later in self._open):
+                return  # its own reports may be on the way
             del self._open[version]
             self._merge(version, one, now_s)
 
@@ -176,42 +194,42 @@ class Books:
     # ------------------------------------------------------------ inside
 
     def _merge(self, version: int, merged: _Open, now_s: float) -> None:
-        present = [report for report in merged.reports if report.name in self._members]
-        worked = [report for report in present if report.work]
-        self.committed_tokens += sum(int(report.work["c_tokens"]) for report in worked)
-        place: dict[str, Json] = {"round": version, "fragment": 0}
-        for report in worked:
-            self._emit(Kind.PUSH_ACCEPTED, {**place, **self._who(report.name), **report.work})
-        self.digest = merged.reports[0].digest
-        contributors: list[Json] = [
-            {**self._who(one.name), **one.work, "weight": 1 / len(worked)} for one in worked
-        ]
+        worked = [report for report in merged.reports.values() if report.work]
         names = {report.name for report in worked}
-        self._emit(
-            Kind.ROUND_MERGED,
-            {
-                **place,
-                "version": version,
-                "base_version": self.version,
-                "contributors": contributors,
-                "committed_tokens": self.committed_tokens,
-                "digest": self.digest,
-                "members": len(self._members),
-                "missed": sorted(set(self._members) - names),
-            },
-        )
-        self.version = version
+        place: dict[str, Json] = {"round": version, "fragment": 0}
+        contributors: list[Json] = [
+            {**report.contribution, "weight": 1 / len(worked)} for report in worked
+        ]
+        told: dict[str, Json] = {
+            **place,
+            "version": version,
+            "base_version": self.version,
+            "contributors": contributors,
+            "committed_tokens": self.committed_tokens
+            + sum(int(report.work["c_tokens"]) for report in worked),
+            "digest": merged.digest,
+        }
+        self.version, self.digest = version, merged.digest
+        self.committed_tokens = int(str(told["committed_tokens"]))
+        self._last_merge = told
         self._keep()
+        for report in worked:
+            self._emit(Kind.PUSH_ACCEPTED, {**place, **report.contribution})
+        missed: list[Json] = [*sorted(set(self._members) - names)]
+        self._emit(Kind.ROUND_MERGED, {**told, "members": len(self._members), "missed": missed})
         self._note_absent(names, now_s)
-        self._see_off()
+        self._drop_departed()
+
+    def _is_here(self, name: str) -> bool:
+        member = self._members.get(name)
+        return member is not None and not member.is_gone
 
     def _keep(self) -> None:
-        kept = (self._epoch, self.version, self.committed_tokens, self.steps, self.digest)
         with atomic_write(self._file, durable=False) as written:
-            written.append(json.dumps(kept).encode())
+            written.append(json.dumps({name: getattr(self, name) for name in _KEPT}).encode())
 
     def _note_absent(self, contributors: set[str], now_s: float) -> None:
-        """Who is no longer part of versions, and who is again."""
+        """Members that are no longer part of versions, or are again."""
         for name, member in list(self._members.items()):
             idle_s = 0.0 if member.seen_s is None else now_s - member.seen_s
             if name in contributors:
@@ -224,9 +242,9 @@ class Books:
                 member.is_suspected = True
                 self._emit(Kind.MEMBER_SUSPECTED, {**self._who(name), "idle_s": idle_s})
 
-    def _see_off(self) -> None:
-        """Those who said goodbye, once all of their work is merged."""
-        working = {report.name for one in self._open.values() for report in one.reports}
+    def _drop_departed(self) -> None:
+        """Drop members that said goodbye, once all of their work is merged."""
+        working = {name for one in self._open.values() for name, _ in one.reports}
         for name, member in list(self._members.items()):
             if member.said_goodbye and name not in working:
                 self._drop(name, "said_goodbye")
@@ -234,9 +252,12 @@ class Books:
     def _drop(self, name: str, reason: str) -> None:
         who = self._who(name)
         del self._members[name]
-        left: dict[str, Json] = {"members": len(self._members), "reason": reason}
-        self._emit(Kind.MEMBER_LEFT, {**who, **left})
+        self._emit(Kind.MEMBER_LEFT, {**who, "members": len(self._members), "reason": reason})
 
     def _who(self, name: str) -> dict[str, Json]:
         member = self._members[name]
         return {"learner": name, "incarnation": member.incarnation, "epoch": member.epoch}
+
+
+_KEPT = ("_epoch", "version", "digest", "committed_tokens", "steps", "began", "_last_merge")
+"""Attributes of `Accounts` that outlive its process."""

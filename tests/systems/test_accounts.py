@@ -1,4 +1,4 @@
-"""Books of a training by a system of others: what reports make of members and versions."""
+"""Accounts of a training by a system of others: members and versions, from reports."""
 
 from pathlib import Path
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.systems.books import Books, Report
+from chaoslab.systems.accounts import LATE_S, Accounts, Report
 
 A, B = "learner-0", "learner-1"
 
 
 class Heard:
-    """The events of some books."""
+    """The events of some accounts."""
 
     def __init__(self, file: Path) -> None:
         self.events: list[tuple[Kind, Any]] = []
-        self.books = Books(lambda kind, data: self.events.append((kind, data)), file)
+        self.accounts = Accounts(lambda kind, data: self.events.append((kind, data)), file)
 
     def kinds(self) -> list[Kind]:
         return [kind for kind, _ in self.events]
@@ -25,24 +25,26 @@ class Heard:
         return [data for one, data in self.events if one is kind]
 
     def join(self, name: str, incarnation: int = 1, source: str = "initial") -> int:
-        return self.books.join(name, incarnation, source=source, donor=None)
+        return self.accounts.join(name, incarnation, source=source, donor=None)
 
     def report(
         self, name: str, version: int, contributors: tuple[str, ...], *, now_s: float = 0.0
     ) -> None:
-        work = {"step": 24 * version, "c_steps": 24, "c_tokens": 10, "base_version": version - 1,
-                "tokens_from": 10 * version - 10, "tokens_to": 10 * version}  # fmt: skip
+        work = {
+            "step": 24 * version, "c_steps": 24, "c_tokens": 10, "base_version": version - 1,
+            "tokens_from": 10 * version - 10, "tokens_to": 10 * version, "epoch": 1,
+        }  # fmt: skip
         report = Report(
             name=name, incarnation=1, version=version, digest=f"digest {version}",
             contributors=contributors, work=work if name in contributors else {},
         )  # fmt: skip
-        self.books.report(report, now_s)
-        self.books.advance(now_s)
+        self.accounts.report(report, now_s)
+        self.accounts.advance(now_s)
 
 
 @pytest.fixture
 def heard(tmp_path: Path) -> Heard:
-    return Heard(tmp_path / "books.json")
+    return Heard(tmp_path / "accounts.json")
 
 
 def test_a_version_is_merged_when_all_of_its_contributors_have_told_of_it(heard: Heard) -> None:
@@ -57,20 +59,60 @@ def test_a_version_is_merged_when_all_of_its_contributors_have_told_of_it(heard:
     assert [one["learner"] for one in heard.of(Kind.PUSH_ACCEPTED)] == [A, B]
 
 
-def test_one_that_died_before_it_told_is_not_waited_for(heard: Heard) -> None:
+def test_one_that_died_before_it_reported_is_not_waited_for(heard: Heard) -> None:
     heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
-    heard.books.advance(60.0)
+    assert not heard.of(Kind.ROUND_MERGED)
+    heard.accounts.leave(B, 1, said_goodbye=False)
+    heard.accounts.advance(0.0)
     (merged,) = heard.of(Kind.ROUND_MERGED)
     assert [one["learner"] for one in merged["contributors"]] == [A]
     assert merged["missed"] == [B]
 
 
-def test_the_next_version_ends_the_wait_for_the_one_before(heard: Heard) -> None:
+def test_one_that_is_connected_is_waited_for_even_if_others_are_further(heard: Heard) -> None:
     heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
     heard.report(A, 2, (A,))
+    assert not heard.of(Kind.ROUND_MERGED)
+    heard.report(B, 1, (A, B))
     assert [one["version"] for one in heard.of(Kind.ROUND_MERGED)] == [1, 2]
+
+
+def test_nobody_is_waited_for_without_end(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    heard.report(A, 1, (A, B))
+    heard.accounts.advance(LATE_S)
+    assert len(heard.of(Kind.ROUND_MERGED)) == 1
+
+
+def test_a_version_that_only_a_checkpoint_shows_is_merged_without_work(heard: Heard) -> None:
+    heard.join(A)
+    heard.report(A, 1, (A,))
+    heard.accounts.hold(2, "digest 2", 0.0)  # it was saved, and nobody lived to report it
+    heard.report(A, 3, (A,))
+    merged = heard.of(Kind.ROUND_MERGED)
+    assert [one["version"] for one in merged] == [1, 2, 3]
+    assert [len(one["contributors"]) for one in merged] == [1, 0, 1]
+
+
+def test_work_stays_that_of_the_process_that_did_it(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    heard.report(B, 1, (A, B))
+    heard.accounts.leave(B, 1, said_goodbye=False)
+    heard.join(B, 2)
+    heard.report(A, 1, (A, B))
+    heard.accounts.advance(0.0)
+    contributors = heard.of(Kind.ROUND_MERGED)[0]["contributors"]
+    assert {(one["learner"], one["incarnation"]) for one in contributors} == {(A, 1), (B, 1)}
+
+
+def test_a_report_that_is_repeated_counts_once(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    for name in (A, A, B, B):
+        heard.report(name, 1, (A, B))
+    (merged,) = heard.of(Kind.ROUND_MERGED)
+    assert merged["committed_tokens"] == 20
 
 
 def test_whoever_is_left_out_of_a_version_is_suspected_and_recovers(heard: Heard) -> None:
@@ -88,7 +130,7 @@ def test_one_that_is_gone_is_a_member_until_the_system_goes_on_without_it(heard:
     heard.join(A), heard.join(B)
     for name in (A, B):
         heard.report(name, 1, (A, B))
-    heard.books.leave((B, 1), said_goodbye=False)
+    heard.accounts.leave(B, 1, said_goodbye=False)
     assert not heard.of(Kind.MEMBER_LEFT)
     heard.report(A, 2, (A,))
     (left,) = heard.of(Kind.MEMBER_LEFT)
@@ -98,7 +140,7 @@ def test_one_that_is_gone_is_a_member_until_the_system_goes_on_without_it(heard:
 def test_a_goodbye_waits_for_the_merge_of_its_work(heard: Heard) -> None:
     heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
-    heard.books.leave((A, 1), said_goodbye=True)
+    heard.accounts.leave(A, 1, said_goodbye=True)
     heard.report(B, 1, (A, B))
     kinds = heard.kinds()
     assert kinds.index(Kind.ROUND_MERGED) < kinds.index(Kind.MEMBER_LEFT)
@@ -114,7 +156,7 @@ def test_a_new_incarnation_ends_the_membership_of_the_one_before(heard: Heard) -
 
 def test_a_connection_that_is_made_again_changes_nothing(heard: Heard) -> None:
     epoch = heard.join(A)
-    heard.books.leave((A, 1), said_goodbye=False)
+    heard.accounts.leave(A, 1, said_goodbye=False)
     assert heard.join(A, source="resumed") == epoch
     heard.report(A, 1, (A,))
     assert not heard.of(Kind.MEMBER_LEFT)
@@ -127,14 +169,16 @@ def test_a_version_that_is_not_newer_is_not_merged_again(heard: Heard) -> None:
     assert [one["version"] for one in heard.of(Kind.ROUND_MERGED)] == [5]
 
 
-def test_books_go_on_where_a_process_was_taken_away(heard: Heard, tmp_path: Path) -> None:
+def test_accounts_go_on_where_a_process_was_taken_away(heard: Heard, tmp_path: Path) -> None:
     epoch = heard.join(A)
     heard.report(A, 1, (A,))
-    after = Heard(tmp_path / "books.json")
-    assert after.books.held() == {
+    after = Heard(tmp_path / "accounts.json")
+    after.accounts.restate()
+    assert [one["is_restated"] for one in after.of(Kind.ROUND_MERGED)] == [True]
+    assert after.accounts.held() == {
         "rounds": 1, "committed_tokens": 10, "is_recovered": True, "last_epoch": epoch,
         "versions": {"0": 1}, "digests": {"0": "digest 1"},
     }  # fmt: skip
     assert after.join(A, source="resumed") == epoch + 1
     after.report(A, 2, (A,))
-    assert after.of(Kind.ROUND_MERGED)[0]["committed_tokens"] == 20
+    assert after.of(Kind.ROUND_MERGED)[-1]["committed_tokens"] == 20

@@ -1,0 +1,52 @@
+"""One learner of each installed system is killed, for real (`make soak`)."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.plan.model.systems import SYSTEMS
+from chaoslab.prepare.plans import Asked, prepare
+from chaoslab.prepare.systems import is_installed
+from chaoslab.run.judged_run import carry_out
+
+TUNED = {
+    "torchft": {"heartbeat_timeout": "1s", "join_timeout": "1s"},
+    "hivemind": {
+        "matchmaking_time": "2s",
+        "request_timeout": "1s",
+        "averaging_timeout": "20s",
+        "next_chunk_timeout": "5s",
+        "target_group_size": "4",
+    },
+    "torchrun": {
+        "max_restarts": "20",
+        "share_rendezvous_store": "false",
+        "start_method": "forkserver",
+        "last_call_timeout": "1s",
+        "keep_alive_interval": "1s",
+    },
+}
+"""docs/systems.md says what these change."""
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_learner_of_a_system_of_others_is_killed_and_comes_back(
+    system: str, tmp_path: Path
+) -> None:
+    if not is_installed(system):
+        pytest.skip(f"{system} is not installed: `chaoslab systems install {system}`")
+    settings = {
+        "training.system": system,
+        "training.algorithm": SYSTEMS[system].algorithm,
+        **{f"training.{system}.{key}": value for key, value in TUNED[system].items()},
+    }
+    asked = Asked(
+        plan=str(Path(__file__).parent / "one_dies.yaml"),
+        settings=[f"{key}={value}" for key, value in settings.items()],
+    )
+    run = carry_out(prepare(asked), tmp_path)
+    assert run.error is None
+    outcomes = {one.check: one.outcome.value for one in run.verdict.findings}
+    assert set(outcomes.values()) == {"PASS"}, run.verdict.findings
