@@ -12,6 +12,7 @@ array, the tensors in the order of the only fragment. Nothing here knows a syste
 """
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -302,12 +303,15 @@ class Learner:
 
     def _write(self, snapshot: Mapping[str, Any]) -> None:
         """The parameters of the version that is held, for the evaluator."""
-        write_snapshot(
-            Path(snapshot["folder"]),
-            tensors=self._replica.tensors(),
-            round=int(snapshot["version"]),
-            committed_tokens=int(snapshot["committed_tokens"]),
-        )
+        try:
+            write_snapshot(
+                Path(snapshot["folder"]),
+                tensors=self._replica.tensors(),
+                round=int(snapshot["version"]),
+                committed_tokens=int(snapshot["committed_tokens"]),
+            )
+        except OSError as error:  # the training goes on; another one is asked for
+            sys.stderr.write(f"a snapshot cannot be written: {error}\n")
 
     def _say(self, kind: Kind, **data: Json) -> None:
         say(kind, {"learner": self.name, "incarnation": self.incarnation, **data})

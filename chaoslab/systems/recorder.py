@@ -269,9 +269,11 @@ class _Snapshots:
     def ask(self, holder: _Session, version: int, tokens: int, *, is_last: bool = False) -> None:
         """Ask for one of this version, if it is due and none is on the way."""
         self._note_written()
-        is_new = tokens > self._written
-        is_asked = self._asked is not None and time.monotonic() - self._asked[1] < _WRITE_S
-        if is_new and (is_last or (self._schedule.is_due(tokens) and not is_asked)):
+        asked_tokens, asked_s = self._asked or (-1, 0.0)
+        is_on_the_way = time.monotonic() - asked_s < _WRITE_S
+        if tokens <= max(self._written, asked_tokens if is_on_the_way else -1):
+            return
+        if is_last or (self._schedule.is_due(tokens) and not (self._asked and is_on_the_way)):
             folder = str(self._schedule.directory)
             asked: dict[str, Json] = {
                 "version": version, "committed_tokens": tokens, "folder": folder,

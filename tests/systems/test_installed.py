@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.checks.base import Outcome
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.prepare.systems import is_installed
@@ -27,6 +28,9 @@ TUNED = {
     },
 }
 """docs/systems.md says what these change."""
+FINDINGS = {"hivemind": {"ledger"}}
+"""Learners that start one after the other average alone at first, and that work is in no version of
+the others."""
 
 
 @pytest.mark.soak
@@ -48,5 +52,5 @@ def test_a_learner_of_a_system_of_others_is_killed_and_comes_back(
     )
     run = carry_out(prepare(asked), tmp_path)
     assert run.error is None
-    outcomes = {one.check: one.outcome.value for one in run.verdict.findings}
-    assert set(outcomes.values()) == {"PASS"}, run.verdict.findings
+    failed = {one.check for one in run.verdict.findings if one.outcome is not Outcome.PASS}
+    assert failed <= FINDINGS.get(system, set()), run.verdict.findings
