@@ -18,6 +18,8 @@ from chaoslab.diloco.node.files import atomic_write
 
 LATE_S = 30.0
 """How long a version waits for the report of a contributor that is connected."""
+BACK_S = 10.0
+"""How long, when this process was started again, for one that has not connected since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,8 @@ class Accounts:
         self._emit, self._file = emit, file
         self._members: dict[str, _Member] = {}
         self._open: dict[int, _Open] = {}
+        self._seen: set[str] = set()
+        """Learners that were members of this process's accounts."""
         self._epoch = 0
         self.version = 0
         """The newest that was merged."""
@@ -125,6 +129,7 @@ class Accounts:
             self._drop(name, "closed")
         self._epoch += 1
         self._members[name] = _Member(epoch=self._epoch, incarnation=incarnation)
+        self._seen.add(name)
         self._keep()
         self._emit(
             Kind.MEMBER_JOINED,
@@ -160,8 +165,8 @@ class Accounts:
         """Merge every version that is complete, in their order."""
         for version in sorted(self._open):
             one = self._open[version]
-            awaited = [name for name in one.missing if self._is_here(name)]
-            if awaited and now_s - one.since_s < LATE_S:
+            passed_s = now_s - one.since_s
+            if any(passed_s < self._patience_s(name) for name in one.missing):
                 return
             if not one.reports and not any(later > version for later in self._open):
                 return  # its own reports may be on the way
@@ -220,9 +225,12 @@ class Accounts:
         self._note_absent(names, now_s)
         self._drop_departed()
 
-    def _is_here(self, name: str) -> bool:
+    def _patience_s(self, name: str) -> float:
+        """How long a version waits for the report of this contributor."""
         member = self._members.get(name)
-        return member is not None and not member.is_gone
+        if member is None:
+            return BACK_S if self._is_recovered and name not in self._seen else 0.0
+        return 0.0 if member.is_gone else LATE_S
 
     def _keep(self) -> None:
         with atomic_write(self._file, durable=False) as written:

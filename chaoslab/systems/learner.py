@@ -210,7 +210,7 @@ class Learner:
         self.controls.install(hears=self._options.test_hooks)
 
     def leave(self) -> None:
-        """Close the books; those of another process, if that was taken away with this one."""
+        """Print the final counts; those of another process, if that was ended with this one."""
         if not self._epoch:
             if self._is_leaving and self._counts.version >= 0:
                 self._say(Kind.LEARNER_LEFT, step=self._counts.step, reason="asked")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.systems.accounts import LATE_S, Accounts, Report
+from chaoslab.systems.accounts import BACK_S, LATE_S, Accounts, Report
 
 A, B = "learner-0", "learner-1"
 
@@ -160,6 +160,29 @@ def test_a_connection_that_is_made_again_changes_nothing(heard: Heard) -> None:
     assert heard.join(A, source="resumed") == epoch
     heard.report(A, 1, (A,))
     assert not heard.of(Kind.MEMBER_LEFT)
+
+
+def test_who_has_not_connected_again_is_waited_for_a_while(heard: Heard, tmp_path: Path) -> None:
+    heard.join(A), heard.join(B)
+    after = Heard(tmp_path / "accounts.json")
+    after.join(A, source="resumed")
+    after.report(A, 1, (A, B))
+    assert not after.of(Kind.ROUND_MERGED)
+    after.join(B, source="resumed")
+    after.report(B, 1, (A, B))
+    (merged,) = after.of(Kind.ROUND_MERGED)
+    assert len(merged["contributors"]) == 2
+
+
+def test_who_never_connects_again_is_not_waited_for_without_end(
+    heard: Heard, tmp_path: Path
+) -> None:
+    heard.join(A), heard.join(B)
+    after = Heard(tmp_path / "accounts.json")
+    after.join(A, source="resumed")
+    after.report(A, 1, (A, B))
+    after.accounts.advance(BACK_S)
+    assert len(after.of(Kind.ROUND_MERGED)) == 1
 
 
 def test_a_version_that_is_not_newer_is_not_merged_again(heard: Heard) -> None:
