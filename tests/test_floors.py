@@ -50,7 +50,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "opentelemetry": ("report.telemetry.otlp",),
     "perfetto": ("report.trace.writer",),
     "prometheus_client": ("report.metrics",),
-    "torch": ("systems.torchft", "systems.hivemind", "systems.torchrun"),
+    "torch": tuple(
+        f"systems.{name}" for name in ("torchft", "hivemind", "torchrun", "torch_store")
+    ),
     "torchft": ("systems.torchft",),
     "hivemind": ("systems.hivemind",),
 }

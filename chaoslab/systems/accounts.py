@@ -89,6 +89,8 @@ class Accounts:
         self._emit, self._file = emit, file
         self._members: dict[str, _Member] = {}
         self._open: dict[int, _Open] = {}
+        self._newest: dict[str, int] = {}
+        """The newest version that each learner has reported."""
         self._seen: set[str] = set()
         """Learners that were members of this process's accounts."""
         self._epoch = 0
@@ -155,6 +157,7 @@ class Accounts:
 
     def report(self, report: Report, now_s: float) -> None:
         """A learner holds a version; nothing for one that is not newer than what was merged."""
+        self._newest[report.name] = report.version
         if report.version <= self.version:
             return
         one = self._open.setdefault(report.version, _Open(since_s=now_s, digest=report.digest))
@@ -166,7 +169,7 @@ class Accounts:
         for version in sorted(self._open):
             one = self._open[version]
             passed_s = now_s - one.since_s
-            if any(passed_s < self._patience_s(name) for name in one.missing):
+            if any(passed_s < self._patience_s(name, version) for name in one.missing):
                 return
             if not one.reports and not any(later > version for later in self._open):
                 return  # its own reports may be on the way
@@ -225,9 +228,11 @@ class Accounts:
         self._note_absent(names, now_s)
         self._drop_departed()
 
-    def _patience_s(self, name: str) -> float:
-        """How long a version waits for the report of this contributor."""
+    def _patience_s(self, name: str, version: int) -> float:
+        """How long a version waits for the report of this contributor: reports come in order."""
         member = self._members.get(name)
+        if self._newest.get(name, 0) > version:
+            return 0.0
         if member is None:
             return BACK_S if self._is_recovered and name not in self._seen else 0.0
         return 0.0 if member.is_gone else LATE_S

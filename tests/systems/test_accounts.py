@@ -79,6 +79,13 @@ def test_one_that_is_connected_is_waited_for_even_if_others_are_further(heard: H
     assert [one["version"] for one in heard.of(Kind.ROUND_MERGED)] == [1, 2]
 
 
+def test_one_that_has_reported_a_newer_version_is_not_waited_for(heard: Heard) -> None:
+    heard.join(A), heard.join(B)
+    heard.report(A, 1, (A, B))
+    heard.report(B, 2, (A, B))  # it counts the same average as its second
+    assert [one["version"] for one in heard.of(Kind.ROUND_MERGED)] == [1]
+
+
 def test_nobody_is_waited_for_without_end(heard: Heard) -> None:
     heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
