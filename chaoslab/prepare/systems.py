@@ -73,7 +73,7 @@ def _make(system: str, folder: Path, say: Callable[[str], object]) -> None:
         ) from error
     packages = SYSTEMS[system].packages
     say(f"{system}: installing {', '.join(packages)}")
-    command = [str(environment_python(system)), "-m", "pip", "install", "--no-compile", *packages]
+    command = [str(environment_python(system)), "-m", "pip", "install", *packages]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_INSTALL_S,

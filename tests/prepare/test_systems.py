@@ -83,7 +83,7 @@ def test_other_packages_need_another_environment(monkeypatch: pytest.MonkeyPatch
         (("training.system=torchft",), "trains with `algorithm: diloco`"),
         (("training.system=torchfd",), "torchft"),
         ((*TORCHFT, "training.reserve=1"), "without `reserve`"),
-        ((*TORCHFT, "training.stop={loss: 2}"), "stop by another rule"),
+        ((*TORCHFT, "training.stop={loss: 2}"), "without `stop.loss`"),
         ((*TORCHFT, "training.torchft.heartbeat_timeout=soon"), "heartbeat_timeout"),
         ((*TORCHFT, "training.torchft.heartbeat_timeout=0s"), "above 0s"),
         ((*TORCHFT, "training.torchft.min_replica_size=5"), "at least 5 learners"),

@@ -15,15 +15,8 @@ from typing import Final, Literal
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Count, Limit, Pacing, Share, StepTime, show_duration, show_share
-from chaoslab.plan.model.systems import (
-    SYSTEMS,
-    Hivemind,
-    Setting,
-    SystemName,
-    Torchft,
-    Torchrun,
-    given,
-)
+from chaoslab.plan.model import systems
+from chaoslab.plan.model.systems import Hivemind, Setting, SystemName, Torchft, Torchrun
 
 MOST_LEARNERS: Final = 10_000
 """A larger number is taken for a typing error."""
@@ -281,32 +274,13 @@ class Training:
 
     def _refuse_system(self) -> None:
         """PlanError for a system that does not do what is asked of it."""
-        for name in SYSTEMS:
-            if name != self.system and given(getattr(self, name)):
-                raise PlanError(f"sets {name}, and `system` is {self.system}", key=name)
-        known = SYSTEMS.get(self.system)
-        if known is None:
-            return
-        least = self.system_settings.get("min_nodes", self.system_settings.get("min_replica_size"))
-        if isinstance(least, int) and least > self.learner_count:
-            raise PlanError(
-                f"asks for at least {least} learners, and there are {self.learner_count}",
-                key=self.system,
-            )
-        if self.algorithm.value != known.algorithm:
-            raise PlanError(
-                f"{self.system} trains with `algorithm: {known.algorithm}`: write that, or leave "
-                "out `system`",
-                key="system",
-            )
-        if self.host_counts != {1} or self.reserve:
-            raise PlanError(
-                f"{self.system} trains with learners of one host, and without `reserve`: leave "
-                "`hosts` and `reserve` out",
-                key="system",
-            )
-        if self.stop.loss is not None:
-            raise PlanError(f"{self.system} knows no loss of all: stop by another rule", key="stop")
+        own = {name: getattr(self, name) for name in systems.SYSTEMS}
+        algorithm, learners = self.algorithm.value, self.learner_count
+        systems.refuse_system(self.system, own, algorithm=algorithm, learners=learners)
+        is_plain = self.host_counts == {1} and not self.reserve and self.stop.loss is None
+        if self.system in own and not is_plain:
+            rule = "learners of one host, without `reserve` and without `stop.loss`"
+            raise PlanError(f"{self.system} trains with {rule}", key="system")
 
     def _refuse_single_mistakes(self) -> None:
         """PlanError for a value that is invalid whatever the other keys are."""
@@ -360,13 +334,13 @@ class Training:
     @property
     def described(self) -> str:
         """The algorithm, and whose it is if it is not chaoslab's own."""
-        is_own = self.system not in SYSTEMS
+        is_own = self.system not in systems.SYSTEMS
         return self.algorithm.value if is_own else f"{self.algorithm} by {self.system}"
 
     @property
     def system_settings(self) -> Mapping[str, Setting]:
         """What the plan sets of its system; empty for chaoslab's own."""
-        return given(getattr(self, self.system)) if self.system in SYSTEMS else {}
+        return systems.given(getattr(self, self.system)) if self.system in systems.SYSTEMS else {}
 
     @property
     def is_blocking(self) -> bool:
