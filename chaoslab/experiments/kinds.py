@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from chaoslab.experiments import plan_cells, real_cells, windows
+from chaoslab.experiments import plan_cells, real_cells, run_measures, windows
 from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import GBIT_GRID, PERCENT, SECONDS, TIMES, Unit
 from chaoslab.experiments.windows import Window
@@ -115,6 +115,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType({
         settings=PlanCell,
         measure=plan_cells.measure,
         measures=plan_cells.MEASURES,
+        units=run_measures.UNITS,
         sources=("experiments/plan_cells.py", *_POLICY_SOURCES),
         read=plan_cells.cell_of,
     ),

@@ -19,6 +19,7 @@ from chaoslab.prepare.plans import Asked, prepare
 
 MEASURES: Final = ("passes", *run_measures.MEASURES)
 _PLAN = "plan"
+_LOSS = "loss_to_reach"
 _ALWAYS: Final = ("control=none",)
 
 
@@ -34,6 +35,8 @@ class PlanCell:
     """The plan with all of its keys: what the results depend on."""
     fleet: str | None = "sim"
     """The fleet; None: the plan's own."""
+    loss_to_reach: float | None = None
+    """Held-out loss in nats: how soon a real run has it is measured."""
 
     def asked(self, seed: int) -> Asked:
         """The plan as the command line would name it."""
@@ -46,10 +49,16 @@ def cell_of(value: object, fleet: str | None = "sim") -> PlanCell:
     plan = given.get(_PLAN)
     if not isinstance(plan, str):
         raise PlanError("needs a plan: write `plan: kill_half` in `base`, or a path", key=_PLAN)
+    loss = given.get(_LOSS)
+    if loss is not None and fleet == "sim":
+        raise PlanError("nothing is trained in a simulation: use `run: plan`", key=_LOSS)
+    if loss is not None and (isinstance(loss, bool) or not isinstance(loss, int | float)):
+        raise PlanError(f"must be a number of nats such as 1.8, not {loss!r}", key=_LOSS)
     settings = (
-        *_ALWAYS, *(f"{key}={_text(value)}" for key, value in given.items() if key != _PLAN)
-    )  # fmt: skip
-    cell = PlanCell(plan=plan, settings=settings, resolved="", fleet=fleet)
+        *_ALWAYS,
+        *(f"{key}={_text(value)}" for key, value in given.items() if key not in {_PLAN, _LOSS}),
+    )
+    cell = PlanCell(plan=plan, settings=settings, resolved="", fleet=fleet, loss_to_reach=loss)
     try:
         prepared = prepare(cell.asked(seed=0))
     except PlanError as error:

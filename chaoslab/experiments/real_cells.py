@@ -20,22 +20,24 @@ from chaoslab.checks.pacing import LOST_MOST, lost_share
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import EvaluationMeasured, LearnerStep
+from chaoslab.core.payloads import EvaluationMeasured, LearnerStep, RoundMerged
 from chaoslab.experiments import plan_cells, run_measures
 from chaoslab.experiments.plan_cells import PlanCell
-from chaoslab.experiments.units import NATS, SECONDS, TIMES, Unit
+from chaoslab.experiments.units import MTOKENS, NATS, SECONDS, TIMES, Unit
 from chaoslab.prepare.plans import Prepared, prepare
 from chaoslab.record.journal import History
 from chaoslab.run.judged_run import Judged, carry_out
 
 MEASURES: Final = (
     "passes", "fails", *run_measures.MEASURES,
-    "gap", "stall", "rejoin", "saving", "mean_rate", "peak_rate", "loss",
+    "gap", "stall", "rejoin", "saving", "mean_rate", "peak_rate", "loss", "tokens_to_loss",
+    "time_to_loss",
 )  # fmt: skip
 _RATE: Final = Unit(symbol="kB/s", scale=1e-3)
 UNITS: Final[Mapping[str, Unit]] = {
-    "gap": SECONDS, "stall": SECONDS, "rejoin": SECONDS, "saving": TIMES, "mean_rate": _RATE,
-    "peak_rate": _RATE, "loss": NATS,
+    **run_measures.UNITS, "gap": SECONDS, "stall": SECONDS, "rejoin": SECONDS, "saving": TIMES,
+    "mean_rate": _RATE, "peak_rate": _RATE, "loss": NATS, "tokens_to_loss": MTOKENS,
+    "time_to_loss": SECONDS,
 }  # fmt: skip
 _RUNS: Final = Path("runs")
 _ATTEMPTS: Final = 3
@@ -65,6 +67,7 @@ def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
                 "fails": float(code is ExitCode.FAIL),
                 **run_measures.measures(prepared.plan, judged.history),
                 **_of_real_runs(judged.history),
+                **_to_loss(judged.history, cell.loss_to_reach),
             }
     raise FleetError(
         f"{judged.directory.path}: learners lost {lost:.0%} of their periods, and more than "
@@ -107,6 +110,24 @@ def _of_real_runs(history: History) -> Mapping[str, float]:
         "peak_rate": _highest(links.get("peak_bytes_per_s")),
         "loss": evaluated.payload.loss if evaluated else math.inf,
     }
+
+
+def _to_loss(history: History, loss: float | None) -> Mapping[str, float]:
+    """Merged tokens, and time since the first of them was trained, at which that held-out loss was
+    reached: on straight lines between the snapshots that were evaluated.
+    """
+    tokens, time_s = math.inf, math.inf
+    points = [(e.payload.committed_tokens, e.payload.loss) for e in history.of(EvaluationMeasured)]
+    for (earlier, before), (later, after) in pairwise(sorted(points)):
+        if loss is not None and after <= loss < before:
+            tokens = earlier + (later - earlier) * (before - loss) / (before - after)
+            break
+    began_s = next((e.time_s - e.payload.step_s for e in history.of(LearnerStep)), 0.0)
+    for one in history.of(RoundMerged):
+        if one.payload.committed_tokens >= tokens:
+            time_s = one.time_s - began_s
+            break
+    return {"tokens_to_loss": tokens, "time_to_loss": time_s}
 
 
 def _longest_stall_s(history: History) -> float:

@@ -5,25 +5,28 @@
                   ├─► contributors    │
                   └─► gaps ───────────┘
 
-All are shares of one. Learners of the start, each at its own speed and without any fault or wait,
-are 1.
+Nearly all are shares of one. Learners of the start, each at its own speed and without any fault or
+wait, are 1.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from chaoslab.checks.timeline import baseline_end_s, baseline_figure, trained, training_end_s
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import LearnerAdopted, PaceSet, RoundMerged
+from chaoslab.experiments.units import TOKENS_PER_S, Unit
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import History
 
 MEASURES = (
-    "goodput", "goodput_fastest", "committed", "overwritten", "contributors", "rounds", "uptime",
-    "time_to_tokens",
+    "goodput", "goodput_fastest", "committed", "not_merged", "overwritten", "contributors",
+    "rounds", "uptime", "time_to_tokens", "merged_rate",
 )  # fmt: skip
+UNITS: Final[Mapping[str, Unit]] = {"merged_rate": TOKENS_PER_S}
 _GAP = 3.0
 """Times the usual time between two rounds: a longer gap is a time in which the run stood still."""
 
@@ -90,16 +93,19 @@ def measures_of(stretch: Stretch) -> Mapping[str, float]:
     everyone = stretch.plan.training.learner_names
     slower = stretch.plan.training.speeds
     capacity, rounds = stretch.capacity(everyone), stretch.rounds()
+    all_trained, committed = _trained(stretch, None), _committed(stretch)
     present = sum(len(one.payload.contributors) for one in rounds) / max(len(rounds), 1)
     return {
-        "goodput": _trained(stretch, None) / capacity,
+        "goodput": all_trained / capacity,
         "goodput_fastest": _goodput(stretch, [name for name in everyone if name not in slower]),
-        "committed": _committed(stretch) / capacity,
+        "committed": committed / capacity,
+        "not_merged": 1 - committed / all_trained if all_trained else 0.0,
         "overwritten": _overwritten(stretch),
         "contributors": present / len(everyone),
         "rounds": len(rounds) * stretch.usual_gap_s / stretch.length_s,
         "uptime": 1 - _stood_still_s(stretch) / stretch.length_s,
         "time_to_tokens": _time_to_tokens(stretch),
+        "merged_rate": committed / stretch.length_s,
     }
 
 

@@ -56,6 +56,8 @@ PERCENT: Final = Unit(
 )
 SECONDS: Final = Unit(symbol="s")
 TIMES: Final = Unit(symbol="x")
+TOKENS_PER_S: Final = Unit(symbol="k tokens/s", scale=1e-3)
+MTOKENS: Final = Unit(symbol="M tokens", scale=1e-6)
 NATS: Final = Unit(symbol="nats", digits=".4g")
 GBIT_GRID: Final = Unit(
     symbol="Gbit/s", error="grid steps", deviation=grid_steps, error_digits="+.0f", has_steps=True

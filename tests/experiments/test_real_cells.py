@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from chaoslab.checks.verdict import Verdict
 from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
+from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.experiments import real_cells
 from chaoslab.experiments.file import load
 from chaoslab.experiments.plan_cells import PlanCell, cell_of
@@ -111,7 +112,27 @@ def test_what_a_run_shows_is_measured_and_what_it_cannot_show_is_none(
     assert killed["saving"] > 1
     assert 0 < killed["mean_rate"] <= killed["peak_rate"] < math.inf
     assert killed["loss"] == math.inf  # nothing was evaluated
+    assert killed["time_to_loss"] == killed["tokens_to_loss"] == math.inf
     assert measure(ended(faults=[]), 1)["rejoin"] == math.inf
+
+
+def test_how_soon_a_loss_is_reached_is_measured_between_snapshots(
+    ended: Callable[..., PlanCell],
+) -> None:
+    cell = ended(faults=[], control="twin", loss_to_reach=1.8, **{"training.evaluate_every": "50k"})
+    reached = measure(cell, 1)
+    losses = {
+        one.payload.committed_tokens: one.payload.loss
+        for one in real_cells.carry_out(prepare(cell.asked(1)), Path()).history.of(
+            EvaluationMeasured
+        )
+    }
+    below = [tokens for tokens, loss in losses.items() if loss <= 1.8]
+    above = [tokens for tokens, loss in losses.items() if loss > 1.8]
+    assert max(above) < reached["tokens_to_loss"] < min(below)
+    assert reached["time_to_loss"] >= reached["tokens_to_loss"] * 0.05 / (4 * 8 * 128)
+    never = measure(replace(cell, loss_to_reach=min(losses.values()) - 0.1), 1)
+    assert never["time_to_loss"] == never["tokens_to_loss"] == math.inf
 
 
 @pytest.mark.parametrize(
