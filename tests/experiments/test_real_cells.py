@@ -119,7 +119,8 @@ def test_what_a_run_shows_is_measured_and_what_it_cannot_show_is_none(
 def test_how_soon_a_loss_is_reached_is_measured_between_snapshots(
     ended: Callable[..., PlanCell],
 ) -> None:
-    cell = ended(faults=[], control="twin", loss_to_reach=1.8, **{"training.evaluate_every": "50k"})
+    trained = ended(faults=[], control="twin", **{"training.evaluate_every": "50k"})
+    cell = replace(trained, loss_to_reach=1.8)
     reached = measure(cell, 1)
     losses = {
         one.payload.committed_tokens: one.payload.loss
