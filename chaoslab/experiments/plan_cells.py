@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from chaoslab.checks.pacing import LOST_MOST
+from chaoslab.core import units
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.experiments import run_measures
 from chaoslab.experiments.simulated_runs import simulated
@@ -19,7 +21,8 @@ from chaoslab.prepare.plans import Asked, prepare
 
 MEASURES: Final = ("passes", *run_measures.MEASURES)
 _PLAN = "plan"
-_LOSS = "loss_to_reach"
+_LOSS, _LOST = "loss_to_reach", "lost_periods"
+_OF_REAL_RUNS: Final = (_LOSS, _LOST)
 _ALWAYS: Final = ("control=none",)
 
 
@@ -37,6 +40,8 @@ class PlanCell:
     """The fleet; None: the plan's own."""
     loss_to_reach: float | None = None
     """Held-out loss in nats: how soon a real run has it is measured."""
+    lost_periods: float = LOST_MOST
+    """Largest share of their periods that learners of a real run may lose."""
 
     def asked(self, seed: int) -> Asked:
         """The plan as the command line would name it."""
@@ -49,16 +54,28 @@ def cell_of(value: object, fleet: str | None = "sim") -> PlanCell:
     plan = given.get(_PLAN)
     if not isinstance(plan, str):
         raise PlanError("needs a plan: write `plan: kill_half` in `base`, or a path", key=_PLAN)
-    loss = given.get(_LOSS)
-    if loss is not None and fleet == "sim":
-        raise PlanError("nothing is trained in a simulation: use `run: plan`", key=_LOSS)
+    for key in _OF_REAL_RUNS:
+        if key in given and fleet == "sim":
+            raise PlanError("is for real runs: use `run: plan`", key=key)
+    loss, lost = given.get(_LOSS), given.get(_LOST)
     if loss is not None and (isinstance(loss, bool) or not isinstance(loss, int | float)):
         raise PlanError(f"must be a number of nats such as 1.8, not {loss!r}", key=_LOSS)
     settings = (
         *_ALWAYS,
-        *(f"{key}={_text(value)}" for key, value in given.items() if key not in {_PLAN, _LOSS}),
+        *(
+            f"{key}={_text(value)}"
+            for key, value in given.items()
+            if key not in {_PLAN, *_OF_REAL_RUNS}
+        ),
     )
-    cell = PlanCell(plan=plan, settings=settings, resolved="", fleet=fleet, loss_to_reach=loss)
+    cell = PlanCell(
+        plan=plan,
+        settings=settings,
+        resolved="",
+        fleet=fleet,
+        loss_to_reach=loss,
+        lost_periods=LOST_MOST if lost is None else _share(lost),
+    )
     try:
         prepared = prepare(cell.asked(seed=0))
     except PlanError as error:
@@ -72,6 +89,13 @@ def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
     judged = simulated(prepared)
     passes = float(judged.verdict.exit_code is ExitCode.PASS)
     return {"passes": passes, **run_measures.measures(prepared.plan, judged.history)}
+
+
+def _share(value: Tree) -> float:
+    try:
+        return units.share(str(value))
+    except PlanError as error:
+        raise PlanError(str(error), key=_LOST) from error
 
 
 def _text(value: Tree) -> str:

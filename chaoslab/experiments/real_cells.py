@@ -3,9 +3,9 @@
     {plan: kill_half, training.compression: int4} ─► chaoslab run ─► verdict, journal ─► measures
 
 Each run is on record like every other, in `runs`. The twin is left out. A run in which learners
-could not keep their step time says more of the machine than of the cell: it is made again. One that
-the harness could not finish gives no result and ends the experiment, which goes on with the same
-command.
+could not keep their step time says more of the machine than of the cell: it is made again, unless
+the cell allows it (`lost_periods`), as losses and bytes depend on no step time. One that the harness
+could not finish gives no result and ends the experiment, which goes on with the same command.
 """
 
 import math
@@ -16,8 +16,8 @@ from typing import Final
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.bandwidth import Bandwidth
-from chaoslab.checks.pacing import LOST_MOST, lost_share
-from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
+from chaoslab.checks.pacing import lost_share
+from chaoslab.checks.timeline import baseline_end_s, longest_gap, trained, training_end_s
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import EvaluationMeasured, LearnerStep, RoundMerged
@@ -30,14 +30,14 @@ from chaoslab.run.judged_run import Judged, carry_out
 
 MEASURES: Final = (
     "passes", "fails", *run_measures.MEASURES,
-    "gap", "stall", "rejoin", "saving", "mean_rate", "peak_rate", "loss", "tokens_to_loss",
-    "time_to_loss",
+    "gap", "stall", "rejoin", "saving", "mean_rate", "peak_rate", "bytes_per_token",
+    "loss", "tokens_to_loss", "time_to_loss",
 )  # fmt: skip
 _RATE: Final = Unit(symbol="kB/s", scale=1e-3)
 UNITS: Final[Mapping[str, Unit]] = {
     **run_measures.UNITS, "gap": SECONDS, "stall": SECONDS, "rejoin": SECONDS, "saving": TIMES,
-    "mean_rate": _RATE, "peak_rate": _RATE, "loss": NATS, "tokens_to_loss": MTOKENS,
-    "time_to_loss": SECONDS,
+    "mean_rate": _RATE, "peak_rate": _RATE, "bytes_per_token": Unit(symbol="B"), "loss": NATS,
+    "tokens_to_loss": MTOKENS, "time_to_loss": SECONDS,
 }  # fmt: skip
 _RUNS: Final = Path("runs")
 _ATTEMPTS: Final = 3
@@ -60,7 +60,7 @@ def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
     for _ in range(_ATTEMPTS):
         judged = _finished(prepared)
         lost = _lost_share(judged.history)
-        if lost <= LOST_MOST:
+        if lost <= cell.lost_periods:
             code = judged.verdict.exit_code
             return {
                 "passes": float(code is ExitCode.PASS),
@@ -71,7 +71,7 @@ def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
             }
     raise FleetError(
         f"{judged.directory.path}: learners lost {lost:.0%} of their periods, and more than "
-        f"{LOST_MOST:.0%} in {_ATTEMPTS} runs: leave the machine alone, or set a longer "
+        f"{cell.lost_periods:.0%} in {_ATTEMPTS} runs: leave the machine alone, or set a longer "
         "`training.step_time`"
     )
 
@@ -108,8 +108,18 @@ def _of_real_runs(history: History) -> Mapping[str, float]:
         "saving": _highest({"": links.get("saving_factor")}),
         "mean_rate": _highest(links.get("mean_bytes_per_s")),
         "peak_rate": _highest(links.get("peak_bytes_per_s")),
+        "bytes_per_token": _bytes_per_token(history, links.get("arrived_bytes")),
         "loss": evaluated.payload.loss if evaluated else math.inf,
     }
+
+
+def _bytes_per_token(history: History, arrived: Json) -> float:
+    """What arrived at all ends of all links, for each token that was trained meanwhile."""
+    start_s, end_s = baseline_end_s(history) or 0.0, training_end_s(history)
+    tokens = sum(amount for step, amount in trained(history) if start_s < step.time_s <= end_s)
+    amounts = arrived.values() if isinstance(arrived, Mapping) else ()
+    total = sum(float(one) for one in amounts if isinstance(one, int | float))
+    return total / tokens if total and tokens else math.inf
 
 
 def _to_loss(history: History, loss: float | None) -> Mapping[str, float]:

@@ -57,7 +57,7 @@ def test_a_cell_is_the_plan_with_its_keys(tmp_path: Path) -> None:
             r"quorum=5: .*must be 1 to 4.*in the cell way all",
         ),
         ("training.quorum: 4", "training.quorun: 4", "did you mean `quorum`"),
-        ("plan: kill_one", "plan: kill_one\n  loss_to_reach: 1.8", "nothing is trained in a sim"),
+        ("plan: kill_one", "plan: kill_one\n  loss_to_reach: 1.8", "is for real runs"),
         ("[goodput, uptime]", "[goodput, uptimes]", "unknown measure `uptimes`"),
         ("[goodput, uptime]}", "[goodput], measure: uptime}", "either `measure` and `columns`"),
         ("measures: [goodput, uptime]}", "measure: uptime}", "belong together"),

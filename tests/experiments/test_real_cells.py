@@ -29,6 +29,7 @@ question: What does compression save?
 run: plan
 base:
   plan: kill_one
+  lost_periods: 100%          # however busy this machine is
   training.learners: 2
   training.step_time: 30ms
   training.stop: {rounds: 600}
@@ -78,6 +79,12 @@ def test_quick_settings_take_the_place_of_those_of_the_base(study: Path) -> None
         ("run: plan\n", "", "simulate: is missing: write `simulate: renewal`, or `run: plan`"),
         ("{rounds: 20}", "{round: 20}", r"training.stop=.*did you mean `rounds`"),
         ("goodput, rejoin", "goodput, rejoins", "unknown measure `rejoins`"),
+        (
+            "lost_periods: 100%",
+            "lost_periods: 3",
+            "base.lost_periods: '3' is not a percentage: write 3%",
+        ),
+        ("lost_periods: 100%", "loss_to_reach: low", r"loss_to_reach: must be a number of nats"),
     ],
 )
 def test_a_mistake_is_named_where_it_is(study: Path, before: str, after: str, said: str) -> None:
@@ -111,6 +118,7 @@ def test_what_a_run_shows_is_measured_and_what_it_cannot_show_is_none(
     assert 0 < killed["gap"] < 10
     assert killed["saving"] > 1
     assert 0 < killed["mean_rate"] <= killed["peak_rate"] < math.inf
+    assert 0 < killed["bytes_per_token"] < 4 * 2 * 120_000 / (8 * 128)  # gradients in every step
     assert killed["loss"] == math.inf  # nothing was evaluated
     assert killed["time_to_loss"] == killed["tokens_to_loss"] == math.inf
     assert measure(ended(faults=[]), 1)["rejoin"] == math.inf
@@ -175,10 +183,7 @@ def test_a_run_that_the_machine_disturbed_is_made_again_and_three_times_at_most(
 
 
 @pytest.mark.slow
-def test_real_runs_are_made_once_and_kept_on_record(
-    study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(real_cells, "LOST_MOST", 1.0)  # however busy this machine is
+def test_real_runs_are_made_once_and_kept_on_record(study: Path) -> None:
 
     def again(*more: str) -> str:
         done = CliRunner().invoke(main, ["experiment", "run", str(study), "--quick", *more])
