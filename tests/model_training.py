@@ -243,6 +243,7 @@ class ModelTraining:
             data_position=learner.step,
             loss=5.0 / (1 + self.now_s / 50),
             waited_s=0.0,
+            peer_bytes=None,
         )
 
     def adopt(self, learner: Learner) -> None:

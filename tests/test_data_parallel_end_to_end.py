@@ -42,6 +42,10 @@ def test_all_make_the_same_steps_and_every_round_takes_all(tmp_path: Path) -> No
                 first, *others = (push["norm"] for push in pushes)
                 assert others == pytest.approx([first] * 2, rel=1e-5), "their steps differ"
         assert len(processes.told(Kind.COMMUNICATOR_FORMED)) == 1
+        for name in processes.names:
+            came = [step["peer_bytes"] for step in processes.told(Kind.LEARNER_STEP, learner=name)]
+            assert came == sorted(came)
+            assert came[0] < came[-1], "gradients of others arrived, and were not counted"
 
 
 def test_rigid_stops_for_a_lost_learner_and_all_go_on_when_it_is_back(tmp_path: Path) -> None:

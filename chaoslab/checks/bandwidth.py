@@ -1,10 +1,15 @@
 """What did each link carry, how much did training need of it, and how much was it spared?
 
-    up    learner ──► syncer      counted by the syncer, where it arrives
-    down  syncer ──► learner      counted by the learner, where it arrives
+    up     learner ──► syncer      counted by the syncer, where it arrives
+    down   syncer ──► learner      counted by the learner, where it arrives
+    peers  learners ──► learner    likewise, by its kernel; only with `data_parallel`
 
     sending gradients every step = parameters x 4 bytes x 2 (there and back) x steps
     saving = that / bytes that arrived, of the same learners in the same time of the same run
+
+With `data_parallel` gradients are sent every step, around a ring: 2 (M - 1) / M of their size comes
+to each of M learners, beside a model each way every H steps. The saving is M / (M - 1 + M / H):
+hardly above 1, and below it if M > H.
 
 Required is what the links carried in the baseline, when nothing held them back; available is the
 rate at which payloads arrived while they did. The saving is this run's with its settings (model,
@@ -42,15 +47,38 @@ _BYTES_PER_PARAMETER = 4
 _OVER_S = 5.0
 """A rate is taken over at least this time."""
 _FORMULA = "parameters x 4 bytes x 2 x steps of all learners / bytes that arrived at both ends"
+_PEERS = "peers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Report:
+    """An event by which the end where bytes arrive says how many did."""
+
+    event: Event[LinkMeasured] | Event[LearnerStep]
+    bytes: float
+    """Of all that arrived in the life of who counts."""
+    life: int = 0
+    """Its incarnation; 0 of the syncer, which counts on while learners come and go."""
+    bytes_per_s: float | None = None
+    """How fast payloads arrived while they did."""
+
+    @property
+    def time_s(self) -> float:
+        return self.event.time_s
+
+    def since(self, earlier: "_Report") -> float:
+        """What arrived since then. A count that fell, and one of another life, began at zero."""
+        is_new = self.bytes < earlier.bytes or self.life != earlier.life
+        return self.bytes if is_new else self.bytes - earlier.bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Flow:
-    """One direction of one link: reports of the end where the bytes arrive, in order."""
+    """One direction of what a learner sends or gets: reports of the receiving end, in order."""
 
     learner: str
     direction: str
-    reports: tuple[Event[LinkMeasured], ...]
+    reports: tuple[_Report, ...]
 
     def __str__(self) -> str:
         return f"{self.learner} {self.direction}"
@@ -67,21 +95,13 @@ class _Flow:
 
     @cached_property
     def arrived(self) -> Sequence[float]:
-        """With each report but the first: what had arrived since the one before.
-
-        A count that falls, and one of another life, began at zero.
-        """
-        is_down = self.direction == "down"
-        counts = [(said.bytes, said.incarnation) for said in self._said]
-        return [
-            later if later < earlier or (is_down and life != former) else later - earlier
-            for (earlier, former), (later, life) in pairwise(counts)
-        ]
+        """With each report but the first: what had arrived since the one before."""
+        return [later.since(earlier) for earlier, later in pairwise(self.reports)]
 
     @cached_property
-    def peak(self) -> tuple[float, Event[LinkMeasured] | None]:
+    def peak(self) -> tuple[float, Event | None]:
         """The highest rate over about `_OVER_S` in bytes per second, and when it ended."""
-        best: tuple[float, Event[LinkMeasured] | None] = 0.0, None
+        best: tuple[float, Event | None] = 0.0, None
         times_s, arrived = [report.time_s for report in self.reports], self.arrived
         first, amount = 0, 0.0
         for last, end_s in enumerate(times_s[1:]):
@@ -91,17 +111,13 @@ class _Flow:
                 first += 1
             span_s = end_s - times_s[first]
             if span_s >= _OVER_S and amount / span_s > best[0]:
-                best = amount / span_s, self.reports[last + 1]
+                best = amount / span_s, self.reports[last + 1].event
         return best
 
     @cached_property
     def rates(self) -> Sequence[float]:
         """The rates at which payloads arrived, report by report."""
-        return [said.bytes_per_s for said in self._said if said.bytes_per_s]
-
-    @cached_property
-    def _said(self) -> Sequence[LinkMeasured]:
-        return [report.payload for report in self.reports]
+        return [report.bytes_per_s for report in self.reports if report.bytes_per_s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +128,8 @@ class Bandwidth:
     summary: ClassVar[str] = "what each link carried, and how much less than gradients every step"
 
     max_bytes_per_s: float | None = None
-    """Highest rate of any link in either direction, over five seconds; none without a bound."""
+    """Highest rate of any link in either direction, and of what comes to a learner from the others,
+    over five seconds; none without a bound."""
     min_saving: Factor = 1.0
     """How many times less must arrive than if gradients were sent in every step."""
     max_peak: Factor | None = None
@@ -129,7 +146,7 @@ class Bandwidth:
         baseline_s, end_s = baseline_end_s(history), training_end_s(history)
         if baseline_s is None:
             return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
-        if history.of(CommunicatorFormed):
+        if history.of(CommunicatorFormed) and not _counts_peers(history):
             return unknown(
                 self.name,
                 Code.RECORD_INCOMPLETE,
@@ -166,7 +183,7 @@ class Bandwidth:
                 self._wasted(flows, saving),
             ],
             passed=f"{saving:.1f} times less arrived than gradients in every step would have been "
-            f"({_said(arrived)} instead of {_said(gradients)}); the fastest link, {fastest}, "
+            f"({_said(arrived)} instead of {_said(gradients)}); the fastest, {fastest}, "
             f"carried {_said(peak)}/s at most",
             samples=sum(len(flow.reports) for flow in flows),
             measured=worst,
@@ -209,13 +226,11 @@ class Bandwidth:
                 )
                 yield Violation.at(burst.last, Code.PEAK_TOO_HIGH, text, burst.learner)
 
-    def _too_fast(
-        self, peak: float, event: Event[LinkMeasured] | None, flow: _Flow
-    ) -> Violation | None:
+    def _too_fast(self, peak: float, event: Event | None, flow: _Flow) -> Violation | None:
         if self.max_bytes_per_s is None or peak <= self.max_bytes_per_s or event is None:
             return None
         text = (
-            f"the link of {flow} carried {_said(peak)}/s in the {_OVER_S:g} s before "
+            f"{flow} carried {_said(peak)}/s in the {_OVER_S:g} s before "
             f"{event.time_s:.1f} s; the bound is {_said(self.max_bytes_per_s)}/s"
         )
         return Violation.at(event, Code.RATE_TOO_HIGH, text, flow.learner)
@@ -227,35 +242,47 @@ class Bandwidth:
             f"only {saving:.2f} times less arrived than gradients in every step would have "
             f"been ({_FORMULA}); the bound is {self.min_saving:g}x"
         )
-        last = max((flow.reports[-1] for flow in flows), key=lambda event: event.seq)
+        last = max((flow.reports[-1].event for flow in flows), key=lambda event: event.seq)
         return Violation.at(last, Code.SAVING_TOO_LOW, text, "")
 
 
 def _flows(history: History, start_s: float, end_s: float) -> tuple[_Flow, ...]:
-    """Both directions of every learner's link within that time."""
+    """Both directions of every learner's link, and what came from its peers, within that time."""
     reports = _by_flow(history)
+    directions = ("up", "down", _PEERS) if _counts_peers(history) else ("up", "down")
     return tuple(
         _Flow(
             learner=learner,
             direction=direction,
             reports=tuple(
-                event
-                for event in reports.get((learner, direction), ())
-                if start_s <= event.time_s <= end_s
+                report
+                for report in reports.get((learner, direction), ())
+                if start_s <= report.time_s <= end_s
             ),
         )
         for learner in history.learners
-        for direction in ("up", "down")
+        for direction in directions
     )
 
 
+def _counts_peers(history: History) -> bool:
+    """Whether learners say how much came from other learners; those that train without do not."""
+    return any(direction == _PEERS for _, direction in _by_flow(history))
+
+
 @once
-def _by_flow(history: History) -> Mapping[tuple[str, str], Sequence[Event[LinkMeasured]]]:
-    """All reports of each link and direction, in order."""
-    found: dict[tuple[str, str], list[Event[LinkMeasured]]] = defaultdict(list)
+def _by_flow(history: History) -> Mapping[tuple[str, str], Sequence[_Report]]:
+    """All reports of each learner and direction, in order."""
+    found: dict[tuple[str, str], list[_Report]] = defaultdict(list)
     for event in history.of(LinkMeasured):
         said = event.payload
-        found[said.learner, said.direction].append(event)
+        life = said.incarnation if said.direction == "down" else 0
+        report = _Report(event=event, bytes=said.bytes, life=life, bytes_per_s=said.bytes_per_s)
+        found[said.learner, said.direction].append(report)
+    for step in history.of(LearnerStep):
+        of, came = step.payload, step.payload.peer_bytes
+        if came is not None:
+            found[of.learner, _PEERS].append(_Report(event=step, bytes=came, life=of.incarnation))
     return found
 
 

@@ -77,7 +77,7 @@ class OneFragment(Replica):
 class _Split:
     """Steps in two halves: gradients, their average over learners, update."""
 
-    number, meeting = 0, ""
+    number, meeting, received_bytes = 0, "", None
 
     def __init__(self, inner: Inner) -> None:
         self._inner = inner

@@ -1,5 +1,6 @@
 """Bandwidth: what links carried, by the receiver's count, against gradients in every step."""
 
+from collections import defaultdict
 from dataclasses import replace
 from math import inf
 
@@ -10,7 +11,8 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.bursts import Burst, bursts
 from chaoslab.checks.codes import Code
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Json, Kind
+from chaoslab.record.journal import History
 from tests.histories import Story, half_killed
 from tests.model_training import PARAMETERS, STEPS, TICK_S, TRANSFER_BYTES
 
@@ -90,6 +92,73 @@ def test_a_link_that_nobody_measured_or_for_too_short_a_time_leaves_it_unknown()
 def test_a_run_that_does_not_say_how_large_the_model_is_tells_nothing() -> None:
     story = Story().baseline().train(20).end().without(Kind.LEARNER_STARTED)
     assert Bandwidth().judge(story.history()).outcome is Outcome.UNKNOWN
+
+
+# ---------------------------------------------------------------- from learner to learner
+
+RING_BYTES = PARAMETERS * 4 * 2 * 3 // 4
+"""What a step brings to each of four learners that add up their gradients around a ring."""
+
+
+def averaging(story: Story) -> Story:
+    """The same run, of learners that average their gradients and count what comes from others."""
+    came: dict[tuple[Json, Json], int] = defaultdict(int)
+    for seq, event in enumerate(story.events):
+        if event.kind is Kind.LEARNER_STEP:
+            life = event.data["learner"], event.data["incarnation"]
+            came[life] += RING_BYTES * event.payload.steps
+            story.events[seq] = replace(event, data={**event.data, "peer_bytes": came[life]})
+    names = sorted(story.learners)
+    return story.say(Kind.COMMUNICATOR_FORMED, "syncer", communicator=1, learners=names)
+
+
+def test_what_comes_from_other_learners_is_counted_beside_the_links() -> None:
+    finding = Bandwidth().judge(averaging(Story().baseline().train(20)).end().history())
+    assert finding.outcome is Outcome.PASS
+    through_syncer = 2 * TRANSFER_BYTES / STEPS
+    saving = PARAMETERS * 4 * 2 / (RING_BYTES + through_syncer)
+    assert finding.numbers["saving_factor"] == pytest.approx(saving, rel=0.05)
+    rate = RING_BYTES * STEPS / TICK_S
+    for table in ("mean_bytes_per_s", "required_bytes_per_s", "peak_bytes_per_s"):
+        assert of(finding.numbers[table], "learner-2 peers") == pytest.approx(rate, rel=0.05)
+    assert "learner-2 peers" not in str(finding.numbers["available_bytes_per_s"])
+    assert "the fastest, learner-0 peers, carried" in finding.reason
+
+
+def test_what_comes_from_other_learners_fails_a_bound_like_a_link() -> None:
+    finding = Bandwidth(max_bytes_per_s=1000.0).judge(
+        averaging(Story().baseline().train(20)).end().history()
+    )
+    assert finding.outcome is Outcome.FAIL
+    assert set(finding.codes) == {Code.RATE_TOO_HIGH}
+    assert "learner-0 peers carried" in finding.reason
+
+
+def test_what_comes_from_other_learners_in_the_next_life_is_added() -> None:
+    numbers = Bandwidth().judge(averaging(half_killed()).end().history()).numbers
+    whole = of(numbers["arrived_bytes"], "learner-0 peers")
+    part = of(numbers["arrived_bytes"], "learner-1 peers")
+    assert 0.7 * whole < part < 0.95 * whole
+
+
+def test_what_nobody_counts_from_learner_to_learner_leaves_it_unknown() -> None:
+    story = averaging(Story().baseline().train(20)).end()
+    uncounted = [
+        replace(event, data={**event.data, "peer_bytes": None})
+        if event.kind is Kind.LEARNER_STEP
+        else event
+        for event in story.events
+    ]
+    finding = Bandwidth().judge(History(uncounted))
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.RECORD_INCOMPLETE,))
+    assert "nobody counted them" in finding.reason
+    one_counts = [
+        counted if event.data.get("learner") == "learner-1" else event
+        for counted, event in zip(story.events, uncounted, strict=True)
+    ]
+    finding = Bandwidth().judge(History(one_counts))
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_FEW_SAMPLES,))
+    assert "learner-0 peers, learner-2 peers" in finding.reason
 
 
 # ---------------------------------------------------------------- bursts

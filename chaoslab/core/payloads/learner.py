@@ -72,6 +72,9 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     waited_s: float = 0.0
     """Share of the time of these steps, in seconds, in which it waited for a round, or
     for other learners for more than a moment."""
+    peer_bytes: int | None = None
+    """Bytes that have arrived from other learners in this incarnation; None without
+    `data_parallel`, and if the kernel does not count them."""
 
 
 class LearnerWaiting(Membership, kind=Kind.LEARNER_WAITING):

@@ -1,16 +1,18 @@
 """Process that computes with those of other learners, for its own learner: sums of their arrays.
 
     learner ── initialize, sum ─► this process ══ jax.distributed, gloo ══ those of others
-            ◄── the sum ──────────────┘
+            ◄── the sum, and the bytes that came from those of others ──┘
 
 A process that is inside a collective cannot be called back, and JAX ends one that has lost another.
 So each learner has its collectives done by a process of their own, which is ended with its
 communicator while the learner keeps its state (`data_parallel`). It is started beforehand, with all
-imports done. On CPUs, whatever devices the learner has.
+imports done. On CPUs, whatever devices the learner has. What comes over gloo's connections is
+counted; the coordination of `jax.distributed` is not, which has connections of its own.
 
     python -m chaoslab.diloco.learner.all_reduce FILE_DESCRIPTOR PARENT [CACHE]
 """
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -25,6 +27,7 @@ from chaoslab.diloco.learner.hosts.channel import receive
 from chaoslab.diloco.learner.hosts.runtime import initialize
 from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
 from chaoslab.diloco.node.ending import end_with
+from chaoslab.diloco.node.received import received_bytes
 
 _AXIS = "learners"
 
@@ -46,7 +49,8 @@ def main() -> int:
 
 def _serve(learner: Connection) -> None:
     order = receive(learner)
-    initialize(order.facts["at"], order.facts["size"], order.facts["rank"])
+    at = str(order.facts["at"])
+    initialize(at, order.facts["size"], order.facts["rank"])
     devices = np.array([d for d in jax.devices() if d.id == _first(d.process_index)])
     mesh = Mesh(devices, (_AXIS,))
     split, replicated = (
@@ -59,12 +63,21 @@ def _serve(learner: Connection) -> None:
         (mine,) = order.arrays
         everybody = jax.make_array_from_process_local_data(split, mine[np.newaxis])
         learner.send_bytes(_bytes(total(everybody)))
+        learner.send_bytes(json.dumps(_received_bytes(at)).encode())
         publish_compilations()
 
 
 def _first(process: int) -> int:
     """Number of the first device of a process."""
     return min(int(device.id) for device in jax.devices() if device.process_index == process)
+
+
+def _received_bytes(coordinator: str) -> int | None:
+    """From the processes of others, since this one began; None if the kernel does not count it.
+
+    A sum brings some: 0 after one is that of a kernel which leaves the field empty.
+    """
+    return received_bytes(besides_port=int(coordinator.rpartition(":")[2])) or None
 
 
 def _bytes(array: jax.Array) -> memoryview:

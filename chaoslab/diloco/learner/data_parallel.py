@@ -9,6 +9,7 @@ process of their own (`all_reduce`): a communicator that has ended costs that pr
 one begins with another, which has been started meanwhile.
 """
 
+import json
 import os
 import socket
 import subprocess
@@ -62,6 +63,11 @@ class DataParallel:
         self._next_process: _Process | None = _Process(cache)
         self.waited_s = 0.0
         """Seconds that the latest step spent with the others."""
+        self.received_bytes: int | None = 0
+        """What has arrived from the others, of all communicators, as of the latest sum that was
+        completed; None if it is not counted."""
+        self._process_bytes = 0
+        """Share of `received_bytes` that arrived at the present process."""
 
     @property
     def meeting(self) -> str:
@@ -77,6 +83,7 @@ class DataParallel:
         self.number, self._size, self.is_formed = order.number, order.size, True
         if order.size > 1:
             self._process, self._next_process = self._next_process or _Process(self._cache), None
+            self._process_bytes = 0
             self._process.expect(self.may_wait)  # its imports are done
             facts = {"at": order.address, "size": order.size, "rank": order.rank}
             self._process.send(Order(do="initialize", facts=facts))
@@ -120,7 +127,17 @@ class DataParallel:
         if self._process is None:
             return mine
         self._process.send(Order(do="sum", facts={}, arrays=(mine,)))
-        return np.frombuffer(self._process.expect(self.may_wait), mine.dtype)
+        total = np.frombuffer(self._process.expect(self.may_wait), mine.dtype)
+        self._count(json.loads(self._process.expect(self.may_wait)))
+        return total
+
+    def _count(self, process_bytes: int | None) -> None:
+        """Note what has arrived at the present process by now."""
+        if process_bytes is None or self.received_bytes is None:
+            self.received_bytes = None
+            return
+        self.received_bytes += process_bytes - self._process_bytes
+        self._process_bytes = process_bytes
 
 
 class _Process:

@@ -43,11 +43,13 @@ class Counters:
     step_s: float = 0.0
     fragments: tuple[FragmentCounters, ...] = ()
     waits: bool = False
-    """Whether it waits for other learners, with `data_parallel`; likewise the next two."""
+    """Whether it waits for other learners, with `data_parallel`; likewise the next three."""
     communicator: int = 0
     """Number of the latest communicator."""
     meeting: str = ""
     """host:port at which others would meet; empty while it is in a communicator."""
+    peer_bytes: int | None = None
+    """What has arrived from other learners in this incarnation; None if it is not counted."""
 
     @property
     def versions(self) -> list[int]:

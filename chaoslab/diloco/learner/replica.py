@@ -64,6 +64,11 @@ class Together(Protocol):
         ...
 
     @property
+    def received_bytes(self) -> int | None:
+        """What has arrived from the others in this incarnation; None if it is not counted."""
+        ...
+
+    @property
     def number(self) -> int:
         """Number of the communicator."""
         ...
@@ -180,6 +185,7 @@ class Replica:
             step_s=counters.step_s + share * (took_s - counters.step_s),
             fragments=tuple(f._replace(c_steps=f.c_steps + 1) for f in counters.fragments),
             waits=False,
+            peer_bytes=self._parallel.received_bytes if self._parallel else None,
         )
 
     def adopt(self, adoption: Adoption) -> dict[str, Json] | None:

@@ -294,6 +294,7 @@ class Learner:
             tokens=counters.tokens,
             data_position=counters.data_position,
             waited_s=self._round_wait.take_s(),
+            peer_bytes=counters.peer_bytes,
         )
         self._sampled_step, self._sampled_s = counters.step, now_s
         self._sampled_overruns = pace.overruns

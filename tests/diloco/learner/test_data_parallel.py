@@ -75,9 +75,16 @@ def test_all_take_the_same_step_by_the_mean_of_their_gradients(
     state = inner.unpack(first)
     mean = (inner.gradients(state, batch(0)) + inner.gradients(state, batch(1))) / np.float32(2)
     expected, _ = inner.update(state, mean)
+    before = [learner.received_bytes for learner in learners]
     for mine in stepped(learners, state):
         for one, other in zip(jax.tree.leaves(mine), jax.tree.leaves(expected), strict=True):
             np.testing.assert_array_equal(one, other)
+    for learner, earlier in zip(learners, before, strict=True):
+        assert isinstance(learner.received_bytes, int), "the kernel does not count"
+        assert isinstance(earlier, int)
+        assert earlier >= len(first), "the state that they began with"
+        came = learner.received_bytes - earlier
+        assert came == pytest.approx(4 * mean.size, rel=0.05), "2 (M - 1) / M of its size"
 
 
 def test_a_payload_of_any_length_arrives(learners: list[DataParallel]) -> None:
@@ -96,9 +103,12 @@ def test_a_lost_learner_is_noticed_and_the_next_communicator_works(
         learners[0].step(state, batch(0))
     learners[0].leave()
     assert learners[0].meeting
+    before = learners[0].received_bytes
+    assert before
     assert together(learners, [b"next", b"...."], number=2) == [b"next", b"next"]
     one, other = stepped(learners, state)
     np.testing.assert_array_equal(jax.tree.leaves(one)[0], jax.tree.leaves(other)[0])
+    assert learners[0].received_bytes > before
 
 
 def test_a_learner_that_waits_is_called_back(inner: Inner, learners: list[DataParallel]) -> None:
@@ -121,3 +131,4 @@ def test_one_learner_alone_needs_nobody(inner: Inner, learners: list[DataParalle
     (mine,) = stepped([alone], state)
     expected, _ = inner.update(state, inner.gradients(state, batch(0)))
     np.testing.assert_array_equal(jax.tree.leaves(mine)[0], jax.tree.leaves(expected)[0])
+    assert alone.received_bytes == 0

@@ -26,7 +26,7 @@ class State:
 class Counting:
     """Steps of one learner whose state is a pair of numbers; with others they are the same."""
 
-    number, meeting, waited_s = 1, "", 0.0
+    number, meeting, waited_s, received_bytes = 1, "", 0.0, 0
 
     def cut(self, layout: Layout) -> None:
         pass
