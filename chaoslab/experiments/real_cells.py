@@ -4,8 +4,9 @@
 
 Each run is on record like every other, in `runs`. The twin is left out. A run in which learners
 could not keep their step time says more of the machine than of the cell: it is made again, unless
-the cell allows it (`lost_periods`), as losses and bytes depend on no step time. One that the harness
-could not finish gives no result and ends the experiment, which goes on with the same command.
+the cell allows it (`lost_periods`), as losses and bytes depend on no step time. One that the
+harness could not finish gives no result and ends the experiment, which goes on with the same
+command.
 """
 
 import math
