@@ -167,7 +167,7 @@ class OneProcess:
             zip(self._settings.learners, self._speeds.step_s, strict=True)
         ):
             replica = Replica(inner, self._task.tokens_per_batch, Pace(), seed=seed)
-            replica.cut(self._layout, step=0, data_position=0)
+            replica.cut(self._layout, step=0, data_position=0, blend=self._settings.blend)
             replica.init()
             self._policy.hello(self._now_s, Hello(learner=name, incarnation=1))
             learner = Learner(

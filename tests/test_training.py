@@ -21,10 +21,11 @@ from tests.training_processes import ROOT, SYNCER, Processes
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.parametrize("blend", [0.0, 0.5])
 def test_a_training_runs_to_its_stop_rule_and_all_end_with_the_same_parameters(
-    tmp_path: Path,
+    tmp_path: Path, blend: float
 ) -> None:
-    with Processes(tmp_path, learners=2, stop_rounds=30).start() as training:
+    with Processes(tmp_path, learners=2, stop_rounds=30, blend=blend).start() as training:
         assert [training.exit_code(name) for name in (*training.names, SYNCER)] == [0, 0, 0]
         final = training.wait(Kind.SYNCER_FINAL)
         assert final["rounds"] >= 30

@@ -55,6 +55,9 @@ class Settings:
     merge: Literal["rda", "average"] = "rda"
     outer_lr: float = 0.5
     outer_momentum: float = 0.5
+    blend: float = 0.0
+    """alpha (Streaming DiLoCo, arXiv 2501.18512): share of its own trained values that a learner
+    keeps when it adopts a version, at least 0 and below 1; 0: a version overwrites them."""
     compression: Literal["f32", "bf16", "int8", "int4", "e3m0"] = "int8"
     norm_limit: float | None = 8.0
     """A push whose norm is more than this many times the usual for its fragment is scaled down to
@@ -91,8 +94,9 @@ class Settings:
             raise ValueError("fragments, sync_every: must be at least 1; overlap: at least 0")
         if not 1 <= self.quorum <= len(self.learners):
             raise ValueError(f"quorum: must be 1 to {len(self.learners)}, got {self.quorum}")
-        if not 0 <= self.gamma < 1:
-            raise ValueError(f"gamma: must be at least 0 and below 1, got {self.gamma}")
+        for key in ("gamma", "blend"):
+            if not 0 <= getattr(self, key) < 1:
+                raise ValueError(f"{key}: must be at least 0 and below 1, got {getattr(self, key)}")
         if not 0 <= self.spacing <= 1:
             raise ValueError(f"spacing: must be 0 to 1, got {self.spacing}")
         if (self.norm_limit is not None and self.norm_limit <= 1) or self.norm_rounds < 1:
@@ -101,13 +105,19 @@ class Settings:
             raise ValueError("suspect_after_s: must be above 0 and below drop_after_s")
         if self.snapshots_kept is not None and self.snapshots_kept < 2:
             raise ValueError("snapshots_kept: must be at least 2 or null")
+        self._refuse_modes()
+
+    def _refuse_modes(self) -> None:
+        """ValueError for a choice that is unknown, or that contradicts another setting."""
         for key, values in _CHOICES.items():
             if (value := getattr(self, key)) not in values:
                 allowed = f"{', '.join(values[:-1])} or {values[-1]}"
                 raise ValueError(f"{key}: must be {allowed}, got {value!r}")
-        whole = (self.fragments, self.overlap, self.blocking) == (1, 0, True)
+        whole = (self.fragments, self.overlap, self.blend, self.blocking) == (1, 0, 0, True)
         if self.data_parallel != "off" and not whole:
-            raise ValueError("data_parallel: needs fragments 1, overlap 0 and blocking true")
+            raise ValueError(
+                "data_parallel: needs fragments 1, overlap 0, blend 0 and blocking true"
+            )
 
     @property
     def steps_held(self) -> int | None:

@@ -252,6 +252,7 @@ def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Jso
         "merge": training.merge,
         "outer_lr": training.outer.lr,
         "outer_momentum": training.outer.momentum,
+        "blend": training.blend,
         "compression": training.compression,
         "norm_limit": limit if math.isfinite(limit) else None,
         "suspect_after_s": training.suspect_after_s,

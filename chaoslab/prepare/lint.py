@@ -38,10 +38,10 @@ from chaoslab.record.provenance import cores
 _SURE_FACTOR = 10.0
 """Of the rule behind the first answer, which holds whatever a plan expects."""
 _DATA_PARALLEL_FLEETS = ("local",)
-_OF_THE_SYNCER = frozenset(
+_OF_ITS_OWN = frozenset(
     {
-        "fragments", "overlap", "quorum", "contribute", "grace", "merge", "compression",
-        "suspect_after", "drop_after", "norm_limit", "save_every",
+        "fragments", "overlap", "quorum", "contribute", "grace", "merge", "blend",
+        "compression", "suspect_after", "drop_after", "norm_limit", "save_every",
     }
 )  # fmt: skip
 _LOOSE_SLOWDOWN = 2.0
@@ -278,13 +278,14 @@ def _other_model(plan: FaultPlan, document: Document) -> Iterator[str]:
 
 
 def _not_for_others(plan: FaultPlan, document: Document) -> Iterator[str]:
-    """Settings of chaoslab's own syncer, where a system of others trains."""
+    """Settings of chaoslab's own syncer and learners, where a system of others trains."""
     system, given = plan.training.system, document.tree.get("training")
     if system not in SYSTEMS or not isinstance(given, dict):
         return
-    if unused := [key for key in given if key in _OF_THE_SYNCER]:
+    if unused := [key for key in given if key in _OF_ITS_OWN]:
         where = document.where(("training", unused[0]), is_key=True)
-        yield f"{where}: {', '.join(unused)}: of chaoslab's own syncer, unused by {system}"
+        text = f"of chaoslab's own syncer and learners, unused by {system}"
+        yield f"{where}: {', '.join(unused)}: {text}"
 
 
 def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:

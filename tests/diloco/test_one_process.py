@@ -63,6 +63,15 @@ def test_every_trained_token_is_committed_discarded_or_under_way(done: Measured)
     assert 0 <= under_way <= 8 / 40
 
 
+def test_learners_that_keep_a_share_of_their_values_train_otherwise_and_count_alike(
+    inner: Inner, done: Measured
+) -> None:
+    blended = train(inner, blend=0.5)
+    assert blended.loss != done.loss
+    assert blended.loss == pytest.approx(done.loss, rel=0.1)
+    assert (blended.merges, blended.discarded) == (done.merges, done.discarded)
+
+
 def test_a_slow_learner_makes_fewer_steps_and_contributes_what_it_has(inner: Inner) -> None:
     done = train(inner, Speeds(step_s=(1.0, 1.0, 2.0), sync_s=1.5))
     assert done.steps == pytest.approx((40, 40, 20), abs=1)

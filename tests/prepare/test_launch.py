@@ -202,7 +202,7 @@ def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
         grace=Grace(gamma=0.5, max_steps=2.0), merge="average", outer=Outer(lr=0.4, momentum=0.9),
         compression="int4", suspect_after_s=1.0, drop_after_s=3.0, start_patience_s=300.0,
         evaluate_every=9,
-        norm_limit=4.0, stop=Stop(rounds=50, time_s=60.0),
+        norm_limit=4.0, blend=0.5, stop=Stop(rounds=50, time_s=60.0),
     )  # fmt: skip
     assert settings(training) == {
         "learners": ["learner-0", "learner-1", "learner-2"],
@@ -211,7 +211,7 @@ def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
         "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
         "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
         "suspect_after_s": 1.0, "drop_after_s": 3.0, "start_patience_s": 300.0, "evaluate_every": 9,
-        "norm_limit": 4.0,
+        "norm_limit": 4.0, "blend": 0.5,
         "snapshots_kept": None,
         "stop_rounds": 50, "stop_tokens": None, "stop_steps": None, "stop_time_s": 60.0,
         "stop_loss": None,

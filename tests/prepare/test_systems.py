@@ -105,10 +105,10 @@ def test_what_a_system_cannot_do_is_refused(
 
 def test_settings_that_it_does_not_know_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chaoslab.prepare.lint.is_installed", lambda _: True)
-    settings = (*TORCHFT, "training.quorum=2", "training.compression=int4")
+    settings = (*TORCHFT, "training.quorum=2", "training.blend=50%")
     warnings = prepare(Asked(plan="kill_half", settings=settings)).warnings
     (warning,) = [one for one in warnings if "unused by torchft" in one]
-    assert "quorum, compression" in warning
+    assert "quorum, blend" in warning
 
 
 def test_learners_and_syncer_are_started_in_its_environment(tmp_path: Path) -> None:

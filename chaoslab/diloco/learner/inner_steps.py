@@ -2,7 +2,7 @@
 
     task.batches ─► step ═════════════════════► params, moments     (all devices, by a mesh)
                              base - params ─► delta ─► to the syncer
-    from the syncer ─► adopt ─► base, params
+    from the syncer ─► adopt ─► base, params        (or a blend of both: `fragment_functions`)
     donor: base, moments ─► pack ─► bytes ─► unpack: base = params, moments
 
 Batches are spread over the devices; parameters and moments are replicated, or divided over some of
@@ -24,8 +24,9 @@ import numpy as np
 import optax
 from jax.sharding import NamedSharding
 
-from chaoslab.diloco.learner import sharding
+from chaoslab.diloco.learner import fragment_functions, sharding
 from chaoslab.diloco.learner.executables import Executables
+from chaoslab.diloco.learner.fragment_functions import FragmentFunctions
 from chaoslab.diloco.learner.sharding import Sharding
 from chaoslab.diloco.model.compilation import code_of, publish_compilations
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
@@ -133,7 +134,7 @@ class Inner:
         self._batch_tree: Any = None  # known once `compile` was called
         self._layout = Layout(())
         self._places: list[list[int]] = []  # of each fragment's tensors in `specs`
-        self._deltas: list[Any] = []
+        self._functions = FragmentFunctions(self._layout, self._sharding, self.executables)
 
     def optimizer(self, settings: InnerSettings) -> optax.GradientTransformation:
         """The inner optimizer; a subclass may return another."""
@@ -146,12 +147,13 @@ class Inner:
 
     # ------------------------------------------------------------ before training
 
-    def cut(self, layout: Layout) -> None:
-        """Set the fragments, and compile what `delta` needs.
+    def cut(self, layout: Layout, *, blend: float = 0.0) -> None:
+        """Set the fragments, and compile what `delta` and `adopt` need.
 
-        ValueError unless they hold every tensor once.
+        `blend`: share of params that `adopt` keeps, 0 to below 1. ValueError unless the fragments
+        hold every tensor once.
         """
-        if layout == self._layout:
+        if (layout, blend) == (self._layout, self._functions.blend):
             return
         places = {spec.name: place for place, spec in enumerate(self.specs)}
         named = [spec.name for fragment in layout.fragments for spec in fragment.tensors]
@@ -159,15 +161,7 @@ class Inner:
             raise ValueError(f"fragments: must hold each of {sorted(places)} once, got {named}")
         self._layout = layout
         self._places = [[places[spec.name] for spec in f.tensors] for f in layout.fragments]
-        compiled: dict[tuple[tuple[int, ...], ...], Any] = {}
-        self._deltas = []
-        for fragment in layout.fragments:
-            shapes = tuple(spec.shape for spec in fragment.tensors)
-            if shapes not in compiled:
-                like = [self._like(shape) for shape in shapes]
-                function = jax.jit(_difference, out_shardings=self._replicated)
-                compiled[shapes] = self.executables.get("delta", function, (like, like))
-            self._deltas.append(compiled[shapes])
+        self._functions = FragmentFunctions(layout, self._sharding, self.executables, blend=blend)
         publish_compilations()
 
     def compile(self) -> None:
@@ -238,14 +232,17 @@ class Inner:
     def delta(self, state: LearnerState, fragment: int) -> jax.Array:
         """Outer gradient base - params of one fragment, f32 [n_p]; starts its copy to the host."""
         base, params = self._leaves(state.base, fragment), self._leaves(state.params, fragment)
-        difference: jax.Array = self._deltas[fragment](base, params)
+        difference = self._functions.delta(fragment, base, params)
         difference.copy_to_host_async()
         return difference
 
-    def adopt(self, state: LearnerState, fragment: int, flat: FloatArray) -> LearnerState:
+    def adopt(
+        self, state: LearnerState, fragment: int, flat: FloatArray, *, has_work: bool = False
+    ) -> LearnerState:
         """Overwrite params and base of one fragment with `flat` f32 [n_p]; moments are kept.
 
-        `flat` is copied and may be reused. ValueError if it has another size or dtype.
+        `has_work`: params keep the share `blend` of themselves. `flat` is copied and may be reused.
+        ValueError if it has another size or dtype.
         """
         tensors = self._layout.fragments[fragment].unflatten(flat).values()
         # a copy of each: on a CPU the device array may share memory with `flat`
@@ -253,8 +250,10 @@ class Inner:
             [tensor.copy() for tensor in tensors],
             [self._sharding.of(tensor.shape) for tensor in tensors],
         )
+        own = self._leaves(state.params, fragment)
+        params = self._functions.blended(fragment, own, arrays) if has_work else arrays
         return state._replace(
-            params=self._replaced(state.params, fragment, arrays),
+            params=self._replaced(state.params, fragment, params),
             base=self._replaced(state.base, fragment, arrays),
         )
 
@@ -296,7 +295,7 @@ class Inner:
         ValueError unless the length fits this model exactly.
         """
         places = [place for fragment in self._places for place in fragment]
-        like = [self._like(self.specs[place].shape) for place in places]
+        like = [self._sharding.like(self.specs[place].shape) for place in places]
         like += jax.tree.leaves(self._moments_like)
         sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in like]
         if len(payload) != sum(sizes):
@@ -320,7 +319,8 @@ class Inner:
 
     def _program(self, settings: InnerSettings) -> str:
         """All that the step depends on beside JAX; empty if a part of it is unknown."""
-        identity, code = getattr(self.task, "identity", ""), code_of(__file__, sharding.__file__)
+        identity = getattr(self.task, "identity", "")
+        code = code_of(__file__, sharding.__file__, fragment_functions.__file__)
         is_known = bool(identity and code) and type(self) is Inner
         return f"{identity} {settings} optax {optax.__version__} {code}" if is_known else ""
 
@@ -363,9 +363,6 @@ class Inner:
                 f"batch: length must be a multiple of {len(self.devices)} devices, got {length}"
             )
 
-    def _like(self, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._sharding.of(shape))
-
     def _placed(self, tree: Any) -> Any:
         """Shapes and dtypes of parameters or moments, with their shardings."""
         return jax.tree.map(lambda leaf: _like(leaf, self._sharding.of(leaf.shape)), tree)
@@ -383,7 +380,3 @@ class Inner:
 
 def _like(leaf: Any, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
-
-
-def _difference(base: Sequence[jax.Array], params: Sequence[jax.Array]) -> jax.Array:
-    return jnp.concatenate([jnp.ravel(old - new) for old, new in zip(base, params, strict=True)])

@@ -54,7 +54,12 @@ class Joining:
         while inbox.joined is None:
             inbox.update(self._hear())
         joined = inbox.joined
-        self.replica.cut(joined.layout, step=joined.step, data_position=joined.data_position)
+        self.replica.cut(
+            joined.layout,
+            step=joined.step,
+            data_position=joined.data_position,
+            blend=joined.settings.blend,
+        )
         self._prepare(joined.source)
         while not self._take_in(inbox):
             newer = self._hear()

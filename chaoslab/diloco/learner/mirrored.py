@@ -69,11 +69,11 @@ class Leader:
         with self._turn("compile"):
             self._inner.compile()
 
-    def cut(self, layout: Layout) -> None:
+    def cut(self, layout: Layout, *, blend: float = 0.0) -> None:
         """As `Inner.cut`."""
         named = [[spec.name for spec in fragment.tensors] for fragment in layout.fragments]
-        with self._turn("cut", fragments=named):
-            self._inner.cut(layout)
+        with self._turn("cut", fragments=named, blend=blend):
+            self._inner.cut(layout, blend=blend)
 
     def init(self, seed: int) -> Held:
         """As `Inner.init`."""
@@ -97,10 +97,10 @@ class Leader:
             self._launched = difference = self._inner.delta(held.state, fragment)
             return difference
 
-    def adopt(self, held: Held, fragment: int, flat: FloatArray) -> Held:
+    def adopt(self, held: Held, fragment: int, flat: FloatArray, *, has_work: bool = False) -> Held:
         """As `Inner.adopt`."""
-        with self._turn("adopt", held, flat, fragment=fragment):
-            return self._hold(self._inner.adopt(held.state, fragment, flat))
+        with self._turn("adopt", held, flat, fragment=fragment, has_work=has_work):
+            return self._hold(self._inner.adopt(held.state, fragment, flat, has_work=has_work))
 
     def without_work(self, held: Held) -> Held:
         """As `Inner.without_work`."""
@@ -186,7 +186,8 @@ class Follower:
         """Launch one function; the state that it gives, if it does."""
         of = order.facts["of"]
         if order.do == "cut":
-            self._inner.cut(self._layout(order.facts["fragments"]))
+            layout = self._layout(order.facts["fragments"])
+            self._inner.cut(layout, blend=order.facts["blend"])
             return None
         if of is None:
             return _WITHOUT_STATE[order.do](self._inner, order)
@@ -212,7 +213,10 @@ _OF_STATE: Mapping[str, Callable[[Inner, LearnerState, Order], object]] = {
     "step": lambda inner, state, order: inner.step(state, inner.batch_of(order.arrays))[0],
     "delta": lambda inner, state, order: inner.delta(state, order.facts["fragment"]),
     "adopt": lambda inner, state, order: inner.adopt(
-        state, order.facts["fragment"], order.arrays[0].view(np.float32)
+        state,
+        order.facts["fragment"],
+        order.arrays[0].view(np.float32),
+        has_work=order.facts["has_work"],
     ),
     "without_work": lambda inner, state, _: inner.without_work(state),
     "adopted": lambda inner, state, order: inner.adopted(state, order.facts["fragment"]),

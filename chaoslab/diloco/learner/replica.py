@@ -42,12 +42,14 @@ class Steps(Protocol[State]):
     @property
     def executables(self) -> Executables: ...
     def compile(self) -> None: ...
-    def cut(self, layout: Layout) -> None: ...
+    def cut(self, layout: Layout, *, blend: float) -> None: ...
     def init(self, seed: int) -> State: ...
     def at_step(self, state: State, step: int) -> State: ...
     def step(self, state: State, batch: Batch) -> tuple[State, jax.Array]: ...
     def delta(self, state: State, fragment: int) -> jax.Array: ...
-    def adopt(self, state: State, fragment: int, flat: FloatArray) -> State: ...
+    def adopt(
+        self, state: State, fragment: int, flat: FloatArray, *, has_work: bool = False
+    ) -> State: ...
     def adopted(self, state: State, fragment: int) -> FloatArray: ...
     def trained(self, state: State, fragment: int) -> FloatArray: ...
     def without_work(self, state: State) -> State: ...
@@ -125,9 +127,12 @@ class Replica:
         """Data of `learner.compiled`: what was loaded and what was compiled so far."""
         return self._inner.executables.facts
 
-    def cut(self, layout: Layout, *, step: int, data_position: int) -> None:
-        """Set the fragments of the training, and the step and data position to start from."""
-        self._inner.cut(layout)
+    def cut(self, layout: Layout, *, step: int, data_position: int, blend: float = 0.0) -> None:
+        """Set the fragments of the training, and the step and data position to start from.
+
+        `blend`: share of the trained values that an adoption keeps.
+        """
+        self._inner.cut(layout, blend=blend)
         fragments = tuple(FragmentCounters() for _ in layout.fragments)
         self.counters = Counters(step=step, data_position=data_position, fragments=fragments)
 
@@ -189,9 +194,11 @@ class Replica:
         )
 
     def adopt(self, adoption: Adoption) -> dict[str, Json] | None:
-        """Overwrite one fragment (alpha = 0); work on it is counted as committed or discarded.
+        """Overwrite one fragment, or blend it; work on it is counted as committed or discarded.
 
-        Returns the data of its event; None for a version that is not newer.
+        Counts are those of an overwriting, though a share of the trained values lives on (`blend`).
+        Without a step since the last adoption there is nothing to keep. Returns the data of its
+        event; None for a version that is not newer.
         """
         counters, index = self.counters, adoption.fragment
         held = counters.fragments[index]
@@ -202,7 +209,8 @@ class Replica:
         if discarded == 0 and self._given_up is not None:
             self._state = self._given_up  # it went back too early: all of that was merged
         self._given_up = None
-        self._keep(self._inner.adopt(self._state, index, adoption.values))
+        values, has_work = adoption.values, held.c_steps > 0
+        self._keep(self._inner.adopt(self._state, index, values, has_work=has_work))
         fragments = list(counters.fragments)
         fragments[index] = FragmentCounters(
             version=adoption.version,
@@ -231,7 +239,7 @@ class Replica:
         self._keep(self._inner.unpack(payload))
 
     def _keep(self, state: Any) -> None:  # what `inner` makes
-        """Set a state without work of its own."""
+        """Set a state that has no steps of its own since its adoption."""
         self._state = state
         if self._parallel is not None:
             self._adopted = state

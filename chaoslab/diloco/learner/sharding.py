@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
@@ -54,6 +55,10 @@ class Sharding:
             return self.replicated
         longest = max(axes, key=lambda axis: shape[axis])
         return NamedSharding(self._mesh, PartitionSpec(*[None] * longest, _SHARDED))
+
+    def like(self, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+        """A float32 tensor of this shape, as functions are compiled for it."""
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self.of(shape))
 
     def put(self, values: Any, shardings: Any) -> Any:
         """Numpy arrays of a pytree on the devices; every host passes equal values.

@@ -34,7 +34,7 @@ class Phase(StrEnum):
     DONATE = "donate"
     """A donor has sent part of its checkpoint."""
     ADOPT = "adopt"
-    """A learner has overwritten a fragment and not reported it yet."""
+    """A learner has adopted a version of a fragment and not reported it yet."""
 
 
 @dataclass(slots=True, kw_only=True)

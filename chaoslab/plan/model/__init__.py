@@ -36,13 +36,12 @@ from chaoslab.plan.model.frame import (
     Limits,
     with_known_labels,
 )
+from chaoslab.plan.model.optimizers import Inner, Outer
 from chaoslab.plan.model.training import (
     HEADROOM,
     Algorithm,
     Grace,
-    Inner,
     LearnerGroup,
-    Outer,
     Stop,
     Training,
 )

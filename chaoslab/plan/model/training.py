@@ -16,6 +16,8 @@ from typing import Final, Literal
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Count, Limit, Pacing, Share, StepTime, show_duration, show_share
 from chaoslab.plan.model import systems
+from chaoslab.plan.model.optimizers import Inner, Outer
+from chaoslab.plan.model.rules import hold
 from chaoslab.plan.model.systems import Hivemind, Setting, SystemName, Torchft, Torchrun
 
 MOST_LEARNERS: Final = 10_000
@@ -44,63 +46,8 @@ class Grace:
     """Longest window, in step times."""
 
     def __post_init__(self) -> None:
-        _hold(0 <= self.gamma < 1, "gamma", self.gamma, "at least 0 and below 1")
-        _hold(self.max_steps >= 0, "max_steps", self.max_steps, "at least 0")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outer:
-    """Outer optimizer of the syncer: SGD with Nesterov momentum.
-
-    Defaults are measured for nano, those of `inner` as well (`experiments/learning_rates`).
-    """
-
-    lr: float = 0.5
-    """Learning rate of the outer steps."""
-    momentum: float = 0.5
-    """Nesterov momentum of the outer steps."""
-
-    def __post_init__(self) -> None:
-        _hold(self.lr > 0, "lr", self.lr, "above 0")
-        _hold(0 <= self.momentum < 1, "momentum", self.momentum, "at least 0 and below 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inner:
-    """AdamW of the learners with warm-up and cosine decay to `final_share` of `lr`."""
-
-    lr: float = 12e-3
-    """Learning rate at its peak."""
-    warmup_steps: int = 50
-    """Steps from zero to `lr`."""
-    decay_steps: int | None = None
-    """Steps until the learning rate is at `final_share`; default: those that `stop` stands for, or
-    5,000 where that is not known."""
-    final_share: float = 0.1
-    """Learning rate at the end of the cosine, as a share of `lr`."""
-    weight_decay: float = 0.1
-    """Applied to tensors of two or more axes."""
-    batch: int = 8
-    """Sequences per learner and step; also without this key it wins over the default of a task's
-    make(batch)."""
-    sequence: int = 128
-    """Tokens per sequence; bytes in the built-in models. A task gets it as it gets `batch`."""
-
-    def __post_init__(self) -> None:
-        _hold(self.lr > 0, "lr", self.lr, "above 0")
-        _hold(self.warmup_steps >= 0, "warmup_steps", self.warmup_steps, "at least 0")
-        if self.decay_steps is not None:
-            _hold(self.decay_steps >= 1, "decay_steps", self.decay_steps, "at least 1")
-            _hold(
-                self.warmup_steps < self.decay_steps,
-                "warmup_steps",
-                self.warmup_steps,
-                f"below `decay_steps`, which is {self.decay_steps}",
-            )
-        _hold(0 <= self.final_share <= 1, "final_share", f"{self.final_share:.0%}", "0% to 100%")
-        _hold(self.weight_decay >= 0, "weight_decay", self.weight_decay, "at least 0")
-        _hold(self.batch >= 1, "batch", self.batch, "at least 1")
-        _hold(self.sequence >= 1, "sequence", self.sequence, "at least 1")
+        hold(0 <= self.gamma < 1, "gamma", self.gamma, "at least 0 and below 1")
+        hold(self.max_steps >= 0, "max_steps", self.max_steps, "at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +107,9 @@ class LearnerGroup:
     """Number of hosts of each of these learners; default: `hosts` of the training."""
 
     def __post_init__(self) -> None:
-        _hold(self.count >= 1, "count", self.count, "at least 1")
+        hold(self.count >= 1, "count", self.count, "at least 1")
         if self.hosts is not None:
-            _hold(1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}")
+            hold(1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}")
         if self.region is not None and not self.region.strip():
             raise PlanError("must not be empty: write a name, or leave it out", key="region")
         if not 0.01 <= self.speed <= 1:
@@ -225,6 +172,9 @@ class Training:
     """rda: radial-directional averaging. average: weighted average of all tensors."""
     outer: Outer = field(default_factory=Outer)
     inner: Inner = field(default_factory=Inner)
+    blend: Share = 0.0
+    """Share of its own trained values that a learner keeps when it adopts a version: alpha of
+    Streaming DiLoCo (arXiv 2501.18512). 0%: a version overwrites them."""
     compression: Literal["f32", "bf16", "int8", "int4", "e3m0"] = "int8"
     """Of outer gradients on the wire; e3m0 is a four-bit float with a sign and three bits of
     exponent."""
@@ -247,14 +197,14 @@ class Training:
 
     def __post_init__(self) -> None:
         count = self.learner_count
-        _hold(1 <= count <= MOST_LEARNERS, "learners", count, f"1 to {MOST_LEARNERS:,}")
+        hold(1 <= count <= MOST_LEARNERS, "learners", count, f"1 to {MOST_LEARNERS:,}")
         room = MOST_LEARNERS - count
-        _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
+        hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
         self._refuse_single_mistakes()
         self._refuse_hosts()
         self._refuse_system()
         rule = f"1 to {count}, the number of learners"
-        _hold(1 <= self.quorum <= count, "quorum", self.quorum, rule)
+        hold(1 <= self.quorum <= count, "quorum", self.quorum, rule)
         if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
             raise PlanError("`sync_every` and `fragments` must be at least 1, `overlap` at least 0")
         if self.overlap >= self.sync_every and self.sync_every > 1:
@@ -264,7 +214,7 @@ class Training:
 
     def _refuse_hosts(self) -> None:
         """PlanError for a number of hosts that a learner cannot have."""
-        _hold(1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}")
+        hold(1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}")
         for hosts in sorted(self.host_counts):
             if self.inner.batch % hosts:
                 raise PlanError(
@@ -290,20 +240,24 @@ class Training:
             shortest_s, longest_s = _STEP_TIMES_S
             rule = f"{show_duration(shortest_s)} to {show_duration(longest_s)}, auto or off"
             is_usual = shortest_s <= self.step_time <= longest_s
-            _hold(is_usual, "step_time", show_duration(self.step_time), rule)
-        _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
-        _hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
+            hold(is_usual, "step_time", show_duration(self.step_time), rule)
+        hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
+        hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
         patience_s = self.start_patience_s
-        _hold(patience_s > 0, "start_patience", f"{patience_s:g}s", "above 0s")
-        _hold(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or off")
-        _hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
+        hold(patience_s > 0, "start_patience", f"{patience_s:g}s", "above 0s")
+        hold(0 <= self.blend < 1, "blend", show_share(self.blend), "0% to below 100%")
+        hold(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or off")
+        hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
         if self.evaluate_every is not None:
-            _hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
+            hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
         if self.algorithm is Algorithm.DATA_PARALLEL and self.reserve:
             raise PlanError(
                 "`algorithm: data_parallel` trains with the learners of the start and no more: "
                 "leave out `reserve`, or write `elastic_data_parallel`"
             )
+        if self.is_data_parallel and self.blend:
+            why = f"with `algorithm: {self.algorithm}` learners hold equal values"
+            raise PlanError(f"{why}: leave it out", key="blend")
         if self.is_data_parallel and self.host_counts != {1}:
             raise PlanError(
                 f"`algorithm: {self.algorithm}` needs learners of one host each: leave out `hosts`"
@@ -311,7 +265,7 @@ class Training:
         if self.task is None and self.fragment_count > 1:
             tensors = TENSORS[self.model]
             rule = f"1 to {tensors}, the number of tensors of {self.model}"
-            _hold(self.fragments <= tensors, "fragments", self.fragments, rule)
+            hold(self.fragments <= tensors, "fragments", self.fragments, rule)
 
     @property
     def learner_count(self) -> int:
@@ -389,10 +343,3 @@ class Training:
     def roster(self) -> tuple[str, ...]:
         """All learners that may join, the reserve included."""
         return self.learner_names + self.reserve_names
-
-
-def _hold(is_held: bool, key: str, value: object, rule: str) -> None:
-    """PlanError at `key` unless the rule holds."""
-    if not is_held:
-        shown = f"{value:g}" if isinstance(value, float) else value
-        raise PlanError(f"must be {rule}, got {shown}", key=key)

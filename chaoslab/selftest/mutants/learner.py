@@ -132,8 +132,15 @@ class DoubleReplica(Replica):
 class RepeatingReplica(Replica):
     """A later incarnation begins its data anew."""
 
-    def cut(self, layout: Layout, *, step: int, data_position: int) -> None:  # noqa: ARG002 - the real parameter
-        super().cut(layout, step=step, data_position=0)
+    def cut(
+        self,
+        layout: Layout,
+        *,
+        step: int,
+        data_position: int,  # noqa: ARG002 - the real parameter
+        blend: float = 0.0,
+    ) -> None:
+        super().cut(layout, step=step, data_position=0, blend=blend)
 
 
 class StaleReplica(Replica):
@@ -160,13 +167,15 @@ class WrongInner(Inner):
     of the next one.
     """
 
-    def adopt(self, state: LearnerState, fragment: int, flat: FloatArray) -> LearnerState:
+    def adopt(
+        self, state: LearnerState, fragment: int, flat: FloatArray, *, has_work: bool = False
+    ) -> LearnerState:
         name = flag("--name")
         if name == VICTIM:
             flat = (flat * np.float32(1.001)).astype(np.float32)
         elif name == OTHER_VICTIM:
             flat = np.roll(flat, self._layout.fragments[fragment].tensors[0].size)
-        return super().adopt(state, fragment, flat)
+        return super().adopt(state, fragment, flat, has_work=has_work)
 
 
 # ---------------------------------------------------------------- its connection

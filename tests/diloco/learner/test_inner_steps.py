@@ -224,8 +224,7 @@ def test_flat_fragments_are_read_back_in_the_fragments_order(inner, trained):
 
 
 def test_adoption_overwrites_exactly_one_fragment_and_leaves_the_moments(inner, trained):
-    published = np.random.default_rng(1).normal(size=by_hand(trained.base, 1).shape)
-    published = published.astype(np.float32)
+    published = published_for(trained)
     adopted = inner.adopt(trained, 1, published)
     assert np.array_equal(inner.flat(adopted.base, 1), published)
     assert np.array_equal(inner.flat(adopted.params, 1), published)
@@ -234,6 +233,65 @@ def test_adoption_overwrites_exactly_one_fragment_and_leaves_the_moments(inner, 
         assert equal(adopted.params[name], trained.params[name])
         assert equal(adopted.base[name], trained.base[name])
     assert equal(adopted.moments, trained.moments)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.25, 0.9])
+def test_an_adoption_with_work_blends_exactly_one_fragment(trained, share):
+    inner = Inner(TASK)
+    inner.cut(layout(inner), blend=share)
+    published = published_for(trained)
+    own = by_hand(trained.params, 1)
+    adopted = inner.adopt(trained, 1, published, has_work=True)
+    expected = np.float32(share) * own + np.float32(1 - share) * published
+    blended = inner.trained(adopted, 1)
+    if share == 0.5:  # products are exact, so that a fused multiplication and addition changes none
+        assert np.array_equal(blended, expected)
+    np.testing.assert_allclose(blended, expected, rtol=1e-6, atol=1e-7)
+    assert np.array_equal(inner.adopted(adopted, 1), published)
+    assert np.array_equal(inner.delta(adopted, 1), published - blended)
+    assert np.any(published - blended)
+    for name in (name for fragment in (0, 2, 3) for name in FRAGMENTS[fragment]):
+        assert equal(adopted.params[name], trained.params[name])
+        assert equal(adopted.base[name], trained.base[name])
+    assert equal(adopted.moments, trained.moments)
+    assert np.array_equal(inner.trained(inner.without_work(adopted), 1), published)
+    assert np.array_equal(inner.trained(inner.unpack(inner.pack(adopted)), 1), published)
+
+
+def test_without_work_or_without_a_share_an_adoption_overwrites(inner, trained):
+    blending = Inner(TASK)
+    blending.cut(layout(blending), blend=0.5)
+    published = published_for(trained)
+    for adopted in (
+        blending.adopt(trained, 1, published),
+        inner.adopt(trained, 1, published, has_work=True),
+    ):
+        assert np.array_equal(inner.flat(adopted.params, 1), published)
+        assert equal(adopted, inner.adopt(trained, 1, published))
+
+
+def test_every_share_is_compiled_for_itself_and_none_without_one(tmp_path):
+    def names(blend: float) -> list[str]:
+        inner = Inner(TASK, executables=tmp_path)
+        inner.cut(layout(inner), blend=blend)
+        return sorted({*inner.executables.loaded, *inner.executables.compiled})
+
+    assert names(0.0) == ["delta"]
+    assert names(0.5) == ["blend 0.5", "delta"]
+    assert names(0.25) == ["blend 0.25", "delta"]
+    again = Inner(TASK, executables=tmp_path)
+    again.cut(layout(again), blend=0.5)
+    assert not again.executables.compiled
+    state = walked(again, again.init(3), 2)
+    published = published_for(state)
+    blended = again.trained(again.adopt(state, 1, published, has_work=True), 1)
+    assert np.array_equal(blended, np.float32(0.5) * (by_hand(state.params, 1) + published))
+
+
+def published_for(state: LearnerState) -> np.ndarray:
+    """Another version of fragment 1."""
+    size = by_hand(state.base, 1).shape
+    return np.random.default_rng(1).normal(size=size).astype(np.float32)
 
 
 def test_training_goes_on_after_adoption(inner, trained):
@@ -317,10 +375,14 @@ states = []
 for devices, fully_sharded in ((None, FULLY_SHARDED), (jax.local_devices()[:1], 1)):
     inner = Inner(TASK, devices=devices, fully_sharded=fully_sharded)
     assert len(inner.devices) == (1 if devices else 4)
-    inner.cut(layout(inner))
+    inner.cut(layout(inner), blend=0.5)
     inner.compile()
     state = walked(inner, inner.init(3), 12)
-    state = inner.adopt(state, 1, inner.flat(state.base, 1))
+    blended = inner.adopt(state, 1, inner.flat(state.base, 1), has_work=True)
+    np.testing.assert_allclose(
+        inner.delta(blended, 1), inner.delta(state, 1) / 2, rtol=1e-2, atol=1e-5
+    )
+    state = inner.adopt(blended, 1, inner.flat(state.base, 1))
     assert not np.any(inner.delta(state, 1))
     state = walked(inner, state, 12, position=12)
     state = inner.unpack(inner.pack(state))._replace(params=state.params)

@@ -28,7 +28,7 @@ class Counting:
 
     number, meeting, waited_s, received_bytes = 1, "", 0.0, 0
 
-    def cut(self, layout: Layout) -> None:
+    def cut(self, layout: Layout, *, blend: float) -> None:
         pass
 
     def init(self, seed: int) -> State:
@@ -40,7 +40,7 @@ class Counting:
     def step(self, state: State, batch: object) -> tuple[State, float]:
         return replace(state, moments=state.moments + 1), 1.0
 
-    def adopt(self, state: State, fragment: int, flat: np.ndarray) -> State:
+    def adopt(self, state: State, fragment: int, flat: np.ndarray, *, has_work: bool) -> State:
         return replace(state, version=int(flat[0]))
 
     def trained(self, state: State, fragment: int) -> np.ndarray:

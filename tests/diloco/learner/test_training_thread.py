@@ -16,7 +16,7 @@ import pytest
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
-from chaoslab.diloco.learner.exchange import Inbox
+from chaoslab.diloco.learner.exchange import Adoption, Inbox
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
 from chaoslab.diloco.learner.joining import JoinRefused, TrainingEnded
 from chaoslab.diloco.learner.messenger import Messenger
@@ -56,6 +56,14 @@ class Model:
 
     def all_of(self, fragment: int, value: float) -> FloatArray:
         return np.full(self.sizes[fragment], value, np.float32)
+
+    def version(self, version: int, fragment: int, value: float) -> Adoption:
+        """What arrives of a version that holds `value` everywhere and no work of the learner."""
+        values = self.all_of(fragment, value)
+        return Adoption(
+            fragment=fragment, version=version, committed_tokens=0, digest=digest(values),
+            values=values,
+        )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -278,6 +286,36 @@ def test_a_learner_that_is_cut_off_while_it_joins_joins_again(
     assert joined["versions"] == {"0": 6, "1": 6}
     assert joined["epoch"] == 2
     learner.leave()
+
+
+def test_a_learner_keeps_a_share_of_the_work_since_its_last_adoption_and_counts_as_if_not(
+    model: Model,
+) -> None:
+    told = {}
+    for blend in (0.0, 0.5):
+        replica = Replica(model.inner, model.task.tokens_per_batch, Pace(), seed=5)
+        replica.cut(model.layout, step=70, data_position=0, blend=blend)
+        replica.init()
+        for fragment in range(2):
+            replica.adopt(model.version(0, fragment, 0.125))
+            assert not replica.snapshot().delta(fragment).any(), "it had no work"
+        replica.step(next(model.task.batches(0, 1, 5, 0)))
+        own = np.float32(0.125) - replica.snapshot().delta(0)
+        adopted = replica.adopt(model.version(1, 0, 0.25))
+        kept = np.float32(0.25) - (np.float32(blend) * own + np.float32((1 - blend) * 0.25))
+        np.testing.assert_allclose(replica.snapshot().delta(0), kept, rtol=1e-6, atol=1e-7)
+        assert replica.snapshot().delta(0).any() == (blend > 0)
+        again = replica.adopt(model.version(2, 0, 0.5))
+        assert not replica.snapshot().delta(0).any(), (
+            "without another step there is nothing to keep"
+        )
+        replica.forget_own_work()
+        told[blend] = (adopted, again, replica.final())
+    assert told[0.5][:2] == told[0.0][:2]
+    finals = [told[blend][2] for blend in told]
+    assert finals[0] == finals[1]
+    values = [model.all_of(0, 0.5), model.all_of(1, 0.125)]
+    assert finals[1]["digests"] == {str(p): digest(of) for p, of in enumerate(values)}
 
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])

@@ -133,6 +133,7 @@ PLANS = st.builds(
         data=TEXTS,
         task=st.none() | st.just("my_package.task:make"),
         merge=st.sampled_from(["rda", "average"]),
+        blend=st.sampled_from([0.0, 0.125, 0.5]),
         norm_limit=st.sampled_from([1.5, 8.0, math.inf]),
         evaluate_every=st.none() | st.integers(1, 10**12),
         stop=st.builds(Stop, tokens=st.integers(1, 10**15), time_s=st.none() | POSITIVE),

@@ -25,7 +25,7 @@ def use(steps, plain: Inner) -> dict[str, np.ndarray]:
     """Results of a short training by the functions `steps`, of `Inner` or of a leader."""
     steps.compile()
     cut = layout(plain)
-    steps.cut(cut)
+    steps.cut(cut, blend=0.5)
     fragments = range(len(cut.fragments))
     state = steps.at_step(steps.init(3), 5)
     batches = TASK.batches(0, 1, seed=0, position=0)
@@ -34,7 +34,8 @@ def use(steps, plain: Inner) -> dict[str, np.ndarray]:
         state, loss = steps.step(state, next(batches))
         losses.append(float(loss))
     earlier = state
-    state = steps.adopt(state, 1, steps.adopted(state, 1) * np.float32(1.5))
+    state = steps.adopt(state, 1, steps.adopted(state, 1) * np.float32(1.5), has_work=True)
+    state = steps.adopt(state, 2, steps.adopted(state, 2) * np.float32(1.5))
     state, loss = steps.step(state, next(batches))
     losses.append(float(loss))
     donated = steps.unpack(steps.pack(state))
