@@ -145,7 +145,15 @@ class Kind(StrEnum):
     FAULT_HEAL_FAILED = "fault.heal_failed"
     EVIDENCE_MEASURED = "evidence.measured"
 
-    # -- people, limits and the end
+    # -- game-days: faults that wait for an operator, and what people do and say
+    GAMEDAY_OPENED = "gameday.opened"
+    FAULT_HELD = "fault.held"
+    OPERATOR_ACTED = "operator.acted"
+    OPERATOR_REFUSED = "operator.refused"
+    OPERATOR_PREDICTED = "operator.predicted"
+    OPERATOR_NOTED = "operator.noted"
+
+    # -- limits and the end
     HARNESS_STALLED = "harness.stalled"
     JANITOR_DIED = "janitor.died"
     SIGNAL_FAILED = "signal.failed"

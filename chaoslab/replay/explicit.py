@@ -39,7 +39,7 @@ def explicit(plan: FaultPlan, injections: Sequence[Injection]) -> FaultPlan:
                 outage=Outage(rest=True) if one.for_s is None else Outage(seconds=one.for_s),
             )
         )
-    return replace(plan, faults=tuple(faults))
+    return replace(plan, faults=tuple(faults), gameday=None)
 
 
 def _names(injections: Sequence[Injection]) -> list[str]:

@@ -189,6 +189,34 @@ def _janitor_died(said: payloads.JanitorDied) -> str:
     return f"the janitor died ({said.how}): {then}"
 
 
+def _waits(said: payloads.FaultHeld) -> str:
+    where = f" on {', '.join(said.targets)}" if said.targets else ""
+    return f"{said.spec} waits for an operator: {said.fault}{where} ({said.trigger})"
+
+
+def _acted(said: payloads.OperatorActed) -> str:
+    what = f"{said.action} {said.spec}".rstrip()
+    return f"{said.by}: {what}{_because(said.reason)}"
+
+
+def _predicted(said: payloads.OperatorPredicted) -> str:
+    expected = []
+    if said.continues is not None:
+        expected.append(f"training {'goes on' if said.continues else 'stops'}")
+    if said.gap_s is not None:
+        expected.append(f"longest gap {seconds(said.gap_s)}")
+    if said.hit is not None:
+        expected.append(f"hit: {', '.join(said.hit) or 'nobody'}")
+    if said.back_s is not None:
+        expected.append(f"back {seconds(said.back_s)} after the heal")
+    return f"{said.by} predicts of {said.spec}: {'; '.join(expected) or 'nothing'}"
+
+
+def _noted(said: payloads.OperatorNoted) -> str:
+    about = f" of {said.spec}" if said.spec else ""
+    return f"{said.by} notes{about}: {said.text}"
+
+
 def _of(
     payload: type[_P], tone: Tone, write: Callable[[_P], str]
 ) -> tuple[Kind, tuple[Tone, Callable[[Any], str]]]:
@@ -333,6 +361,15 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             Tone.BAD,
             lambda e: f"{e.signal} could not be sent to {e.node}: {e.reason}",
         ),
+        _of(payloads.FaultHeld, Tone.FAULT, _waits),
+        _of(payloads.OperatorActed, Tone.PLAIN, _acted),
+        _of(
+            payloads.OperatorRefused,
+            Tone.BAD,
+            lambda e: f"`{e.asked}` of {e.by} is not done: {e.reason}",
+        ),
+        _of(payloads.OperatorPredicted, Tone.PLAIN, _predicted),
+        _of(payloads.OperatorNoted, Tone.PLAIN, _noted),
         _of(
             payloads.AbortFired,
             Tone.BAD,

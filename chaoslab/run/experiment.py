@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import FleetError
@@ -31,6 +32,7 @@ from chaoslab.record.provenance import git_state, host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint
 from chaoslab.run import twin
 from chaoslab.run.machine_load import Machine
+from chaoslab.run.operators import Inbox
 from chaoslab.run.records import residue
 from chaoslab.run.run import Basis, Run
 from chaoslab.run.run_loop import Interrupts
@@ -57,6 +59,19 @@ class _Means:
     undo_log: UndoLogFile
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """What is attached to a run from outside."""
+
+    made: Callable[[RunDirectory], object] = lambda _: None
+    """Told the directory as soon as it is there: other runs may be made under the same root."""
+    inbox: Inbox | None = None
+    """Orders of the operators of a game-day."""
+
+
+_ALONE: Final = Attached()
+
+
 @contextmanager
 def run_plan(
     plan: FaultPlan,
@@ -67,13 +82,12 @@ def run_plan(
     fleet_setup: FleetSetup,
     links: LinkSetup | None = None,
     observers: Sequence[Observer] = (),
-    made: Callable[[RunDirectory], object] = lambda _: None,
+    attached: Attached = _ALONE,
 ) -> Iterator[RunDirectory]:
     """Carry a plan out; the block gets its record, whatever came of it: `outcome` in run.json says.
 
-    In the block, too, a janitor stands behind what the harness writes. `made` is told the directory
-    as soon as it is there: other runs may be made under the same root meanwhile. AbilityError or
-    PlanError before anything was made. FleetError or HarnessBug when the run broke: everything was
+    In the block, too, a janitor stands behind what the harness writes. AbilityError or PlanError
+    before anything was made. FleetError or HarnessBug when the run broke: everything was
     healed and ended before, and the record is kept.
     """
     links = links or LinkSetup()
@@ -81,7 +95,7 @@ def run_plan(
     refuse_impossible(plan, schedule, fleet_setup.fleet, links)
     calendar = _calendar(fleet_setup)
     directory = RunDirectory.create(root, plan.name, calendar)
-    made(directory)
+    attached.made(directory)
     directory.note(
         started=calendar.wall(),
         links=kind,
@@ -91,7 +105,7 @@ def run_plan(
     directory.write_schedule(text.secrets.lines(to_lines(schedule)))
     with _guarded(directory, fleet_setup) as guard:
         with (
-            _counted_signals() as interrupts,
+            _counted_signals(attached.inbox) as interrupts,
             UndoLogFile(directory.path) as undo_log,  # so it is held until the twin is there, too
         ):
             means = _Means(
@@ -249,13 +263,13 @@ def _made_here() -> dict[str, Json]:
 
 
 @contextmanager
-def _counted_signals() -> Iterator[Interrupts]:
+def _counted_signals(inbox: Inbox | None) -> Iterator[Interrupts]:
     """Count the signals that ask the harness to end, instead of ending; restored afterwards.
 
     A signal that is ignored (as SIGHUP under nohup) stays ignored. Only the main thread may do
     this; in another one signals go where they went.
     """
-    interrupts = Interrupts()
+    interrupts = Interrupts(inbox=inbox)
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return

@@ -11,8 +11,8 @@ It branches on no kind of fault: a fault is asked to inject, to step, to show ev
 no report of a node is read, no disk is waited for. See `waiting` for those that were not begun.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -20,13 +20,13 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import NodeProbed, Obstacle
 from chaoslab.faults.base import Fault, ShapesLinks
-from chaoslab.faults.evidence.base import Evidence
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import Injection, Limits
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.blast_radius import Forbidden, forbidden
 from chaoslab.run.event_recorder import EventRecorder
+from chaoslab.run.evidence import gather
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.waiting import WaitingInjections
 from chaoslab.undo.heartbeat import Owing, StillThere, nothing_owed
@@ -84,20 +84,24 @@ class Injector:
     directory: RunDirectory
     limits: Limits
     injections: Sequence[Injection]
+    holds: frozenset[str] = frozenset()
+    """Ids of the plan's entries of which an operator decides."""
     owing: Owing = nothing_owed
     """While a fault is carried out that holds for so long: what it opens is due by then."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
     _opened: list[_Open] = field(default_factory=list)
     _phase_triggers: PhaseTriggers = field(init=False)
-    _waiting: WaitingInjections = field(init=False)
+    waiting: WaitingInjections = field(init=False)
+    """Those that were not begun."""
 
     def __post_init__(self) -> None:
         self._phase_triggers = PhaseTriggers(recorder=self.recorder)
-        self._waiting = WaitingInjections(
+        self.waiting = WaitingInjections(
             recorder=self.recorder,
             phase_triggers=self._phase_triggers,
             injections=self.injections,
+            holds=self.holds,
             owing=self.owing,
         )
 
@@ -105,19 +109,21 @@ class Injector:
 
     def arm(self) -> None:
         """From now on triggers count; those by time that are overdue move later together."""
-        self._waiting.arm()
+        self.waiting.arm()
 
     @property
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
         is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
-        return not is_open and not any(True for _ in self._waiting)
+        return not is_open and not any(True for _ in self.waiting)
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is open that will be healed, or waits for a time that is known."""
+        """Whether something is open that will be healed, or waits for a time that is known, or for
+        an operator.
+        """
         is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
-        return is_open or any(True for _ in self._planned())
+        return is_open or any(self.waiting.held.values()) or any(True for _ in self._planned())
 
     @property
     def away(self) -> frozenset[str]:
@@ -156,12 +162,13 @@ class Injector:
 
     def prepare(self, *, within_s: float) -> None:
         """Do beforehand what is possible for injections that are due within so long."""
-        self._waiting.prepare(within_s=within_s)
+        self.waiting.prepare(within_s=within_s)
 
     def act(self) -> bool:
         """Do everything that is due, in the order in which it fell due; whether anything was."""
         has_acted = False
-        self._waiting.ask()
+        self.waiting.ask()
+        self.waiting.look()
         while (due := self._next()) is not None and due.begins_s <= self.recorder.now_s:
             due.action()
             has_acted = True
@@ -173,7 +180,7 @@ class Injector:
         Every injection is tried, those again that could not be healed before; FleetError at the end
         names those that could not be looked at.
         """
-        for injection in tuple(self._waiting):
+        for injection in tuple(self.waiting):
             reason = f"its trigger ({injection.trigger}) did not come: {because}"
             self._skip(injection, Obstacle.NO_TRIGGER, reason)
         broken = []
@@ -187,6 +194,26 @@ class Injector:
                 broken.append(f"{one.injection.id} could not be looked at: {error}")
         if broken:
             raise FleetError("; ".join(broken))
+
+    # ---------------------------------------------------------------- what operators ask
+
+    def waits(self, spec: str) -> int:
+        """How many injections of this entry have not begun."""
+        return sum(one.spec == spec for one in self.waiting)
+
+    def is_open(self, spec: str = "") -> bool:
+        """Whether an injection of this entry, or of any, is open."""
+        return any(spec in ("", one.injection.spec) for one in self._opened)
+
+    def leave_out(self, spec: str, *, reason: str) -> None:
+        """Skip what waits of this entry."""
+        for injection in [one for one in self.waiting if one.spec == spec]:
+            self._skip(injection, Obstacle.OPERATOR, reason)
+
+    def heal_early(self, spec: str = "", *, because: str) -> None:
+        """Heal what is open of this entry, or everything."""
+        for one in [one for one in self._opened if spec in ("", one.injection.spec)]:
+            self._heal(one, because=because)
 
     # ---------------------------------------------------------------- what is due when
 
@@ -206,7 +233,7 @@ class Injector:
             if one.steps:
                 step_s = one.steps[0][0]
                 yield _Due(step_s, step_s, partial(self._step, one))
-        for asked_s, injection in self._waiting.due():
+        for asked_s, injection in self.waiting.due():
             yield _Due(asked_s, asked_s - _LEAD_S, partial(self._inject, injection, asked_s))
 
     # ---------------------------------------------------------------- one injection
@@ -218,16 +245,16 @@ class Injector:
             self._begin(injection, asked_s)
             return
         known = replace(injection, targets=injection.targets or (announced.source,))
-        self._waiting.replace(injection, known)
+        self.waiting.replace(injection, known)
         self._begin(known, asked_s, reached=announced.seq)
-        self._waiting.let_go()
+        self.waiting.let_go()
 
     def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
         fault = fault_of(injection)
         if found := self._forbidden(injection, fault):
             self._skip(injection, *found)
             return
-        prepared = self._waiting.take(injection)
+        prepared = self.waiting.take(injection)
         self._write(
             Kind.FAULT_INJECTING,
             injection,
@@ -323,14 +350,10 @@ class Injector:
         one.is_measured = True
         self._probe(one.injection)
         self.recorder.drain()
-        pieces = one.fault.evidence(one.injection, self.recorder.journal.history)
-        for piece in pieces:
-            about = {"injection": one.injection.id, "fault": one.injection.fault}
-            self.recorder.note(Kind.EVIDENCE_MEASURED, {**about, **_facts(piece)})
-        self._file_evidence(one, pieces)
+        gather(one.injection, one.fault, one.injected_s, self.recorder, self.directory)
 
     def _skip(self, injection: Injection, obstacle: Obstacle, reason: str) -> None:
-        self._waiting.drop(injection)
+        self.waiting.drop(injection)
         self._write(Kind.FAULT_SKIPPED, injection, obstacle=obstacle.value, reason=reason)
 
     def _forbidden(self, injection: Injection, fault: Fault) -> Forbidden | None:
@@ -363,27 +386,6 @@ class Injector:
     def _probe(self, injection: Injection) -> None:
         for name in injection.targets:
             self.recorder.take(self.recorder.fleet.probe(name))
-
-    def _file_evidence(self, one: _Open, pieces: Iterable[Evidence]) -> None:
-        targets = set(one.injection.targets)
-        probes = self.recorder.journal.history.of(NodeProbed)
-        found: Mapping[str, Json] = {
-            "injection": plain(one.injection),
-            "injected_s": one.injected_s,
-            "measured_s": self.recorder.now_s,
-            "evidence": [_facts(piece) for piece in pieces],
-            "probes": [
-                {"time_s": probe.time_s, **probe.data}
-                for probe in probes
-                if probe.time_s >= one.injected_s and probe.payload.node in targets
-            ],
-        }
-        hidden = self.recorder.journal.secrets.data(found)
-        self.directory.write_evidence(one.injection.id, hidden)
-
-
-def _facts(piece: Evidence) -> Mapping[str, Json]:
-    return {**asdict(piece), "status": piece.status, "lack": piece.code.lack}
 
 
 def _held(opened: Iterable[_Open]) -> frozenset[str]:

@@ -23,7 +23,8 @@ from chaoslab.record.journal import JOURNAL, History, Observer
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.files import write_reports
 from chaoslab.report.web.page import write_page
-from chaoslab.run.experiment import run_plan, was_interrupted
+from chaoslab.run.experiment import Attached, run_plan, was_interrupted
+from chaoslab.run.operators import Inbox
 from chaoslab.run.records import died_early, history_of
 
 
@@ -44,8 +45,11 @@ def carry_out(
     observers: Sequence[Observer] = (),
     *,
     remember: Callable[[Path], object] = lambda _: None,
+    inbox: Inbox | None = None,
 ) -> Judged:
     """Run, judge, write the reports; `remember` is told the run's directory once it is there.
+
+    `inbox`: orders of the operators of a game-day.
 
     When the harness breaks in mid-run, the record that it left is judged all the same. PlanError
     and AbilityError come before anything was started.
@@ -68,7 +72,7 @@ def carry_out(
             fleet_setup=prepared.fleet_setup,
             links=prepared.links,
             observers=observers,
-            made=made,
+            attached=Attached(made=made, inbox=inbox),
         ) as directory:
             try:
                 found = judge_record(directory, checks)

@@ -92,6 +92,7 @@ class Run:
             directory=directory,
             limits=plan.limits,
             injections=self.injections,
+            holds=plan.held if interrupts.inbox else frozenset(),
             owing=heartbeat.owing,
         )
         self.pacer = Pacer(training=plan.training, recorder=self.recorder)

@@ -27,6 +27,7 @@ from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
+from chaoslab.run.operators import Inbox, Operators
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.triggers import Progress, fired, fires_s, rule_text
 from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat
@@ -51,6 +52,8 @@ class Interrupts:
     """How often a person or a supervisor asked the run to end: once heals, twice hurries too."""
 
     count: int = 0
+    inbox: Inbox | None = None
+    """What operators of a game-day ask for; None: there are none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,12 +71,17 @@ class RunLoop:
     _training_since_s: float | None = None
     _not_sent: set[tuple[str, str, str]] = field(default_factory=set)
     """Signals that could not be sent: node, signal and reason."""
+    _operators: Operators | None = None
     _sample_s: float = field(init=False)
     _deadline_s: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._sample_s = self.recorder.now_s + SAMPLE_S
         self._deadline_s = self.recorder.now_s + self.plan.limits.timeout_s
+        if (inbox := self.interrupts.inbox) is not None:
+            self._operators = Operators(
+                inbox=inbox, plan=self.plan, recorder=self.recorder, injector=self.injector
+            )
         self.heartbeat.beat()  # what was before is no part of this run
 
     def until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> bool:
@@ -113,6 +121,8 @@ class RunLoop:
         """Whether anything was due."""
         self.recorder.read(until_s, leave_s=leave_s)
         self._show_life()
+        if self._operators is not None and (reason := self._operators.act()):
+            self._abort("an operator", reason)
         has_acted = self.injector.act()
         self._show_life()
         return has_acted

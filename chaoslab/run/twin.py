@@ -43,7 +43,7 @@ def without_faults(plan: FaultPlan, run: History) -> FaultPlan:
     name, pace = f"{plan.name}, fault-free twin", run.last(PaceSet)
     step_time = pace.payload.step_s if pace else plan.training.step_time
     training = replace(plan.training, step_time=step_time)
-    return replace(plan, name=name, training=training, faults=(), expect=())
+    return replace(plan, name=name, training=training, faults=(), expect=(), gameday=None)
 
 
 def provenance(

@@ -3,16 +3,18 @@
     by time ──────────────────────► sorted once ─► due, prepare: known in advance
     by round, step, loss, phase … ─► asked again after every event ─► due
        └── by round: prepare, a few rounds before
+    of an entry that is held ─► fault.held when its trigger comes ─► release ─► due at once
 
 Nothing is injected here, see `injector`.
 """
 
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import PreparesTargets
 from chaoslab.plan.model import Injection
 from chaoslab.prepare.preflight import fault_of
@@ -33,6 +35,8 @@ class WaitingInjections:
     recorder: EventRecorder
     phase_triggers: PhaseTriggers
     injections: Sequence[Injection]
+    holds: frozenset[str] = frozenset()
+    """Ids of the plan's entries of which an operator decides."""
     owing: Owing = nothing_owed
     _by_time: list[tuple[float, int, Injection]] = field(default_factory=list)
     """When it is due, once that is settled, and its number; the earliest first."""
@@ -40,14 +44,23 @@ class WaitingInjections:
     _prepared: dict[str, StillThere] = field(default_factory=dict)
     """By injection: how much of what was done beforehand is still there."""
     _armed_s: float | None = None
+    _held: list[Injection] = field(default_factory=list)
+    _reached: set[str] = field(default_factory=set)
+    """Ids of entries that are held, and whose trigger has come."""
+    _released_s: dict[str, float] = field(default_factory=dict)
+    """By injection: when an operator let it go."""
 
     def __post_init__(self) -> None:
         for one in self.injections:
-            self._add(one)
+            if one.spec in self.holds:
+                self._held.append(one)
+            else:
+                self._add(one)
 
     def __iter__(self) -> Iterator[Injection]:
         yield from (one for _, _, one in self._by_time)
         yield from self._others
+        yield from self._held
 
     def arm(self) -> None:
         """From now on triggers count; those by time that are overdue move later together."""
@@ -80,10 +93,58 @@ class WaitingInjections:
                 yield max(known_s, self._armed_s), injection
 
     def _due_s(self, injection: Injection) -> float | None:
+        if (released_s := self._released_s.get(injection.id)) is not None:
+            return released_s
         if injection.trigger.phase is None:
             return due_s(injection.trigger, self.recorder.progress)
         announced = self.phase_triggers.announced(injection)
         return announced.time_s if announced else None
+
+    # ---------------------------------------------------------------- held for an operator
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether triggers count."""
+        return self._armed_s is not None
+
+    @property
+    def held(self) -> Mapping[str, bool]:
+        """By id of the entry that is held: whether its trigger has come."""
+        return {one.spec: one.spec in self._reached for one in self._held}
+
+    def look(self) -> None:
+        """Write down which of those that are held have become due."""
+        if self._armed_s is None:
+            return
+        for one in self._held:
+            known_s = None if one.spec in self._reached else self._due_s(one)
+            if known_s is not None and known_s <= self.recorder.now_s:
+                self._reached.add(one.spec)
+                waiting = sum(other.spec == one.spec for other in self._held)
+                facts: dict[str, Json] = {
+                    "spec": one.spec,
+                    "fault": one.fault,
+                    "trigger": str(one.trigger),
+                    "injections": waiting,
+                    "targets": list(one.targets),
+                }
+                self.recorder.note(Kind.FAULT_HELD, facts)
+
+    def release(self, spec: str) -> None:
+        """The first injection of this entry is due now; those by time keep their distances."""
+        mine = [one for one in self._held if one.spec == spec]
+        self._held = [one for one in self._held if one.spec != spec]
+        self._reached.discard(spec)
+        now_s = self.recorder.now_s
+        first_s = min(
+            (one.trigger.time_s for one in mine if one.trigger.time_s is not None), default=0.0
+        )
+        for one in mine:
+            if one.trigger.time_s is None:
+                self._released_s[one.id] = now_s
+                self._others.append(one)
+            else:
+                insort(self._by_time, (now_s + one.trigger.time_s - first_s, one.number, one))
 
     # ---------------------------------------------------------------- who waits
 
@@ -112,6 +173,7 @@ class WaitingInjections:
 
     def _remove(self, injection: Injection) -> None:
         self._others = [one for one in self._others if one is not injection]
+        self._held = [one for one in self._held if one is not injection]
         self._by_time = [entry for entry in self._by_time if entry[2] is not injection]
 
     # ---------------------------------------------------------------- beforehand

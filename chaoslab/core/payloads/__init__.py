@@ -17,6 +17,7 @@ from chaoslab.core.payload import Payload as Payload
 from chaoslab.core.payload import kind_of as kind_of
 from chaoslab.core.payload import payloads as payloads
 from chaoslab.core.payloads.faults import *
+from chaoslab.core.payloads.gameday import *
 from chaoslab.core.payloads.learner import *
 from chaoslab.core.payloads.links import *
 from chaoslab.core.payloads.nodes import *

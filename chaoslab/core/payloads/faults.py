@@ -38,6 +38,8 @@ class Obstacle(StrEnum):
     PROTECTED = "protected"
     LIMITS = "limits"
     NO_TRIGGER = "no_trigger"
+    OPERATOR = "operator"
+    """An operator of a game-day left it out."""
 
 
 class OfInjection(Payload):

@@ -36,6 +36,7 @@ from chaoslab.plan.model.frame import (
     Limits,
     with_known_labels,
 )
+from chaoslab.plan.model.gameday import GameDay
 from chaoslab.plan.model.optimizers import Inner, Outer
 from chaoslab.plan.model.training import (
     HEADROOM,
@@ -64,6 +65,7 @@ __all__ = [
     "FaultPlan",
     "FaultSpec",
     "FleetSpec",
+    "GameDay",
     "Grace",
     "Injection",
     "Inner",

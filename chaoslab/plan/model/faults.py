@@ -236,6 +236,11 @@ class FaultSpec:
     where: str = field(default="", compare=False)
     """file:line:column of the entry; ignored in comparisons."""
 
+    @property
+    def can_be_held(self) -> bool:
+        """Whether it can wait for an operator: its trigger is no moment that passes."""
+        return self.at is None or self.at.phase is None
+
     def __post_init__(self) -> None:
         if (self.at is None) == (self.arrivals is None):
             raise PlanError(

@@ -22,6 +22,7 @@ from chaoslab.plan.model.frame import (
     FleetSpec,
     Limits,
 )
+from chaoslab.plan.model.gameday import GameDay
 from chaoslab.plan.model.training import Training
 
 _SEED_BITS = 63
@@ -51,11 +52,18 @@ class FaultPlan:
     """Rules that end the run early."""
     expect: tuple[CheckSpec, ...] = ()
     """Checks that the verdict is made of."""
+    gameday: GameDay | None = None
+    """The charter of a game-day, for `chaoslab gameday`."""
 
     @property
     def is_evaluated(self) -> bool:
         """Whether held-out losses are measured after the run: for a comparison, or as asked."""
         return self.control is Control.TWIN or self.training.evaluate_every is not None
+
+    @property
+    def charter(self) -> GameDay:
+        """Of a game-day with this plan; an empty one if it has none."""
+        return self.gameday or GameDay()
 
     def __post_init__(self) -> None:
         if not -(2**_SEED_BITS) <= self.seed < 2**_SEED_BITS:
@@ -73,12 +81,37 @@ class FaultPlan:
             seen.add(fault.id)
             self._refuse_what_never_comes(fault)
             self._refuse_what_never_ends(fault)
+        self._refuse_a_wrong_charter()
         regions = {labels.get(REGION) for labels in self.labels.values()}
         if unknown := sorted(set(self.fleet.profiles) - regions):
             raise PlanError(
                 f"region {unknown[0]!r} has no learners: write `regions: {{{unknown[0]}: 2}}`",
                 key="fleet.profiles",
             )
+
+    def _refuse_a_wrong_charter(self) -> None:
+        by_id = {fault.id: fault for fault in self.faults}
+        holds = self.charter.holds or ()
+        for name in (*self.charter.hypotheses, *holds):
+            if name not in by_id:
+                raise PlanError(
+                    f"{name!r} is not the id of a fault; ids: {', '.join(by_id) or 'none'}",
+                    key="gameday.holds" if name in holds else "gameday.hypotheses",
+                )
+        for name in holds:
+            if not by_id[name].can_be_held:
+                raise PlanError(
+                    f"{name!r} waits for a phase of the protocol, which is over before anybody has "
+                    "decided: leave it out",
+                    key="gameday.holds",
+                )
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Ids of the faults that wait for an operator in a game-day."""
+        holds = self.charter.holds
+        able = {fault.id for fault in self.faults if fault.can_be_held}
+        return frozenset(able if holds is None else holds)
 
     def _refuse_what_never_comes(self, fault: FaultSpec) -> None:
         """Refuse a trigger after the end of training, and arrivals without an end."""

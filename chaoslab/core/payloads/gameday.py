@@ -1,0 +1,89 @@
+"""Payloads of game-days: faults that wait for an operator, and what people do and say."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from chaoslab.core.events import Kind
+from chaoslab.core.payload import Payload
+
+
+class Action(StrEnum):
+    """What an operator can ask for."""
+
+    GO = "go"
+    """Inject it now, whether its trigger has come or not."""
+    SKIP = "skip"
+    """Leave it out."""
+    HEAL = "heal"
+    """Heal what is open before its time."""
+    ABORT = "abort"
+    """Heal everything and end the run."""
+
+
+class GamedayOpened(Payload, kind=Kind.GAMEDAY_OPENED):
+    """The charter, as it stood when the run began."""
+
+    owner: str = ""
+    facilitator: str = ""
+    scribe: str = ""
+    responders: tuple[str, ...] = ()
+    hypotheses: Mapping[str, str]
+    """By id of the entry in the plan."""
+    holds: tuple[str, ...]
+    """Ids of the entries that wait for an operator."""
+
+
+class FaultHeld(Payload, kind=Kind.FAULT_HELD):
+    """The trigger of an entry of the plan has come, and it waits for an operator."""
+
+    spec: str
+    """Id of the entry."""
+    fault: str
+    trigger: str
+    injections: int
+    """How many of its injections wait."""
+    targets: tuple[str, ...]
+    """Of the first of them; empty if its trigger names them."""
+
+
+class ByOperator(Payload):
+    """Something that a person did or said."""
+
+    by: str
+    """Who."""
+    spec: str = ""
+    """Id of the entry of the plan that it is about; empty: all, or none in particular."""
+
+
+class OperatorActed(ByOperator, kind=Kind.OPERATOR_ACTED):
+    """An operator asked for something, which is done in the events that follow."""
+
+    action: Action
+    reason: str = ""
+
+
+class OperatorRefused(ByOperator, kind=Kind.OPERATOR_REFUSED):
+    """What an operator asked for is not done."""
+
+    asked: str
+    """In words: `go half-dies`."""
+    reason: str
+
+
+class OperatorPredicted(ByOperator, kind=Kind.OPERATOR_PREDICTED):
+    """What somebody expects of a fault, said before it is injected; None: nothing."""
+
+    continues: bool | None = None
+    """Whether training goes on."""
+    gap_s: float | None = None
+    """Longest time without a merged round."""
+    hit: tuple[str, ...] | None = None
+    """Names of the nodes that are hit."""
+    back_s: float | None = None
+    """From the heal until all that were hit contribute again."""
+
+
+class OperatorNoted(ByOperator, kind=Kind.OPERATOR_NOTED):
+    """A note. One that names a fault shows that it was noticed."""
+
+    text: str

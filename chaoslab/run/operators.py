@@ -1,0 +1,189 @@
+"""Operators of a game-day: what they ask for, predict and note is put into an inbox by whichever
+window they use, and carried out between two turns of the run loop.
+
+    a terminal, a page ─► Inbox ─► Operators.act ─┬─► injector: go, skip, heal
+                                                  ├─► abort: the run loop ends the run
+                                                  └─► operator.* events, refusals included
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import Action
+from chaoslab.core.units import plural
+from chaoslab.plan.model import FaultPlan
+from chaoslab.run.event_recorder import EventRecorder
+from chaoslab.run.injector import Injector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Something to be done."""
+
+    by: str
+    action: Action
+    spec: str = ""
+    """Id of the fault in the plan; empty: all that the action can be meant for."""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.action.value, self.spec)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predict:
+    """What somebody expects of a fault. The fields are those of `OperatorPredicted`."""
+
+    by: str
+    spec: str
+    continues: bool | None = None
+    gap_s: float | None = None
+    hit: tuple[str, ...] | None = None
+    back_s: float | None = None
+
+    def __str__(self) -> str:
+        return f"predict {self.spec}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What somebody noticed or wants to keep."""
+
+    by: str
+    text: str
+    spec: str = ""
+
+    def __str__(self) -> str:
+        return "note"
+
+
+Order: TypeAlias = Ask | Predict | Note
+
+
+class Inbox:
+    """Orders on their way to the run; any thread may put one in."""
+
+    def __init__(self) -> None:
+        self._orders: SimpleQueue[Order] = SimpleQueue()
+
+    def put(self, order: Order) -> None:
+        """Returns at once; events say what became of it."""
+        self._orders.put(order)
+
+    def take(self) -> Iterator[Order]:
+        """All that have come."""
+        try:
+            while True:
+                yield self._orders.get_nowait()
+        except Empty:
+            return
+
+
+class _Refused(Exception):
+    """The order is not carried out; the message says why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Operators:
+    """Carries orders out, for one run."""
+
+    inbox: Inbox
+    plan: FaultPlan
+    recorder: EventRecorder
+    injector: Injector
+    _is_open: bool = False
+    """Whether the charter is on record."""
+
+    def act(self) -> str | None:
+        """Carry out what has come; why the run is to end, if somebody asked for that."""
+        if not self._is_open:
+            self._open()
+        for order in self.inbox.take():
+            try:
+                if reason := self._carry_out(order):
+                    return reason
+            except _Refused as refused:
+                self._write(Kind.OPERATOR_REFUSED, order, asked=str(order), reason=str(refused))
+        return None
+
+    def _open(self) -> None:
+        self._is_open = True
+        charter = self.plan.charter
+        self.recorder.note(
+            Kind.GAMEDAY_OPENED,
+            {
+                "owner": charter.owner,
+                "facilitator": charter.facilitator,
+                "scribe": charter.scribe,
+                "responders": list(charter.responders),
+                "hypotheses": dict(charter.hypotheses),
+                "holds": [fault.id for fault in self.plan.faults if fault.id in self.plan.held],
+            },
+        )
+
+    def _carry_out(self, order: Order) -> str | None:
+        if order.spec and order.spec not in self._specs:
+            raise _Refused(
+                f"{order.spec} is no fault of the plan: {', '.join(self._specs) or 'it has none'}"
+            )
+        match order:
+            case Ask(action=Action.ABORT):
+                self._write(Kind.OPERATOR_ACTED, order, **_facts(order))
+                return f"{order.by} aborted it" + (f": {order.reason}" if order.reason else "")
+            case Ask(action=Action.GO):
+                self._let_go(order)
+            case Ask(action=Action.SKIP):
+                self._skip(order)
+            case Ask():
+                self._heal(order)
+            case Predict():
+                if self.injector.waits(order.spec) == 0:
+                    raise _Refused(f"{order.spec} has begun or was left out: too late to predict")
+                self._write(Kind.OPERATOR_PREDICTED, order, **_facts(order))
+            case Note():
+                self._write(Kind.OPERATOR_NOTED, order, **_facts(order))
+        return None
+
+    def _let_go(self, order: Ask) -> None:
+        if not self.injector.waiting.is_armed:
+            raise _Refused("the baseline is not known yet: wait for the phase `inject`")
+        held = self.injector.waiting.held
+        specs = [order.spec] if order.spec else [spec for spec in held if held[spec]]
+        if not specs:
+            raise _Refused("no fault waits: name one to inject it before its time")
+        if order.spec and order.spec not in held:
+            raise _Refused(f"{order.spec} does not wait for an operator")
+        for spec in specs:
+            self._write(Kind.OPERATOR_ACTED, order, **_facts(order, spec=spec))
+            self.injector.waiting.release(spec)
+
+    def _skip(self, order: Ask) -> None:
+        if not order.spec:
+            raise _Refused(f"name the fault: skip {next(iter(self._specs), 'half-dies')}")
+        if not (waiting := self.injector.waits(order.spec)):
+            raise _Refused(f"nothing of {order.spec} waits any longer")
+        self._write(Kind.OPERATOR_ACTED, order, **_facts(order))
+        self.injector.leave_out(
+            order.spec, reason=f"{order.by} left {plural(waiting, 'injection')} out"
+        )
+
+    def _heal(self, order: Ask) -> None:
+        if not self.injector.is_open(order.spec):
+            raise _Refused(f"nothing of {order.spec} is open" if order.spec else "nothing is open")
+        self._write(Kind.OPERATOR_ACTED, order, **_facts(order))
+        self.injector.heal_early(order.spec, because=f"{order.by} asked for it")
+
+    @property
+    def _specs(self) -> Sequence[str]:
+        return [fault.id for fault in self.plan.faults]
+
+    def _write(self, kind: Kind, order: Order, **facts: Json) -> None:
+        self.recorder.note(kind, {"by": order.by, "spec": order.spec, **facts})
+
+
+def _facts(order: Order, **more: Json) -> dict[str, Json]:
+    facts = {key: value for key, value in asdict(order).items() if value is not None}
+    return {**{k: list(v) if isinstance(v, tuple) else v for k, v in facts.items()}, **more}
