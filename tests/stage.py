@@ -1,12 +1,13 @@
 """A run that is ready to go, on a fake fleet and a virtual clock, and how to read its record."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
-from chaoslab.record.journal import History, Journal
+from chaoslab.record.journal import History, Journal, Observer
 from chaoslab.record.run_directory import RunDirectory
+from chaoslab.run.operators import Inbox
 from chaoslab.run.run import Run
 from chaoslab.run.run_loop import Interrupts
 from chaoslab.undo.heartbeat import Heartbeat
@@ -44,12 +45,14 @@ class Stage:
         plan: FaultPlan = PLAN,
         troubles: Troubles | None = None,
         heartbeat: Heartbeat | None = None,
+        inbox: Inbox | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.clock = VirtualClock()
         self.fleet = FakeFleet(self.clock, troubles)
         self.directory = RunDirectory.create(folder, plan.name, self.clock)
-        self.interrupts = Interrupts()
-        self.journal = Journal(self.directory.path, self.clock)
+        self.interrupts = Interrupts(inbox=inbox)
+        self.journal = Journal(self.directory.path, self.clock, observers=observers)
         self.run = Run(
             plan,
             injections,

@@ -66,7 +66,7 @@ class Attached:
     made: Callable[[RunDirectory], object] = lambda _: None
     """Told the directory as soon as it is there: other runs may be made under the same root."""
     inbox: Inbox | None = None
-    """Orders of the operators of a game-day."""
+    """Orders of the operators of a game-day, whose run has no twin: that would take as long."""
 
 
 _ALONE: Final = Attached()
@@ -121,7 +121,8 @@ def run_plan(
                 plan_digest=directory.plan_digest() or "",
             )
             outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
-            if plan.control is Control.TWIN and outcome is RunOutcome.COMPLETED:
+            wants_twin = plan.control is Control.TWIN and attached.inbox is None
+            if wants_twin and outcome is RunOutcome.COMPLETED:
                 directory.note(control=_make_twin(plan, basis, directory, root, means, observers))
         yield directory
 

@@ -86,6 +86,9 @@ class Injector:
     injections: Sequence[Injection]
     holds: frozenset[str] = frozenset()
     """Ids of the plan's entries of which an operator decides."""
+    is_kept: bool = False
+    """Whether operators may still ask for something, so that training must not end."""
+    begun: list[Injection] = field(default_factory=list)
     owing: Owing = nothing_owed
     """While a fault is carried out that holds for so long: what it opens is due by then."""
     _healed_s: dict[str, float] = field(default_factory=dict)
@@ -93,7 +96,6 @@ class Injector:
     _opened: list[_Open] = field(default_factory=list)
     _phase_triggers: PhaseTriggers = field(init=False)
     waiting: WaitingInjections = field(init=False)
-    """Those that were not begun."""
 
     def __post_init__(self) -> None:
         self._phase_triggers = PhaseTriggers(recorder=self.recorder)
@@ -115,15 +117,14 @@ class Injector:
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
         is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
-        return not is_open and not any(True for _ in self.waiting)
+        return not is_open and not self.is_kept and not any(True for _ in self.waiting)
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is open that will be healed, or waits for a time that is known, or for
-        an operator.
-        """
+        """Whether something is open that will be healed, or is to come by time or an operator."""
         is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
-        return is_open or any(self.waiting.held.values()) or any(True for _ in self._planned())
+        is_held = self.is_kept or any(self.waiting.held.values())
+        return is_open or is_held or any(True for _ in self._planned())
 
     @property
     def away(self) -> frozenset[str]:
@@ -255,6 +256,7 @@ class Injector:
             self._skip(injection, *found)
             return
         prepared = self.waiting.take(injection)
+        self.begun.append(injection)
         self._write(
             Kind.FAULT_INJECTING,
             injection,

@@ -1,22 +1,25 @@
 """Operators of a game-day: what they ask for, predict and note is put into an inbox by whichever
 window they use, and carried out between two turns of the run loop.
 
-    a terminal, a page ─► Inbox ─► Operators.act ─┬─► injector: go, skip, heal
+    a terminal, a page ─► Inbox ─► Operators.act ─┬─► injector: go, skip, milder, stronger, repeat,
+                                                  │   heal, end
                                                   ├─► abort: the run loop ends the run
                                                   └─► operator.* events, refusals included
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Action
 from chaoslab.core.units import plural
-from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.model import FaultPlan, Injection
+from chaoslab.prepare.preflight import fault_of
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
+from chaoslab.run.strength import milder, stronger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,9 @@ Order: TypeAlias = Ask | Predict | Note
 class Inbox:
     """Orders on their way to the run; any thread may put one in."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep: bool = False) -> None:
+        """`keep`: training goes on until somebody asks for the end, whether faults wait or not."""
+        self.keep = keep
         self._orders: SimpleQueue[Order] = SimpleQueue()
 
     def put(self, order: Order) -> None:
@@ -96,6 +101,9 @@ class Operators:
     injector: Injector
     _is_open: bool = False
     """Whether the charter is on record."""
+
+    def __post_init__(self) -> None:
+        self.injector.is_kept = self.inbox.keep
 
     def act(self) -> str | None:
         """Carry out what has come; why the run is to end, if somebody asked for that."""
@@ -130,21 +138,17 @@ class Operators:
                 f"{order.spec} is no fault of the plan: {', '.join(self._specs) or 'it has none'}"
             )
         match order:
-            case Ask(action=Action.ABORT):
-                self._write(Kind.OPERATOR_ACTED, order, **_facts(order))
-                return f"{order.by} aborted it" + (f": {order.reason}" if order.reason else "")
-            case Ask(action=Action.GO):
-                self._let_go(order)
-            case Ask(action=Action.SKIP):
-                self._skip(order)
-            case Ask():
-                self._heal(order)
             case Predict():
                 if self.injector.waits(order.spec) == 0:
                     raise _Refused(f"{order.spec} has begun or was left out: too late to predict")
                 self._write(Kind.OPERATOR_PREDICTED, order, **_facts(order))
             case Note():
                 self._write(Kind.OPERATOR_NOTED, order, **_facts(order))
+            case Ask(action=Action.ABORT):
+                self._acted(order)
+                return f"{order.by} aborted it" + (f": {order.reason}" if order.reason else "")
+            case Ask():
+                self._DO[order.action](self, order)
         return None
 
     def _let_go(self, order: Ask) -> None:
@@ -157,33 +161,90 @@ class Operators:
         if order.spec and order.spec not in held:
             raise _Refused(f"{order.spec} does not wait for an operator")
         for spec in specs:
-            self._write(Kind.OPERATOR_ACTED, order, **_facts(order, spec=spec))
+            self._acted(replace(order, spec=spec))
             self.injector.waiting.release(spec)
 
     def _skip(self, order: Ask) -> None:
-        if not order.spec:
-            raise _Refused(f"name the fault: skip {next(iter(self._specs), 'half-dies')}")
-        if not (waiting := self.injector.waits(order.spec)):
+        waiting = self.injector.waits(self._named(order))
+        if not waiting:
             raise _Refused(f"nothing of {order.spec} waits any longer")
-        self._write(Kind.OPERATOR_ACTED, order, **_facts(order))
-        self.injector.leave_out(
-            order.spec, reason=f"{order.by} left {plural(waiting, 'injection')} out"
-        )
+        self._acted(order)
+        left_out = f"{order.by} left {plural(waiting, 'injection')} out"
+        self.injector.leave_out(order.spec, reason=left_out)
 
     def _heal(self, order: Ask) -> None:
         if not self.injector.is_open(order.spec):
             raise _Refused(f"nothing of {order.spec} is open" if order.spec else "nothing is open")
-        self._write(Kind.OPERATOR_ACTED, order, **_facts(order))
+        self._acted(order)
         self.injector.heal_early(order.spec, because=f"{order.by} asked for it")
+
+    def _change(self, order: Ask) -> None:
+        """Make all that waits of a fault milder or stronger."""
+        spec = self._named(order)
+        waiting = [one for one in self.injector.waiting if one.spec == spec]
+        if not waiting:
+            raise _Refused(f"nothing of {spec} waits any longer")
+        changed = [self._changed(one, order.action) for one in waiting]
+        if None in changed:
+            raise _Refused(
+                f"{spec} cannot be {order.action}: it has no targets and no time to vary"
+            )
+        for before, after in zip(waiting, changed, strict=True):
+            self.injector.waiting.replace(before, after or before)
+        first = changed[0] or waiting[0]
+        for_s = "" if first.for_s is None else f" for {first.for_s:g} s"
+        self._acted(replace(order, reason=f"{', '.join(first.targets)}{for_s}"))
+
+    def _changed(self, one: Injection, action: Action) -> Injection | None:
+        if action is Action.MILDER:
+            return milder(one)
+        return stronger(one, self.plan, takes_away=fault_of(one).takes_away)
+
+    def _repeat(self, order: Ask) -> None:
+        spec = self._named(order)
+        begun = [one for one in self.injector.begun if one.spec == spec]
+        if not begun:
+            raise _Refused(f"nothing of {spec} was injected yet: go {spec}")
+        self._acted(order)
+        known = (*self.injector.injections, *self.injector.begun)
+        number = 1 + max(one.number for one in known)
+        self.injector.waiting.put(replace(begun[-1], number=number))
+
+    def _end(self, order: Ask) -> None:
+        if held := list(self.injector.waiting.held):
+            raise _Refused(f"{', '.join(held)} still waits: let it go, or skip it")
+        self._acted(order)
+        self.injector.is_kept = False
+
+    _DO: ClassVar[Mapping[Action, Callable[["Operators", Ask], None]]] = {
+        Action.GO: _let_go,
+        Action.SKIP: _skip,
+        Action.MILDER: _change,
+        Action.STRONGER: _change,
+        Action.REPEAT: _repeat,
+        Action.HEAL: _heal,
+        Action.END: _end,
+    }
+
+    # ---------------------------------------------------------------- helpers
+
+    def _named(self, order: Ask) -> str:
+        if not order.spec:
+            example = next(iter(self._specs), "half-dies")
+            raise _Refused(f"name the fault: {order.action} {example}")
+        return order.spec
 
     @property
     def _specs(self) -> Sequence[str]:
         return [fault.id for fault in self.plan.faults]
 
+    def _acted(self, order: Ask) -> None:
+        self._write(Kind.OPERATOR_ACTED, order, **_facts(order))
+
     def _write(self, kind: Kind, order: Order, **facts: Json) -> None:
         self.recorder.note(kind, {"by": order.by, "spec": order.spec, **facts})
 
 
-def _facts(order: Order, **more: Json) -> dict[str, Json]:
+def _facts(order: Order) -> dict[str, Json]:
     facts = {key: value for key, value in asdict(order).items() if value is not None}
-    return {**{k: list(v) if isinstance(v, tuple) else v for k, v in facts.items()}, **more}
+    return {key: list(one) if isinstance(one, tuple) else one for key, one in facts.items()}

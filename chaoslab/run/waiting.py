@@ -161,9 +161,18 @@ class WaitingInjections:
             self._unprepare(injection)
 
     def replace(self, injection: Injection, known: Injection) -> None:
-        """Its targets are known now."""
+        """It is `known` now, which differs in its targets or its time."""
+        is_held = any(one is injection for one in self._held)
         self._remove(injection)
-        self._add(known)
+        if is_held:
+            self._held.append(known)
+        else:
+            self._add(known)
+
+    def put(self, injection: Injection) -> None:
+        """One more, which is due now."""
+        self._released_s[injection.id] = self.recorder.now_s
+        self._others.append(injection)
 
     def _add(self, injection: Injection) -> None:
         if injection.trigger.time_s is None:

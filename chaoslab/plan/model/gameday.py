@@ -33,7 +33,7 @@ class GameDay:
     )
     """By id of a fault: what should happen."""
     holds: tuple[str, ...] | None = None
-    """Ids of the faults that wait until an operator lets them go; None: all that can."""
+    """Ids of the faults that wait until an operator lets them go; by default all that can."""
     length_s: float = 9000.0
     """Longest duration, in the place of `limits.timeout`."""
 

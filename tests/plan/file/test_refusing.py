@@ -119,6 +119,11 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("expect: [{check: rejoin, within: 30}]", "3:34", "expect[0].within", "write 30s"),
         ("expect: [{check: continuity, max_gap: 3}]", "3:39", "expect[0].max_gap",
          "write 2s, or 3x baseline"),
+        ("gameday: {length: 0s}", "3:19", "gameday.length", "above 0s"),
+        ("gameday: {holds: [half-dies]}", "3:18", "gameday.holds", "ids: none"),
+        ("gameday: {hypotheses: {half-dies: goes on}}", "3:23", "gameday.hypotheses", "ids: none"),
+        ("gameday: {hypotheses: [goes on]}", "3:23", "gameday.hypotheses",
+         "{half-dies: training goes on}"),
         ("vars: [1]", "3:7", "vars", "defaults"),
         ("training: !!python/object:os.system {}", "3:11", "training", "tag"),
         ("training: !secret x", "3:11", "training", "!secret"),
@@ -305,6 +310,13 @@ def test_two_faults_with_one_name_are_refused_where_the_second_stands(load: Load
 def test_a_fault_that_waits_for_an_unknown_one_is_refused(load: Loader) -> None:
     message = told(load, HEAD + KILL.replace("round: 3", "after: nothing"))
     assert "`after: nothing`" in message
+
+
+def test_a_fault_that_waits_for_a_phase_cannot_wait_for_an_operator(load: Loader) -> None:
+    at_phase = HEAD + KILL.replace("at: {round: 3}", "id: dies, at: {phase: push}")
+    load(at_phase + "gameday: {owner: Ann}")
+    message = told(load, at_phase + "gameday: {holds: [dies]}")
+    assert "gameday.holds: 'dies' waits for a phase of the protocol" in message
 
 
 def test_a_fault_that_waits_for_a_round_after_the_end_is_refused(load: Loader) -> None:

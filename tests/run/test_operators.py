@@ -1,0 +1,228 @@
+"""Game-days in the harness: faults that wait for an operator, and what operators ask for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.events import Kind
+from chaoslab.core.payloads import Action, FaultHeld, OperatorActed, OperatorRefused
+from chaoslab.plan.model import GameDay, Phase, Trigger
+from chaoslab.run.operators import Note, Order, Predict
+from tests.gameday_room import GAMEDAY, GO, SKIP_OTHER, SPEC, after_round, ask, kind, played
+from tests.stage import HALF, PLAN, Stage, ending, the
+
+
+def test_a_fault_waits_until_it_is_let_go_and_training_goes_on(tmp_path: Path) -> None:
+    history = played(tmp_path, [(after_round(40), ask(Action.GO, "half-dies")), SKIP_OTHER])
+    held = [event for event in history.of(FaultHeld) if event.payload.spec == "half-dies"]
+    assert [(one.payload.targets, one.payload.trigger) for one in held] == [
+        (("learner-1", "learner-3"), "at round 20")
+    ]
+    injected = history.faults[0].injected
+    fortieth = history.of(Kind.ROUND_MERGED)[39]
+    assert injected is not None
+    assert injected.time_s >= fortieth.time_s > held[0].time_s
+    assert ending(history) == ("completed", "")
+
+
+def test_the_charter_is_on_record_before_anything_starts(tmp_path: Path) -> None:
+    history = played(tmp_path, [GO, SKIP_OTHER])
+    opened = the(history, Kind.GAMEDAY_OPENED)
+    assert opened.seq < history.of(Kind.NODE_STARTED)[1].seq
+    assert opened.payload.owner == "Ann"
+    assert opened.payload.hypotheses == {"half-dies": "training goes on"}
+    assert opened.payload.holds == ("half-dies", "other")
+
+
+def test_training_goes_on_beyond_its_stop_rule_while_a_fault_waits(tmp_path: Path) -> None:
+    history = played(tmp_path, [(after_round(100), ask(Action.GO, "half-dies")), SKIP_OTHER])
+    assert history.faults[0].injected is not None
+    assert len(history.of(Kind.ROUND_MERGED)) > 100 > (PLAN.training.stop.rounds or 0)
+
+
+def test_a_fault_can_be_injected_before_its_time(tmp_path: Path) -> None:
+    early = (kind(Kind.PHASE_ENTERED), ask(Action.GO, "other"))
+    in_inject = (
+        lambda event: event.kind is Kind.PHASE_ENTERED and event.data["phase"] == "inject",
+        ask(Action.GO, "other"),
+    )
+    history = played(
+        tmp_path,
+        [early, in_inject, (kind(Kind.FAULT_HELD, "half-dies"), ask(Action.SKIP, "half-dies"))],
+    )
+    (refused,) = history.of(OperatorRefused)
+    assert refused.payload.asked == "go other"
+    assert "the baseline is not known yet" in refused.payload.reason
+    (story,) = [one for one in history.faults if one.spec == "other" and one.injected]
+    assert story.injected is not None
+    assert story.injected.time_s < history.of(Kind.ROUND_MERGED)[23].time_s
+
+
+def test_go_without_a_name_lets_all_go_that_wait_and_no_other(tmp_path: Path) -> None:
+    nothing = (after_round(15), ask(Action.GO))
+    history = played(tmp_path, [nothing, (after_round(30), ask(Action.GO))])
+    assert "no fault waits" in the(history, Kind.OPERATOR_REFUSED).payload.reason
+    acted = [event.payload.spec for event in history.of(OperatorActed)]
+    assert acted == ["half-dies", "other"]
+    assert all(story.healed for story in history.faults)
+
+
+def test_one_that_is_left_out_is_skipped_with_the_name_of_who_did_it(tmp_path: Path) -> None:
+    history = played(tmp_path, [GO, SKIP_OTHER])
+    skipped = the(history, Kind.FAULT_SKIPPED)
+    assert (skipped.payload.spec, skipped.payload.obstacle) == ("other", "operator")
+    assert skipped.payload.reason == "Ann left 1 injection out"
+
+
+def test_what_is_open_is_healed_before_its_time(tmp_path: Path) -> None:
+    heal = (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.HEAL, "half-dies"))
+    history = played(tmp_path, [GO, heal, SKIP_OTHER])
+    story = history.faults[0]
+    assert story.injected is not None
+    assert story.healed is not None
+    assert story.healed.time_s - story.injected.time_s < 1.0
+    assert story.healed.payload.because == "Ann asked for it"
+
+
+def test_an_abort_heals_what_is_open_and_ends_the_run(tmp_path: Path) -> None:
+    abort = (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.ABORT, reason="pager"))
+    history = played(tmp_path, [GO, abort])
+    assert ending(history) == ("aborted", "an operator: Ann aborted it: pager")
+    assert history.faults[0].healed is not None
+    assert the(history, Kind.ABORT_FIRED).payload.rule == "an operator"
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (ask(Action.GO, "half-die"), "half-die is no fault of the plan: half-dies, other"),
+        (ask(Action.HEAL), "nothing is open"),
+        (ask(Action.HEAL, "other"), "nothing of other is open"),
+        (ask(Action.SKIP), "name the fault: skip half-dies"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(
+    tmp_path: Path, order: Order, said: str
+) -> None:
+    history = played(tmp_path, [(after_round(12), order), GO, SKIP_OTHER])
+    assert the(history, Kind.OPERATOR_REFUSED).payload.reason == said
+
+
+def test_predictions_come_before_the_fault_and_notes_at_any_time(tmp_path: Path) -> None:
+    first = Predict(by="Bo", spec="half-dies", continues=True, gap_s=2.0, hit=("learner-1",))
+    late = Predict(by="Cy", spec="half-dies", back_s=9.0)
+    note = Note(by="Bo", text="two are gone", spec="half-dies")
+    history = played(
+        tmp_path,
+        [
+            (after_round(12), first),
+            GO,
+            (kind(Kind.FAULT_INJECTED, "half-dies"), late),
+            (kind(Kind.FAULT_INJECTED, "half-dies"), note),
+            SKIP_OTHER,
+        ],
+    )
+    predicted = the(history, Kind.OPERATOR_PREDICTED).payload
+    assert (predicted.by, predicted.continues, predicted.gap_s) == ("Bo", True, 2.0)
+    assert (predicted.hit, predicted.back_s) == (("learner-1",), None)
+    assert "too late to predict" in the(history, Kind.OPERATOR_REFUSED).payload.reason
+    assert the(history, Kind.OPERATOR_NOTED).payload.text == "two are gone"
+
+
+def test_one_that_waits_can_be_made_milder_and_stronger(tmp_path: Path) -> None:
+    held = kind(Kind.FAULT_HELD, "half-dies")
+    milder = [(held, ask(Action.MILDER, "half-dies"))] * 2
+    history = played(
+        tmp_path, [*milder, (after_round(30), ask(Action.GO, "half-dies")), SKIP_OTHER]
+    )
+    said = [event.payload.reason for event in history.of(OperatorActed)]
+    assert said[:2] == ["learner-1 for 5 s", "learner-1 for 2.5 s"]
+    story = history.faults[0]
+    assert story.targets == ("learner-1",)
+    assert story.injecting.payload.for_s == 2.5
+
+
+def test_stronger_adds_targets_as_far_as_the_limits_allow_and_then_time(tmp_path: Path) -> None:
+    held = kind(Kind.FAULT_HELD, "other")
+    stronger = [(held, ask(Action.STRONGER, "other"))] * 3
+    history = played(
+        tmp_path,
+        [
+            (kind(Kind.FAULT_HELD, "half-dies"), ask(Action.SKIP, "half-dies")),
+            *stronger,
+            (after_round(40), ask(Action.GO)),
+        ],
+    )
+    said = [event.payload.reason for event in history.of(OperatorActed)][1:4]
+    assert [text.count("learner-") for text in said] == [2, 3, 3]  # one must be left
+    assert [text.rpartition(" for ")[2] for text in said] == ["3 s", "3 s", "6 s"]
+    story = next(one for one in history.faults if one.spec == "other" and one.injected)
+    assert len(story.targets) == 3
+
+
+def test_what_was_injected_can_be_repeated_while_the_room_keeps_the_run(tmp_path: Path) -> None:
+    healed = kind(Kind.FAULT_HEALED, "half-dies")
+    again = (healed, ask(Action.REPEAT, "half-dies"))
+    at_the_end = (after_round(130), ask(Action.END))
+    history = played(tmp_path, [GO, again, SKIP_OTHER, at_the_end], keep=True)
+    stories = [one for one in history.faults if one.injected]
+    assert [one.injection for one in stories] == ["injection-0", "injection-2"]
+    assert {one.targets for one in stories} == {("learner-1", "learner-3")}
+    assert all(one.healed for one in stories)
+    assert ending(history) == ("completed", "")
+    assert len(history.of(Kind.ROUND_MERGED)) > 130
+
+
+def test_the_end_is_refused_while_a_fault_waits(tmp_path: Path) -> None:
+    early = (kind(Kind.FAULT_HELD, "half-dies"), ask(Action.END))
+    late = [(after_round(30), ask(Action.GO, "half-dies")), (after_round(90), ask(Action.END))]
+    orders = [early, SKIP_OTHER, *late]
+    history = played(tmp_path, orders, keep=True)
+    refused = the(history, Kind.OPERATOR_REFUSED).payload
+    assert "still waits: let it go, or skip it" in refused.reason
+
+
+def test_arrivals_keep_their_distances_when_they_are_let_go(tmp_path: Path) -> None:
+    at = [
+        replace(HALF, number=n, trigger=Trigger(time_s=s), for_s=2.0, targets=("learner-1",))
+        for n, s in enumerate((9.0, 15.0))
+    ]
+    history = played(
+        tmp_path,
+        [(after_round(40), ask(Action.GO, "half-dies"))],
+        injections=at,
+        specs=[SPEC],
+    )
+    first, second = (story.injecting.payload.asked_s for story in history.faults)
+    assert first is not None
+    assert second == pytest.approx(first + 6.0)
+    held = the(history, Kind.FAULT_HELD)
+    assert held.payload.injections == 2
+    assert held.time_s < first
+
+
+def test_only_the_named_faults_wait(tmp_path: Path) -> None:
+    history = played(
+        tmp_path,
+        [(kind(Kind.FAULT_HELD, "other"), ask(Action.GO, "other"))],
+        gameday=GameDay(holds=("other",)),
+    )
+    first = history.faults[0]
+    assert first.injected is not None
+    assert first.injected.time_s == history.of(Kind.ROUND_MERGED)[19].time_s
+    assert [event.payload.spec for event in history.of(FaultHeld)] == ["other"]
+
+
+def test_without_operators_nothing_waits(tmp_path: Path) -> None:
+    plan = replace(PLAN, faults=(SPEC,), gameday=GAMEDAY)
+    history = Stage(tmp_path, [HALF], plan=plan).execute()
+    assert not history.of(Kind.FAULT_HELD)
+    assert not history.of(Kind.GAMEDAY_OPENED)
+    assert history.faults[0].healed is not None
+
+
+def test_a_fault_at_a_phase_never_waits() -> None:
+    at_phase = replace(SPEC, id="phase", at=Trigger(phase=Phase.PUSH))
+    plan = replace(PLAN, faults=(SPEC, at_phase))
+    assert plan.held == {"half-dies"}
