@@ -51,6 +51,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "opentelemetry": ("report.telemetry.otlp",),
     "perfetto": ("report.trace.writer",),
     "prometheus_client": ("report.metrics",),
+    "starlette": ("gameday.live",),
+    "uvicorn": ("gameday.live",),
     "torch": tuple(
         f"systems.{name}" for name in ("torchft", "hivemind", "torchrun", "torch_store")
     ),

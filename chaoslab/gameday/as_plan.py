@@ -6,7 +6,7 @@ schedule, journal ─► injections as they were ─► replay.explicit ─► p
   after another one   at: {after: that one, offset: at most 10 s}, however long people talked
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,34 +23,35 @@ def as_plan(plan: FaultPlan, injections: Sequence[Injection], history: History) 
 
     PlanError if none was.
     """
-    stories = {one.injection: one for one in history.faults if one.injected is not None}
-    done = sorted(
-        (one for one in injections if one.id in stories), key=lambda one: _began_s(stories[one.id])
-    )
-    if not done:
+    stories = sorted((one for one in history.faults if one.injected is not None), key=_began_s)
+    if not stories:
         raise PlanError("nothing was injected: there is nothing to repeat")
-    return explicit(plan, [_as_it_was(one, done[:at], stories) for at, one in enumerate(done)])
+    scheduled = {one.id: one for one in injections}
+    by_spec = {one.spec: one for one in reversed(injections)}
+    done = [
+        _as_it_was(scheduled.get(story.injection, by_spec[story.spec]), story, stories[:at])
+        for at, story in enumerate(stories)
+    ]
+    return explicit(plan, done)
 
 
-def _as_it_was(
-    one: Injection, before: Sequence[Injection], stories: Mapping[str, FaultStory]
-) -> Injection:
-    story = stories[one.id]
-    for_s = one.for_s
+def _as_it_was(one: Injection, story: FaultStory, before: Sequence[FaultStory]) -> Injection:
+    """`one`: the injection as scheduled, or of which it is a repetition."""
+    for_s = story.injecting.payload.for_s
     if story.healed is not None:
         held_s = round(story.healed.time_s - _began_s(story), 3)
         for_s = held_s if for_s is None else min(for_s, held_s)
     known = replace(one, targets=story.targets, for_s=for_s)
     over = [
-        (healed.time_s, other)
+        (healed.time_s, other.spec)
         for other in before
-        if (healed := stories[other.id].healed) is not None and healed.time_s <= _began_s(story)
+        if (healed := other.healed) is not None and healed.time_s <= _began_s(story)
     ]
     if not over or len(over) < len(before):
         return known  # it was the first, or came while another was open
-    healed_s, last = max(over, key=lambda found: found[0])
+    healed_s, last = max(over)
     offset_s = round(min(_MOST_OFFSET_S, _began_s(story) - healed_s), 3)
-    return replace(known, trigger=Trigger(after=last.spec, offset_s=offset_s))
+    return replace(known, trigger=Trigger(after=last, offset_s=offset_s))
 
 
 def _began_s(story: FaultStory) -> float:

@@ -190,8 +190,8 @@ def _janitor_died(said: payloads.JanitorDied) -> str:
 
 
 def _waits(said: payloads.FaultHeld) -> str:
-    where = f" on {', '.join(said.targets)}" if said.targets else ""
-    return f"{said.spec} waits for an operator: {said.fault}{where} ({said.trigger})"
+    """Not on which nodes: whoever is in the room may still predict that."""
+    return f"{said.spec} waits for an operator: {said.fault} ({said.trigger})"
 
 
 def _acted(said: payloads.OperatorActed) -> str:

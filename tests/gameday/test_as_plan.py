@@ -46,6 +46,20 @@ def test_what_came_after_another_fault_comes_after_it_again_without_the_talk(
     assert second.at == Trigger(after="half-dies", offset_s=10.0)
 
 
+def test_what_was_made_milder_and_repeated_comes_as_often_on_the_same_targets(
+    tmp_path: Path,
+) -> None:
+    milder = (kind(Kind.FAULT_HELD, "half-dies"), ask(Action.MILDER, "half-dies"))
+    again = (kind(Kind.FAULT_HEALED, "half-dies"), ask(Action.REPEAT, "half-dies"))
+    orders = [milder, GO, again, SKIP_OTHER, (after_round(130), ask(Action.END))]
+    history = played(tmp_path, orders, keep=True)
+    first, second = as_plan(plan_of(), (HALF, SECOND), history).faults
+    assert [first.id, second.id] == ["half-dies-1", "half-dies-2"]
+    assert first.target.names == second.target.names == ("learner-1",)
+    assert second.at is not None
+    assert second.at.after == "half-dies-1"
+
+
 def test_what_came_while_another_was_open_keeps_its_own_trigger(tmp_path: Path) -> None:
     at_once = (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.GO, "other"))
     history = played(tmp_path, [GO, at_once], injections=[HALF, replace(SECOND, for_s=1.0)])

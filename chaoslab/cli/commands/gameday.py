@@ -1,0 +1,309 @@
+"""`chaoslab gameday`: a run that people watch, decide about and learn from.
+
+plan ─► questions ─► charter ─► run with an input line or a script ─► verdict page
+                        │                    │
+                   charter.md      debrief.md, actions.md
+"""
+
+import getpass
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from chaoslab.cli.commands.output import (
+    advise,
+    examples,
+    json_option,
+    named,
+    out_option,
+    print_json,
+    print_result,
+    shown_path,
+    warn,
+)
+from chaoslab.cli.commands.plan_options import plan_options
+from chaoslab.cli.invocation import Invocation
+from chaoslab.cli.terminal import harmless
+from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.core.private_files import replace_file
+from chaoslab.core.units import plural, show_duration
+from chaoslab.gameday.as_plan import as_plan as as_plan_of
+from chaoslab.gameday.charter import charter_page, without_victims
+from chaoslab.gameday.debrief import write_debrief
+from chaoslab.gameday.keyboard import is_at_hand
+from chaoslab.gameday.orders import Names, Room
+from chaoslab.gameday.script import Line, Script, is_ended_by, read_script
+from chaoslab.gameday.terminal import Printed, gameday_screen
+from chaoslab.plan.file import resolved_yaml
+from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
+from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.replay.again import recorded_schedule
+from chaoslab.replay.trials import recorded_plan
+from chaoslab.report.console import Screen
+from chaoslab.report.page import verdict_page
+from chaoslab.report.view import ViewModel
+from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.operators import Inbox
+
+CHARTER_MD = "charter.md"
+_NOBODY = "operator"
+"""Name of a user without one."""
+
+
+@click.command(
+    name="gameday",
+    epilog=examples(
+        "chaoslab gameday kill_half",
+        "chaoslab gameday kill_half --charter > charter.md",
+        "chaoslab gameday my_plan.yaml --by Ann --set gameday.length=1h",
+        "chaoslab gameday my_plan.yaml --script rehearsal.txt --fleet sim",
+        "chaoslab gameday latest --as-plan gate.yaml",
+    ),
+)
+@plan_options
+@click.option("--by", metavar="NAME", default=None,
+              help="Who types the orders; default: the login name. A line that begins with "
+                   "`NAME>` is of somebody else.")  # fmt: skip
+@click.option("--charter", "is_charter", is_flag=True,
+              help="Print the charter as Markdown; start nothing.")  # fmt: skip
+@click.option("--script", metavar="FILE", default=None, type=click.Path(allow_dash=True),
+              help="Orders and waits from a file, or from stdin (`-`).")  # fmt: skip
+@click.option("--as-plan", metavar="FILE", default=None, type=click.Path(path_type=Path),
+              help="Write what was done in a game-day on record as a plan; start nothing. PLAN is "
+                   "its run: a path, `latest`, or the beginning of its id.")  # fmt: skip
+@click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
+@out_option
+@json_option
+@click.pass_context
+def command(  # noqa: PLR0913  # one for each option
+    context: click.Context,
+    *,
+    asked: Asked,
+    by: str | None,
+    is_charter: bool,
+    script: str | None,
+    as_plan: Path | None,
+    is_begun: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Run a fault plan with people who watch, decide and predict.
+
+    Faults of the plan wait for an operator, who types orders: go, skip, milder, stronger, repeat,
+    heal, predict, note, end, abort. `help` explains them. Training goes on meanwhile, at most for
+    `gameday.length` of the plan. Ctrl-C heals all faults and ends the run.
+
+    Without a terminal, orders are read from stdin, line by line. A script also has lines such as
+    `wait half-dies held`, `wait inject` and `wait 5s`; once it is over, faults that still wait are
+    left out. A simulated fleet needs a script, because its time does not wait for people.
+
+    The record holds charter.md, debrief.md and actions.md. No fault-free twin is run: checks that
+    compare with one are UNKNOWN.
+
+    Exit codes are those of `chaoslab run`.
+    """
+    if as_plan is not None:
+        _write_plan(asked.plan, out, as_plan, as_json=as_json)
+        return
+    is_asked = not is_begun and not is_charter and _has_people()
+    with _interrupted():
+        asked = _completed(asked, is_asked=is_asked)
+    prepared = prepare(asked)
+    context.ensure_object(Invocation).secrets = prepared.text.secrets
+    charter = prepared.text.secrets.text(charter_page(prepared.plan, prepared.schedule))
+    if is_charter:
+        _print_charter(charter, as_json=as_json)
+        return
+    room, lines = _room(prepared, by or _login(), script)
+    for text in prepared.warnings:
+        warn(text)
+    if is_asked:
+        click.echo(f"{harmless(without_victims(charter))}\n", err=True)
+        with _interrupted():
+            if not click.confirm("Begin?", err=True):
+                click.echo("chaoslab: nothing was started", err=True)
+                context.exit(ExitCode.REFUSED)
+    is_alone = script is not None and (prepared.fleet_setup.is_simulated or not _has_people())
+    judged = _carried_out(context, prepared, room, lines, out, charter, is_alone=is_alone)
+    _finish(judged, prepared.plan, out, as_json=as_json)
+    if judged.error is not None:
+        raise judged.error
+    context.exit(judged.verdict.exit_code)
+
+
+# ---------------------------------------------------------------- before it
+
+
+def _has_people() -> bool:
+    """Whether questions can be asked and read."""
+    try:
+        return is_at_hand(sys.stdin.fileno()) and sys.stderr.isatty()
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def _interrupted() -> Iterator[None]:
+    """Ctrl-C at a question is an interrupt, not a failed run."""
+    try:
+        yield
+    except click.Abort as abort:
+        raise KeyboardInterrupt from abort
+
+
+def _completed(asked: Asked, *, is_asked: bool) -> Asked:
+    """With the length written out, and with what people answer of the charter."""
+    plan, _ = decode(asked)
+    settings = [
+        f"gameday.length={show_duration(plan.charter.length_s)}",
+        *(_answers(plan) if is_asked else ()),
+    ]
+    return replace(asked, settings=(*asked.settings, *settings))
+
+
+def _answers(plan: FaultPlan) -> Iterator[str]:
+    """An owner and hypotheses, where the plan has none and somebody gives them, as settings."""
+    charter = plan.charter
+    if not charter.owner and (owner := _answer("Owner of the game-day")):
+        yield f"gameday.owner={_yaml(owner)}"
+    found = {
+        fault.id: answer
+        for fault in plan.faults
+        if not charter.hypotheses.get(fault.id)
+        and (answer := _answer(f"What should happen when {fault.id} ({fault.fault}) is injected"))
+    }
+    if found:
+        yield f"gameday.hypotheses={_yaml({**charter.hypotheses, **found})}"
+
+
+def _answer(question: str) -> str:
+    answer: str = click.prompt(
+        f"{harmless(question)}? (Enter leaves it open)", default="", show_default=False, err=True
+    )
+    return answer.strip()
+
+
+def _yaml(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _print_charter(charter: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"charter": charter})
+    else:
+        click.echo(harmless(charter))
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return _NOBODY
+
+
+def _room(prepared: Prepared, by: str, script: str | None) -> tuple[Room, Sequence[Line]]:
+    """Who gives orders, and those of the script; PlanError as of its lines."""
+    if not by.strip() or not by.isprintable():
+        raise PlanError("--by: write a name")
+    if prepared.fleet_setup.is_simulated and script is None:
+        raise PlanError(
+            "a simulated fleet does not wait for people, because its time passes in a moment: "
+            "write the orders to a file and use --script FILE"
+        )
+    names = Names.of(prepared.plan)
+    source = "stdin" if script == "-" else script or ""
+    text = _text_of(script) if script else ""
+    lines = read_script(text, source=source, by=by, names=names)
+    keep = is_ended_by(lines) if script else _has_people()
+    return Room(plan=prepared.plan, by=by, inbox=Inbox(keep=keep)), lines
+
+
+def _text_of(script: str) -> str:
+    try:
+        if script == "-":
+            return sys.stdin.read()
+        return Path(script).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"the script cannot be read: {error}", where=script) from error
+
+
+# ---------------------------------------------------------------- afterwards
+
+
+def _write_plan(run: str, out: Path, path: Path, *, as_json: bool) -> None:
+    """Write what was done in a run on record as a plan."""
+    directory = RunDirectory.open(run, root=out)
+    plan = recorded_plan(directory)
+    done = as_plan_of(plan, recorded_schedule(directory).injections, History.read(directory.path))
+    if path.exists():
+        raise PlanError(f"{path} is there already: choose another name")
+    replace_file(path, resolved_yaml(done))
+    if as_json:
+        print_json({"plan": str(path), "faults": [fault.id for fault in done.faults]})
+    else:
+        click.echo(f"{path}: {plural(len(done.faults), 'fault')} as in {named(directory, out)}")
+    advise(f"chaoslab run {shlex.quote(str(path))} --fail-on unknown", "the gate that it makes")
+
+
+# ---------------------------------------------------------------- the run
+
+
+def _carried_out(
+    context: click.Context,
+    prepared: Prepared,
+    room: Room,
+    lines: Sequence[Line],
+    out: Path,
+    charter: str,
+    *,
+    is_alone: bool,
+) -> Judged:
+    invocation = context.ensure_object(Invocation)
+    script = Script(room.inbox, lines, by=room.by, holds=prepared.plan.held)
+
+    def made(directory: Path) -> None:
+        invocation.remember(directory)
+        replace_file(directory / CHARTER_MD, charter)
+
+    with _screen(room, script, is_alone=is_alone) as watching:
+        judged = carry_out(prepared, out, [watching, script], remember=made, inbox=room.inbox)
+    for line in script.left():
+        warn(f"not carried out: {harmless(str(line))}")
+    return judged
+
+
+def _screen(room: Room, script: Script, *, is_alone: bool) -> Screen:
+    """An input line where there are people; of a script that is alone, lines."""
+    view = ViewModel(room.plan.training.stop)
+    if is_alone:
+        script.end()
+        return Printed(None, sys.stderr, view, room, script)
+    return gameday_screen(sys.stdin, sys.stderr, view, room, script)
+
+
+def _finish(judged: Judged, plan: FaultPlan, out: Path, *, as_json: bool) -> None:
+    """The verdict, and where the files of the game-day are."""
+    directory = judged.directory.path
+    print_result(
+        judged.verdict.to_json(),
+        verdict_page(judged.verdict, judged.history, shown_path(directory)),
+        as_json=as_json,
+    )
+    debrief, actions = write_debrief(directory, judged.history, judged.verdict, plan)
+    for what, path in (
+        ("charter", directory / CHARTER_MD), ("debrief", debrief), ("actions", actions),
+    ):  # fmt: skip
+        click.echo(f"{what}: {shown_path(path)}", err=True)
+    run = named(judged.directory, out)
+    if judged.verdict.residue:
+        advise(f"chaoslab heal {run}", "undo what was left behind")
+    else:
+        advise(f"chaoslab show {run}", "the whole story of this run")

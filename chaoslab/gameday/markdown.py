@@ -1,0 +1,39 @@
+"""Markdown of the pages of a game-day: tables whose words stay words, whoever typed them.
+
+"[a](b) <img>" ─► safe ─► the same to read, and no link, no image
+head, rows ─► table ─► lines of a Markdown table, every cell made safe
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+BLANK = "____"
+"""A place to be filled in by hand."""
+_MARKS = re.compile(r"([\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])|^[#+=-])")
+"""Underscores only at the ends of words, other marks only where they begin a line."""
+_NUMBERED = re.compile(r"^(\d+)([.)] )")
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def safe(text: str) -> str:
+    """Text on one line that cannot become markup or HTML, or end a cell of a table.
+
+    Characters that no screen shows, such as those of escape sequences, are replaced.
+    """
+    line = " ".join(text.split())
+    if line == BLANK:
+        return line
+    shown = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line)
+    return _NUMBERED.sub(r"\1\\\2", _MARKS.sub(r"\\\1", shown.translate(_HTML)))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose cells are all made safe."""
+    lines = [tuple(map(safe, head)), tuple("---" for _ in head)]
+    lines += [tuple(map(safe, row)) for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def page(*parts: str) -> str:
+    """Headings, paragraphs and tables with an empty line between them; empty ones are left out."""
+    return "\n\n".join(filter(None, parts)) + "\n"

@@ -1,0 +1,283 @@
+"""Script of a game-day: orders and waits from a file or a pipe, given as the run goes on.
+
+    # kill_half.gameday                 events of the run ─► Script.see ─► its next lines
+    wait half-dies held                                                        │ orders
+    Bo> predict half-dies gap=2s                                               ▼
+    go half-dies                                            Inbox ─► the run (`run.operators`)
+    wait half-dies healed
+    wait 5s
+    note half-dies: both came back
+
+Waits are met by events and by their times, so that a script works in simulated time as well.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from threading import RLock
+from typing import Final, TypeAlias
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import (
+    Action,
+    FaultHeld,
+    FaultInjected,
+    OfInjection,
+    OperatorRefused,
+    PhaseEntered,
+    RunStarted,
+)
+from chaoslab.core.units import duration_s, show_duration
+from chaoslab.gameday.orders import FORMS, Names, known_fault, order_of, said, unknown
+from chaoslab.plan.file.document import nearest, printable
+from chaoslab.run.operators import Ask, Inbox, Order
+
+WAIT: Final = "wait"
+WAIT_FORM: Final = "wait FAULT held|injected|healed, wait inject or wait 5s"
+PHASES: Final = ("start", "baseline", "inject", "settle", "stop", "evaluate")
+"""Of a run, in their order."""
+_GRACE_S = 5.0
+"""For the last orders to be carried out before what still waits is left out."""
+
+
+class Stage(IntEnum):
+    """How far an entry of the plan has come."""
+
+    WAITING = 0
+    HELD = 1
+    """Its trigger has come; it waits for an operator."""
+    INJECTED = 2
+    """The first of its injections."""
+    HEALED = 3
+    """All of its injections are over, those that were left out or failed too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """One of three: until an entry has come so far, until a phase, or for a time."""
+
+    spec: str = ""
+    stage: Stage = Stage.WAITING
+    phase: str = ""
+    for_s: float = 0.0
+
+    def __str__(self) -> str:
+        until = f"{self.spec} {self.stage.name.lower()}" if self.spec else self.phase
+        return f"{WAIT} {until or show_duration(self.for_s)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of a script."""
+
+    where: str
+    """`file:line`."""
+    text: str
+    does: Order | Wait
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}"
+
+
+Lines: TypeAlias = Sequence[Line]
+
+
+def read_script(text: str, *, source: str, by: str, names: Names) -> Lines:
+    """All lines of a script; PlanError names every mistake with file and line number.
+
+    `by` says them, unless a line begins with `NAME>`.
+    """
+    lines, mistakes = [], []
+    for number, written in enumerate(text.splitlines(), 1):
+        try:
+            line = line_of(written, where=f"{source}:{number}", by=by, names=names)
+        except PlanError as error:
+            mistakes.append(str(error))
+        else:
+            lines += [line] if line else []
+    if mistakes:
+        raise PlanError("\n".join(mistakes))
+    return tuple(lines)
+
+
+def line_of(written: str, *, where: str, by: str, names: Names) -> Line | None:
+    """One line; None if it is blank or a comment. PlanError with `where`."""
+    text = written.strip()
+    if not text or text.startswith("#"):
+        return None
+    try:
+        return Line(where=where, text=text, does=_does(text, by, names))
+    except PlanError as error:
+        raise PlanError(error.message, where=where) from error
+
+
+def _does(text: str, by: str, names: Names) -> Order | Wait:
+    _, word, rest = said(text, by=by)
+    if word == WAIT:
+        return _wait(rest, names)
+    if word not in FORMS:
+        raise PlanError(unknown(word, (*FORMS, WAIT)))
+    return order_of(text, by=by, names=names)
+
+
+def _wait(rest: str, names: Names) -> Wait:
+    spec, _, last = rest.rpartition(" ")
+    stages = {one.name.lower(): one for one in Stage if one is not Stage.WAITING}
+    if spec:
+        if last not in stages:
+            raise PlanError(nearest(printable(last), stages, noun="moment", lists_all=True))
+        return Wait(spec=known_fault(spec.strip(), names), stage=stages[last])
+    if last in PHASES:
+        return Wait(phase=last)
+    if last[:1].isdecimal():
+        return Wait(for_s=duration_s(last))
+    raise PlanError(f"{printable(rest) or 'nothing'!r} is nothing to wait for: write {WAIT_FORM}")
+
+
+def is_ended_by(lines: Iterable[Line]) -> bool:
+    """Whether one of the lines asks for the end of the run."""
+    orders = [line.does for line in lines if isinstance(line.does, Ask)]
+    return any(order.action is Action.END for order in orders)
+
+
+class Script:
+    """An observer that gives orders. Lines may be added from any thread while the run goes on."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        lines: Iterable[Line] = (),
+        *,
+        by: str,
+        holds: Iterable[str] = (),
+    ) -> None:
+        """`holds`: ids of the entries of which `by` decides when nobody else does, see `end`."""
+        self._inbox, self._by, self._holds = inbox, by, tuple(holds)
+        self._lines = deque(lines)
+        self._progress = _Progress()
+        self._since_s = 0.0
+        """When the first of the lines became the first."""
+        self._is_open = True
+        self._has_nobody = False
+        self._lock = RLock()
+
+    def see(self, event: Event) -> None:
+        """Take it in, and give the orders that waited for it."""
+        with self._lock:
+            self._progress.see(event)
+            self._advance()
+            self._leave_out()
+            self._is_open &= event.kind is not Kind.RUN_FINISHED
+
+    def add(self, line: Line) -> None:
+        """After those that there are; at once if none waits."""
+        with self._lock:
+            if not self._lines:
+                self._since_s = self._progress.now_s
+            self._lines.append(line)
+            self._advance()
+
+    def end(self) -> None:
+        """Nobody adds lines, and nobody else decides: 5 s after the last line, what is held and did
+        not begin is left out, and a run that waits for its end is ended.
+        """
+        with self._lock:
+            self._has_nobody = True
+
+    def left(self) -> Lines:
+        """The lines that were not carried out yet, in order."""
+        with self._lock:
+            return tuple(self._lines)
+
+    def _advance(self) -> None:
+        while self._lines and self._is_open:
+            does = self._lines[0].does
+            if isinstance(does, Wait):
+                if not self._progress.has_met(does, since_s=self._since_s):
+                    return
+            else:
+                self._inbox.put(does)
+                self._progress.ordered(does)
+            self._lines.popleft()
+            self._since_s = self._progress.now_s
+
+    def _leave_out(self) -> None:
+        is_over = self._progress.now_s >= self._since_s + _GRACE_S
+        if self._lines or not self._has_nobody or not is_over:
+            return
+        self._has_nobody = False
+        actions = [(Action.SKIP, spec) for spec in self._progress.not_begun(self._holds)]
+        actions += [(Action.END, "")] if self._inbox.keep else []
+        for action, spec in actions:
+            reason = "nobody is left to decide"
+            self._inbox.put(Ask(by=self._by, action=action, spec=spec, reason=reason))
+
+
+class _Progress:
+    """What of a run a script can wait for."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._phase = 0
+        self._injections: Counter[str] = Counter()
+        """By entry: how many there are."""
+        self._over: Counter[str] = Counter()
+        """By entry: how many of them were healed or left out."""
+        self._stages: dict[str, Stage] = {}
+
+    def see(self, event: Event) -> None:
+        self.now_s = event.time_s
+        match event.payload if event.kind in _TELLING else None:
+            case RunStarted(entries=entries):
+                self._injections.update({one.spec: one.injections for one in entries})
+            case PhaseEntered(phase=phase) if phase in PHASES:
+                self._phase = PHASES.index(phase)
+            case FaultHeld(spec=spec):
+                self._reach(spec, Stage.HELD)
+            case FaultInjected(spec=spec):
+                self._reach(spec, Stage.INJECTED)
+            case OperatorRefused(asked=asked, spec=spec) if asked == f"{Action.REPEAT} {spec}":
+                self._injections[spec] -= 1
+                self._look(spec)
+            case OfInjection(spec=spec):
+                self._over[spec] += 1
+                self._look(spec)
+
+    def ordered(self, order: Order) -> None:
+        """One that is repeated has its stages once more."""
+        if isinstance(order, Ask) and order.action is Action.REPEAT:
+            self._injections[order.spec] += 1
+            self._stages[order.spec] = Stage.HELD
+
+    def has_met(self, wait: Wait, *, since_s: float) -> bool:
+        if wait.spec:
+            return self._stages.get(wait.spec, Stage.WAITING) >= wait.stage
+        if wait.phase:
+            return self._phase >= PHASES.index(wait.phase)
+        return self.now_s >= since_s + wait.for_s
+
+    def not_begun(self, specs: Iterable[str]) -> Sequence[str]:
+        """Those of which nothing was injected, and something waits."""
+        return [spec for spec in specs if self._stages.get(spec, Stage.WAITING) < Stage.INJECTED]
+
+    def _look(self, spec: str) -> None:
+        if self._over[spec] >= self._injections[spec]:
+            self._reach(spec, Stage.HEALED)
+
+    def _reach(self, spec: str, stage: Stage) -> None:
+        self._stages[spec] = max(stage, self._stages.get(spec, stage))
+
+
+_TELLING = frozenset(
+    {
+        Kind.RUN_STARTED,
+        Kind.PHASE_ENTERED,
+        Kind.FAULT_HELD,
+        Kind.FAULT_INJECTED,
+        Kind.FAULT_HEALED,
+        Kind.FAULT_SKIPPED,
+        Kind.OPERATOR_REFUSED,
+    }
+)

@@ -1,0 +1,188 @@
+"""`chaoslab gameday`: charter, refusals, and whole game-days on a simulated fleet."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chaoslab.cli.commands import gameday
+from chaoslab.cli.main import main
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.payloads import Action, FaultInjected, FaultSkipped, OperatorActed
+from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RunDirectory
+
+PLAN = """
+version: 1
+name: one_dies
+description: One learner dies and comes back.
+seed: 3
+training: {learners: 3, stop: {rounds: 120}}
+fleet: {kind: sim}
+control: twin
+baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 50%}
+faults:
+  - {id: one-dies, fault: process.kill, target: {learners: 1}, at: {round: 30}, for: 3s}
+expect:
+  - {check: continuity, max_gap: 20s}
+  - {check: rejoin, within: 20s}
+"""
+DAY = """
+wait one-dies held
+Bo> predict one-dies continues=yes gap=2s
+go one-dies
+wait one-dies healed
+note one-dies: it is back
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("one_dies.yaml").write_text(PLAN)
+    Path("day.txt").write_text(DAY)
+
+
+def call(*words: str, keys: str = "") -> Result:
+    return CliRunner().invoke(main, ("gameday", "one_dies.yaml", *words), input=keys)
+
+
+def record() -> RunDirectory:
+    return RunDirectory.open("latest", root=Path("runs"))
+
+
+def test_a_scripted_game_day_is_carried_out_judged_and_debriefed() -> None:
+    done = call("--script", "day.txt", "--by", "Ann")
+    assert done.exit_code == ExitCode.PASS, done.output
+    history = History.read(record().path)
+    acted = [(event.payload.by, event.payload.action) for event in history.of(OperatorActed)]
+    assert acted == [("Ann", Action.GO)]
+    assert "PASS" in done.stdout
+    for name in ("charter.md", "debrief.md", "actions.md"):
+        path = record().path / name
+        assert path.read_text().strip()
+        assert str(Path("runs", "one_dies", record().path.name, name)) in done.stderr
+    assert "not carried out" not in done.stderr
+    resolved = (record().path / "plan.resolved.yaml").read_text()
+    assert "length: 2h30m" in resolved
+    assert not (record().path / "control").exists()  # a twin would take as long again
+
+
+def test_what_was_done_becomes_a_plan_that_runs_as_a_gate() -> None:
+    call("--script", "day.txt")
+    runner = CliRunner()
+    words = ["gameday", "latest", "--as-plan", "gate.yaml"]
+    done = runner.invoke(main, words)
+    assert done.exit_code == ExitCode.PASS, done.output
+    assert "gate.yaml: 1 fault as in" in done.stdout
+    gate = runner.invoke(main, ["run", "gate.yaml", "--no-control", "--quiet"])
+    assert gate.exit_code == ExitCode.PASS, gate.output
+    again = runner.invoke(main, words)
+    assert again.exit_code == ExitCode.REFUSED
+    assert "gate.yaml is there already: choose another name" in again.output
+    nothing = runner.invoke(main, ["gameday", "nowhere", "--as-plan", "other.yaml"])
+    assert nothing.exit_code == ExitCode.REFUSED
+    assert not Path("other.yaml").exists()
+
+
+def test_its_verdict_is_one_json_value() -> None:
+    done = call("--script", "day.txt", "--json")
+    assert json.loads(done.stdout)["outcome"] == "PASS"
+
+
+def test_a_script_comes_from_a_pipe_as_well() -> None:
+    done = call("--script", "-", keys="wait inject\nskip one-dies\nwait one-dies held\nwait 1h\n")
+    assert "not carried out: stdin:4: wait 1h" in done.stderr
+    assert len(History.read(record().path).of(FaultSkipped)) == 1
+
+
+def test_a_script_that_decides_nothing_leaves_faults_out() -> None:
+    Path("day.txt").write_text("note we only look\n")
+    done = call("--script", "day.txt")
+    history = History.read(record().path)
+    assert not history.of(FaultInjected)
+    assert len(history.of(FaultSkipped)) == 1
+    assert done.exit_code == ExitCode.UNKNOWN
+
+
+def test_the_charter_is_printed_and_nothing_is_started() -> None:
+    done = call("--charter", "--set", "gameday.owner=Ann")
+    assert done.exit_code == ExitCode.PASS
+    assert done.stdout.startswith("# Charter of a game-day: one_dies")
+    assert "Ann" in done.stdout
+    assert "2h30m" in done.stdout
+    assert not Path("runs").exists()
+    assert json.loads(call("--charter", "--json").stdout)["charter"].startswith("# Charter")
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "said"),
+    [
+        ((), None, "a simulated fleet does not wait for people"),
+        (("--script", "none.txt"), None, "none.txt: the script cannot be read"),
+        (("--script", "day.txt"), "\ngoo one-dies", "day.txt:2: unknown command `goo`"),
+        (("--script", "day.txt"), "go one-die", "did you mean `one-dies`?"),
+        (("--script", "day.txt"), "wait 5", "day.txt:1: '5' has no unit"),
+        (("--script", "day.txt", "--by", " "), None, "--by: write a name"),
+        (("--charter", "--set", "gameday.holds=[x]"), None, "'x' is not the id of a fault"),
+        (("--charter", "--set", "gameday.length=0s"), None, "above 0s"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_started(
+    words: tuple[str, ...], script: str | None, said: str
+) -> None:
+    if script is not None:
+        Path("day.txt").write_text(script)
+    done = call(*words)
+    assert done.exit_code == ExitCode.REFUSED, done.output
+    assert said in done.stderr
+    assert not Path("runs").exists()
+
+
+# ---------------------------------------------------------------- with people
+
+
+@pytest.fixture
+def _people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gameday, "_has_people", lambda: True)
+
+
+@pytest.mark.usefixtures("_people")
+def test_people_are_asked_for_what_the_charter_lacks() -> None:
+    done = call("--script", "day.txt", keys='An: "x" ☃\ntraining goes on\ny\n')
+    assert done.exit_code == ExitCode.PASS, done.output
+    assert "Owner of the game-day?" in done.stderr
+    assert "What should happen when one-dies (process.kill) is injected?" in done.stderr
+    assert "# Charter of a game-day: one_dies" in done.stderr
+    resolved = (record().path / "plan.resolved.yaml").read_text()
+    assert "training goes on" in resolved
+    assert "☃" in resolved
+    assert "training goes on" in (record().path / "charter.md").read_text()
+
+
+@pytest.mark.usefixtures("_people")
+def test_what_stands_in_the_plan_is_not_asked_for() -> None:
+    done = call(
+        "--script", "day.txt", "--set", "gameday.owner=Ann",
+        "--set", "gameday.hypotheses={one-dies: it goes on}", keys="y\n",
+    )  # fmt: skip
+    assert done.exit_code == ExitCode.PASS, done.output
+    assert "Owner of the game-day?" not in done.stderr
+    assert "What should happen" not in done.stderr
+
+
+@pytest.mark.usefixtures("_people")
+@pytest.mark.parametrize(
+    ("keys", "code"), [("\n\nn\n", ExitCode.REFUSED), ("\n", ExitCode.INTERRUPTED)]
+)
+def test_nothing_is_started_without_a_yes(keys: str, code: ExitCode) -> None:
+    assert call("--script", "day.txt", keys=keys).exit_code == code
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("_people")
+def test_yes_asks_nothing() -> None:
+    done = call("--script", "day.txt", "--yes")
+    assert done.exit_code == ExitCode.PASS, done.output
+    assert "?" not in done.stderr.splitlines()[0]

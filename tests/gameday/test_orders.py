@@ -1,0 +1,147 @@
+"""Lines that people type in a game-day: what they mean, and what is wrong with them."""
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.payloads import Action
+from chaoslab.gameday.orders import (
+    FORMS,
+    Names,
+    Room,
+    completed,
+    help_lines,
+    order_of,
+    usage,
+)
+from chaoslab.run.operators import Ask, Inbox, Note, Order, Predict
+from tests.gameday_room import plan_of
+
+NAMES = Names(faults=("half-dies", "half-hangs", "other"), nodes=("learner-0", "learner-1"))
+
+
+def order(line: str) -> Order:
+    return order_of(line, by="Ann", names=NAMES)
+
+
+def mistake(line: str) -> str:
+    with pytest.raises(PlanError) as caught:
+        order(line)
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("go", Ask(by="Ann", action=Action.GO)),
+        ("go half-dies", Ask(by="Ann", action=Action.GO, spec="half-dies")),
+        ("  skip   other ", Ask(by="Ann", action=Action.SKIP, spec="other")),
+        ("milder half-dies", Ask(by="Ann", action=Action.MILDER, spec="half-dies")),
+        ("stronger half-dies", Ask(by="Ann", action=Action.STRONGER, spec="half-dies")),
+        ("repeat half-dies", Ask(by="Ann", action=Action.REPEAT, spec="half-dies")),
+        ("heal", Ask(by="Ann", action=Action.HEAL)),
+        ("end", Ask(by="Ann", action=Action.END)),
+        ("abort the loss explodes",
+         Ask(by="Ann", action=Action.ABORT, reason="the loss explodes")),
+        ("abort", Ask(by="Ann", action=Action.ABORT)),
+        ("Bo> heal half-dies", Ask(by="Bo", action=Action.HEAL, spec="half-dies")),
+        ("Bo.2>note it is slow", Note(by="Bo.2", text="it is slow")),
+        ("note half-dies: gone at 12:30", Note(by="Ann", spec="half-dies", text="gone at 12:30")),
+        ("note hm: loss > 3", Note(by="Ann", text="hm: loss > 3")),
+    ],
+)  # fmt: skip
+def test_a_line_is_an_order_of_whoever_says_it(line: str, meant: Order) -> None:
+    assert order(line) == meant
+
+
+def test_a_prediction_has_any_of_its_parts() -> None:
+    assert order("predict half-dies continues=yes gap=1m30s hit=learner-1,learner-0 back=10s") == (
+        Predict(by="Ann", spec="half-dies", continues=True, gap_s=90.0,
+                hit=("learner-1", "learner-0"), back_s=10.0)
+    )  # fmt: skip
+    assert order("Bo> predict other continues=no") == Predict(
+        by="Bo", spec="other", continues=False
+    )
+    assert order("predict other hit=nobody") == Predict(by="Ann", spec="other", hit=())
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "a command is missing: go, skip"),
+        ("Bo>", "a command is missing"),
+        ("hael half-dies", "unknown command `hael`; did you mean `heal`?"),
+        ("xyz", "known: abort, end, go"),
+        ("go half-die", "unknown fault of the plan `half-die`; did you mean `half-dies`?"),
+        ("skip", "skip which fault? write skip FAULT"),
+        ("end half-dies", "end takes no name"),
+        ("note", "note what?"),
+        ("note half-dies:", "note what?"),
+        ("predict", "predict of which fault? write predict FAULT"),
+        ("predict gap=3s", "predict of which fault?"),
+        ("predict half-dies", "at least one of continues=yes, gap=3s"),
+        ("predict half-dies gab=3s", "unknown part `gab`; did you mean `gap`?"),
+        ("predict half-dies gap=3", "gap: '3' has no unit, so it is not a duration: write 3s"),
+        ("predict half-dies back=soon", "back: 'soon' is not a duration"),
+        ("predict half-dies continues=maybe", "write yes or no"),
+        ("predict half-dies gap=3s gap=4s", "gap is given twice"),
+        ("predict half-dies hit=learner-9", "hit: unknown node `learner-9`; did you mean"),
+        ("predict half-dies hit=", "hit=nobody"),
+    ],
+)
+def test_a_line_that_is_no_order_says_what_to_write(line: str, words: str) -> None:
+    assert words in mistake(line)
+
+
+def test_no_line_can_steer_a_terminal() -> None:
+    noted, aborted = order("note \x1b[2J!"), order("abort \x07")
+    assert isinstance(noted, Note)
+    assert isinstance(aborted, Ask)
+    assert noted.text == "\\x1b[2J!"
+    assert aborted.reason.isprintable()
+    assert "\x1b" not in mistake("\x1b[2J")
+    assert "\x1b" not in mistake("go \x1b[2J")
+
+
+def test_every_action_has_a_command_and_help() -> None:
+    assert {one.value for one in Action} <= set(FORMS)
+    assert usage("Bo> skip hal") == "skip FAULT"
+    assert usage("hel") == ""
+    told = "\n".join(help_lines())
+    assert all(form in told for form, _ in FORMS.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("sk", "skip "),
+        ("hea", "heal "),
+        ("Bo> sk", "Bo> skip "),
+        ("go o", "go other"),
+        ("go h", "go half-"),
+        ("note o", "note other: "),
+        ("predict half-d", "predict half-dies "),
+        ("predict half-dies g", "predict half-dies gap="),
+        ("predict half-dies gap=3s b", "predict half-dies gap=3s back="),
+        ("abort half", "abort half"),
+        ("xyz", "xyz"),
+    ],
+)
+def test_tab_completes_commands_and_names(line: str, meant: str) -> None:
+    assert completed(line, NAMES)[0] == meant
+
+
+def test_what_tab_cannot_settle_is_listed() -> None:
+    assert completed("go half", NAMES) == ("go half-", ["half-dies", "half-hangs"])
+
+
+def test_a_room_passes_orders_on_for_the_faults_and_nodes_of_its_plan() -> None:
+    room = Room(plan=plan_of(), by="Ann", inbox=Inbox())
+    room.tell("predict half-dies hit=syncer")
+    room.tell("Bo> go other")
+    assert list(room.inbox.take()) == [
+        Predict(by="Ann", spec="half-dies", hit=("syncer",)),
+        Ask(by="Bo", action=Action.GO, spec="other"),
+    ]
+    with pytest.raises(PlanError):
+        room.tell("go nothing")
+    assert list(room.inbox.take()) == []

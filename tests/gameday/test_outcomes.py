@@ -1,0 +1,263 @@
+"""What became of each fault of a game-day, and whether the room had expected it."""
+
+import pytest
+
+from chaoslab.core.events import Json
+from chaoslab.gameday.effects import Span, bound_s
+from chaoslab.gameday.outcomes import FaultOutcome
+from chaoslab.gameday.predictions import (
+    Question,
+    answers,
+    by_person,
+    happened,
+    mistaken,
+    team,
+)
+from tests.gameday.stories import HALF, VICTIMS, Day, begun, found, of_half, plan_of, spec_of
+from tests.histories import Story
+from tests.model_training import Pace
+
+
+def whole() -> Day:
+    """The fault waits for 3 s, lasts for 6 s, and its victims need 1 s."""
+    return begun().train(3).killed().train(6).heal().over()
+
+
+def said(outcome: FaultOutcome) -> list[str]:
+    """All answers of the only person who predicted."""
+    (prediction,) = outcome.predictions
+    return [str(answer) for answer in answers(prediction, outcome).values()]
+
+
+# ---------------------------------------------------------------- what happened
+
+
+def test_a_fault_that_was_let_go_is_told_from_its_trigger_to_the_way_back() -> None:
+    one = of_half(whole())
+    assert (one.spec, one.fault, one.hypothesis) == (HALF, "process.kill", "Training goes on.")
+    assert (one.is_to_wait, one.held) == (True, Span(length_s=3.0))
+    assert [(each.by, each.action, each.time_s) for each in one.decisions] == [("Ann", "go", 8.0)]
+    assert (one.injected_s, one.healed_s, one.hit) == (8.0, 14.0, VICTIMS)
+    assert (one.continued, one.longest_gap) == (True, Span(length_s=0.25))
+    assert one.back == Span(length_s=1.0)
+    assert [each.status for each in one.evidence] == ["proved"]
+    assert (one.skipped, one.healed_early) == (None, ())
+
+
+def test_what_is_usual_is_told_by_the_median_gap_and_never_less_than_a_busy_machine_costs() -> None:
+    quick, slow = Story().baseline(), Story(pace=Pace(ticks=4)).baseline(20)
+    assert bound_s(quick.history()) == 1.5
+    assert bound_s(slow.history()) == 3.0
+    assert bound_s(Story().start().history()) is None
+
+
+def test_without_rounds_for_too_long_training_did_not_go_on() -> None:
+    day = begun().killed().train(2).stall(1.75).train(2).heal().over()
+    one = of_half(day)
+    assert (one.continued, one.longest_gap) == (False, Span(length_s=2.0))
+
+
+def test_a_gap_counts_until_the_victims_are_back_and_not_after_that() -> None:
+    on_the_way = begun().killed().train(6).heal().stall(3).over()
+    assert of_half(on_the_way).continued is False
+    later = begun().killed().train(6).heal().train(10).stall(5).over()
+    assert of_half(later).continued is True
+    before = begun().stall(5).train(2).killed().train(6).heal().over()
+    assert of_half(before).continued is True
+
+
+def test_without_a_syncer_nobody_merges_and_all_have_to_come_back() -> None:
+    day = begun().acts("Ann", "go", HALF).lose_syncer(spec=HALF).stall(6).regain_syncer()
+    one = of_half(day.over())
+    assert (one.hit, one.continued) == (("syncer",), False)
+    assert one.longest_gap is not None
+    assert one.longest_gap.length_s > 6.0
+    assert one.back == Span(length_s=0.25)
+
+
+def test_a_fault_that_takes_nobody_away_has_no_way_back() -> None:
+    day = begun().touch("learner-1").train(6).heal().over()
+    _, one = found(day, plan_of(spec_of(), spec_of("touch", fault="compute.steal")))
+    assert (one.continued, one.back) == (True, None)
+    assert happened(one)[Question.BACK] == "nobody was taken away"
+
+
+def test_whoever_is_not_back_was_awaited_for_as_long_as_training_went_on() -> None:
+    day = begun().killed().train(6).heal(restarts=False).train(20).settle().end()
+    one = of_half(day)
+    assert one.back == Span(length_s=20.0, is_whole=False)
+    assert happened(one)[Question.BACK] == "not back 20.0 s after the heal, when training ended"
+
+
+def test_what_is_never_healed_is_open_to_the_end_of_training() -> None:
+    one = of_half(begun().killed(for_s=None).train(20).prove().settle().end())
+    assert (one.healed_s, one.continued) == (None, True)
+    assert happened(one)[Question.BACK] == "not healed before training ended"
+
+
+def test_a_fault_that_waits_to_the_end_was_decided_by_nobody() -> None:
+    one = of_half(begun().train(20).end())
+    assert (one.held, one.decisions) == (Span(length_s=20.0, is_whole=False), ())
+    assert not one.is_injected
+
+
+def test_a_fault_may_be_let_go_before_its_trigger_or_never_wait() -> None:
+    early = Day().baseline().opened().killed().train(6).heal().over()
+    assert (of_half(early).held, of_half(early).is_to_wait) == (None, True)
+    other = Day().baseline().opened().kill("learner-2", spec="other").train(6).heal().over()
+    half, one = found(other, plan_of(spec_of(), spec_of("other")))
+    assert (one.is_to_wait, one.decisions, one.hit) == (False, (), ("learner-2",))
+    assert not half.is_injected
+
+
+def test_a_skipped_fault_was_not_injected() -> None:
+    one = of_half(begun().train(2).left_out("Bo", reason="the pager rings").train(20).end())
+    assert one.skipped is not None
+    assert (one.skipped.by, one.skipped.reason) == ("Bo", "the pager rings")
+    assert (one.held, one.evidence) == (Span(length_s=2.0), ())
+    assert set(happened(one).values()) == {"not injected"}
+
+
+def test_a_heal_before_its_time_names_who_wanted_it() -> None:
+    one = of_half(begun().killed().train(2).acts("Cy", "heal", HALF).heal().over())
+    assert one.healed_early == ("by Cy after 2.00 s instead of 6 s",)
+    assert [(each.by, each.action) for each in one.decisions] == [("Ann", "go"), ("Cy", "heal")]
+
+
+def test_a_heal_of_all_concerns_what_is_open_alone() -> None:
+    day = Day().baseline().opened().killed().train(6).heal().train(10)
+    day.kill("learner-2", spec="other").train(1).acts("Cy", "heal").heal().over()
+    half, other = found(day, plan_of(spec_of(), spec_of("other")))
+    assert [each.by for each in half.decisions] == ["Ann"]
+    assert [each.by for each in other.decisions] == ["Cy"]
+    assert (half.healed_early, len(other.healed_early)) == ((), 1)
+
+
+def test_an_abort_heals_what_is_open_and_ends_what_waits() -> None:
+    day = begun().waits("other").killed().train(2).acts("Cy", "abort", reason="smoke").heal()
+    half, other = found(day.cut_short(), plan_of(spec_of(), spec_of("other")))
+    assert [each.action for each in half.decisions] == ["go", "abort"]
+    assert [each.reason for each in other.decisions] == ["smoke"]
+    assert other.held == Span(length_s=2.0)
+    assert half.healed_early == ("by Cy after 2.00 s instead of 6 s",)
+
+
+def test_a_run_that_is_cut_short_leaves_open_whether_training_went_on() -> None:
+    one = of_half(begun().killed().train(2).acts("Cy", "abort").heal().cut_short())
+    assert (one.continued, one.longest_gap) == (None, Span(length_s=0.25, is_whole=False))
+    stopped = of_half(begun().killed().stall(3).acts("Cy", "abort").heal().cut_short())
+    assert stopped.continued is False
+
+
+def test_injections_of_one_entry_are_told_together() -> None:
+    day = whole_twice()
+    one = of_half(day)
+    assert (one.injected_s, one.healed_s) == (5.0, 27.0)
+    assert (one.hit, len(one.evidence)) == (VICTIMS, 2)
+
+
+def whole_twice() -> Day:
+    """Injected, and once more after a minute's talk."""
+    day = begun().killed().train(6).heal().train(10)
+    return day.acts("Ann", "repeat", HALF).kill(*VICTIMS, spec=HALF).train(6).heal().over()
+
+
+# ---------------------------------------------------------------- who noticed
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"), [("two are gone", HALF), (f"look: {HALF}!", ""), (HALF, "other")]
+)
+def test_the_first_note_that_names_the_fault_shows_that_it_was_noticed(
+    text: str, spec: str
+) -> None:
+    day = begun().notes("Cy", f"{HALF} is next").killed().train(2).notes("Cy", "coffee")
+    day.notes("Cy", f"not-{HALF}").train(1).notes("Bo", text, spec).notes("Cy", HALF)
+    one = of_half(day.train(3).heal().over())
+    assert (one.noticed_s, one.noticed_by) == (3.0, "Bo")
+
+
+def test_without_such_a_note_nobody_noticed() -> None:
+    one = of_half(whole())
+    assert (one.noticed_s, one.noticed_by) == (None, "")
+
+
+# ---------------------------------------------------------------- predictions
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer"),
+    [
+        ({"continues": True}, "yes: right"),
+        ({"continues": False}, "no: wrong"),
+        ({"gap_s": 0.9}, "0.90 s: right"),
+        ({"gap_s": 0.0}, "less than 0.01 s: right"),
+        ({"gap_s": 3.0}, "3.00 s: wrong"),
+        ({"hit": ["learner-3", "learner-1"]}, "learner-3, learner-1: right"),
+        ({"hit": ["learner-1"]}, "learner-1: 1 of 2"),
+        ({"hit": ["learner-1", "learner-0"]},
+         "learner-1, learner-0: 1 of 2, and 1 name too many"),
+        ({"hit": ["learner-1", "learner-3", "learner-0"]},
+         "learner-1, learner-3, learner-0: 2 of 2, and 1 name too many"),
+        ({"hit": ["learner-0"]}, "learner-0: wrong"),
+        ({"hit": []}, "nobody: wrong"),
+        ({"back_s": 0.5}, "0.50 s: right"),
+        ({"back_s": 2.0}, "2.00 s: right"),
+        ({"back_s": 0.4}, "0.40 s: wrong"),
+        ({"back_s": 2.1}, "2.10 s: wrong"),
+    ],
+)  # fmt: skip
+def test_a_prediction_is_held_against_what_happened(expected: dict[str, Json], answer: str) -> None:
+    day = begun().predicts("Bo", **expected).killed().train(6).heal().over()
+    assert said(of_half(day)) == [answer]
+
+
+@pytest.mark.parametrize(
+    ("back_s", "answer"), [(5.0, "5.00 s: wrong"), (9.9, "9.90 s: wrong"), (10.0, "10.0 s: open")]
+)
+def test_who_is_not_back_may_still_have_come_in_time(back_s: float, answer: str) -> None:
+    day = begun().predicts("Bo", back_s=back_s).killed().train(6).heal(restarts=False)
+    assert said(of_half(day.train(20).settle().end())) == [answer]
+
+
+def test_what_was_not_injected_or_cut_short_leaves_predictions_open() -> None:
+    all_four: dict[str, Json] = {
+        "continues": True,
+        "gap_s": 1.0,
+        "hit": ["learner-1"],
+        "back_s": 9.0,
+    }
+    skipped = begun().predicts("Bo", **all_four).left_out("Ann").train(20).end()
+    assert {each.rpartition(": ")[2] for each in said(of_half(skipped))} == {"open"}
+    cut = begun().predicts("Bo", continues=True, gap_s=1.0).killed().train(2).heal().cut_short()
+    assert said(of_half(cut)) == ["yes: open", "1.00 s: open"]
+
+
+def test_the_latest_word_counts_and_nothing_that_came_after_the_injection() -> None:
+    day = begun().predicts("Bo", continues=False, gap_s=3.0).predicts("Bo", continues=True)
+    day.predicts("Bo", spec="other", back_s=1.0).killed().predicts("Bo", gap_s=0.25)
+    one = of_half(day.predicts("Cy", continues=True).train(6).heal().over())
+    assert said(one) == ["yes: right", "3.00 s: wrong"]
+
+
+def test_scores_are_of_what_the_record_decides() -> None:
+    day = begun().predicts("Bo", continues=True, gap_s=3.0).predicts("Cy", continues=True)
+    day.predicts("Di", spec="never", continues=True).predicts("Cy", hit=["learner-1"])
+    outcomes = found(day.killed().train(6).heal().over(), plan_of(spec_of(), spec_of("never")))
+    assert {by: str(score) for by, score in by_person(outcomes).items()} == {
+        "Bo": "1 of 2", "Cy": "1 of 2", "Di": "",
+    }  # fmt: skip
+    assert [str(score) for score in team(outcomes[0]).values()] == [
+        "2 of 2",
+        "0 of 1",
+        "0 of 1",
+        "",
+    ]
+
+
+def test_what_more_than_half_got_wrong_is_a_mistake_of_the_room() -> None:
+    day = begun().predicts("Bo", continues=True, gap_s=3.0).predicts("Cy", continues=False)
+    one = of_half(day.predicts("Di", gap_s=9.0).killed().train(6).heal().over())
+    assert mistaken(one) == [
+        'half-dies: 2 of 2 predictions of "longest gap" were wrong; what happened: 0.25 s'
+    ]
