@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from chaoslab.checks.stretches import overlap_s, union
 from chaoslab.checks.timeline import baseline_end_s, baseline_figure, trained, training_end_s
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event
@@ -23,8 +24,8 @@ from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import History
 
 MEASURES = (
-    "goodput", "goodput_fastest", "committed", "not_merged", "overwritten", "contributors",
-    "rounds", "uptime", "time_to_tokens", "merged_rate",
+    "goodput", "goodput_fastest", "committed", "free", "committed_free", "not_merged",
+    "overwritten", "contributors", "rounds", "uptime", "time_to_tokens", "merged_rate",
 )  # fmt: skip
 UNITS: Final[Mapping[str, Unit]] = {"merged_rate": TOKENS_PER_S}
 _GAP = 3.0
@@ -94,11 +95,14 @@ def measures_of(stretch: Stretch) -> Mapping[str, float]:
     slower = stretch.plan.training.speeds
     capacity, rounds = stretch.capacity(everyone), stretch.rounds()
     all_trained, committed = _trained(stretch, None), _committed(stretch)
+    free = _free(stretch)
     present = sum(len(one.payload.contributors) for one in rounds) / max(len(rounds), 1)
     return {
         "goodput": all_trained / capacity,
         "goodput_fastest": _goodput(stretch, [name for name in everyone if name not in slower]),
         "committed": committed / capacity,
+        "free": free,
+        "committed_free": committed / capacity / free if free else 0.0,
         "not_merged": 1 - committed / all_trained if all_trained else 0.0,
         "overwritten": _overwritten(stretch),
         "contributors": present / len(everyone),
@@ -130,6 +134,20 @@ def _committed(stretch: Stretch) -> float:
             before = one.payload.committed_tokens
     rounds = stretch.rounds()
     return rounds[-1].payload.committed_tokens - before if rounds else 0.0
+
+
+def _free(stretch: Stretch) -> float:
+    """Share of the time of the learners of the start in which no fault had them."""
+    history, everyone = stretch.history, stretch.plan.training.learner_names
+    had_s = 0.0
+    for name in everyone:
+        under = union(
+            (story.injected.time_s, story.healed.time_s if story.healed else stretch.end_s)
+            for story in history.faults
+            if story.injected is not None and name in story.targets
+        )
+        had_s += overlap_s(under, stretch.start_s, stretch.end_s)
+    return 1 - had_s / (len(everyone) * stretch.length_s)
 
 
 def _overwritten(stretch: Stretch) -> float:

@@ -118,10 +118,13 @@ def test_what_a_run_shows_is_measured_and_what_it_cannot_show_is_none(
     assert 0 < killed["gap"] < 10
     assert killed["saving"] > 1
     assert 0 < killed["mean_rate"] <= killed["peak_rate"] < math.inf
+    assert 0.5 < killed["free"] < 1
+    assert killed["committed_free"] == pytest.approx(killed["committed"] / killed["free"])
     assert 0 < killed["bytes_per_token"] < 4 * 2 * 120_000 / (8 * 128)  # gradients in every step
     assert killed["loss"] == math.inf  # nothing was evaluated
     assert killed["time_to_loss"] == killed["tokens_to_loss"] == math.inf
-    assert measure(ended(faults=[]), 1)["rejoin"] == math.inf
+    spared = measure(ended(faults=[]), 1)
+    assert (spared["rejoin"], spared["free"]) == (math.inf, 1.0)
 
 
 def test_how_soon_a_loss_is_reached_is_measured_between_snapshots(
