@@ -35,6 +35,7 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "judging": ("judge.py",),
     "policy": ("policy.py",),
     "renewal": ("renewal.py",),
+    "live_page": ("live_page.py",),
 }
 """Command that measures each set of results."""
 WITHIN_S = 1800.0

@@ -152,14 +152,18 @@ class Script:
         *,
         by: str,
         holds: Iterable[str] = (),
+        has_others: bool = False,
     ) -> None:
-        """`holds`: ids of the entries of which `by` decides when nobody else does, see `end`."""
+        """`holds`: ids of the entries of which `by` decides when nobody else does, see `end`;
+        `has_others`: others decide, in a window of their own.
+        """
         self._inbox, self._by, self._holds = inbox, by, tuple(holds)
         self._lines = deque(lines)
         self._progress = _Progress()
         self._since_s = 0.0
         """When the first of the lines became the first."""
         self._is_open = True
+        self._has_others = has_others
         self._has_nobody = False
         self._lock = RLock()
 
@@ -180,11 +184,11 @@ class Script:
             self._advance()
 
     def end(self) -> None:
-        """Nobody adds lines, and nobody else decides: 5 s after the last line, what is held and did
+        """Nobody adds lines; unless others decide: 5 s after the last line, what is held and did
         not begin is left out, and a run that waits for its end is ended.
         """
         with self._lock:
-            self._has_nobody = True
+            self._has_nobody = not self._has_others
 
     def left(self) -> Lines:
         """The lines that were not carried out yet, in order."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from chaoslab.cli.commands.live_options import Serving, live_options
 from chaoslab.cli.commands.output import (
     advise,
     examples,
@@ -43,7 +44,7 @@ from chaoslab.gameday.terminal import Printed, gameday_screen
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.journal import History, Observer
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan
@@ -64,6 +65,7 @@ _NOBODY = "operator"
         "chaoslab gameday kill_half",
         "chaoslab gameday kill_half --charter > charter.md",
         "chaoslab gameday my_plan.yaml --by Ann --set gameday.length=1h",
+        "chaoslab gameday kill_half --serve 8080 --operator Ann --operator Bo",
         "chaoslab gameday my_plan.yaml --script rehearsal.txt --fleet sim",
         "chaoslab gameday latest --as-plan gate.yaml",
     ),
@@ -80,6 +82,7 @@ _NOBODY = "operator"
               help="Write what was done in a game-day on record as a plan; start nothing. PLAN is "
                    "its run: a path, `latest`, or the beginning of its id.")  # fmt: skip
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
+@live_options
 @out_option
 @json_option
 @click.pass_context
@@ -92,6 +95,7 @@ def command(  # noqa: PLR0913  # one for each option
     script: str | None,
     as_plan: Path | None,
     is_begun: bool,
+    serving: Serving,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -104,6 +108,9 @@ def command(  # noqa: PLR0913  # one for each option
     Without a terminal, orders are read from stdin, line by line. A script also has lines such as
     `wait half-dies held`, `wait inject` and `wait 5s`; once it is over, faults that still wait are
     left out. A simulated fleet needs a script, because its time does not wait for people.
+
+    --serve adds a live page: operators act on it by links that can be used once, and many viewers
+    look, predict and take notes.
 
     The record holds charter.md, debrief.md and actions.md. No fault-free twin is run: checks that
     compare with one are UNKNOWN.
@@ -122,7 +129,7 @@ def command(  # noqa: PLR0913  # one for each option
     if is_charter:
         _print_charter(charter, as_json=as_json)
         return
-    room, lines = _room(prepared, by or _login(), script)
+    room, lines = _room(prepared, by or _login(), script, is_served=serving.serve is not None)
     for text in prepared.warnings:
         warn(text)
     if is_asked:
@@ -131,8 +138,12 @@ def command(  # noqa: PLR0913  # one for each option
             if not click.confirm("Begin?", err=True):
                 click.echo("chaoslab: nothing was started", err=True)
                 context.exit(ExitCode.REFUSED)
-    is_alone = script is not None and (prepared.fleet_setup.is_simulated or not _has_people())
-    judged = _carried_out(context, prepared, room, lines, out, charter, is_alone=is_alone)
+    has_people = _has_people() or serving.serve is not None
+    is_alone = script is not None and (prepared.fleet_setup.is_simulated or not has_people)
+    with serving.begin(room.inbox, prepared.plan) as pages:
+        judged = _carried_out(
+            context, prepared, room, lines, out, charter, pages, is_alone=is_alone
+        )
     _finish(judged, prepared.plan, out, as_json=as_json)
     if judged.error is not None:
         raise judged.error
@@ -209,7 +220,9 @@ def _login() -> str:
         return _NOBODY
 
 
-def _room(prepared: Prepared, by: str, script: str | None) -> tuple[Room, Sequence[Line]]:
+def _room(
+    prepared: Prepared, by: str, script: str | None, *, is_served: bool
+) -> tuple[Room, Sequence[Line]]:
     """Who gives orders, and those of the script; PlanError as of its lines."""
     if not by.strip() or not by.isprintable():
         raise PlanError("--by: write a name")
@@ -218,11 +231,13 @@ def _room(prepared: Prepared, by: str, script: str | None) -> tuple[Room, Sequen
             "a simulated fleet does not wait for people, because its time passes in a moment: "
             "write the orders to a file and use --script FILE"
         )
+    if prepared.fleet_setup.is_simulated and is_served:
+        raise PlanError("--serve: a simulated fleet does not wait for people; leave it out")
     names = Names.of(prepared.plan)
     source = "stdin" if script == "-" else script or ""
     text = _text_of(script) if script else ""
     lines = read_script(text, source=source, by=by, names=names)
-    keep = is_ended_by(lines) if script else _has_people()
+    keep = is_served or (is_ended_by(lines) if script else _has_people())
     return Room(plan=prepared.plan, by=by, inbox=Inbox(keep=keep)), lines
 
 
@@ -263,18 +278,22 @@ def _carried_out(
     lines: Sequence[Line],
     out: Path,
     charter: str,
+    pages: Sequence[Observer],
     *,
     is_alone: bool,
 ) -> Judged:
     invocation = context.ensure_object(Invocation)
-    script = Script(room.inbox, lines, by=room.by, holds=prepared.plan.held)
+    held = prepared.plan.held
+    script = Script(room.inbox, lines, by=room.by, holds=held, has_others=bool(pages))
 
     def made(directory: Path) -> None:
         invocation.remember(directory)
         replace_file(directory / CHARTER_MD, charter)
 
     with _screen(room, script, is_alone=is_alone) as watching:
-        judged = carry_out(prepared, out, [watching, script], remember=made, inbox=room.inbox)
+        judged = carry_out(
+            prepared, out, [watching, script, *pages], remember=made, inbox=room.inbox
+        )
     for line in script.left():
         warn(f"not carried out: {harmless(str(line))}")
     return judged

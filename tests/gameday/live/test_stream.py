@@ -1,0 +1,293 @@
+"""What browsers are told, in which order, and what they are not told yet."""
+
+import asyncio
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import Action
+from chaoslab.gameday.live.access import Denied, Role, Visit
+from chaoslab.gameday.live.picture import Picture
+from chaoslab.gameday.live.stream import Feed, Stream
+from tests.gameday.live.visitors import BEGUN, HELD, INJECTION, Stand, Visitor, opened
+from tests.gameday_room import GAMEDAY, plan_of
+from tests.histories import Story
+
+PREDICTION = {"by": "Bo", "spec": "half-dies", "gap_s": 3.0, "hit": ["learner-2"]}
+
+
+def card(message: Any, spec: str = "half-dies") -> Any:
+    (found,) = (one for one in message["faults"] if one["spec"] == spec)
+    return found
+
+
+def test_a_visitor_is_told_who_it_is_and_all_that_is_known() -> None:
+    story = Story().baseline().kill("learner-1", spec="half-dies").train(2.0)
+    with opened() as stand:
+        for event in story.events:
+            stand.page.see(event)
+        with stand.operator().stream() as stream:
+            you, snapshot = stream.next(), stream.next()
+            while snapshot["rounds"] == 0 or not card(snapshot)["bars"]:
+                snapshot = stream.next()
+    assert (you["type"], you["role"], you["name"]) == ("you", "operator", "Ann")
+    assert (snapshot["plan"], snapshot["seed"], snapshot["phase"]) == ("a story", 7, "inject")
+    assert snapshot["charter"]["owner"] == GAMEDAY.owner
+    states = {lane["name"]: lane["state"] for lane in snapshot["lanes"]}
+    assert states["learner-1"] == "dead"
+    assert states["learner-0"] == "stepping"
+    shown = card(snapshot)
+    assert (shown["stage"], shown["hypothesis"]) == ("open", "training goes on")
+    assert shown["bars"][0]["targets"] == ["learner-1"]
+    assert card(snapshot, "other")["stage"] == "to come"
+
+
+def test_sentences_come_in_order_and_each_once() -> None:
+    with opened() as stand, stand.viewer().stream() as stream:
+        stream.until("snapshot")
+        for number in range(150):
+            stand.tell(Kind.OPERATOR_NOTED, by="Ann", text=f"note {number}")
+        texts = [stream.until("sentence") for _ in range(150)]
+        assert [one["n"] for one in texts] == list(range(1, 151))
+        assert texts[-1]["text"] == "Ann notes: note 149"
+        with stand.viewer().stream() as later:
+            known = later.until("snapshot")["sentences"]
+    assert [one["n"] for one in known] == list(range(51, 151)), "the last hundred"
+
+
+def test_pictures_come_three_times_a_second_at_most_and_sentences_at_once() -> None:
+    with opened() as stand, stand.viewer().stream() as stream:
+        stream.until("snapshot")
+        began_s, number = time.monotonic(), 0
+        while time.monotonic() < began_s + 1.5:
+            number += 1
+            stand.tell(Kind.OPERATOR_NOTED, by="Ann", text=str(number))
+            stream.until("sentence", n=number)
+            threading.Event().wait(0.01)
+        took_s = time.monotonic() - began_s
+        pictures = sum(message["type"] == "picture" for message in stream.seen)
+    assert 1 <= pictures <= 2 + took_s * 3
+    assert number > 3 * pictures
+
+
+def test_nothing_comes_but_heartbeats_while_nothing_happens() -> None:
+    async def listen() -> bytes:
+        feed = Feed(Visit(role=Role.VIEWER), lambda: b"whole", most=2)
+        assert await feed.take(0.01) == b"whole"
+        return await feed.take(0.01)
+
+    assert asyncio.run(listen()) == b": still here\n\n"
+
+
+# ---------------------------------------------------------------- what is hidden
+
+
+def test_predictions_of_others_are_shown_once_the_fault_is_injected() -> None:
+    with opened() as stand, stand.operator().stream() as stream:
+        stand.tell(Kind.FAULT_HELD, **HELD)
+        stand.tell(Kind.OPERATOR_PREDICTED, **PREDICTION)
+        text = stream.until("sentence", n=2)["text"]
+        assert text == "Bo predicts what half-dies does: 1 prediction"
+        stand.tell(Kind.OPERATOR_PREDICTED, **{**PREDICTION, "gap_s": 4.0})
+        before = stream.until("sentence", n=3)
+        while not before.get("faults") or card(before)["predictions"] == 0:
+            before = stream.next()
+        assert card(before)["predicted"] == []
+        assert "learner-2" not in str([card(one) for one in stream.seen if "faults" in one])
+        stand.tell(Kind.FAULT_INJECTING, **BEGUN)
+        after = stream.until("picture")
+        while not card(after)["bars"]:
+            after = stream.until("picture")
+    assert card(after)["predicted"] == [{"by": "Bo", "gap_s": 4.0, "hit": ["learner-2"]}]
+
+
+def test_viewers_do_not_hear_whom_a_fault_will_hit() -> None:
+    """They are asked to predict it."""
+    milder = {"by": "Ann", "spec": "half-dies", "action": "milder", "reason": "learner-3 for 5 s"}
+    with opened() as stand:
+        with stand.operator().stream() as told, stand.viewer("Cy").stream() as asked:
+            for stream in (told, asked):
+                stream.until("snapshot")
+            stand.tell(Kind.FAULT_HELD, **HELD)
+            stand.tell(Kind.OPERATOR_ACTED, **milder)
+            for stream in (told, asked):
+                stream.until("sentence", n=2)
+                stream.until("picture")
+        with stand.viewer().stream() as late:
+            late.until("snapshot")
+    assert "['learner-1', 'learner-3']" in str(told.seen)
+    assert "learner-3 for 5 s" in str(told.seen)
+    for stream in (asked, late):
+        shown = str([{**one, "nodes": [], "lanes": []} for one in stream.seen])
+        assert "learner-" not in shown
+        assert "Ann: milder half-dies" in shown
+
+
+def test_a_visitor_finds_the_own_predictions_again() -> None:
+    with opened() as stand:
+        cy = stand.viewer("Cy")
+        cy.post("/predict", {"fault": "other", "continues": True})
+        with cy.stream() as own, stand.viewer("Dee").stream() as other:
+            assert own.next()["predicted"] == {"other": {"fault": "other", "continues": True}}
+            assert other.next()["predicted"] == {}
+
+
+# ---------------------------------------------------------------- where a fault stands
+
+
+def seen(*events: tuple[Kind, dict[str, Any]], keep: bool = True) -> Any:
+    picture = Picture(plan_of(), is_kept=keep)
+    for seq, (kind, data) in enumerate(events):
+        picture.see(Event(seq=seq, time_s=1.0, source="harness", kind=kind, data=data))
+    return picture.to_json(Role.OPERATOR)
+
+
+def acted(action: Action, spec: str = "half-dies", **more: str) -> tuple[Kind, dict[str, Any]]:
+    return Kind.OPERATOR_ACTED, {"by": "Ann", "spec": spec, "action": action.value, **more}
+
+
+HELD_NOW = (Kind.FAULT_HELD, dict(HELD))
+INJECTING = (Kind.FAULT_INJECTING, dict(BEGUN))
+INJECTED = (Kind.FAULT_INJECTED, dict(INJECTION))
+HEALED = (Kind.FAULT_HEALED, dict(INJECTION))
+SKIPPED = (
+    Kind.FAULT_SKIPPED,
+    {**INJECTION, "obstacle": "operator", "reason": "Ann left 1 injection out"},
+)
+
+
+@pytest.mark.parametrize(
+    ("events", "stage"),
+    [
+        ((), "to come"),
+        ((HELD_NOW,), "waits"),
+        ((HELD_NOW, acted(Action.GO)), "to come"),
+        ((HELD_NOW, acted(Action.GO), INJECTING), "open"),
+        ((INJECTING, INJECTED, HEALED), "over"),
+        ((INJECTING, INJECTED, HEALED, acted(Action.REPEAT), INJECTING), "open"),
+        ((HELD_NOW, acted(Action.SKIP), SKIPPED), "skipped"),
+    ],
+)
+def test_a_fault_stands_where_the_record_says(events: Any, stage: str) -> None:
+    assert card(seen(*events))["stage"] == stage
+
+
+def test_the_end_can_be_asked_for_when_nothing_is_left_to_decide() -> None:
+    assert not seen()["can_end"]
+    other = acted(Action.SKIP, "other")
+    assert seen(acted(Action.GO), INJECTING, other)["can_end"]
+    assert not seen(acted(Action.GO), INJECTING, other, keep=False)["can_end"]
+    assert not seen(acted(Action.GO), INJECTING, other, acted(Action.END, ""))["can_end"]
+
+
+def test_what_became_of_an_order_is_told() -> None:
+    with opened() as stand, stand.viewer().stream() as stream:
+        stand.tell(Kind.OPERATOR_REFUSED, by="Ann", spec="", asked="end", reason="half-dies waits")
+        answer = stream.until("answer")
+        assert (answer["is_done"], answer["asked"], answer["reason"]) == (
+            False, "end", "half-dies waits",
+        )  # fmt: skip
+        stand.tell(*acted(Action.GO)[:1], **acted(Action.GO)[1])
+        answer = stream.until("answer")
+        assert (answer["is_done"], answer["asked"], answer["by"]) == (True, "go half-dies", "Ann")
+
+
+def test_when_the_run_is_over_nothing_can_be_asked() -> None:
+    with opened() as stand:
+        ann = stand.operator()
+        with ann.stream() as stream:
+            stand.tell(Kind.RUN_FINISHED, outcome="aborted", reason="Ann aborted it")
+            assert stream.until_over()["outcome"] == "aborted: Ann aborted it"
+        answer = ann.post("/act", {"action": "abort"})
+    assert (answer.status, answer.error) == (409, "the run is over")
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_a_line_that_breaks_its_contract_harms_nobody() -> None:
+    with opened() as stand, stand.viewer().stream() as stream:
+        stand.tell(Kind.FAULT_HELD, spec="half-dies")
+        stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="still here")
+        assert stream.until("sentence")["text"] == "Ann notes: still here"
+
+
+def test_a_slow_viewer_loses_messages_and_gets_a_snapshot() -> None:
+    async def listen() -> tuple[bytes, bytes]:
+        feed = Feed(Visit(role=Role.VIEWER), lambda: b"whole", most=2)
+        await feed.take(1)
+        for message in (b"1", b"2", b"3", b"4"):
+            feed.put(message)
+        feed.show(b"picture")
+        first = await feed.take(1)
+        for message in (b"5", b"6"):
+            feed.put(message)
+        feed.show(b"old")
+        feed.show(b"new")
+        return first, await feed.take(1)
+
+    assert asyncio.run(listen()) == (b"whole", b"56new")
+
+
+def test_a_browser_that_does_not_read_holds_up_nobody() -> None:
+    text = "x" * 1500
+    with opened() as stand:
+        asleep = _connected(stand, stand.viewer())
+        with asleep, stand.viewer().stream() as awake:
+            awake.until("snapshot")
+            for number in range(20_000):
+                stand.tell(Kind.OPERATOR_NOTED, by="Ann", text=f"{number} {text}")
+                if number % 50 == 0:
+                    awake.until("sentence", n=number + 1)
+            awake.until("sentence", n=20_000)
+            asleep.settimeout(20.0)
+            heard = b""
+            while heard.count(b'"snapshot"') < 2 or not heard.endswith(b"\n\n\r\n"):
+                heard += asleep.recv(1 << 20)
+    numbers = heard.count(b'"sentence"')
+    assert numbers < 20_000, "it was spared most of them"
+
+
+def _connected(stand: Stand, visitor: Visitor) -> socket.socket:
+    """A browser that asks for the stream and reads nothing."""
+    address = stand.page.address
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.connect((address.host, address.port))
+    made.sendall(
+        f"GET /stream HTTP/1.1\r\nHost: {address.host}:{address.port}\r\n"
+        f"Cookie: {visitor.cookie}\r\n\r\n".encode()
+    )
+    return made
+
+
+def test_events_that_nobody_folds_give_way_and_are_counted() -> None:
+    stream = Stream(Picture(plan_of(), is_kept=False), most_events=10)
+    for seq in range(25):
+        stream.see(Event(seq=seq, time_s=1.0, source="harness", kind=Kind.OPERATOR_NOTED, data={}))
+    assert stream.missed == 15
+    unshown = Event(seq=25, time_s=1.0, source="harness", kind=Kind.PUSH_ACCEPTED, data={})
+    stream.see(unshown)
+    assert stream.missed == 15
+
+
+def test_one_browser_opens_eight_pages_at_most() -> None:
+    async def open_many() -> None:
+        stream = Stream(Picture(plan_of(), is_kept=False))
+        visit = Visit(role=Role.VIEWER)
+        pages = [stream.messages(visit) for _ in range(8)]
+        for page in pages:
+            stream.require_room(visit)
+            await anext(page)
+        stream.require_room(Visit(role=Role.VIEWER))
+        with pytest.raises(Denied, match="close one"):
+            stream.require_room(visit)
+        for page in pages:
+            await page.aclose()  # type: ignore[attr-defined]
+        stream.require_room(visit)
+
+    asyncio.run(open_many())
