@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.live_options import Serving, live_options
 from chaoslab.cli.commands.output import (
     advise,
@@ -44,7 +45,7 @@ from chaoslab.gameday.terminal import Printed, gameday_screen
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
-from chaoslab.record.journal import History, Observer
+from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan
@@ -83,6 +84,7 @@ _NOBODY = "operator"
                    "its run: a path, `latest`, or the beginning of its id.")  # fmt: skip
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
 @live_options
+@listener_options
 @out_option
 @json_option
 @click.pass_context
@@ -96,6 +98,7 @@ def command(  # noqa: PLR0913  # one for each option
     as_plan: Path | None,
     is_begun: bool,
     serving: Serving,
+    listening: Listening,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -140,10 +143,23 @@ def command(  # noqa: PLR0913  # one for each option
                 context.exit(ExitCode.REFUSED)
     has_people = _has_people() or serving.serve is not None
     is_alone = script is not None and (prepared.fleet_setup.is_simulated or not has_people)
-    with serving.begin(room.inbox, prepared.plan) as pages:
-        judged = _carried_out(
-            context, prepared, room, lines, out, charter, pages, is_alone=is_alone
+    invocation = context.ensure_object(Invocation)
+    with listening.begin() as listeners, serving.begin(room.inbox, prepared.plan) as pages:
+        given = Script(
+            room.inbox, lines, by=room.by, holds=prepared.plan.held, has_others=bool(pages)
         )
+
+        def made(directory: Path) -> None:
+            invocation.remember(directory)
+            listeners.made(directory)
+            replace_file(directory / CHARTER_MD, charter)
+
+        with _screen(room, given, is_alone=is_alone) as watching:
+            observers = [watching, given, *pages, *listeners.observers]
+            judged = carry_out(prepared, out, observers, remember=made, inbox=room.inbox)
+        listeners.judged(judged)
+    for line in given.left():
+        warn(f"not carried out: {harmless(str(line))}")
     _finish(judged, prepared.plan, out, as_json=as_json)
     if judged.error is not None:
         raise judged.error
@@ -269,34 +285,6 @@ def _write_plan(run: str, out: Path, path: Path, *, as_json: bool) -> None:
 
 
 # ---------------------------------------------------------------- the run
-
-
-def _carried_out(
-    context: click.Context,
-    prepared: Prepared,
-    room: Room,
-    lines: Sequence[Line],
-    out: Path,
-    charter: str,
-    pages: Sequence[Observer],
-    *,
-    is_alone: bool,
-) -> Judged:
-    invocation = context.ensure_object(Invocation)
-    held = prepared.plan.held
-    script = Script(room.inbox, lines, by=room.by, holds=held, has_others=bool(pages))
-
-    def made(directory: Path) -> None:
-        invocation.remember(directory)
-        replace_file(directory / CHARTER_MD, charter)
-
-    with _screen(room, script, is_alone=is_alone) as watching:
-        judged = carry_out(
-            prepared, out, [watching, script, *pages], remember=made, inbox=room.inbox
-        )
-    for line in script.left():
-        warn(f"not carried out: {harmless(str(line))}")
-    return judged
 
 
 def _screen(room: Room, script: Script, *, is_alone: bool) -> Screen:
