@@ -45,7 +45,7 @@ from chaoslab.gameday.terminal import Printed, gameday_screen
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.journal import History, Observer
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan
@@ -155,7 +155,7 @@ def command(  # noqa: PLR0913  # one for each option
             replace_file(directory / CHARTER_MD, charter)
 
         with _screen(room, given, is_alone=is_alone) as watching:
-            observers = [watching, given, *pages, *listeners.observers]
+            observers: list[Observer] = [watching, given, *pages, *listeners.observers]
             judged = carry_out(prepared, out, observers, remember=made, inbox=room.inbox)
         listeners.judged(judged)
     for line in given.left():
