@@ -57,6 +57,20 @@ def plan_of(specs: Sequence[FaultSpec] = (SPEC, OTHER), gameday: GameDay = GAMED
     return replace(PLAN, faults=tuple(specs), gameday=gameday)
 
 
+def staged(
+    folder: Path,
+    orders: Iterable[tuple[Callable[[Event], bool], Order]],
+    *,
+    plan: FaultPlan,
+    injections: Sequence[Injection],
+    keep: bool = False,
+) -> tuple[Stage, Room]:
+    """A game-day that is ready to go, and the room that gives these orders."""
+    inbox = Inbox(keep=keep)
+    room = Room(inbox, list(orders))
+    return Stage(folder, injections, plan=plan, inbox=inbox, observers=[room]), room
+
+
 def played(
     folder: Path,
     orders: Iterable[tuple[Callable[[Event], bool], Order]],
@@ -66,10 +80,10 @@ def played(
     specs: Sequence[FaultSpec] = (SPEC, OTHER),
     keep: bool = False,
 ) -> History:
-    inbox = Inbox(keep=keep)
-    room = Room(inbox, list(orders))
+    """The record of a whole game-day."""
     plan = plan_of(specs, gameday)
-    history = Stage(folder, injections, plan=plan, inbox=inbox, observers=[room]).execute()
+    stage, room = staged(folder, orders, plan=plan, injections=injections, keep=keep)
+    history = stage.execute()
     assert not room.on, "an order was never given"
     return history
 

@@ -1,21 +1,43 @@
 """Plan of what was done in a game-day, as a gate: nothing waits, and nothing is left to chance.
 
-schedule, journal ─► injections as they were ─► replay.explicit ─► plan
-  skipped             left out
-  healed early        for: as long as it was
-  after another one   at: {after: that one, offset: at most 10 s}, however long people talked
+    schedule, journal ─► injections as they were ─► plan
+      skipped                   left out
+      changed, repeated         as often, on the targets that it had
+      healed early              for: as long as it was
+      the first of all          at: as the plan says, or once the baseline is measured
+      after all before it       at: {after: the last that was healed, offset: at most 10 s}
+      while another was open    as long after that one's injection as it was, in time or in rounds
+
+So the time in which people talked is left out. A trigger by phase stays, since nothing else hits
+the moment, but for one that was repeated.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import FaultPlan, Injection, Trigger
+from chaoslab.core.payloads import RoundMerged
+from chaoslab.plan.model import (
+    SYNCER,
+    FaultPlan,
+    FaultSpec,
+    Injection,
+    Outage,
+    Pick,
+    Stop,
+    Target,
+    Trigger,
+)
 from chaoslab.record.journal import FaultStory, History
-from chaoslab.replay.explicit import explicit
 
 _MOST_OFFSET_S: Final = 10.0
+_LEAST_S: Final = 0.1
+"""Shortest outage that is written."""
+_ROOM_S: Final = 300.0
+"""Of the run's time, beside outages and offsets."""
 
 
 def as_plan(plan: FaultPlan, injections: Sequence[Injection], history: History) -> FaultPlan:
@@ -26,33 +48,138 @@ def as_plan(plan: FaultPlan, injections: Sequence[Injection], history: History) 
     stories = sorted((one for one in history.faults if one.injected is not None), key=_began_s)
     if not stories:
         raise PlanError("nothing was injected: there is nothing to repeat")
-    scheduled = {one.id: one for one in injections}
+    by_id = {one.id: one for one in injections}
     by_spec = {one.spec: one for one in reversed(injections)}
-    done = [
-        _as_it_was(scheduled.get(story.injection, by_spec[story.spec]), story, stories[:at])
-        for at, story in enumerate(stories)
-    ]
-    return explicit(plan, done)
+    done: list[_Done] = []
+    for story, name in zip(stories, _names(stories), strict=True):
+        one = by_id.get(story.injection, by_spec[story.spec])
+        at = _trigger(plan, story, by_id.get(story.injection), done, history)
+        done.append(_Done(name=name, story=story, injection=one, at=at))
+    faults = tuple(_fault(plan, one) for one in done)
+    return replace(
+        plan,
+        faults=faults,
+        gameday=None,
+        training=replace(plan.training, stop=_stop(plan, faults)),
+        limits=replace(plan.limits, timeout_s=_timeout_s(plan, faults)),
+    )
 
 
-def _as_it_was(one: Injection, story: FaultStory, before: Sequence[FaultStory]) -> Injection:
-    """`one`: the injection as scheduled, or of which it is a repetition."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done:
+    """An injection that was carried out, and its trigger in the plan."""
+
+    name: str
+    story: FaultStory
+    injection: Injection
+    """As scheduled, or of which it is a repetition."""
+    at: Trigger
+
+
+def _trigger(
+    plan: FaultPlan,
+    story: FaultStory,
+    scheduled: Injection | None,
+    before: Sequence[_Done],
+    history: History,
+) -> Trigger:
+    if scheduled is not None and scheduled.trigger.phase is not None:
+        return scheduled.trigger
+    began_s = _began_s(story)
+    still_open = [one for one in before if _healed_s(one.story) > began_s]
+    if still_open:
+        return _beside(still_open[-1], began_s, history)
+    if before:
+        last = max(before, key=lambda one: _healed_s(one.story))
+        offset_s = min(_MOST_OFFSET_S, began_s - _healed_s(last.story))
+        return Trigger(after=last.name, offset_s=round(offset_s, 3))
+    own = scheduled.trigger if scheduled is not None else Trigger(round=_first_round(plan))
+    is_of_another = own.after is not None
+    return Trigger(round=_first_round(plan)) if is_of_another else own
+
+
+def _beside(other: _Done, began_s: float, history: History) -> Trigger:
+    """As long after the injection of one that was still open as it was."""
+    later_s, at = began_s - _began_s(other.story), other.at
+    if at.after is not None:
+        return replace(at, offset_s=round(at.offset_s + later_s, 3))
+    if at.time_s is not None:
+        return Trigger(time_s=round(at.time_s + later_s, 3))
+    merged = history.of(RoundMerged)
+    rounds_before = sum(one.time_s <= _began_s(other.story) for one in merged)
+    more = sum(one.time_s <= began_s for one in merged) - rounds_before
+    return Trigger(round=(rounds_before if at.round is None else at.round) + max(1, more))
+
+
+def _first_round(plan: FaultPlan) -> int:
+    """Soon after the baseline."""
+    return plan.baseline.warmup + plan.baseline.window + 1
+
+
+# ---------------------------------------------------------------- one fault of the plan
+
+
+def _fault(plan: FaultPlan, done: _Done) -> FaultSpec:
+    asked = {spec.id: spec for spec in plan.faults}[done.story.spec].target
+    return FaultSpec(
+        id=done.name,
+        fault=done.injection.fault,
+        settings=done.injection.settings,
+        target=_target(done, asked),
+        at=done.at,
+        outage=_outage(done.story),
+    )
+
+
+def _names(stories: Sequence[FaultStory]) -> Sequence[str]:
+    """The fault's id; numbered where a fault was injected several times."""
+    times, seen = Counter(one.spec for one in stories), Counter[str]()
+    names = []
+    for one in stories:
+        seen[one.spec] += 1
+        names.append(one.spec if times[one.spec] == 1 else f"{one.spec}-{seen[one.spec]}")
+    return names
+
+
+def _target(done: _Done, asked: Target) -> Target:
+    """Those that were hit; `pick: at_phase` stays where the phase does."""
+    targets = done.story.targets
+    if asked.pick is Pick.AT_PHASE and done.at.phase is not None:
+        return asked
+    if targets == (SYNCER,):
+        return Target(syncer=True)
+    return asked if SYNCER in targets else Target(names=targets, reserve=asked.reserve)
+
+
+def _outage(story: FaultStory) -> Outage:
     for_s = story.injecting.payload.for_s
     if story.healed is not None:
-        held_s = round(story.healed.time_s - _began_s(story), 3)
+        held_s = story.healed.time_s - _began_s(story)
         for_s = held_s if for_s is None else min(for_s, held_s)
-    known = replace(one, targets=story.targets, for_s=for_s)
-    over = [
-        (healed.time_s, other.spec)
-        for other in before
-        if (healed := other.healed) is not None and healed.time_s <= _began_s(story)
-    ]
-    if not over or len(over) < len(before):
-        return known  # it was the first, or came while another was open
-    healed_s, last = max(over)
-    offset_s = round(min(_MOST_OFFSET_S, _began_s(story) - healed_s), 3)
-    return replace(known, trigger=Trigger(after=last, offset_s=offset_s))
+    return Outage(rest=True) if for_s is None else Outage(seconds=max(_LEAST_S, round(for_s, 3)))
+
+
+# ---------------------------------------------------------------- the whole plan
+
+
+def _stop(plan: FaultPlan, faults: Sequence[FaultSpec]) -> Stop:
+    """Not before the last of the rounds at which something comes."""
+    stop = plan.training.stop
+    last = max((one.at.round or 0 for one in faults if one.at is not None), default=0)
+    if stop.rounds is None or last < stop.rounds:
+        return stop
+    return replace(stop, rounds=last + plan.baseline.window)
+
+
+def _timeout_s(plan: FaultPlan, faults: Sequence[FaultSpec]) -> float:
+    outages_s = sum(one.outage.seconds or 0.0 for one in faults)
+    offsets_s = sum(_MOST_OFFSET_S for _ in faults)
+    return max(plan.limits.timeout_s, round(outages_s + offsets_s + _ROOM_S))
 
 
 def _began_s(story: FaultStory) -> float:
     return story.injected.time_s if story.injected else story.injecting.time_s
+
+
+def _healed_s(story: FaultStory) -> float:
+    return story.healed.time_s if story.healed is not None else inf

@@ -6,7 +6,7 @@ file descriptor ─► thread ─► take(b"go half-dies\n"), at the end take(b"
 import os
 import select
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Final, Self
@@ -14,6 +14,10 @@ from typing import Final, Self
 _MOST_BYTES: Final = 4096
 _FLAGS, _LOCAL, _CONTROLS = 0, 3, 6
 """Places in what `termios.tcgetattr` returns."""
+_STOPPING: Final[Sequence[int]] = [
+    getattr(termios, name) for name in ("VSUSP", "VDSUSP", "VQUIT") if hasattr(termios, name)
+]
+"""Keys that stop or kill a process; not each system has all of them."""
 
 
 class Reader:
@@ -52,8 +56,8 @@ class Reader:
 def unbuffered(fd: int) -> Iterator[None]:
     """Each key comes at once and is not echoed; Ctrl-C stays a signal. Put back in any case.
 
-    Ctrl-S and Ctrl-Z have no meaning meanwhile: either would stop the harness, with faults open
-    that only it heals in time.
+    Ctrl-S, Ctrl-Z, Ctrl-Y and Ctrl-\\ have no meaning meanwhile: they would stop or kill the
+    harness, with faults open that only it heals in time.
     """
     before = termios.tcgetattr(fd)
     mode = termios.tcgetattr(fd)
@@ -61,7 +65,9 @@ def unbuffered(fd: int) -> Iterator[None]:
     mode[_LOCAL] &= ~(termios.ECHO | termios.ICANON)
     controls = list(mode[_CONTROLS])
     controls[termios.VMIN], controls[termios.VTIME] = 1, 0
-    controls[termios.VSUSP] = bytes([os.fpathconf(fd, "PC_VDISABLE")])
+    no_key = bytes([os.fpathconf(fd, "PC_VDISABLE")])
+    for key in _STOPPING:
+        controls[key] = no_key
     mode[_CONTROLS] = controls
     try:
         termios.tcsetattr(fd, termios.TCSANOW, mode)

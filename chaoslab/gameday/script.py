@@ -8,7 +8,8 @@
     wait 5s
     note half-dies: both came back
 
-Waits are met by events and by their times, so that a script works in simulated time as well.
+Waits are met by events and by their times, so that a script works in simulated time as well. One
+that is not met for 10 minutes of the run is given up, and with it the lines that follow.
 """
 
 from collections import Counter, deque
@@ -25,6 +26,7 @@ from chaoslab.core.payloads import (
     FaultHeld,
     FaultInjected,
     OfInjection,
+    OperatorActed,
     OperatorRefused,
     PhaseEntered,
     RunStarted,
@@ -40,6 +42,8 @@ PHASES: Final = ("start", "baseline", "inject", "settle", "stop", "evaluate")
 """Of a run, in their order."""
 _GRACE_S = 5.0
 """For the last orders to be carried out before what still waits is left out."""
+_WAIT_MOST_S: Final = 600.0
+"""How long a wait for a fault or a phase lasts before it is given up."""
 
 
 class Stage(IntEnum):
@@ -163,6 +167,8 @@ class Script:
         self._since_s = 0.0
         """When the first of the lines became the first."""
         self._is_open = True
+        self._has_given_up = False
+        """Nothing of what is left will be carried out."""
         self._has_others = has_others
         self._has_nobody = False
         self._lock = RLock()
@@ -184,8 +190,9 @@ class Script:
             self._advance()
 
     def end(self) -> None:
-        """Nobody adds lines; unless others decide: 5 s after the last line, what is held and did
-        not begin is left out, and a run that waits for its end is ended.
+        """Nobody adds lines; unless others decide: 5 s after the last line, or after a wait was
+        given up, what is held and did not begin is left out, and a run that waits for its end is
+        ended.
         """
         with self._lock:
             self._has_nobody = not self._has_others
@@ -196,10 +203,11 @@ class Script:
             return tuple(self._lines)
 
     def _advance(self) -> None:
-        while self._lines and self._is_open:
+        while self._lines and self._is_open and not self._has_given_up:
             does = self._lines[0].does
             if isinstance(does, Wait):
                 if not self._progress.has_met(does, since_s=self._since_s):
+                    self._give_up_late(does)
                     return
             else:
                 self._inbox.put(does)
@@ -207,9 +215,16 @@ class Script:
             self._lines.popleft()
             self._since_s = self._progress.now_s
 
+    def _give_up_late(self, wait: Wait) -> None:
+        """Unless it is a wait for a time, which lasts as long as it says."""
+        if not wait.for_s and self._progress.now_s >= self._since_s + _WAIT_MOST_S:
+            self._has_given_up = True
+            self._since_s = self._progress.now_s
+
     def _leave_out(self) -> None:
+        has_ended = not self._lines or self._has_given_up
         is_over = self._progress.now_s >= self._since_s + _GRACE_S
-        if self._lines or not self._has_nobody or not is_over:
+        if not has_ended or not self._has_nobody or not is_over:
             return
         self._has_nobody = False
         actions = [(Action.SKIP, spec) for spec in self._progress.not_begun(self._holds)]
@@ -230,6 +245,10 @@ class _Progress:
         self._over: Counter[str] = Counter()
         """By entry: how many of them were healed or left out."""
         self._stages: dict[str, Stage] = {}
+        self._repeats: Counter[tuple[str, str]] = Counter()
+        """By operator and entry: repetitions that this script asked for, and the run has not yet
+        begun or refused.
+        """
 
     def see(self, event: Event) -> None:
         self.now_s = event.time_s
@@ -242,21 +261,25 @@ class _Progress:
                 self._reach(spec, Stage.HELD)
             case FaultInjected(spec=spec):
                 self._reach(spec, Stage.INJECTED)
-            case OperatorRefused(asked=asked, spec=spec) if asked == f"{Action.REPEAT} {spec}":
-                self._injections[spec] -= 1
-                self._look(spec)
+            case OperatorActed(by=by, spec=spec, action=Action.REPEAT):
+                self._answered(by, spec)
+                self._injections[spec] += 1
+                self._stages[spec] = Stage.HELD
+            case OperatorRefused(by=by, asked=asked, spec=spec) if asked == _repeat(spec):
+                self._answered(by, spec)
             case OfInjection(spec=spec):
                 self._over[spec] += 1
                 self._look(spec)
 
     def ordered(self, order: Order) -> None:
-        """One that is repeated has its stages once more."""
+        """What is repeated has its stages once more, but not before the run answers."""
         if isinstance(order, Ask) and order.action is Action.REPEAT:
-            self._injections[order.spec] += 1
-            self._stages[order.spec] = Stage.HELD
+            self._repeats[order.by, order.spec] += 1
 
     def has_met(self, wait: Wait, *, since_s: float) -> bool:
         if wait.spec:
+            if any(spec == wait.spec for _, spec in self._repeats):
+                return False
             return self._stages.get(wait.spec, Stage.WAITING) >= wait.stage
         if wait.phase:
             return self._phase >= PHASES.index(wait.phase)
@@ -266,12 +289,19 @@ class _Progress:
         """Those of which nothing was injected, and something waits."""
         return [spec for spec in specs if self._stages.get(spec, Stage.WAITING) < Stage.INJECTED]
 
+    def _answered(self, by: str, spec: str) -> None:
+        self._repeats -= Counter([(by, spec)])  # which leaves none below 1
+
     def _look(self, spec: str) -> None:
         if self._over[spec] >= self._injections[spec]:
             self._reach(spec, Stage.HEALED)
 
     def _reach(self, spec: str, stage: Stage) -> None:
         self._stages[spec] = max(stage, self._stages.get(spec, stage))
+
+
+def _repeat(spec: str) -> str:
+    return f"{Action.REPEAT} {spec}"
 
 
 _TELLING = frozenset(
@@ -282,6 +312,7 @@ _TELLING = frozenset(
         Kind.FAULT_INJECTED,
         Kind.FAULT_HEALED,
         Kind.FAULT_SKIPPED,
+        Kind.OPERATOR_ACTED,
         Kind.OPERATOR_REFUSED,
     }
 )

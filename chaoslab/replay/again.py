@@ -16,6 +16,7 @@ from chaoslab.plan.schedule import Schedule, from_lines
 from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory, fingerprint
+from chaoslab.run.experiment import GAMEDAY
 
 SCHEDULE = "schedule.jsonl"
 REPLAY_OF = "replay_of"
@@ -30,6 +31,11 @@ def prepare_again(directory: RunDirectory, *, settings: Sequence[str] = ()) -> P
     plan = directory.path / RESOLVED_PLAN
     if not plan.is_file():
         raise PlanError(f"{directory.path} holds no {RESOLVED_PLAN}: nothing is there to repeat")
+    if directory.facts.get(GAMEDAY):
+        raise PlanError(
+            f"{directory.path} is of a game-day, in which people decided: write what they did as a "
+            f"plan, with `chaoslab gameday {directory.id} --as-plan FILE`"
+        )
     prepared = prepare(Asked(plan=str(plan), settings=settings))
     return replace(prepared, schedule=recorded_schedule(directory))
 

@@ -41,6 +41,8 @@ from chaoslab.undo.heartbeat import UNDONE, Heartbeat
 from chaoslab.undo.janitor import Guard, start_janitor
 from chaoslab.undo.log import UndoLogFile
 
+GAMEDAY: Final = "gameday"
+"""Key of run.json: whether operators decided of its faults."""
 _TWIN_GOES_ON = 1.1
 """Times the committed tokens of the run that it is for."""
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -100,7 +102,10 @@ def run_plan(
         started=calendar.wall(),
         links=kind,
         **_facts(plan, schedule, fleet_setup.fleet, is_kept=bool(text.resolved)),
+        **({GAMEDAY: True} if attached.inbox is not None else {}),
     )
+    if attached.inbox is not None:
+        plan = replace(plan, limits=replace(plan.limits, timeout_s=plan.charter.length_s))
     directory.write_plan(source=text.source, resolved=text.resolved)
     directory.write_schedule(text.secrets.lines(to_lines(schedule)))
     with _guarded(directory, fleet_setup) as guard:

@@ -252,7 +252,7 @@ class Injector:
 
     def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
         fault = fault_of(injection)
-        if found := self._forbidden(injection, fault):
+        if found := self.forbidden_now(injection, fault):
             self._skip(injection, *found)
             return
         prepared = self.waiting.take(injection)
@@ -358,7 +358,7 @@ class Injector:
         self.waiting.drop(injection)
         self._write(Kind.FAULT_SKIPPED, injection, obstacle=obstacle.value, reason=reason)
 
-    def _forbidden(self, injection: Injection, fault: Fault) -> Forbidden | None:
+    def forbidden_now(self, injection: Injection, fault: Fault) -> Forbidden | None:
         binding = [one for one in self._opened if not one.is_for_good]
         return forbidden(
             injection,

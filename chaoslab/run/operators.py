@@ -8,9 +8,9 @@ window they use, and carried out between two turns of the run loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from queue import Empty, SimpleQueue
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Action
@@ -87,6 +87,12 @@ class Inbox:
             return
 
 
+_OF_TRAINING: Final = frozenset(
+    {Action.GO, Action.SKIP, Action.MILDER, Action.STRONGER, Action.REPEAT, Action.END}
+)
+"""What can be asked for while training goes on."""
+
+
 class _Refused(Exception):
     """The order is not carried out; the message says why."""
 
@@ -101,9 +107,12 @@ class Operators:
     injector: Injector
     _is_open: bool = False
     """Whether the charter is on record."""
+    _number: int = field(init=False)
+    """Of the next injection that is repeated."""
 
     def __post_init__(self) -> None:
         self.injector.is_kept = self.inbox.keep
+        self._number = 1 + max((one.number for one in self.injector.injections), default=-1)
 
     def act(self) -> str | None:
         """Carry out what has come; why the run is to end, if somebody asked for that."""
@@ -139,7 +148,8 @@ class Operators:
             )
         match order:
             case Predict():
-                if self.injector.waits(order.spec) == 0:
+                begun = any(one.spec == order.spec for one in self.injector.begun)
+                if begun or not self.injector.waits(order.spec):
                     raise _Refused(f"{order.spec} has begun or was left out: too late to predict")
                 self._write(Kind.OPERATOR_PREDICTED, order, **_facts(order))
             case Note():
@@ -148,6 +158,9 @@ class Operators:
                 self._acted(order)
                 return f"{order.by} aborted it" + (f": {order.reason}" if order.reason else "")
             case Ask():
+                progress = self.recorder.progress
+                if order.action in _OF_TRAINING and (progress.is_stopping or progress.is_over):
+                    raise _Refused("training has ended")
                 self._DO[order.action](self, order)
         return None
 
@@ -186,9 +199,7 @@ class Operators:
             raise _Refused(f"nothing of {spec} waits any longer")
         changed = [self._changed(one, order.action) for one in waiting]
         if None in changed:
-            raise _Refused(
-                f"{spec} cannot be {order.action}: it has no targets and no time to vary"
-            )
+            raise _Refused(f"{spec} cannot be {order.action}: neither its targets nor its time can")
         for before, after in zip(waiting, changed, strict=True):
             self.injector.waiting.replace(before, after or before)
         first = changed[0] or waiting[0]
@@ -205,10 +216,12 @@ class Operators:
         begun = [one for one in self.injector.begun if one.spec == spec]
         if not begun:
             raise _Refused(f"nothing of {spec} was injected yet: go {spec}")
+        again = replace(begun[-1], number=self._number)
+        if found := self.injector.forbidden_now(again, fault_of(again)):
+            raise _Refused(found.reason)
+        self._number += 1
         self._acted(order)
-        known = (*self.injector.injections, *self.injector.begun)
-        number = 1 + max(one.number for one in known)
-        self.injector.waiting.put(replace(begun[-1], number=number))
+        self.injector.waiting.put(again)
 
     def _end(self, order: Ask) -> None:
         if held := list(self.injector.waiting.held):

@@ -77,7 +77,7 @@ class RunLoop:
 
     def __post_init__(self) -> None:
         self._sample_s = self.recorder.now_s + SAMPLE_S
-        self._deadline_s = self.recorder.now_s + self._limit_s
+        self._deadline_s = self.recorder.now_s + self.plan.limits.timeout_s
         if (inbox := self.interrupts.inbox) is not None:
             self._operators = Operators(
                 inbox=inbox, plan=self.plan, recorder=self.recorder, injector=self.injector
@@ -165,12 +165,6 @@ class RunLoop:
         return self.recorder.progress
 
     @property
-    def _limit_s(self) -> float:
-        """Longest duration of the run."""
-        is_gameday = self.interrupts.inbox is not None
-        return self.plan.charter.length_s if is_gameday else self.plan.limits.timeout_s
-
-    @property
     def _since_s(self) -> float | None:
         """Since when training must go on; None while it need not."""
         return None if self.is_over else self._training_since_s
@@ -246,10 +240,10 @@ class RunLoop:
     def _end_if_due(self) -> None:
         if self.interrupts.count:
             raise Ended(RunOutcome.INTERRUPTED, "interrupted by a signal")
-        now_s = self.recorder.now_s
+        now_s, limit_s = self.recorder.now_s, self.plan.limits.timeout_s
         if now_s >= self._deadline_s:
             key = "limits.timeout" if self.interrupts.inbox is None else "gameday.length"
-            self._abort(key, f"the run took longer than {self._limit_s:g} s")
+            self._abort(key, f"the run took longer than {limit_s:g} s")
         if self._progress.links_lost and not self.is_over:
             self._abort("the links hold", self._progress.links_lost)
         if (since_s := self._since_s) is None:

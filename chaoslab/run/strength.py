@@ -8,20 +8,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import floor
 from random import Random
+from typing import Final
 
 from chaoslab.plan.model import FaultPlan, Injection
 
+_LEAST_S: Final = 0.1
+"""Shortest outage that an injection is halved to."""
+
 
 def milder(injection: Injection) -> Injection | None:
-    """Half of its targets, the first of them; with one, half of its time. None: it has neither."""
+    """Half of its targets, the first of them; with one, half of its time. None: less is nothing."""
     if len(injection.targets) > 1:
         return replace(injection, targets=injection.targets[: (len(injection.targets) + 1) // 2])
-    return _for_s(injection, 0.5)
+    shorter = _for_s(injection, 0.5)
+    return shorter if shorter and (shorter.for_s or 0.0) >= _LEAST_S else None
 
 
 def stronger(injection: Injection, plan: FaultPlan, *, takes_away: bool) -> Injection | None:
     """Twice as many targets, drawn from the plan's seed, or as many as the limits allow; twice the
-    time if no target can be added. None: neither is possible.
+    time if no target can be added. None: the limits allow neither.
     """
     free = _free(injection, plan)
     most = _most(plan, takes_away=takes_away) - len(injection.targets)
@@ -29,7 +34,9 @@ def stronger(injection: Injection, plan: FaultPlan, *, takes_away: bool) -> Inje
     if more > 0:
         drawn = Random(f"{plan.seed} {injection.id} {len(injection.targets)}").sample(free, more)
         return replace(injection, targets=(*injection.targets, *sorted(drawn)))
-    return _for_s(injection, 2.0)
+    longer = _for_s(injection, 2.0)
+    fits = longer is not None and (longer.for_s or 0.0) < plan.limits.timeout_s
+    return longer if fits else None
 
 
 def _for_s(injection: Injection, factor: float) -> Injection | None:

@@ -10,13 +10,13 @@ Nothing is injected here, see `injector`.
 
 from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import PreparesTargets
-from chaoslab.plan.model import Injection
+from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.phase_triggers import PhaseTriggers
@@ -163,16 +163,20 @@ class WaitingInjections:
     def replace(self, injection: Injection, known: Injection) -> None:
         """It is `known` now, which differs in its targets or its time."""
         is_held = any(one is injection for one in self._held)
+        due_s = next((entry[0] for entry in self._by_time if entry[2] is injection), None)
         self._remove(injection)
         if is_held:
             self._held.append(known)
+        elif due_s is not None and known.trigger.time_s is not None:
+            insort(self._by_time, (due_s, known.number, known))
         else:
             self._add(known)
 
     def put(self, injection: Injection) -> None:
-        """One more, which is due now."""
-        self._released_s[injection.id] = self.recorder.now_s
-        self._others.append(injection)
+        """One more, which is due now, whatever its trigger was."""
+        now_s = self.recorder.now_s
+        at_once = replace(injection, trigger=Trigger(time_s=now_s), watched=())
+        insort(self._by_time, (now_s, at_once.number, at_once))
 
     def _add(self, injection: Injection) -> None:
         if injection.trigger.time_s is None:

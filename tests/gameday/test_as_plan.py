@@ -9,9 +9,24 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Action
 from chaoslab.gameday.as_plan import as_plan
-from chaoslab.plan.model import FaultPlan, FaultSpec, Trigger
-from tests.gameday_room import GO, SECOND, SKIP_OTHER, after_round, ask, kind, plan_of, played
+from chaoslab.plan.model import FaultPlan, FaultSpec, GameDay, Limits, Pick, Target, Trigger
+from tests.gameday_room import (
+    GO,
+    OTHER,
+    SECOND,
+    SKIP_OTHER,
+    SPEC,
+    after_round,
+    ask,
+    kind,
+    plan_of,
+    played,
+    staged,
+)
+from tests.run.test_phase_triggers import WHO_DONATES, reaches
 from tests.stage import HALF
+
+ENDED = (kind(Kind.FAULT_HEALED, "half-dies"), ask(Action.END))
 
 
 def only(plan: FaultPlan) -> FaultSpec:
@@ -60,12 +75,62 @@ def test_what_was_made_milder_and_repeated_comes_as_often_on_the_same_targets(
     assert second.at.after == "half-dies-1"
 
 
-def test_what_came_while_another_was_open_keeps_its_own_trigger(tmp_path: Path) -> None:
+def test_what_came_while_another_was_open_comes_while_it_is_open_again(tmp_path: Path) -> None:
     at_once = (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.GO, "other"))
     history = played(tmp_path, [GO, at_once], injections=[HALF, replace(SECOND, for_s=1.0)])
     first, second = as_plan(plan_of(), (HALF, SECOND), history).faults
     assert (first.id, second.id) == ("half-dies", "other")
-    assert second.at == Trigger(round=24)
+    assert (first.at, second.at) == (Trigger(round=20), Trigger(round=21))
+
+
+def test_faults_keep_the_order_in_which_they_were_let_go(tmp_path: Path) -> None:
+    orders = [
+        (kind(Kind.FAULT_HELD, "other"), ask(Action.GO, "other")),
+        (kind(Kind.FAULT_INJECTED, "other"), ask(Action.GO, "half-dies")),
+    ]
+    first, second = as_plan(plan_of(), (HALF, SECOND), played(tmp_path, orders)).faults
+    assert (first.id, second.id) == ("other", "half-dies")
+    assert (first.at, second.at) == (Trigger(round=24), Trigger(round=25))
+
+
+def test_one_that_was_to_follow_a_fault_that_was_skipped_comes_after_the_baseline(
+    tmp_path: Path,
+) -> None:
+    later = Trigger(after="half-dies", offset_s=2.0)
+    spec, injection = replace(OTHER, at=later), replace(SECOND, trigger=later)
+    orders = [
+        (kind(Kind.FAULT_HELD, "half-dies"), ask(Action.SKIP, "half-dies")),
+        (after_round(30), ask(Action.GO, "other")),
+    ]
+    history = played(tmp_path, orders, injections=[HALF, injection], specs=[SPEC, spec])
+    fault = only(as_plan(plan_of([SPEC, spec]), (HALF, injection), history))
+    assert (fault.id, fault.at) == ("other", Trigger(round=11))
+
+
+def test_what_lasted_longer_than_the_plan_allows_gets_the_time(tmp_path: Path) -> None:
+    rest = replace(HALF, for_s=None)
+    orders = [GO, SKIP_OTHER, (after_round(300), ask(Action.HEAL)), ENDED]
+    history = played(tmp_path, orders, injections=[rest, SECOND], keep=True)
+    short = replace(plan_of(), limits=Limits(timeout_s=60.0))
+    plan = as_plan(short, (rest, SECOND), history)
+    seconds = only(plan).outage.seconds
+    assert seconds is not None
+    assert 60 < seconds < plan.limits.timeout_s
+
+
+def test_a_trigger_by_phase_stays_and_a_repetition_follows(tmp_path: Path) -> None:
+    spec = replace(
+        SPEC, id="at-written", at=WHO_DONATES.trigger, target=Target(count=1, pick=Pick.AT_PHASE)
+    )
+    again = (kind(Kind.FAULT_HEALED, "at-written"), ask(Action.REPEAT, "at-written"))
+    orders = [again, (after_round(120), ask(Action.END))]
+    plan = plan_of([spec], GameDay())
+    stage, _ = staged(tmp_path, orders, plan=plan, injections=[WHO_DONATES], keep=True)
+    reaches(stage, 25.0, "learner-2", "donate")
+    first, second = as_plan(plan, (WHO_DONATES,), stage.execute()).faults
+    assert (first.at, first.target) == (spec.at, spec.target)
+    assert second.at is not None
+    assert (second.at.after, second.target.names) == ("at-written-1", ("learner-2",))
 
 
 def test_without_an_injection_there_is_no_plan(tmp_path: Path) -> None:

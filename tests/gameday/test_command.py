@@ -91,6 +91,24 @@ def test_its_verdict_is_one_json_value() -> None:
     assert json.loads(done.stdout)["outcome"] == "PASS"
 
 
+def test_a_record_is_not_replayed_as_if_nobody_had_decided() -> None:
+    call("--script", "day.txt")
+    done = CliRunner().invoke(main, ["replay", "latest"])
+    assert done.exit_code == ExitCode.REFUSED
+    assert "--as-plan FILE" in done.output
+
+
+def test_secrets_in_a_charter_are_shown_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "p*ss|w0rd[x]9&Z"
+    monkeypatch.setenv("SECRET", secret)
+    Path("day.txt").write_text("wait one-dies held\ngo one-dies\n")
+    hypotheses = "gameday.hypotheses={one-dies: 'token ${env:SECRET} works'}"
+    done = call("--script", "day.txt", "--set", hypotheses, "--set", "gameday.owner=${env:SECRET}")
+    texts = [done.output, *(path.read_text() for path in record().path.glob("*.md"))]
+    assert all("w0rd" not in text for text in texts)
+    assert "works" in texts[0]
+
+
 def test_a_script_comes_from_a_pipe_as_well() -> None:
     done = call("--script", "-", keys="wait inject\nskip one-dies\nwait one-dies held\nwait 1h\n")
     assert "not carried out: stdin:4: wait 1h" in done.stderr

@@ -15,17 +15,32 @@ from chaoslab.checks.verdict import judge
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, ExitCode, FleetError
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import Action
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.plan.model import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
+from chaoslab.plan.model import (
+    Baseline,
+    Control,
+    FaultPlan,
+    FaultSpec,
+    GameDay,
+    Injection,
+    Limits,
+    Outage,
+    Stop,
+    Target,
+    Training,
+    Trigger,
+)
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.setup import FleetSetup, PlanText
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.run import experiment
-from chaoslab.run.experiment import run_plan, was_interrupted
+from chaoslab.run.experiment import Attached, run_plan, was_interrupted
+from chaoslab.run.operators import Ask, Inbox
 from chaoslab.run.records import history_of
 from chaoslab.run.twin import reach_tokens
 from chaoslab.undo.base import UndoLog
@@ -256,6 +271,44 @@ def test_a_record_with_an_open_undo_is_residue_wherever_it_is_judged(tmp_path: P
 
 
 # ---------------------------------------------------------------- the twin
+
+
+def test_a_game_day_may_take_its_length_whatever_the_limit_of_the_plan(tmp_path: Path) -> None:
+    spec = FaultSpec(
+        id="one-dies",
+        fault="process.kill",
+        settings=FakeKill(),
+        target=Target(names=("learner-1",)),
+        at=Trigger(round=15),
+        outage=Outage(seconds=3.0),
+    )
+    short = Limits(timeout_s=20.0)
+    plan = replace(
+        PLAN, faults=(spec,), limits=short, control=Control.TWIN, gameday=GameDay(length_s=400.0)
+    )
+    inbox = Inbox()
+
+    class Room:
+        def see(self, event: Event) -> None:
+            if event.kind is Kind.ROUND_MERGED and event.data["round"] == 200:
+                inbox.put(Ask(by="Ann", action=Action.GO))
+
+    fleets = FakeFleets()
+    with run_plan(
+        plan,
+        SCHEDULE,
+        text=TEXT,
+        root=tmp_path,
+        fleet_setup=FleetSetup(fleet=fleets, clock=VirtualClock),
+        observers=[Room()],
+        attached=Attached(inbox=inbox),
+    ) as directory:
+        history = history_of(directory)
+    assert directory.facts["outcome"] == "completed"
+    assert directory.facts["gameday"] is True
+    assert history.end_s > 60
+    assert history.faults[0].healed is not None
+    assert len(fleets.made) == 1  # no twin
 
 
 def test_a_twin_runs_after_the_run_without_its_faults(tmp_path: Path) -> None:

@@ -9,7 +9,19 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Action, FaultHeld, OperatorActed, OperatorRefused
 from chaoslab.plan.model import GameDay, Phase, Trigger
 from chaoslab.run.operators import Note, Order, Predict
-from tests.gameday_room import GAMEDAY, GO, SKIP_OTHER, SPEC, after_round, ask, kind, played
+from tests.gameday_room import (
+    GAMEDAY,
+    GO,
+    SKIP_OTHER,
+    SPEC,
+    after_round,
+    ask,
+    kind,
+    plan_of,
+    played,
+    staged,
+)
+from tests.run.test_phase_triggers import AT_WRITTEN, reaches, words
 from tests.stage import HALF, PLAN, Stage, ending, the
 
 
@@ -172,6 +184,77 @@ def test_what_was_injected_can_be_repeated_while_the_room_keeps_the_run(tmp_path
     assert all(one.healed for one in stories)
     assert ending(history) == ("completed", "")
     assert len(history.of(Kind.ROUND_MERGED)) > 130
+
+
+def test_a_repetition_that_the_limits_forbid_is_refused(tmp_path: Path) -> None:
+    twice = [(kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.REPEAT, "half-dies"))] * 2
+    history = played(tmp_path, [GO, *twice, SKIP_OTHER])
+    reasons = [event.payload.reason for event in history.of(OperatorRefused)]
+    assert reasons == ["learner-1, learner-3: still under an earlier fault"] * 2
+    assert [one.injection for one in history.faults if one.injected] == ["injection-0"]
+
+
+def test_repetitions_have_numbers_of_their_own(tmp_path: Path) -> None:
+    healed = kind(Kind.FAULT_HEALED, "half-dies")
+    twice = [(healed, ask(Action.REPEAT, "half-dies"))] * 2
+    history = played(
+        tmp_path, [GO, *twice, SKIP_OTHER, (after_round(140), ask(Action.END))], keep=True
+    )
+    ids = [
+        event.payload.injection
+        for event in history.of(Kind.FAULT_INJECTED, Kind.FAULT_SKIPPED)
+        if event.payload.spec == "half-dies"
+    ]
+    assert len(ids) == len(set(ids)) == 3
+
+
+def test_a_repetition_of_one_at_a_phase_comes_at_once_and_holds_nobody(tmp_path: Path) -> None:
+    again = (kind(Kind.FAULT_HEALED, "at-written"), ask(Action.REPEAT, "at-written"))
+    orders = [again, (after_round(90), ask(Action.END))]
+    plan = plan_of([replace(SPEC, id="at-written", at=AT_WRITTEN.trigger)], GameDay())
+    stage, _ = staged(tmp_path, orders, plan=plan, injections=[AT_WRITTEN], keep=True)
+    reaches(stage, 20.0, "syncer", "written", round=30)
+    history = stage.execute()
+    _, second = history.faults
+    assert second.injected is not None
+    assert second.injected.time_s - history.of(OperatorActed)[0].time_s < 1.0
+    assert second.injecting.payload.trigger.startswith("at ")
+    assert len(words(stage, "syncer")) == 2  # asked and let go, for the first of them alone
+
+
+def test_nothing_is_injected_once_training_has_ended(tmp_path: Path) -> None:
+    late = (kind(Kind.SYNCER_STOPPED), ask(Action.REPEAT, "half-dies"))
+    history = played(tmp_path, [GO, SKIP_OTHER, late])
+    assert the(history, Kind.OPERATOR_REFUSED).payload.reason == "training has ended"
+
+
+def test_the_rest_of_arrivals_keeps_its_times_when_it_is_made_milder(tmp_path: Path) -> None:
+    times = (9.0, 15.0, 21.0)
+    at = [
+        replace(HALF, number=n, trigger=Trigger(time_s=s), for_s=2.0) for n, s in enumerate(times)
+    ]
+    milder = (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.MILDER, "half-dies"))
+    late = Predict(by="Bo", spec="half-dies", gap_s=1.0)
+    orders = [
+        (after_round(40), ask(Action.GO, "half-dies")),
+        milder,
+        (kind(Kind.FAULT_HEALED, "half-dies"), late),
+    ]
+    history = played(tmp_path, orders, injections=at, specs=[SPEC])
+    asked_s = [story.injecting.payload.asked_s or 0.0 for story in history.faults]
+    assert [one - asked_s[0] for one in asked_s] == pytest.approx([0.0, 6.0, 12.0])
+    assert [len(story.targets) for story in history.faults] == [2, 1, 1]
+    assert "too late to predict" in the(history, Kind.OPERATOR_REFUSED).payload.reason
+
+
+def test_nothing_grows_longer_than_the_run_may_take(tmp_path: Path) -> None:
+    held = kind(Kind.FAULT_HELD, "half-dies")
+    stronger = [(held, ask(Action.STRONGER, "half-dies"))] * 10
+    history = played(tmp_path, [*stronger, (held, ask(Action.SKIP, "half-dies")), SKIP_OTHER])
+    said = [event.payload.reason for event in history.of(OperatorActed)]
+    assert said[-2 - 1].endswith("for 320 s")
+    refused = {event.payload.reason for event in history.of(OperatorRefused)}
+    assert refused == {"half-dies cannot be stronger: neither its targets nor its time can"}
 
 
 def test_the_end_is_refused_while_a_fault_waits(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from chaoslab.cli.invocation import Invocation
 from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.private_files import replace_file
+from chaoslab.core.secrets import Secrets
 from chaoslab.core.units import plural, show_duration
 from chaoslab.gameday.as_plan import as_plan as as_plan_of
 from chaoslab.gameday.charter import charter_page, without_victims
@@ -128,11 +129,15 @@ def command(  # noqa: PLR0913  # one for each option
         asked = _completed(asked, is_asked=is_asked)
     prepared = prepare(asked)
     context.ensure_object(Invocation).secrets = prepared.text.secrets
-    charter = prepared.text.secrets.text(charter_page(prepared.plan, prepared.schedule))
+    secrets = prepared.text.secrets
+    shown = _without_secrets(prepared.plan, secrets)  # before any of it is escaped
+    charter = secrets.text(charter_page(shown, prepared.schedule))
     if is_charter:
         _print_charter(charter, as_json=as_json)
         return
-    room, lines = _room(prepared, by or _login(), script, is_served=serving.serve is not None)
+    room, lines = _room(
+        prepared, shown, by or _login(), script, is_served=serving.serve is not None
+    )
     for text in prepared.warnings:
         warn(text)
     if is_asked:
@@ -144,7 +149,7 @@ def command(  # noqa: PLR0913  # one for each option
     has_people = _has_people() or serving.serve is not None
     is_alone = script is not None and (prepared.fleet_setup.is_simulated or not has_people)
     invocation = context.ensure_object(Invocation)
-    with listening.begin() as listeners, serving.begin(room.inbox, prepared.plan) as pages:
+    with listening.begin() as listeners, serving.begin(room.inbox, shown) as pages:
         given = Script(
             room.inbox, lines, by=room.by, holds=prepared.plan.held, has_others=bool(pages)
         )
@@ -160,7 +165,7 @@ def command(  # noqa: PLR0913  # one for each option
         listeners.judged(judged)
     for line in given.left():
         warn(f"not carried out: {harmless(str(line))}")
-    _finish(judged, prepared.plan, out, as_json=as_json)
+    _finish(judged, shown, out, as_json=as_json)
     if judged.error is not None:
         raise judged.error
     context.exit(judged.verdict.exit_code)
@@ -173,7 +178,7 @@ def _has_people() -> bool:
     """Whether questions can be asked and read."""
     try:
         return is_at_hand(sys.stdin.fileno()) and sys.stderr.isatty()
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):  # closed, or none at all
         return False
 
 
@@ -236,8 +241,22 @@ def _login() -> str:
         return _NOBODY
 
 
+def _without_secrets(plan: FaultPlan, secrets: Secrets) -> FaultPlan:
+    """The plan as people may see it: what they wrote in it, without the values of its secrets."""
+    charter = plan.charter
+    hidden = replace(
+        charter,
+        owner=secrets.text(charter.owner),
+        facilitator=secrets.text(charter.facilitator),
+        scribe=secrets.text(charter.scribe),
+        responders=tuple(map(secrets.text, charter.responders)),
+        hypotheses={key: secrets.text(text) for key, text in charter.hypotheses.items()},
+    )
+    return replace(plan, gameday=hidden, description=secrets.text(plan.description))
+
+
 def _room(
-    prepared: Prepared, by: str, script: str | None, *, is_served: bool
+    prepared: Prepared, shown: FaultPlan, by: str, script: str | None, *, is_served: bool
 ) -> tuple[Room, Sequence[Line]]:
     """Who gives orders, and those of the script; PlanError as of its lines."""
     if not by.strip() or not by.isprintable():
@@ -254,7 +273,7 @@ def _room(
     text = _text_of(script) if script else ""
     lines = read_script(text, source=source, by=by, names=names)
     keep = is_served or (is_ended_by(lines) if script else _has_people())
-    return Room(plan=prepared.plan, by=by, inbox=Inbox(keep=keep)), lines
+    return Room(plan=shown, by=by, inbox=Inbox(keep=keep)), lines
 
 
 def _text_of(script: str) -> str:
@@ -277,6 +296,11 @@ def _write_plan(run: str, out: Path, path: Path, *, as_json: bool) -> None:
     if path.exists():
         raise PlanError(f"{path} is there already: choose another name")
     replace_file(path, resolved_yaml(done))
+    try:
+        prepare(Asked(plan=str(path)))
+    except PlanError:
+        path.unlink()  # it is no plan that anybody can run
+        raise
     if as_json:
         print_json({"plan": str(path), "faults": [fault.id for fault in done.faults]})
     else:

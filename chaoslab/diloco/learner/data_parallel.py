@@ -136,8 +136,9 @@ class DataParallel:
         if process_bytes is None or self.received_bytes is None:
             self.received_bytes = None
             return
-        self.received_bytes += process_bytes - self._process_bytes
-        self._process_bytes = process_bytes
+        more = max(0, process_bytes - self._process_bytes)  # less: a connection was closed
+        self.received_bytes += more
+        self._process_bytes += more
 
 
 class _Process:
