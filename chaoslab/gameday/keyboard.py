@@ -54,9 +54,9 @@ class Reader:
 
 @contextmanager
 def unbuffered(fd: int) -> Iterator[None]:
-    """Each key comes at once and is not echoed; Ctrl-C stays a signal. Put back in any case.
+    r"""Each key comes at once and is not echoed; Ctrl-C stays a signal. Put back in any case.
 
-    Ctrl-S, Ctrl-Z, Ctrl-Y and Ctrl-\\ have no meaning meanwhile: they would stop or kill the
+    Ctrl-S, Ctrl-Z, Ctrl-Y and Ctrl-\ have no meaning meanwhile: they would stop or kill the
     harness, with faults open that only it heals in time.
     """
     before = termios.tcgetattr(fd)

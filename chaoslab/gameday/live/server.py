@@ -8,10 +8,15 @@
 The socket, the cookies and the picture belong to `LivePage`, not to the thread: a server that dies
 is started again on the same port, browsers connect again and get a snapshot, and the run notices
 nothing. It installs no signal handlers and writes no access log.
+
+Connections are open to all who reach the port, and the harness needs its file descriptors itself:
+
+    accept ─► _Door: 200 at most, more are closed ─► TLS: 10 s ─► _Hurried: a request within 10 s
 """
 
 import asyncio
 import logging
+import resource
 import socket
 import ssl
 import threading
@@ -19,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
@@ -33,6 +38,7 @@ from chaoslab.run.operators import Inbox
 
 try:
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise AbilityError(
         "--serve needs starlette and uvicorn: pip install 'chaoslab[gameday]'"
@@ -47,7 +53,12 @@ _LAST_PICTURE_S: Final = 0.5
 """For so long browsers are still told of the end of the run."""
 _AGAIN_S: Final = (0.1, 0.5, 2.0)
 """How long the watchdog waits before it starts a server again; the last of them from then on."""
-_CONNECTIONS_MOST: Final = 1000
+_CONNECTIONS_MOST: Final = 200
+"""At the same time, those that have not asked for anything yet too."""
+_IDLE_MOST: Final = 100
+"""Of them, so many that no answer is due to; the oldest give way to new ones."""
+_REQUEST_S = 10.0
+"""How long a connection may take to bring a whole request, and a handshake of TLS before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +183,7 @@ class LivePage:
 
     def _serve(self) -> None:
         self._server = uvicorn.Server(self._config())
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
             try:
                 runner.run(self._served(self._server))
             except Exception:
@@ -184,7 +195,7 @@ class LivePage:
         return uvicorn.Config(
             self._app,
             loop="asyncio",
-            http="h11",
+            http=_Hurried,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -192,7 +203,6 @@ class LivePage:
             proxy_headers=False,  # else a header could claim any address
             server_header=False,
             date_header=False,
-            limit_concurrency=_CONNECTIONS_MOST,
             timeout_graceful_shutdown=1,
             ssl_certfile=self._listen.certificate,
             ssl_keyfile=self._listen.key,
@@ -203,7 +213,7 @@ class LivePage:
         async with asyncio.TaskGroup() as tasks:
             pump = tasks.create_task(self.stream.pump())
             tasks.create_task(self._ended(server))
-            await server.serve(sockets=[self._socket.dup()])
+            await server.serve(sockets=[_Door(fileno=self._socket.dup().detach())])
             pump.cancel()
 
     async def _ended(self, server: uvicorn.Server) -> None:
@@ -212,6 +222,90 @@ class LivePage:
         await asyncio.sleep(_LAST_PICTURE_S if self.stream.viewers else 0.0)
         self.stream.close()
         server.should_exit = True
+
+
+# ---------------------------------------------------------------- connections
+
+
+class _Door(socket.socket):
+    """A socket that listens, and closes what comes while too many connections are open."""
+
+    def __init__(self, *, fileno: int) -> None:
+        super().__init__(fileno=fileno)
+        self._inside: list[socket.socket] = []
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        is_low = files != resource.RLIM_INFINITY and files // 2 < _CONNECTIONS_MOST
+        self._most = files // 2 if is_low else _CONNECTIONS_MOST
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next one; ConnectionAbortedError, which event loops expect, if it was closed."""
+        connection, address = super().accept()
+        self._inside = [one for one in self._inside if one.fileno() >= 0]
+        if len(self._inside) >= self._most:
+            connection.close()
+            raise ConnectionAbortedError
+        self._inside.append(connection)
+        return connection, address
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Ends handshakes of TLS that take long; uvicorn has no setting for that."""
+
+    async def create_server(self, *given: Any, **named: Any) -> asyncio.Server:
+        """As every event loop does."""
+        if named.get("ssl"):
+            named["ssl_handshake_timeout"] = _REQUEST_S
+        made: asyncio.Server = await super().create_server(*given, **named)
+        return made
+
+
+class _Hurried(H11Protocol):
+    """A connection that is closed if it does not bring a whole request in time, the first or one
+    that follows. While an answer is due, as to viewers of the stream, it may last.
+    """
+
+    overdue: asyncio.TimerHandle | None = None
+    """What closes it; None while an answer is due."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_request()
+        idle = [
+            (one.overdue.when(), id(one), one)
+            for one in self.connections
+            if isinstance(one, _Hurried) and one.overdue
+        ]
+        if len(idle) > _IDLE_MOST:
+            min(idle)[-1].give_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Of what has been read."""
+        super().handle_events()
+        if self.cycle and not self.cycle.more_body and not self.cycle.response_complete:
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """The time for the next request begins, unless all of this one has still to come."""
+        if self.overdue is None:
+            self._await_request()
+        super().on_response_complete()
+
+    def _await_request(self) -> None:
+        self.overdue = self.loop.call_later(_REQUEST_S, self.give_up)
+
+    def _stop_waiting(self) -> None:
+        if self.overdue is not None:
+            self.overdue.cancel()
+            self.overdue = None
+
+    def give_up(self) -> None:
+        """Close it at once; `close` would wait until what was written is read."""
+        self._stop_waiting()
+        self.transport.abort()
 
 
 async def _abandoned(server: uvicorn.Server) -> None:
