@@ -127,11 +127,14 @@ def test_a_keyboard_that_goes_away_leaves_the_run_alone(inbox: Watched) -> None:
     os.close(tty.fd)
 
 
-def test_neither_ctrl_s_nor_ctrl_z_stops_the_harness(tty: Tty) -> None:
+def test_no_key_but_ctrl_c_stops_the_harness(tty: Tty) -> None:
     with unbuffered(tty.fd):
         mode = termios.tcgetattr(tty.fd)
-    assert not mode[0] & termios.IXON
-    assert mode[6][termios.VSUSP] == b"\0"
+    assert not mode[0] & termios.IXON, "Ctrl-S"
+    for name in ("VSUSP", "VDSUSP", "VQUIT"):  # Ctrl-Z, Ctrl-Y, Ctrl-\\
+        if place := getattr(termios, name, None):
+            assert ord(mode[6][place]) == os.fpathconf(tty.fd, "PC_VDISABLE"), name
+    assert mode[6][termios.VINTR] == tty.before[6][termios.VINTR]
 
 
 def test_the_screen_shows_what_waits_and_how_to_decide(tty: Tty) -> None:

@@ -1,9 +1,14 @@
 """The server's thread dies and comes back; the run, the cookies and the port stay."""
 
 import logging
+import os
+import resource
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,9 +16,10 @@ import pytest
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import OperatorActed, OperatorPredicted
-from chaoslab.gameday.live import picture
+from chaoslab.gameday.live import picture, server
+from chaoslab.gameday.live.server import Listen
 from chaoslab.run.operators import Ask
-from tests.gameday.live.visitors import HELD, Stand, opened
+from tests.gameday.live.visitors import HELD, Stand, Visitor, opened
 from tests.gameday_room import SECOND, plan_of
 from tests.stage import HALF, Stage, ending
 
@@ -159,3 +165,156 @@ def test_it_ends_while_browsers_are_connected() -> None:
     for stream in streams:
         stream.__exit__()
     assert threads() == set()
+
+
+# ---------------------------------------------------------------- who connects and asks nothing
+
+
+@contextmanager
+def idle(stand: Stand, number: int) -> Iterator[list[socket.socket]]:
+    """Connections that nothing is sent on."""
+    address = stand.page.address
+    with ExitStack() as stack:
+        where = (address.host, address.port)
+        yield [
+            stack.enter_context(socket.create_connection(where, timeout=SOON_S))
+            for _ in range(number)
+        ]
+
+
+@contextmanager
+def few_files(more: int) -> Iterator[None]:
+    """This process may open so many more files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/dev/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + more, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the other side closes it before long, without a word."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def is_aborted_by(operator: Visitor) -> bool:
+    """Whether an order to abort is accepted; False if the connection is closed."""
+    try:
+        answer = operator.post("/act", {"action": "abort"})
+    except (HTTPException, ConnectionError):
+        return False
+    assert answer.status == 202, answer.text
+    return True
+
+
+def test_idle_connections_leave_the_harness_its_files(tmp_path: Path) -> None:
+    with opened() as stand:
+        ann = stand.operator()
+        with few_files(300 + 240), idle(stand, 300):
+            until(lambda: is_aborted_by(ann))  # so that all before it were accepted, or closed
+            with ExitStack() as stack:
+                for number in range(20):
+                    stack.enter_context((tmp_path / f"{number}.jsonl").open("w"))
+
+
+def test_idle_connections_do_not_keep_an_operator_from_aborting() -> None:
+    with opened() as stand:
+        ann = stand.operator()
+        with idle(stand, server._CONNECTIONS_MOST):
+            until(lambda: is_aborted_by(ann))
+        assert len(stand.taken()) == 1
+
+
+def test_the_oldest_idle_connection_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_IDLE_MOST", 3)
+    with opened() as stand, stand.viewer().stream() as stream, idle(stand, 1) as (oldest,):
+        with idle(stand, 3):
+            assert is_closed(oldest)
+            stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="on")
+            stream.until_said("Ann notes: on")
+
+
+def test_what_comes_while_all_places_are_taken_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_CONNECTIONS_MOST", 5)
+    with opened() as stand, idle(stand, 5), idle(stand, 1) as (one_more,):
+        began_s = time.monotonic()
+        assert is_closed(one_more)
+        assert time.monotonic() - began_s < server._REQUEST_S / 2
+
+
+def test_places_are_free_again_after_the_time_for_a_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_CONNECTIONS_MOST", 5)
+    monkeypatch.setattr(server, "_REQUEST_S", 0.5)
+    with opened() as stand:
+        ann = stand.operator()
+        with idle(stand, 5) as connections:
+            until(lambda: is_aborted_by(ann))
+            assert all(is_closed(one) for one in connections)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n",
+        b"POST /enter HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+    ],
+)
+def test_a_request_that_does_not_become_whole_is_given_up(
+    begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_REQUEST_S", 0.3)
+    with opened() as stand, idle(stand, 1) as (slow,):
+        slow.sendall(begun)
+        while slow.recv(4096):  # what it is refused with, if that is known already
+            pass
+
+
+def test_a_second_request_that_comes_in_drops_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each drop would keep the connection, if only its silence were limited."""
+    monkeypatch.setattr(server, "_REQUEST_S", 0.5)
+    with opened() as stand, idle(stand, 1) as (slow,):
+        host = stand.page.address.url.partition("//")[2]
+        slow.sendall(f"GET /enter HTTP/1.1\r\nHost: {host}\r\n\r\nGET /".encode())
+        slow.settimeout(0.05)
+
+        def is_given_up() -> bool:
+            try:
+                slow.sendall(b"x")
+                return slow.recv(65_536) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        until(is_given_up)
+
+
+def test_viewers_of_the_stream_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_REQUEST_S", 0.3)
+    with opened() as stand, stand.viewer().stream() as stream:
+        stream.until("snapshot")
+        with idle(stand, 1) as (later,):
+            assert is_closed(later)
+        stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="still here")
+        stream.until_said("Ann notes: still here")
+
+
+def test_a_handshake_that_does_not_come_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = pytest.importorskip("chaoslab.fleet.authority")
+    mine = authority.Authority(60.0).issue("localhost", serves=True)
+    (tmp_path / "cert.pem").write_bytes(mine.certificate)
+    (tmp_path / "key.pem").write_bytes(mine.key)
+    monkeypatch.setattr(server, "_REQUEST_S", 0.3)
+    listen = Listen(certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem")
+    with opened(listen=listen) as stand, idle(stand, 1) as (silent,):
+        assert is_closed(silent)
