@@ -1,5 +1,6 @@
 """Scripts of game-days, over a whole run on a fake fleet and a virtual clock."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +21,10 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.gameday.orders import Names
 from chaoslab.gameday.script import Lines, Script, is_ended_by, line_of, read_script
-from chaoslab.record.journal import History
-from chaoslab.run.operators import Inbox
-from tests.gameday_room import SECOND, plan_of
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History, Observer
+from chaoslab.run.operators import Ask, Inbox, Note, Order
+from tests.gameday_room import SECOND, Room, kind, plan_of
 from tests.stage import HALF, Stage, ending
 
 PLAN = plan_of()
@@ -33,13 +35,23 @@ def read(text: str) -> Lines:
     return read_script(text, source="day.txt", by="Ann", names=NAMES)
 
 
-def played(folder: Path, text: str, *, is_alone: bool = True) -> tuple[History, Script]:
+def played(
+    folder: Path,
+    text: str,
+    *,
+    is_alone: bool = True,
+    half: Injection = HALF,
+    timeout_s: float = PLAN.limits.timeout_s,
+    others: Sequence[tuple[Callable[[Event], bool], Order]] = (),
+) -> tuple[History, Script]:
     lines = read(text)
     inbox = Inbox(keep=is_ended_by(lines))
     script = Script(inbox, lines, by="Ann", holds=sorted(PLAN.held))
     if is_alone:
         script.end()
-    stage = Stage(folder, (HALF, SECOND), plan=PLAN, inbox=inbox, observers=[script])
+    watching: list[Observer] = [script, Room(inbox, list(others))]
+    plan = replace(PLAN, limits=replace(PLAN.limits, timeout_s=timeout_s))
+    stage = Stage(folder, (half, SECOND), plan=plan, inbox=inbox, observers=watching)
     return stage.execute(), script
 
 
@@ -135,6 +147,74 @@ def test_a_refused_repetition_is_not_waited_for(tmp_path: Path) -> None:
     assert len(history.of(Kind.OPERATOR_REFUSED)) == 1
     assert len(history.of(OperatorNoted)) == 1
     assert script.left() == ()
+
+
+def test_what_others_repeat_is_waited_for_once_more(tmp_path: Path) -> None:
+    repeat = Ask(by="Bo", action=Action.REPEAT, spec="half-dies")
+    history, _ = played(
+        tmp_path,
+        "skip other\nwait half-dies held\ngo half-dies\nwait half-dies healed\nnote once\nwait 1s\n"
+        "wait half-dies healed\nnote twice\nend",
+        others=[(kind(Kind.OPERATOR_NOTED), repeat)],
+    )
+    once, twice = history.of(OperatorNoted)
+    first, second = history.of(FaultHealed)
+    assert first.seq < once.seq < second.seq < twice.seq
+
+
+def test_what_others_could_not_repeat_changes_nothing(tmp_path: Path) -> None:
+    repeat = Ask(by="Bo", action=Action.REPEAT, spec="half-dies")
+    history, _ = played(
+        tmp_path,
+        "wait half-dies held\ngo half-dies\nwait half-dies healed\nnote back\nskip other",
+        others=[(lambda event: event.data.get("phase") == "inject", repeat)],
+    )
+    assert len(history.of(OperatorRefused)) == 1
+    assert history.of(FaultHealed)[0].seq < history.of(OperatorNoted)[0].seq
+
+
+# ---------------------------------------------------------------- waits that are never met
+
+
+def test_a_wait_that_is_never_met_is_given_up_and_the_run_ends(tmp_path: Path) -> None:
+    history, script = played(
+        tmp_path,
+        "wait half-dies held\ngo half-dies\nwait half-dies healed\nnote back\nend",
+        half=replace(HALF, for_s=None),
+        timeout_s=1800.0,
+    )
+    begun_s = times(history, Kind.FAULT_INJECTED)[0]
+    (skipped,) = history.of(FaultSkipped)
+    assert [line.text for line in script.left()] == ["wait half-dies healed", "note back", "end"]
+    assert skipped.payload.spec == "other"
+    assert 600 < skipped.time_s - begun_s < 610
+    assert ending(history)[0] == "completed"
+    assert history.events[-1].time_s - begun_s < 660
+    assert not history.of(OperatorNoted)
+
+
+def test_where_others_decide_the_run_goes_on_after_a_wait_was_given_up() -> None:
+    inbox = Inbox(keep=True)
+    lines = read("wait half-dies held\nnote it waits")
+    script = Script(inbox, lines, by="Ann", holds=PLAN.held, has_others=True)
+    script.end()
+    for time_s in (0.0, 599.0, 600.0, 700.0):
+        script.see(replace(_started(), time_s=time_s))
+    script.see(Event(seq=9, time_s=701.0, source="t", kind=Kind.FAULT_HELD, data={
+        "spec": "half-dies", "fault": "process.kill", "trigger": "", "injections": 1,
+        "targets": []}))  # fmt: skip
+    assert list(inbox.take()) == []
+    assert len(script.left()) == 2
+
+
+def test_a_wait_for_a_time_lasts_as_long_as_it_says() -> None:
+    inbox = Inbox()
+    script = Script(inbox, read("wait 15m\nnote late"), by="Ann")
+    for time_s in (0.0, 601.0, 899.0):
+        script.see(replace(_started(), time_s=time_s))
+    assert list(inbox.take()) == []
+    script.see(replace(_started(), time_s=900.0))
+    assert list(inbox.take()) == [Note(by="Ann", text="late")]
 
 
 def test_lines_that_come_in_mid_run_are_carried_out_at_once(tmp_path: Path) -> None:

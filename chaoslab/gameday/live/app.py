@@ -30,7 +30,7 @@ from chaoslab.run.operators import Inbox, Order
 
 try:
     from starlette.applications import Starlette
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response, StreamingResponse
     from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -207,12 +207,15 @@ def _file(name: str, kind: str, *, status: int = 200) -> Response:
 
 
 async def _body(request: Request) -> Body:
-    """Its JSON object; Denied if it is too long, or none."""
+    """Its JSON object; Denied if it is too long, breaks off, or is none."""
     raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > _BODY_MOST_BYTES:
-            raise Denied(413, f"the body is longer than {_BODY_MOST_BYTES} bytes")
+    try:
+        async for part in request.stream():
+            raw += part
+            if len(raw) > _BODY_MOST_BYTES:
+                raise Denied(413, f"the body is longer than {_BODY_MOST_BYTES} bytes")
+    except ClientDisconnect as error:
+        raise Denied(400, "the body broke off") from error
     return body_of(raw)
 
 

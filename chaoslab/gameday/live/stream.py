@@ -25,7 +25,7 @@ _EVENTS_MOST: Final = 200_000
 """Events that wait for the server; the oldest give way, and the page says so."""
 _MESSAGES_MOST: Final = 256
 """Messages that wait for one browser."""
-_FEEDS_MOST: Final = 500
+_FEEDS_MOST: Final = 100
 _FEEDS_OF_A_VISIT: Final = 8
 _AT_A_TIME: Final = 50
 """Events that are folded before others have their turn."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPException
+from itertools import count, islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -184,10 +185,11 @@ def idle(stand: Stand, number: int) -> Iterator[list[socket.socket]]:
 
 @contextmanager
 def few_files(more: int) -> Iterator[None]:
-    """This process may open so many more files."""
+    """So many more files may be opened by this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/dev/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + more, hard))
+    taken = {int(name) for name in os.listdir("/dev/fd")}
+    free = (number for number in count() if number not in taken)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, more, None)), hard))
     try:
         yield
     finally:
@@ -232,11 +234,15 @@ def test_idle_connections_do_not_keep_an_operator_from_aborting() -> None:
 
 def test_the_oldest_idle_connection_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_IDLE_MOST", 3)
-    with opened() as stand, stand.viewer().stream() as stream, idle(stand, 1) as (oldest,):
-        with idle(stand, 3):
-            assert is_closed(oldest)
-            stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="on")
-            stream.until_said("Ann notes: on")
+    with (
+        opened() as stand,
+        stand.viewer().stream() as stream,
+        idle(stand, 1) as (oldest,),
+        idle(stand, 3),
+    ):
+        assert is_closed(oldest)
+        stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="on")
+        stream.until_said("Ann notes: on")
 
 
 def test_what_comes_while_all_places_are_taken_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,17 +268,22 @@ def test_places_are_free_again_after_the_time_for_a_request(
 @pytest.mark.parametrize(
     "begun",
     [
-        b"",
-        b"GET / HTTP/1.1\r\n",
-        b"POST /enter HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+        "",
+        "GET / HTTP/1.1\r\n",
+        (
+            "POST /enter HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        ),
+        "POST /enter HTTP/1.1\r\nHost: else.where\r\nContent-Length: 9\r\n\r\n",
     ],
 )
 def test_a_request_that_does_not_become_whole_is_given_up(
-    begun: bytes, monkeypatch: pytest.MonkeyPatch
+    begun: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_REQUEST_S", 0.3)
     with opened() as stand, idle(stand, 1) as (slow,):
-        slow.sendall(begun)
+        host = stand.page.address.url.partition("//")[2]
+        slow.sendall(begun.format(host=host).encode())
         while slow.recv(4096):  # what it is refused with, if that is known already
             pass
 
