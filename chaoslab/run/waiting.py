@@ -164,7 +164,7 @@ class WaitingInjections:
         """It is `known` now, which differs in its targets or its time."""
         is_held = any(one is injection for one in self._held)
         due_s = next((entry[0] for entry in self._by_time if entry[2] is injection), None)
-        self._remove(injection)
+        self.drop(injection)
         if is_held:
             self._held.append(known)
         elif due_s is not None and known.trigger.time_s is not None:
