@@ -189,6 +189,12 @@ def _janitor_died(said: payloads.JanitorDied) -> str:
     return f"the janitor died ({said.how}): {then}"
 
 
+def _opened(said: payloads.GamedayOpened) -> str:
+    led = f", led by {said.facilitator}" if said.facilitator else ""
+    held = ", ".join(said.holds)
+    return f"a game-day{led}: {f'operators decide of {held}' if held else 'no fault waits'}"
+
+
 def _waits(said: payloads.FaultHeld) -> str:
     """Not on which nodes: whoever is in the room may still predict that."""
     return f"{said.spec} waits for an operator: {said.fault} ({said.trigger})"
@@ -361,6 +367,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             Tone.BAD,
             lambda e: f"{e.signal} could not be sent to {e.node}: {e.reason}",
         ),
+        _of(payloads.GamedayOpened, Tone.PLAIN, _opened),
         _of(payloads.FaultHeld, Tone.FAULT, _waits),
         _of(payloads.OperatorActed, Tone.PLAIN, _acted),
         _of(
