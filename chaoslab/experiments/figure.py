@@ -28,7 +28,8 @@ def svg(grid: Grid, figure: Figure, *, footer: str) -> str:
     places = list(_places(grid, figure))
     across = min(len(places), _PANELS_IN_A_ROW)
     down = -(-len(places) // across)
-    width = across * (_WIDTH + _MARGIN) + _MARGIN
+    labels = list(experiment.dimension(figure.lines).values)
+    width = max(across * (_WIDTH + _MARGIN) + _MARGIN, _legend_width(labels))
     top = 40 + _LEGEND
     height = top + down * (_HEIGHT + 2 * _MARGIN) + 20
     parts = [
@@ -36,7 +37,7 @@ def svg(grid: Grid, figure: Figure, *, footer: str) -> str:
         f"<title>{escape(experiment.name)}: {escape(experiment.question)}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         _text(_MARGIN, 24, _head(grid, figure), "start"),
-        *_legend(list(experiment.dimension(figure.lines).values)),
+        *_legend(labels),
     ]
     axis = Axis.of(grid, figure.measure)
     for number, place in enumerate(places):
@@ -96,7 +97,15 @@ def _legend(labels: Sequence[str]) -> Iterator[str]:
     for number, label in enumerate(labels):
         yield f'<rect x="{x:.0f}" y="38" width="14" height="4" fill="{_colour(number)}"/>'
         yield _text(x + 20, 45, label, "start")
-        x += 40 + 7.5 * len(label)
+        x += _entry_width(label)
+
+
+def _legend_width(labels: Sequence[str]) -> int:
+    return ceil(_MARGIN + sum(map(_entry_width, labels)))
+
+
+def _entry_width(label: str) -> float:
+    return 40 + 7.5 * len(label)
 
 
 def _panel(

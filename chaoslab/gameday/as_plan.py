@@ -12,7 +12,6 @@ So the time in which people talked is left out. A trigger by phase stays, since 
 the moment, but for one that was repeated.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -21,7 +20,6 @@ from typing import Final
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.plan.model import (
-    SYNCER,
     FaultPlan,
     FaultSpec,
     Injection,
@@ -32,6 +30,7 @@ from chaoslab.plan.model import (
     Trigger,
 )
 from chaoslab.record.journal import FaultStory, History
+from chaoslab.replay.explicit import exactly, numbered
 
 _MOST_OFFSET_S: Final = 10.0
 _LEAST_S: Final = 0.1
@@ -50,8 +49,9 @@ def as_plan(plan: FaultPlan, injections: Sequence[Injection], history: History) 
         raise PlanError("nothing was injected: there is nothing to repeat")
     by_id = {one.id: one for one in injections}
     by_spec = {one.spec: one for one in reversed(injections)}
+    names = numbered([one.spec for one in stories])
     done: list[_Done] = []
-    for story, name in zip(stories, _names(stories), strict=True):
+    for story, name in zip(stories, names, strict=True):
         one = by_id.get(story.injection, by_spec[story.spec])
         at = _trigger(plan, story, by_id.get(story.injection), done, history)
         done.append(_Done(name=name, story=story, injection=one, at=at))
@@ -131,24 +131,10 @@ def _fault(plan: FaultPlan, done: _Done) -> FaultSpec:
     )
 
 
-def _names(stories: Sequence[FaultStory]) -> Sequence[str]:
-    """The fault's id; numbered where a fault was injected several times."""
-    times, seen = Counter(one.spec for one in stories), Counter[str]()
-    names = []
-    for one in stories:
-        seen[one.spec] += 1
-        names.append(one.spec if times[one.spec] == 1 else f"{one.spec}-{seen[one.spec]}")
-    return names
-
-
 def _target(done: _Done, asked: Target) -> Target:
     """Those that were hit; `pick: at_phase` stays where the phase does."""
-    targets = done.story.targets
-    if asked.pick is Pick.AT_PHASE and done.at.phase is not None:
-        return asked
-    if targets == (SYNCER,):
-        return Target(syncer=True)
-    return asked if SYNCER in targets else Target(names=targets, reserve=asked.reserve)
+    is_open = asked.pick is Pick.AT_PHASE and done.at.phase is not None
+    return asked if is_open else exactly(done.story.targets, asked)
 
 
 def _outage(story: FaultStory) -> Outage:

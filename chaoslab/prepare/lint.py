@@ -284,8 +284,7 @@ def _not_for_others(plan: FaultPlan, document: Document) -> Iterator[str]:
         return
     if unused := [key for key in given if key in _OF_ITS_OWN]:
         where = document.where(("training", unused[0]), is_key=True)
-        text = f"of chaoslab's own syncer and learners, unused by {system}"
-        yield f"{where}: {', '.join(unused)}: {text}"
+        yield f"{where}: {', '.join(unused)}: of chaoslab's own programs, unused by {system}"
 
 
 def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:

@@ -19,7 +19,8 @@ def explicit(plan: FaultPlan, injections: Sequence[Injection]) -> FaultPlan:
 
     PlanError if one waits for a fault that is not among them.
     """
-    names, by_id = _names(injections), {spec.id: spec for spec in plan.faults}
+    names = numbered([one.spec for one in injections])
+    by_id = {spec.id: spec for spec in plan.faults}
     faults = []
     last: dict[str, str] = {}
     for one, name in zip(injections, names, strict=True):
@@ -42,20 +43,24 @@ def explicit(plan: FaultPlan, injections: Sequence[Injection]) -> FaultPlan:
     return replace(plan, faults=tuple(faults), gameday=None)
 
 
-def _names(injections: Sequence[Injection]) -> list[str]:
-    """The fault's id; numbered where a fault has several injections."""
-    times, seen = Counter(one.spec for one in injections), Counter[str]()
+def numbered(specs: Sequence[str]) -> list[str]:
+    """A name for each injection, of the id of its fault: numbered where a fault has several."""
+    times, seen = Counter(specs), Counter[str]()
     names = []
-    for one in injections:
-        seen[one.spec] += 1
-        names.append(one.spec if times[one.spec] == 1 else f"{one.spec}-{seen[one.spec]}")
+    for spec in specs:
+        seen[spec] += 1
+        names.append(spec if times[spec] == 1 else f"{spec}-{seen[spec]}")
     return names
 
 
-def _target(one: Injection, asked: Target) -> Target:
-    """Those that were drawn; what no list of names can say has no chance in it, and stays."""
-    if asked.pick is Pick.AT_PHASE or not one.targets:
-        return asked
-    if one.targets == (SYNCER,):
+def exactly(targets: tuple[str, ...], asked: Target) -> Target:
+    """These nodes; what no list of names can say has no chance in it, and stays as asked."""
+    if targets == (SYNCER,):
         return Target(syncer=True)
-    return asked if SYNCER in one.targets else Target(names=one.targets, reserve=asked.reserve)
+    return asked if SYNCER in targets else Target(names=targets, reserve=asked.reserve)
+
+
+def _target(one: Injection, asked: Target) -> Target:
+    """Those that were drawn; which node a phase will hit is not drawn."""
+    is_open = asked.pick is Pick.AT_PHASE or not one.targets
+    return asked if is_open else exactly(one.targets, asked)

@@ -144,6 +144,16 @@ def test_a_figure_has_panels_only_for_the_values_it_names(tmp_path: Path) -> Non
     assert "failures one_per_year" not in picture
 
 
+def test_a_figure_is_wide_enough_for_its_legend(tmp_path: Path) -> None:
+    name = "a system with a long name, " * 6
+    it = grid(tmp_path, SMALL.replace("decoupled:", f'"{name}":'))
+    assert it.experiment.figure is not None
+    root = Xml.fromstring(svg(it, it.experiment.figure, footer=""))
+    width = float(root.attrib["viewBox"].split()[2])
+    texts = [one for one in root.iter() if one.tag.endswith("text") and (one.text or "") == name]
+    assert [float(one.attrib["x"]) + 7 * len(name) < width for one in texts] == [True]
+
+
 # ---------------------------------------------------------------- statistics
 
 
