@@ -8,7 +8,7 @@ from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.payloads import NodeExited, NodeStarted, ResidueFound, RunFinished
+from chaoslab.core.payloads import NodeExited, NodeStarted, ResidueFound, RunFinished, RunLeft
 from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
@@ -63,6 +63,10 @@ def _still_running(history: History) -> Iterator[Violation]:
             running[life] = event
         else:
             running.pop(life, None)
+    left = history.last(RunLeft)
+    goes_on = set(left.payload.nodes if left else ())
     for (node, incarnation), started in running.items():
+        if node in goes_on:
+            continue
         text = f"{node} (incarnation {incarnation}) was not seen to exit"
         yield Violation.at(started, Code.STILL_RUNNING, text, node)

@@ -34,6 +34,7 @@ from chaoslab.core.payloads import (
     PlanEntry,
     ResidueFound,
     RunFinished,
+    RunLeft,
     RunOutcome,
     RunStarted,
     Status,
@@ -284,6 +285,8 @@ def _stop(history: History) -> Iterator[Finding]:
     final, finished = history.last(SyncerFinal), history.last(RunFinished)
     if finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED:
         return
+    if history.last(RunLeft) is not None:
+        return  # others started it, and it goes on
     if finished and says_stopped(history) and history.last(SyncerStopped) is None:
         yield unknown("stop", Code.STOP_NOT_SAID, "the syncer never said that training had ended")
     elif final and _waits_to_be_asked(history) and history.last(SyncerHeld) is None:

@@ -48,6 +48,7 @@ class Kind(StrEnum):
     COUNTS_SAMPLED = "counts.sampled"
     MACHINE_SAMPLED = "machine.sampled"
     RUN_SETTLED = "run.settled"
+    RUN_LEFT = "run.left"
     RUN_FINISHED = "run.finished"
 
     # -- nodes, written by the fleet

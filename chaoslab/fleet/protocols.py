@@ -9,13 +9,13 @@ raise FleetError; verbs on a node that is already in that state, and resume and 
 one, do nothing: healing twice is safe.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
-from chaoslab.fleet.base import Ability, Damage, Fleet
+from chaoslab.fleet.base import Ability, Damage, Fleet, Node
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
 
@@ -246,6 +246,20 @@ class HasSlices(Protocol):
 
         Returns at once. The node is started when there is a slice again. `is_preempted` counts it
         with the preemptions. Of a slice to which nothing was done, the node is started if it ended.
+        """
+        ...
+
+
+@runtime_checkable
+class Standing(Protocol):
+    """Has nodes that others started, and that go on after the run. No ability to ask for."""
+
+    def adopt(self, labels: Mapping[str, Mapping[str, str]]) -> Sequence[Node]:
+        """Find the syncer and its learners, in the place of `start`; `labels` by node.
+
+        A NODE_STARTED observation of each follows from `poll`, then what says how training stands.
+        AbilityError if there are no such nodes. Leaving the fleet ends none of them: whatever was
+        done to them is undone.
         """
         ...
 

@@ -22,6 +22,7 @@ from chaoslab.fleet.docker.settings import Docker
 from chaoslab.fleet.local.settings import Local
 from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.settings import FleetSettings
+from chaoslab.fleet.standing.settings import Compose, Processes
 from chaoslab.fleet.tpu_vm.settings import TpuVm
 from chaoslab.links.netem.links import Netem
 from chaoslab.links.proxied.settings import Embedded
@@ -39,6 +40,8 @@ FLEETS: Mapping[str, type[FleetSettings]] = {
     "docker": Docker,
     "ssh": Ssh,
     "tpu-vm": TpuVm,
+    "processes": Processes,
+    "compose": Compose,
     "sim": Sim,
 }
 LINKS: Mapping[str, type[LinksSettings]] = {

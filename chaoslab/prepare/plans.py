@@ -28,6 +28,7 @@ from chaoslab.prepare.links import link_kind, link_setup, unlinkable
 from chaoslab.prepare.lint import doubtful, impossible
 from chaoslab.prepare.preflight import untrainable
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
+from chaoslab.prepare.standing import judged_midway
 
 _PLAIN: Final = re.compile(r"[\w./-]*\.(ya?ml|toml)", re.ASCII)
 
@@ -87,6 +88,7 @@ class Prepared:
 def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
     plan, document = decode(asked)
+    plan, left_out = judged_midway(plan)
     document.refuse((*missing(plan), *unlinkable(plan)))
     if fleet_of(plan).runs_here:
         document.refuse(untrainable(plan))
@@ -119,7 +121,7 @@ def prepare(asked: Asked) -> Prepared:
         ),
         fleet_setup=fleet,
         links=links,
-        warnings=doubtful(plan, drawn, document),
+        warnings=(*doubtful(plan, drawn, document), *left_out),
     )
 
 

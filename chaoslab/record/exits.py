@@ -17,7 +17,10 @@ _ASKING_SIGNALS = frozenset({"SIGHUP", "SIGINT", "SIGTERM"})
 
 def how_it_ended(exited: Event[NodeExited]) -> str:
     """Signal name or exit code, as text for people."""
-    return exited.payload.signal or f"exit code {exited.payload.exit_code}"
+    said = exited.payload
+    if said.is_seen:
+        return said.signal or f"exit code {said.exit_code}"
+    return f"gone after {said.signal}" if said.signal else "gone, nobody saw how"
 
 
 def is_answer_to(exited: Event[NodeExited], signal: str) -> bool:

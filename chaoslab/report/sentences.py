@@ -83,6 +83,10 @@ def _baseline(said: payloads.BaselineMeasured) -> str:
     return f"steady baseline: a round every {gap}, {said.tokens_per_s:,.0f} tokens/s"
 
 
+def _run_left(said: payloads.RunLeft) -> str:
+    return f"{', '.join(said.nodes)} run on: they were there before"
+
+
 def _run_settled(said: payloads.RunSettled) -> str:
     if said.is_settled:
         return "settled: everything has converged again"
@@ -237,6 +241,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(payloads.PaceSet, Tone.PLAIN, _pace),
         _of(payloads.BaselineMeasured, Tone.PLAIN, _baseline),
         _of(payloads.RunSettled, Tone.PLAIN, _run_settled),
+        _of(payloads.RunLeft, Tone.PLAIN, _run_left),
         _of(payloads.RunFinished, Tone.PLAIN, _run_finished),
         _of(payloads.NodeStarted, Tone.PLAIN, _node_started),
         _of(payloads.NodeExited, Tone.BAD, _node_exited),

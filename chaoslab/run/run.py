@@ -19,7 +19,7 @@ from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import Fleet
-from chaoslab.fleet.protocols import Networked
+from chaoslab.fleet.protocols import Networked, Standing
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
@@ -127,12 +127,27 @@ class Run:
 
     def _start(self) -> None:
         self._enter("start")
-        progress = self.progress
+        if isinstance(self.fleet, Standing):
+            self.fleet.adopt(self.plan.labels)
+        else:
+            self._start_nodes()
+        training = self.plan.training
+        self._await(
+            training.learner_names,
+            lambda name: name in self.progress.members and name in self.progress.steps,
+            "join and step",
+            within_s=max(START_S, training.start_patience_s),
+        )
+        self.run_loop.begin_training()
+
+    def _start_nodes(self) -> None:
         self.fleet.start(
             self.launch.syncer(is_held=bool(self.injections or self.basis.least_tokens))
         )
-        self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
-        training, upstream = self.plan.training, str(progress.address)
+        self._await(
+            [SYNCER], lambda _: self.progress.address is not None, "report that it is ready"
+        )
+        training, upstream = self.plan.training, str(self.progress.address)
         fleet = self.fleet if isinstance(self.fleet, Networked) else None
         addresses = {
             name: fleet.link(name, upstream).address if fleet else upstream
@@ -142,13 +157,6 @@ class Run:
             self.fleet.start(spec)
         for spec in self.launch.reserve(addresses):
             self.fleet.enlist(spec)
-        self._await(
-            training.learner_names,
-            lambda name: name in progress.members and name in progress.steps,
-            "join and step",
-            within_s=max(START_S, training.start_patience_s),
-        )
-        self.run_loop.begin_training()
 
     def _set_pace(self) -> None:
         """Every learner keeps the step time that the plan asks for, if it asks for one."""
@@ -247,25 +255,24 @@ class Run:
             self._train_on()
 
     def _stop(self) -> None:
-        """Training ends by its own rule; what is still open then is measured and healed."""
+        """What is open is healed. Training ends by its own rule, unless others had started it."""
         self._enter("stop")
-        least = self.basis.least_tokens
-        self._train_until(lambda: self.progress.is_held and self.progress.committed_tokens >= least)
+        if isinstance(self.fleet, Standing):
+            self.injector.close("the run is over")
+            return
+        least, seen = self.basis.least_tokens, self.progress
+        self._train_until(lambda: seen.is_held and seen.committed_tokens >= least)
         self._release_syncer()
-        outside = set(filter(self.progress.is_outside, self.progress.alive()))
-        finishing = set(self.progress.alive()) - self.injector.away - outside
+        finishing = (
+            set(seen.alive()) - self.injector.away - set(filter(seen.is_outside, seen.alive()))
+        )
         self.injector.close("training ended")
-        if not self.run_loop.until(
-            lambda: not finishing & set(self.progress.alive()), within_s=FINISH_S
-        ):
-            late = ", ".join(sorted(finishing & set(self.progress.alive())))
+        if not self.run_loop.until(lambda: not finishing & set(seen.alive()), within_s=FINISH_S):
+            late = ", ".join(sorted(finishing & set(seen.alive())))
             self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
 
     def _release_syncer(self) -> None:
-        """Tell the syncer, whose stop rule is met, that it need not go on; again until it is told.
-
-        It may be out of reach for a while: training goes on meanwhile, within the limits.
-        """
+        """Tell the syncer that it need not go on; again, while it is out of reach."""
         again_s = AGAIN_S
         while not self.run_loop.is_over:
             if self.run_loop.signal(SYNCER, "SIGTERM"):
@@ -343,8 +350,11 @@ class Run:
         try:
             yield
         finally:
-            self.run_loop.end_nodes("SIGTERM", within_s=END_S)
-            self.run_loop.end_nodes("SIGKILL", within_s=END_S)
+            if isinstance(self.fleet, Standing):
+                self.run_loop.leave_nodes()
+            else:
+                self.run_loop.end_nodes("SIGTERM", within_s=END_S)
+                self.run_loop.end_nodes("SIGKILL", within_s=END_S)
 
     # ---------------------------------------------------------------- helpers
 

@@ -144,6 +144,11 @@ class RunLoop:
             return False
         return True
 
+    def leave_nodes(self) -> None:
+        """Note who runs on, because others started them."""
+        self.recorder.drain()
+        self.recorder.note(Kind.RUN_LEFT, {"nodes": list(self._progress.alive())})
+
     def end_nodes(self, signal: str, *, within_s: float) -> None:
         """Send every living node a signal and wait for their ends; a second interrupt hurries."""
         self.recorder.drain()

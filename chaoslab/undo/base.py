@@ -55,6 +55,11 @@ class PendingUndos:
         if (do, whose) not in self._owed:
             self._owed[do, whose] = self._log.open(do, **facts)
 
+    @property
+    def is_owing(self) -> bool:
+        """Whether anything is still to be undone."""
+        return bool(self._owed)
+
     def settle(self, do: str, whose: str = "") -> None:
         """It is undone, and that was verified; nothing if it was not owed."""
         number = self._owed.pop((do, whose), None)

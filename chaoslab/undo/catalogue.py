@@ -25,6 +25,7 @@ _MODULES = {
     "netem": "chaoslab.links.netem.undo_verbs",
     "docker": "chaoslab.fleet.docker.undo_verbs",
     "remote": "chaoslab.fleet.remote.undo_verbs",
+    "standing": "chaoslab.fleet.standing.undo_verbs",
 }
 """Each has its `MAINTENANCE`."""
 

@@ -106,15 +106,14 @@ def _unwedge(facts: ProcessFacts) -> Healed:
 
 
 def strays() -> Iterator[Leftover]:
-    """Nodes and proxies whose parent is dead, whichever run they belonged to."""
+    """Nodes and proxies of runs whose parent is dead; a training started by hand is no run."""
     for process in psutil.process_iter():
         try:
             words, mark = process.cmdline(), node_mark(process.pid)
-            is_ours = mark is not None or any("chaoslab.diloco" in word for word in words)
-            if is_ours and not _is_contained(process) and _is_orphan(process):
+            if mark is not None and not _is_contained(process) and _is_orphan(process):
                 yield Leftover(
                     what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
-                    where=mark or "unknown run",
+                    where=mark,
                     remedy=f"kill -KILL {process.pid}",
                 )
         except (psutil.Error, OSError):

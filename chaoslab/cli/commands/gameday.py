@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from chaoslab.cli.commands.attach import attached_to, confirm
 from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.live_options import Serving, live_options
 from chaoslab.cli.commands.output import (
@@ -69,6 +70,7 @@ _NOBODY = "operator"
         "chaoslab gameday my_plan.yaml --by Ann --set gameday.length=1h",
         "chaoslab gameday kill_half --serve 8080 --operator Ann --operator Bo",
         "chaoslab gameday my_plan.yaml --script rehearsal.txt --fleet sim",
+        "chaoslab gameday kill_half --attach compose:chaoslab-training",
         "chaoslab gameday latest --as-plan gate.yaml",
     ),
 )
@@ -83,6 +85,9 @@ _NOBODY = "operator"
 @click.option("--as-plan", metavar="FILE", default=None, type=click.Path(path_type=Path),
               help="Write what was done in a game-day on record as a plan; start nothing. PLAN is "
                    "its run: a path, `latest`, or the beginning of its id.")  # fmt: skip
+@click.option("--attach", "target", metavar="TARGET", default=None,
+              help="On a training that runs already, and goes on afterwards: `processes`, "
+                   "`processes:PID` or `compose:PROJECT`, as for `chaoslab attach`.")  # fmt: skip
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
 @live_options
 @listener_options
@@ -97,6 +102,7 @@ def command(  # noqa: PLR0913  # one for each option
     is_charter: bool,
     script: str | None,
     as_plan: Path | None,
+    target: str | None,
     is_begun: bool,
     serving: Serving,
     listening: Listening,
@@ -125,6 +131,9 @@ def command(  # noqa: PLR0913  # one for each option
         _write_plan(asked.plan, out, as_plan, as_json=as_json)
         return
     is_asked = not is_begun and not is_charter and _has_people()
+    asked, nodes = attached_to(target, asked)
+    if nodes and not (is_begun or is_charter or is_asked):
+        confirm(context, nodes, asked.plan)
     with _interrupted():
         asked = _completed(asked, is_asked=is_asked)
     prepared = prepare(asked)

@@ -51,6 +51,9 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     """Its host was lost, and the node with it; `last_words` says how."""
     lease_over: bool = False
     """Its host had ended it, because the harness stood still and did not renew the lease."""
+    is_seen: bool = True
+    """False: nobody here saw how it ended, since others had started it; it was gone after the
+    harness had sent `signal`, if there is one."""
 
 
 class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):

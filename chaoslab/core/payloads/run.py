@@ -127,6 +127,12 @@ class RunSettled(Payload, kind=Kind.RUN_SETTLED):
     """What had not converged when settling ended."""
 
 
+class RunLeft(Payload, kind=Kind.RUN_LEFT):
+    """The nodes of a standing training that run on: others started them, and nobody ends them."""
+
+    nodes: tuple[str, ...]
+
+
 class RunFinished(Payload, kind=Kind.RUN_FINISHED):
     outcome: RunOutcome
     reason: str

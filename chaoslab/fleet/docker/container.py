@@ -13,7 +13,6 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -77,7 +76,7 @@ class Container(Incarnation):
         """Main process on the engine's machine, container and image."""
         return {
             "pid": self._seen.pid,
-            "start_time": _epoch_s(self._seen.started_at),
+            "start_time": self._seen.started_s,
             "container": self.name,
             "image": self.image,
             "image_id": self._seen.image,
@@ -115,7 +114,7 @@ class Container(Incarnation):
                 "image": self._seen.image,
                 "engine": self.engine.url,
                 "pid": self._seen.pid,
-                "start_time": _epoch_s(self._seen.started_at),
+                "start_time": self._seen.started_s,
             }
             self._files.begun(self.spec, command, started)
             if_it_fails.pop_all()
@@ -294,13 +293,3 @@ class Container(Incarnation):
             "signal": signal_name(seen.exit_code - _SIGNALS) if by_signal else None,
             "out_of_memory": self.was_out_of_memory,
         }
-
-
-def _epoch_s(stamp: str) -> float:
-    """Seconds since the epoch of an engine's time, which has nine digits after the point."""
-    whole, _, rest = stamp.partition(".")
-    digits = rest.rstrip("Z")[:6] or "0"
-    try:
-        return datetime.fromisoformat(f"{whole.rstrip('Z')}.{digits:0<6}+00:00").timestamp()
-    except ValueError:
-        return 0.0

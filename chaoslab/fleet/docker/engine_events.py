@@ -1,4 +1,4 @@
-"""Reports of an engine on the containers of a run: evidence beside that of the nodes.
+"""Reports of an engine on the containers of nodes: evidence beside that of the nodes.
 
     engine ── die, oom, kill, pause, health_status, disconnect … ──► a thread ──► queue
                                                                     ENGINE_REPORTED ◄┘
@@ -9,16 +9,18 @@ death that nobody here asked for shows as what it is.
 
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.labels import LABEL_RUN
-from chaoslab.fleet.docker.run_context import Arrival, RunContext
-from chaoslab.fleet.docker.run_resources import LABEL_NODE
+from chaoslab.fleet.docker.run_context import Arrival
+from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
 
 ENGINE: Final = "engine"
 _TOLD: Final = frozenset(
@@ -28,16 +30,29 @@ _TOLD: Final = frozenset(
 """Of all that an engine reports, what says something about a node."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """Whom a report is about."""
+
+    container: str
+    """Its id."""
+    network: str | None
+    """Name of the network, if it is about that."""
+    attributes: Mapping[str, Json]
+    """Name, labels and more, as the engine says them."""
+
+
+Who: TypeAlias = Callable[[Reported], tuple[str, int] | None]
+"""The node and its incarnation; None: nobody of ours."""
+
+
 class EngineEvents:
     """Listens from its making until it is closed."""
 
-    def __init__(self, run_context: RunContext) -> None:
-        self._arrivals, run_resources = run_context.arrivals, run_context.run_resources
+    def __init__(self, engine: Engine, arrivals: "queue.Queue[Arrival]", who: Who) -> None:
+        self._arrivals, self._who = arrivals, who
         self._is_closing = False
-        self._nodes: dict[str, tuple[str, int]] = {}
-        """By container id: which node, which incarnation."""
-        self._run, self._network = run_resources.run, run_resources.network
-        self._events = run_resources.engine.events()
+        self._events = engine.events()
         threading.Thread(target=self._listen, name="engine events", daemon=True).start()
 
     def close(self) -> None:
@@ -71,7 +86,14 @@ class EngineEvents:
         if action not in _TOLD or not isinstance(actor, Mapping):
             return None
         attributes = attributes if isinstance(attributes, Mapping) else {}
-        who = self._who(event, str(actor.get("ID")), attributes)
+        is_network = event.get("Type") == "network"
+        who = self._who(
+            Reported(
+                container=str(attributes.get("container") if is_network else actor.get("ID")),
+                network=str(attributes.get("name")) if is_network else None,
+                attributes=attributes,
+            )
+        )
         if who is None:
             return None
         node, incarnation = who
@@ -90,17 +112,23 @@ class EngineEvents:
             },
         )
 
-    def _who(
-        self, event: Mapping[str, Json], actor: str, attributes: Mapping[str, Json]
-    ) -> tuple[str, int] | None:
-        """Whom it is about; a network names its container by id alone. None: nobody of ours."""
-        if event.get("Type") == "network":
-            is_ours = attributes.get("name") == self._network
-            return self._nodes.get(str(attributes.get("container"))) if is_ours else None
-        if attributes.get(LABEL_RUN) != self._run:
+
+class OfRun:
+    """Nodes of a run by the labels of their containers; a network names these by id alone."""
+
+    def __init__(self, run_resources: RunResources) -> None:
+        self._nodes: dict[str, tuple[str, int]] = {}
+        """By container id: which node, which incarnation."""
+        self._run, self._network = run_resources.run, run_resources.network
+
+    def __call__(self, reported: Reported) -> tuple[str, int] | None:
+        """Node and incarnation; None: nobody of ours."""
+        if reported.network is not None:
+            is_ours = reported.network == self._network
+            return self._nodes.get(reported.container) if is_ours else None
+        labels = reported.attributes
+        node, incarnation = labels.get(LABEL_NODE), labels.get("chaoslab.incarnation")
+        if labels.get(LABEL_RUN) != self._run or node is None or incarnation is None:
             return None
-        node, incarnation = attributes.get(LABEL_NODE), attributes.get("chaoslab.incarnation")
-        if node is None or incarnation is None:
-            return None
-        self._nodes[actor] = (str(node), int(str(incarnation)))
-        return self._nodes[actor]
+        self._nodes[reported.container] = (str(node), int(str(incarnation)))
+        return self._nodes[reported.container]

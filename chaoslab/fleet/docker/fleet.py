@@ -26,7 +26,7 @@ from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.fleet.docker import stress_drivers
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine.engine import Engine
-from chaoslab.fleet.docker.engine_events import EngineEvents
+from chaoslab.fleet.docker.engine_events import EngineEvents, OfRun
 from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, RunContext, Setup
 from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.storage import VolumeFiles
@@ -87,7 +87,9 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
 
     def __enter__(self) -> Self:
         self._run_context.run_resources.open()
-        self._engine_events = EngineEvents(self._run_context)
+        context = self._run_context
+        who = OfRun(context.run_resources)
+        self._engine_events = EngineEvents(self._engine, context.arrivals, who)
         return super().__enter__()
 
     @property

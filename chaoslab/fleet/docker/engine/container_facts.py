@@ -8,6 +8,7 @@ Nothing here asks an engine.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Self
 
 
@@ -79,6 +80,29 @@ class Seen:
     def is_alive(self) -> bool:
         """Whether its processes exist, paused or not."""
         return self.status in ("running", "paused", "restarting")
+
+    @property
+    def started_s(self) -> float:
+        """When it was started, in seconds since the epoch; 0 if the engine does not say."""
+        return epoch_s(self.started_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeAs:
+    """What a container runs, and where it is connected."""
+
+    id: str
+    command: tuple[str, ...]
+    networks: Mapping[str, tuple[str, ...]]
+    """Its names on each network that it is on."""
+
+
+def epoch_s(stamp: str) -> float:
+    """Seconds since the epoch of an engine's time; 0 if it is none."""
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except ValueError:
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

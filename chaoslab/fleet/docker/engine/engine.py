@@ -29,12 +29,12 @@ from chaoslab.fleet.docker.engine.connection import (
     is_silence,
     labelled,
 )
-from chaoslab.fleet.docker.engine.container_facts import ContainerSpec, Limits, Seen, Usage
+from chaoslab.fleet.docker.engine.container_facts import ContainerSpec, Limits, MadeAs, Seen, Usage
 from chaoslab.fleet.docker.engine.objects import Stores
 from chaoslab.fleet.docker.engine.stream import Stream
 from chaoslab.links.proxied.http_api import address_of
 
-__all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]
+__all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "MadeAs", "Missing", "Seen", "Usage"]
 
 CPU_PERIOD_US: Final = 50_000
 CPU_SHARES: Final = 1024
@@ -247,6 +247,38 @@ class Engine(Stores):
         with self._asked(f"for the output of {container}"):
             found = self._client.api.logs(container, stdout=True, stderr=True, tail=tail)
         return bytes(found).decode(errors="replace")
+
+    def printed(
+        self,
+        container: str,
+        *,
+        since_s: float | None = None,
+        until_s: float | None = None,
+        follow: bool = False,
+    ) -> Iterator[bytes]:
+        """Its standard output between two times of the engine's clock, from its log.
+
+        With `follow` also what it prints from now on, until it ends.
+        """
+        with self._asked(f"for the output of {container}"):
+            yield from self._client.api.logs(
+                container, stdout=True, stderr=False, stream=True,
+                follow=follow, since=since_s, until=until_s,
+            )  # fmt: skip
+
+    def made_as(self, container: str) -> MadeAs:
+        """What it runs, and the networks that it is on."""
+        with self._asked(f"to inspect {container}"):
+            found = self._client.api.inspect_container(container)
+        networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
+        return MadeAs(
+            id=str(found["Id"]),
+            command=(str(found["Path"]), *map(str, found.get("Args") or ())),
+            networks={
+                str(name): tuple(map(str, one.get("Aliases") or ()))
+                for name, one in networks.items()
+            },
+        )
 
     def kill(self, container: str, signal: str) -> None:
         """Send a signal to its first process; nothing happens to one that has ended."""

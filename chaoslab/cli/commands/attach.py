@@ -1,0 +1,153 @@
+"""`chaoslab attach`: a plan against a training that chaoslab did not start.
+
+TARGET ─► its nodes, listed
+   with PLAN ─► question ─► as `chaoslab run`, but the training goes on afterwards
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from chaoslab.checks.gate import Gate
+from chaoslab.cli.commands.gate_options import gate_options, gated
+from chaoslab.cli.commands.listener_options import Listening, listener_options
+from chaoslab.cli.commands.output import (
+    advise,
+    examples,
+    json_option,
+    named,
+    out_option,
+    print_json,
+    print_result,
+    shown_path,
+)
+from chaoslab.cli.commands.run import carry_out_watched
+from chaoslab.cli.invocation import Invocation
+from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.core.units import plural
+from chaoslab.fleet.standing.found import Found
+from chaoslab.prepare.attach import Target, attached
+from chaoslab.prepare.plans import Asked, prepare
+from chaoslab.report.page import verdict_page
+
+
+@click.command(
+    name="attach",
+    epilog=examples(
+        "chaoslab attach processes",
+        "chaoslab attach compose:chaoslab-training",
+        "chaoslab attach compose:chaoslab-training kill_half",
+        "chaoslab attach processes:4711 my_plan.yaml --yes --fail-on unknown",
+        "chaoslab gameday kill_half --attach compose:chaoslab-training --serve",
+    ),
+)
+@click.argument("target")
+@click.argument("plan", required=False)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="Override a key of the plan; repeatable.")  # fmt: skip
+@click.option("--seed", type=int, help="Another schedule: other targets, other times.")
+@click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
+@gate_options
+@listener_options
+@click.option("--quiet", is_flag=True, help="Print only the verdict, no progress.")
+@out_option
+@json_option
+@click.pass_context
+def command(  # noqa: PLR0913  # one for each group of options
+    context: click.Context,
+    *,
+    target: str,
+    plan: str | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    is_begun: bool,
+    gate: Gate,
+    listening: Listening,
+    quiet: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Run a fault plan on a training that runs already, and leave it running.
+
+    TARGET is `processes`, the syncer and learners on this machine, or `processes:PID` with the
+    syncer's pid where there are several; or `compose:PROJECT`, the containers of a Docker Compose
+    project. Without PLAN its nodes are listed and nothing is done to them.
+
+    Of the plan, `training` gives way to what runs. Triggers count from the moment at which chaoslab
+    comes: `at: {round: 60}` is the 60th round that it sees. Nodes can be killed, paused and hung,
+    and containers be taken from their networks; whoever was killed is started again by its own
+    command. Checks that need the end of a training or a twin are left out. Ctrl-C heals all faults.
+
+    Exit codes are those of `chaoslab run`.
+    """
+    found = Target.of(target)
+    nodes = found.find()
+    if plan is None:
+        _print_nodes(nodes, target, as_json=as_json)
+        return
+    asked = attached(Asked(plan=plan, settings=settings, seed=seed), found, nodes)
+    prepared = prepare(asked)
+    invocation = context.ensure_object(Invocation)
+    invocation.secrets = prepared.text.secrets
+    if not is_begun:
+        confirm(context, nodes, prepared.plan.name)
+    with listening.begin() as listeners:
+
+        def made(directory: Path) -> None:
+            invocation.remember(directory)
+            listeners.made(directory)
+
+        judged = carry_out_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
+        listeners.judged(judged)
+    path = shown_path(judged.directory.path)
+    run = named(judged.directory, out)
+    print_result(
+        judged.verdict.to_json(),
+        verdict_page(judged.verdict, judged.history, path),
+        as_json=as_json,
+        then=(f"chaoslab show {run}", "the whole story of this run"),
+    )
+    if judged.error is not None:
+        raise judged.error
+    context.exit(gated(gate, judged.verdict))
+
+
+def confirm(context: click.Context, nodes: Sequence[Found], plan: str) -> None:
+    """Ask at a terminal whether to break it; PlanError where nobody can answer."""
+    who = ", ".join(f"{node.name} ({node.where})" for node in nodes)
+    if not sys.stdin.isatty():
+        raise PlanError(f"{plan} breaks a training that runs ({who}): say so with --yes")
+    try:
+        is_meant = click.confirm(f"Run {plan} on {who}?", err=True)
+    except click.Abort as abort:
+        raise KeyboardInterrupt from abort
+    if not is_meant:
+        click.echo("chaoslab: nothing was broken", err=True)
+        context.exit(ExitCode.REFUSED)
+
+
+def attached_to(target: str | None, asked: Asked) -> tuple[Asked, Sequence[Found]]:
+    """The same plan on a standing training, with its nodes; as it was without a target."""
+    if target is None:
+        return asked, ()
+    if asked.fleet is not None:
+        raise PlanError(f"--fleet {asked.fleet} starts a training, --attach {target} takes one: "
+                        "use one of them")  # fmt: skip
+    found = Target.of(target)
+    nodes = found.find()
+    return attached(replace(asked, fleet=None), found, nodes), nodes
+
+
+def _print_nodes(nodes: Sequence[Found], target: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            [{"node": one.name, "role": one.role.value, "where": one.where} for one in nodes]
+        )
+        return
+    for node in nodes:
+        click.echo(f"{node.name:12} {node.where}")
+    click.echo(f"{plural(len(nodes) - 1, 'learner')} and a syncer", err=True)
+    advise(f"chaoslab attach {target} kill_half", "half of the learners are killed and restarted")

@@ -1,0 +1,331 @@
+"""Standing nodes that are containers of a Docker Compose project.
+
+    com.docker.compose.project=NAME ─► containers that run chaoslab's programs ─► Found
+    the engine's log of a container ─► a thread ─► the bytes that `read` takes
+
+The engine keeps what a container printed, by any of its logging drivers that can be read.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final, Self
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.docker.engine.container_facts import epoch_s
+from chaoslab.fleet.docker.engine.engine import Engine, Missing, Usage
+from chaoslab.fleet.docker.engine.usage import Meter
+from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
+from chaoslab.fleet.docker.run_context import Arrival
+from chaoslab.fleet.incarnation_files import Place, signal_name
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.protocols import Unpluggable
+from chaoslab.fleet.standing.fleet import StandingFleet
+from chaoslab.fleet.standing.found import Found, command_of, training_of
+from chaoslab.fleet.standing.node import Keeping, StandingNode
+from chaoslab.fleet.standing.past import Past
+from chaoslab.fleet.standing.restoring import ContainerRecipe, written
+from chaoslab.fleet.standing.restoring_containers import connect, restore
+from chaoslab.undo.base import UndoLog
+
+PROJECT: Final = "com.docker.compose.project"
+"""Label of what belongs to a Compose project."""
+_SIGNALS: Final = 128
+"""Exit codes above it tell a signal, as shells and engines have it."""
+_ENDED_S: Final = 10.0
+
+
+def find(engine: Engine, project: str) -> Sequence[Found]:
+    """The nodes of a Compose project that run; AbilityError if they are no training."""
+    nodes = []
+    for name in sorted(engine.names({PROJECT: project})):
+        command = command_of(engine.made_as(name).command)
+        if command is not None and engine.inspect(name).is_alive:
+            nodes.append(
+                Found(
+                    name=command.name,
+                    role=command.role,
+                    where=f"container {name}",
+                    handle=name,
+                    command=command,
+                )
+            )
+    return training_of(nodes, f"compose:{project}")
+
+
+def recipe_of(engine: Engine, found: Found) -> ContainerRecipe:
+    """How to bring a container back."""
+    return ContainerRecipe(
+        node=found.name,
+        engine=engine.url,
+        container=found.handle,
+        networks=engine.made_as(found.handle).networks,
+    )
+
+
+def past_of(engine: Engine, found: Found, until_s: float) -> Past:
+    """What it printed until a time of the engine's clock."""
+    past = Past()
+    for chunk in engine.printed(found.handle, until_s=until_s):
+        past.take(chunk)
+    return past
+
+
+class StandingContainer(StandingNode):
+    """A container, found or started again."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        incarnation: int,
+        place: Place,
+        keeping: Keeping,
+        *,
+        engine: Engine,
+        recipe: ContainerRecipe,
+        since_s: float,
+        past: Past | None = None,
+    ) -> None:
+        """What it prints is read from `since_s` of the engine's clock on."""
+        self._engine, self._recipe, self.name = engine, recipe, recipe.container
+        self._seen = engine.inspect(self.name)
+        super().__init__(spec, incarnation, place, keeping, past)
+        self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._is_silent, self._is_closing = False, False
+        self._meter = Meter(engine, self.name)
+        threading.Thread(
+            target=self._follow, args=(since_s,), name=f"log of {self.name}", daemon=True
+        ).start()
+
+    def _follow(self, since_s: float) -> None:
+        """On a thread of its own, over a connection of its own, until it ends."""
+        with suppress(FleetError), closing(Engine.connect(self._engine.url)) as engine:
+            for chunk in engine.printed(self.name, since_s=since_s, follow=True):
+                if self._is_closing:
+                    return
+                self._chunks.put(chunk)
+        self._is_silent = True
+
+    @property
+    def where(self) -> str:
+        return f"container {self.name}"
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        return {
+            "pid": self._seen.pid,
+            "container": self.name,
+            "image_id": self._seen.image,
+            "start_time": self._seen.started_s,
+        }
+
+    @property
+    def has_exited(self) -> bool:
+        """The engine is asked once nothing more comes from it."""
+        if self.is_over:
+            return True
+        if not self._is_silent:
+            return False
+        try:
+            seen = self._engine.inspect(self.name)
+        except Missing:
+            return True
+        return not seen.is_alive or seen.started_at != self._seen.started_at
+
+    def signal_all(self, name: str) -> None:
+        """Its first process; the kernel ends all others with that."""
+        if not self.is_over:
+            self._engine.kill(self.name, name)
+
+    def signal(self, name: str) -> None:
+        self.note_sent(name)
+        self.signal_all(name)
+
+    def pause(self) -> None:
+        """Freeze all of it."""
+        self._engine.pause(self.name)
+
+    def resume(self) -> None:
+        with suppress(Missing):
+            self._engine.unpause(self.name)
+
+    def unplug(self) -> None:
+        """Take it from its networks; its open connections hear nothing."""
+        for network in self._engine.made_as(self.name).networks:
+            self._engine.disconnect(network, self.name)
+
+    def plug(self) -> None:
+        """Connect it to them again."""
+        connect(self._engine, self._recipe)
+
+    def probe(self) -> Observation:
+        try:
+            seen = None if self.is_over else self._engine.inspect(self.name)
+        except Missing:
+            seen = None
+        if seen is None or not seen.is_alive:
+            return probed(self.spec.name, incarnation=self.incarnation, pid=self._seen.pid)
+        used = self._meter.usage or Usage(memory_bytes=0, cpu_s=0.0)
+        return probed(
+            self.spec.name,
+            incarnation=self.incarnation,
+            pid=seen.pid,
+            state="T" if seen.status == "paused" else "R",
+            rss_bytes=used.memory_bytes,
+            cpu_s=used.cpu_s,
+        )
+
+    def _printed(self) -> bytes:
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._chunks.get_nowait())
+        return b"".join(found)
+
+    def _ending(self) -> dict[str, Json]:
+        """By the engine's word, unless the container has begun another life since."""
+        with suppress(Missing):
+            self._engine.wait(self.name, _ENDED_S)
+            seen = self._engine.inspect(self.name)
+            if not seen.is_alive:
+                code = seen.exit_code
+                by = signal_name(code - _SIGNALS) if _SIGNALS < code < _SIGNALS + 65 else None
+                return {
+                    "exit_code": None if by else code,
+                    "signal": by,
+                    "out_of_memory": seen.was_out_of_memory,
+                }
+        return {"exit_code": None, "signal": next(reversed(self._sent), None), "is_seen": False}
+
+    def detach(self) -> None:
+        self._is_closing = True
+        self._meter.close()
+
+
+def clock_s(engine: Engine) -> float:
+    """Seconds since the epoch by the engine's clock."""
+    stamp = str(engine.facts().get("SystemTime"))
+    if not (now_s := epoch_s(stamp)):
+        raise AbilityError(f"the Docker engine at {engine.url} says that it is {stamp!r}")
+    return now_s
+
+
+# ---------------------------------------------------------------- all of them
+
+
+class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
+    """A training whose nodes are the containers of a Docker Compose project."""
+
+    kind = "compose"
+
+    def __init__(
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        engine: Engine,
+        project: str,
+        node_links: NodeLinks | None = None,
+        learners: Sequence[str] = (),
+    ) -> None:
+        super().__init__(
+            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners
+        )
+        self._engine, self._project = engine, project
+        self._recipes: dict[str, ContainerRecipe] = {}
+        self._ids: dict[str, str] = {}
+        """Node by the id of its container."""
+        self._arrivals: queue.Queue[Arrival] = queue.Queue()
+        self._engine_events: EngineEvents | None = None
+
+    def __enter__(self) -> Self:
+        self._engine_events = EngineEvents(self._engine, self._arrivals, self._who)
+        return super().__enter__()
+
+    @property
+    def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
+        return (*super()._leaving, self._close_engine)
+
+    def _close_engine(self) -> None:
+        if self._engine_events is not None:
+            self._engine_events.close()
+        self._engine.close()
+
+    def _who(self, reported: Reported) -> tuple[str, int] | None:
+        """Called by another thread."""
+        node = self._ids.get(reported.container)
+        life = None if node is None else self._lives.get(node)
+        return None if life is None else (life.spec.name, life.incarnation)
+
+    def _news(self) -> list[Observation]:
+        """Reports of the engine."""
+        found: list[Observation] = []
+        with suppress(queue.Empty):
+            while True:
+                arrival = self._arrivals.get_nowait()
+                if arrival.error is not None:
+                    raise arrival.error
+                found += arrival.observe()
+        return found
+
+    def _find(self) -> Sequence[Found]:
+        return find(self._engine, self._project)
+
+    def _recipe(self, found: Found) -> bytes:
+        recipe = self._recipes[found.name] = recipe_of(self._engine, found)
+        self._ids[self._engine.made_as(found.handle).id] = found.name
+        return written(recipe)
+
+    def _adopted(self, spec: NodeSpec, found: Found) -> StandingContainer:
+        since_s = clock_s(self._engine)
+        past = past_of(self._engine, found, since_s)
+        return self._life(spec, past.incarnation or 1, since_s, past)
+
+    def _begun(self, spec: NodeSpec, incarnation: int) -> StandingContainer:
+        since_s, recipe = clock_s(self._engine), self._recipes[spec.name]
+        connect(self._engine, recipe)
+        seen = self._engine.inspect(recipe.container)
+        if seen.is_alive:
+            since_s = seen.started_s
+        else:
+            self._engine.start(recipe.container)
+        return self._life(spec, incarnation, since_s)
+
+    def _life(
+        self, spec: NodeSpec, incarnation: int, since_s: float, past: Past | None = None
+    ) -> StandingContainer:
+        return StandingContainer(
+            spec, incarnation, self._place, self._keeping,
+            engine=self._engine, recipe=self._recipes[spec.name], since_s=since_s, past=past,
+        )  # fmt: skip
+
+    def _runs_again(self, name: str) -> bool:
+        with suppress(FleetError):
+            return self._engine.inspect(self._recipes[name].container).is_alive
+        return False
+
+    def _restore(self, name: str) -> None:
+        restore(self._recipes[name])
+
+    def _pause(self, lives: Sequence[StandingContainer]) -> None:
+        """By the engine, which freezes the whole containers."""
+        for life in lives:
+            life.pause()
+
+    def unplug(self, name: str) -> None:
+        """Take it from its networks; its open connections are not closed."""
+        life = self._running(name)
+        life.owe(life.undo_pause)
+        life.unplug()
+
+    def plug(self, name: str) -> None:
+        """Connect it to them again, under its names."""
+        if (life := self._latest(name)) is not None and not life.is_over:
+            life.plug()
+            life.pending_undos.settle(life.undo_pause)

@@ -1,0 +1,223 @@
+"""Fleets of nodes that run already, whatever they run in (`processes`, `containers`).
+
+    adopt ──► find ─► StandingNode, each with its Recipe in the private folder
+    kill, pause, hang ──► the node ─► restart: by its own command, unless somebody was faster
+    leaving ──► every node goes on and runs; nothing is ended
+
+What brings nodes back beside chaoslab (a supervisor, the engine's restart policy) may do so: a
+node that runs again is taken up as its next incarnation.
+"""
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Observation
+from chaoslab.core.units import plural
+from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role
+from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, PrivateFolder
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.fleet import NodeFleet
+from chaoslab.fleet.protocols import Standing
+from chaoslab.fleet.standing.found import Found
+from chaoslab.fleet.standing.node import Keeping, StandingNode
+from chaoslab.fleet.standing.restoring import RECIPE
+from chaoslab.fleet.storage.files import FilesHere
+from chaoslab.fleet.stress.registry import StressDriver, Wish
+from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
+
+_BLINK_S: Final = 0.02
+"""How often output and exits are looked for."""
+_RETURN_S: Final = 2.0
+"""How often nodes that ended are looked for, which somebody else may have started again."""
+_AT_ONCE: Final = 8
+_LACKING: Final = frozenset(
+    {Ability.HOOKS, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
+     Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.HOSTS, Ability.LINK}
+)  # fmt: skip
+_Node = TypeVar("_Node", bound=StandingNode)
+
+
+class StandingFleet(NodeFleet[_Node], Standing):
+    """A fleet of nodes that were found; see `base.Fleet` for what each verb promises."""
+
+    lacking = _LACKING
+    node_site = NodeSite()
+    end_s_max = 10.0
+
+    def __init__(
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        node_links: NodeLinks | None = None,
+        learners: Sequence[str] = (),
+    ) -> None:
+        """`learners`: names of those that a plan asks for; none: whoever there is.
+
+        What is read of the nodes goes below `run_directory`, undo entries to `undo_log`.
+        """
+        self._learners = learners
+        place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
+        super().__init__(place, node_links, _no_driver)
+        self._private_folder = PrivateFolder(place.run_directory, NoUndoLog())
+        self._removals, self._removal = 0, PendingUndos(undo_log)
+        """How often its removal was owed, and the last time: undone after all that needs it."""
+        self._look_s = 0.0
+
+    # ---------------------------------------------------------------- what differs by kind
+
+    @abstractmethod
+    def _find(self) -> Sequence[Found]:
+        """The nodes of the training. AbilityError if they are none."""
+
+    @abstractmethod
+    def _adopted(self, spec: NodeSpec, found: Found) -> _Node:
+        """The life of a node as it was found."""
+
+    @abstractmethod
+    def _begun(self, spec: NodeSpec, incarnation: int) -> _Node:
+        """Its next life: what runs again already, or what is started here."""
+
+    @abstractmethod
+    def _recipe(self, found: Found) -> bytes:
+        """What brings it back, to be kept in its private folder."""
+
+    @abstractmethod
+    def _runs_again(self, name: str) -> bool:
+        """Whether a node that ended runs again."""
+
+    def _news(self) -> list[Observation]:
+        """What others than the nodes report."""
+        return []
+
+    @abstractmethod
+    def _restore(self, name: str) -> None:
+        """Let it go on, and start it if it does not run. FleetError if that fails."""
+
+    # ---------------------------------------------------------------- begin and end
+
+    def adopt(self, labels: Mapping[str, Mapping[str, str]]) -> Sequence[Node]:
+        """Find the nodes and take them up; NODE_STARTED and their state follow from `poll`."""
+        nodes = self._find()
+        self._refuse_others(nodes)
+        for found in nodes:
+            spec = NodeSpec(
+                name=found.name,
+                role=found.role,
+                command=(),
+                private_files={RECIPE: self._recipe(found)},
+                labels=labels.get(found.name, {}),
+            )
+            self.enlist(spec)
+            life = self._adopted(spec, found)
+            self._lives[found.name] = life
+            self._observed.append(life.started())
+        return tuple(self.nodes.values())
+
+    def _refuse_others(self, nodes: Sequence[Found]) -> None:
+        """AbilityError if a plan asks for other learners than there are."""
+        there = [node.name for node in nodes if node.role is Role.LEARNER]
+        if self._learners and sorted(self._learners) != sorted(there):
+            raise AbilityError(
+                f"the plan has {plural(len(self._learners), 'learner')}, and {len(there)} run: "
+                "`chaoslab attach` takes their number from what runs"
+            )
+
+    def _keep(self, spec: NodeSpec) -> str:
+        """The private folder of the run, with the recipe of this node in it."""
+        return str(Path(self._private_folder.put(spec)).parent)
+
+    def _owe_removal(self, folder: str) -> None:
+        """Owed anew after each undo that reads a recipe: the oldest is done first."""
+        before, self._removals = str(self._removals), self._removals + 1
+        self._removal.owe(UNDO_PRIVATE, str(self._removals), folder=folder)
+        self._removal.settle(UNDO_PRIVATE, before)
+
+    @property
+    def _keeping(self) -> Keeping:
+        return Keeping(keep=self._keep, kept=self._owe_removal)
+
+    def _begin(self, spec: NodeSpec, incarnation: int) -> _Node:
+        before = self._lives[spec.name]
+        begun = self._begun(spec, incarnation)
+        before.pending_undos.settle_all()
+        return begun
+
+    @property
+    def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
+        return (self._restore_all, self._close_links, self._forget)
+
+    def _restore_all(self) -> list[str]:
+        """Every node goes on, whatever was done to it; returns what does not."""
+        left = []
+        for name, life in self._lives.items():
+            try:
+                if life.pending_undos.is_owing or life.is_over:
+                    self._restore(name)
+                life.pending_undos.settle_all()
+            except FleetError as error:
+                left.append(f"{name} was not brought back: {error}")
+            if not life.is_over:
+                life.detach()
+        return left
+
+    def _forget(self) -> None:
+        """The recipes, unless somebody still has to bring a node back."""
+        if not any(life.pending_undos.is_owing for life in self._lives.values()):
+            self._private_folder.close()
+            self._removal.settle_all()
+
+    # ---------------------------------------------------------------- verbs
+
+    def _disk(self, spec: NodeSpec) -> FilesHere:
+        return FilesHere(spec, self._place)
+
+    def _signal(self, lives: Sequence[_Node], name: str) -> None:
+        for life in lives:
+            life.owe_restart(name)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for done in [pool.submit(life.signal_all, name) for life in lives]:
+                done.result()
+
+    def _thaw(self, life: _Node) -> None:
+        life.resume()
+
+    # ---------------------------------------------------------------- waiting
+
+    def _wait(self, limit_s: float) -> None:
+        """Wait for output or an exit, and take in what is there: output first, exits after it."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            self._observed += self._news()
+            for life in list(self._lives.values()):
+                if not life.is_over:
+                    self._record(life.read())
+            for life in list(self._lives.values()):
+                if not life.is_over and life.has_exited:
+                    self._observed += life.finish()
+            self._take_up_returned()
+            left_s = deadline - time.monotonic()
+            if self._observed or left_s <= 0:
+                return
+            time.sleep(min(_BLINK_S, left_s))
+
+    def _take_up_returned(self) -> None:
+        """Those that somebody else has started again."""
+        if time.monotonic() < self._look_s:
+            return
+        self._look_s = time.monotonic() + _RETURN_S
+        for name, life in list(self._lives.items()):
+            if life.is_over and self._runs_again(name):
+                self.restart(name)
+
+
+def _no_driver(wish: Wish[_Node]) -> StressDriver:
+    raise FleetError(f"{wish.stressor} cannot be put on a node that was not started by chaoslab")

@@ -1,0 +1,111 @@
+"""What a command line says of the node that it runs.
+
+python -m chaoslab.diloco.learner --name=learner-0 --syncer syncer:4600 ─► Command
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from chaoslab.core.errors import AbilityError
+from chaoslab.core.events import Json
+from chaoslab.fleet.base import Role
+
+PROGRAMS: Final[Mapping[str, Role]] = MappingProxyType(
+    {"chaoslab.diloco.syncer": Role.SYNCER, "chaoslab.diloco.learner": Role.LEARNER}
+)
+"""What a node runs, as by `python -m`."""
+_LEARNER: Final = re.compile(r"learner-(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A node's role and the flags of its program; a flag without a value has an empty one."""
+
+    role: Role
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of the node; a program that is not told calls itself like this."""
+        default = "syncer" if self.role is Role.SYNCER else "learner-0"
+        return self.flags.get("--name", default)
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """Rules of the training, as a syncer is told them; empty if they are none."""
+        try:
+            found = json.loads(self.flags.get("--settings-json", "{}"))
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A node that runs."""
+
+    name: str
+    role: Role
+    where: str
+    """The process or container, in words."""
+    handle: str
+    """By which it is found again: a pid, or the name of a container."""
+    command: Command
+
+
+def command_of(words: Sequence[str]) -> Command | None:
+    """The node that a command line runs; None if it is no program of chaoslab's run under test."""
+    roles = ((PROGRAMS[word], at) for at, word in enumerate(words) if word in PROGRAMS)
+    found = next(roles, None)
+    if found is None:
+        return None
+    role, at = found
+    flags: dict[str, str] = {}
+    rest = list(words[at + 1 :])
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            continue
+        key, is_joined, value = word.partition("=")
+        has_next = not is_joined and bool(rest) and not rest[0].startswith("--")
+        flags[key] = rest.pop(0) if has_next else value
+    return Command(role=role, flags=flags)
+
+
+def training_of(nodes: Iterable[Found], where: str) -> Sequence[Found]:
+    """The syncer and its learners, in the order of a plan's roster.
+
+    AbilityError if they are no training that a plan can name: `where` says what was looked at.
+    """
+    nodes = tuple(nodes)
+    syncers = [node for node in nodes if node.role is Role.SYNCER]
+    learners = sorted(
+        (node for node in nodes if node.role is Role.LEARNER),
+        key=lambda node: (len(node.name), node.name),
+    )
+    if len(syncers) != 1 or not learners:
+        seen = ", ".join(f"{node.name} ({node.where})" for node in nodes) or "no node"
+        raise AbilityError(
+            f"{where}: a training has one syncer and at least one learner that run; found {seen}"
+        )
+    if syncers[0].name != "syncer":
+        raise AbilityError(f"{where}: the syncer calls itself {syncers[0].name!r}, not 'syncer'")
+    names = [node.name for node in learners]
+    wanted = [f"learner-{index}" for index in range(len(learners))]
+    if names != wanted:
+        raise AbilityError(
+            f"{where}: {', '.join(names)} run, and plans call learners {wanted[0]} to "
+            f"{wanted[-1]}: "
+            "start what is missing, or name them so"
+        )
+    for node in nodes:
+        if "--incarnation" in node.command.flags and node.role is Role.LEARNER:
+            raise AbilityError(
+                f"{where}: {node.name} is started with --incarnation, so that it could not join "
+                "again after a restart: leave the flag out"
+            )
+    return (*syncers, *learners)

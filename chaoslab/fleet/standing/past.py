@@ -1,0 +1,75 @@
+"""What a node printed before it was found: of all that, what says how things stand now.
+
+    output so far ─ chunks ─► Past ─┬─ lines         state, in the order in which it was printed
+                                    └─ incarnation   of the node, by its own word
+
+A training may have printed for weeks. The newest start of the syncer, the newest membership of each
+learner, and each learner's newest join and step are enough to go on from; the record begins in
+mid-training, and checks that need all of it are left out.
+"""
+
+import re
+from typing import Final
+
+from chaoslab.core.events import Json, Kind, read_node_line
+
+_STATE: Final = frozenset(
+    {Kind.SYNCER_READY, Kind.MEMBER_JOINED, Kind.MEMBER_LEFT, Kind.LEARNER_JOINED,
+     Kind.LEARNER_STEP}
+)  # fmt: skip
+_KIND: Final = re.compile(rb'\{"kind":\s*"([\w.]+)"')
+_MEMBER: Final = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
+_LINE_BYTES_MOST: Final = 1 << 20
+
+
+class Past:
+    """Fed with the output of one node, in order; what follows the last newline is kept."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._kept: dict[tuple[str, str], bytes] = {}
+        """The newest line of each kind, and of a membership for each learner; oldest first."""
+
+    def take(self, chunk: bytes) -> None:
+        """Some more of it."""
+        *whole, self._tail = (self._tail + chunk).split(b"\n")
+        if len(self._tail) > _LINE_BYTES_MOST:
+            self._tail = b""
+        for line in whole:
+            found = _KIND.match(line)
+            if found is not None and (kind := found[1].decode()) in _STATE:
+                self._keep(kind, line)
+
+    @property
+    def lines(self) -> bytes:
+        """What is kept, a line each, and the beginning of one that is not whole yet."""
+        return b"".join(line + b"\n" for line in self._kept.values()) + self._tail
+
+    @property
+    def incarnation(self) -> int | None:
+        """Of a learner, as it said last; None for a node that did not say."""
+        for (kind, _), line in reversed(self._kept.items()):
+            said = _said(line).get("incarnation")
+            if kind.startswith("learner.") and isinstance(said, int):
+                return said
+        return None
+
+    def _keep(self, kind: str, line: bytes) -> None:
+        """Steps are many, and need not be decoded."""
+        learner = str(_said(line).get("learner", "")) if kind in _MEMBER else ""
+        if kind == Kind.SYNCER_READY:
+            self._kept.clear()  # a new life of the syncer knows no membership of earlier ones
+        self._kept.pop((kind, learner), None)
+        if kind == Kind.MEMBER_LEFT:
+            self._kept.pop((Kind.MEMBER_JOINED, learner), None)
+        else:
+            self._kept[kind, learner] = line
+
+
+def _said(line: bytes) -> dict[str, Json]:
+    """The data of an event; empty for a line that is none."""
+    try:
+        found = read_node_line(line.decode(errors="replace"), "past")
+    except ValueError:
+        return {}
+    return {} if found is None else dict(found.data)

@@ -1,0 +1,324 @@
+"""Standing nodes that are processes of this machine.
+
+/proc ─► command lines of chaoslab's programs ─► Found
+/proc/PID/fd/1 ─► the file that a node prints to, followed as it grows
+"""
+
+import os
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import psutil
+
+from chaoslab.core import process_tree
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Json, Observation
+from chaoslab.core.process_identity import Identity, identify, is_same, node_mark, send
+from chaoslab.fleet.base import NodeSpec, Role, probed
+from chaoslab.fleet.incarnation_files import Place, signal_name
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.standing.fleet import StandingFleet
+from chaoslab.fleet.standing.found import Found, command_of, training_of
+from chaoslab.fleet.standing.node import Keeping, StandingNode
+from chaoslab.fleet.standing.past import Past
+from chaoslab.fleet.standing.restoring import (
+    ProcessRecipe,
+    begin,
+    let_go,
+    restore,
+    running,
+    written,
+)
+from chaoslab.undo.base import UndoLog
+
+_GOING_S: Final = 1.0
+"""How long a tree that was resumed may take until all of it was seen going on."""
+_STOPPING_S: Final = 0.5
+"""How long a probe waits for a stopped process to show it: it may be inside the kernel."""
+_CHUNK_BYTES: Final = 1 << 20
+_NULL: Final = "/dev/null"
+
+
+# ---------------------------------------------------------------- which there are
+
+
+def find(syncer: int | None) -> Sequence[Found]:
+    """The nodes of the training with this syncer, or of the only one; AbilityError if none is.
+
+    Nodes that a run of chaoslab has started belong to that run, and are left out.
+    """
+    nodes = tuple(_nodes())
+    syncers = [node for node in nodes if node.role is Role.SYNCER]
+    if syncer is not None:
+        syncers = [node for node in syncers if node.handle == str(syncer)]
+    if len(syncers) > 1:
+        pids = ", ".join(node.handle for node in syncers)
+        raise AbilityError(
+            f"several syncers run on this machine: name one by its pid, as in "
+            f"processes:{syncers[0].handle} (there are {pids})"
+        )
+    where = "processes" if syncer is None else f"processes:{syncer}"
+    ours = [node for node in nodes if node.role is Role.LEARNER and _dials(node, syncers)]
+    return training_of((*syncers, *ours), where)
+
+
+def _nodes() -> Iterator[Found]:
+    for process in psutil.process_iter():
+        try:
+            command = command_of(process.cmdline())
+            parent = process.parent()
+            is_part = parent is not None and parent.cmdline() == process.cmdline()
+        except psutil.Error:
+            continue  # gone, or another user's
+        if command is None or is_part or node_mark(process.pid) is not None:
+            continue
+        yield Found(
+            name=command.name,
+            role=command.role,
+            where=f"process {process.pid}",
+            handle=str(process.pid),
+            command=command,
+        )
+
+
+def _dials(learner: Found, syncers: Sequence[Found]) -> bool:
+    """Whether it may belong to that syncer: it dials the port on which that listens."""
+    port = learner.command.flags.get("--syncer", "").rpartition(":")[2]
+    return any(port in _ports(int(syncer.handle)) for syncer in syncers)
+
+
+def _ports(pid: int) -> frozenset[str]:
+    try:
+        found = psutil.Process(pid).net_connections(kind="tcp")
+    except psutil.Error:
+        return frozenset()
+    return frozenset(str(one.laddr.port) for one in found if one.status == psutil.CONN_LISTEN)
+
+
+def recipe_of(found: Found) -> ProcessRecipe:
+    """How to start a process again. FleetError if it is gone, or prints where nobody can read."""
+    process = psutil.Process(int(found.handle))
+    try:
+        return ProcessRecipe(
+            node=found.name,
+            command=tuple(process.cmdline()),
+            folder=process.cwd(),
+            environment=process.environ(),
+            output=_file(process.pid, 1) or _unreadable(found),
+            errors=_file(process.pid, 2) or _NULL,
+        )
+    except psutil.Error as error:
+        raise FleetError(f"{found.name} ({found.where}) cannot be looked at: {error}") from error
+
+
+def _file(pid: int, descriptor: int) -> str:
+    """The regular file behind a descriptor; empty if it is something else."""
+    link = Path(f"/proc/{pid}/fd/{descriptor}")
+    try:
+        is_file = stat.S_ISREG(link.stat().st_mode)
+        return str(link.readlink()) if is_file else ""
+    except OSError:
+        return ""
+
+
+def _unreadable(found: Found) -> str:
+    raise AbilityError(
+        f"{found.name} ({found.where}) does not print to a file, so its events cannot be read: "
+        f"start it with its standard output in one, as in `> {found.name}.log`"
+    )
+
+
+# ---------------------------------------------------------------- one of them
+
+
+def past_of(recipe: ProcessRecipe) -> tuple[Past, int]:
+    """What it printed so far, and how many bytes that is. FleetError if it cannot be read."""
+    past, size = Past(), 0
+    try:
+        with open(recipe.output, "rb", buffering=0) as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                past.take(chunk)
+                size += len(chunk)
+    except OSError as error:
+        raise FleetError(f"the output of {recipe.node} cannot be read: {error}") from error
+    return past, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A process that runs, when it is taken up."""
+
+    identity: Identity
+    process: "subprocess.Popen[bytes] | None" = None
+    """It was started here."""
+    printed: int = 0
+    """So many bytes of its output are of earlier."""
+
+
+class StandingProcess(StandingNode):
+    """A process, found or started again."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        incarnation: int,
+        place: Place,
+        keeping: Keeping,
+        *,
+        recipe: ProcessRecipe,
+        ran: "Ran",
+        past: Past | None = None,
+    ) -> None:
+        self._identity, self._process, self._recipe = ran.identity, ran.process, recipe
+        super().__init__(spec, incarnation, place, keeping, past)
+        self.printed = ran.printed
+        """So many bytes of its output were read, once it is over."""
+        self._log = self._opened(ran.printed)
+
+    def _opened(self, printed: int) -> BinaryIO:
+        try:
+            log = open(self._recipe.output, "rb", buffering=0)  # noqa: SIM115 - until it is over
+            log.seek(printed)
+        except OSError as error:
+            raise FleetError(f"the output of {self.spec.name} cannot be read: {error}") from error
+        return log
+
+    @property
+    def where(self) -> str:
+        return f"process {self._identity.pid}"
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        return self._identity.facts
+
+    @property
+    def has_exited(self) -> bool:
+        if self.is_over or (self._process is not None and self._process.poll() is not None):
+            return True
+        return not (is_same(self._identity) and process_tree.is_running(self._identity.pid))
+
+    def signal_all(self, name: str) -> None:
+        if not self.is_over:
+            process_tree.signal_trees([self._identity], signal.Signals[name])
+
+    def signal(self, name: str) -> None:
+        if not self.is_over:
+            self.note_sent(name)
+            send(self._identity, signal.Signals[name])
+
+    def resume(self) -> None:
+        left = process_tree.resume_tree(self._identity, self.mark, limit_s=_GOING_S)
+        if left:
+            raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
+
+    def probe(self) -> Observation:
+        """As the kernel shows it; a stopped one is given time to show it."""
+        deadline = time.monotonic() + _STOPPING_S
+        seen = self._look()
+        while self.is_paused and seen.state in ("R", "S", "D") and time.monotonic() < deadline:
+            time.sleep(0.001)
+            seen = self._look()
+        return probed(
+            self.spec.name,
+            incarnation=self.incarnation,
+            pid=self._identity.pid,
+            state=seen.state,
+            rss_bytes=seen.rss_bytes,
+            cpu_s=seen.cpu_s,
+        )
+
+    def _look(self) -> process_tree.Look:
+        return process_tree.GONE if self.is_over else process_tree.look(self._identity)
+
+    def _printed(self) -> bytes:
+        """Of a file that was emptied meanwhile, all that is in it."""
+        if os.fstat(self._log.fileno()).st_size < self._log.tell():
+            self._log.seek(0)
+        return self._log.read(_CHUNK_BYTES) or b""
+
+    def _ending(self) -> dict[str, Json]:
+        """Of somebody else's process nobody here sees the exit code."""
+        code = None if self._process is None else self._process.poll()
+        if code is None:
+            return {"exit_code": None, "signal": next(reversed(self._sent), None), "is_seen": False}
+        by = signal_name(-code) if code < 0 else None
+        return {"exit_code": None if by else code, "signal": by}
+
+    def detach(self) -> None:
+        if self._process is not None:
+            let_go(self._process)
+        if not self._log.closed:
+            self.printed = self._log.tell()
+            self._log.close()
+
+
+# ---------------------------------------------------------------- all of them
+
+
+class ProcessFleet(StandingFleet[StandingProcess]):
+    """A training whose nodes are processes of this machine and this user."""
+
+    kind = "processes"
+
+    def __init__(
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        node_links: NodeLinks | None = None,
+        learners: Sequence[str] = (),
+        syncer: int | None = None,
+    ) -> None:
+        """`syncer`: its pid, where there are several."""
+        super().__init__(
+            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners
+        )
+        self._syncer = syncer
+        self._recipes: dict[str, ProcessRecipe] = {}
+
+    def _find(self) -> Sequence[Found]:
+        return find(self._syncer)
+
+    def _recipe(self, found: Found) -> bytes:
+        recipe = self._recipes[found.name] = recipe_of(found)
+        return written(recipe)
+
+    def _adopted(self, spec: NodeSpec, found: Found) -> StandingProcess:
+        recipe = self._recipes[spec.name]
+        past, printed = past_of(recipe)
+        identity = identify(int(found.handle))
+        if identity is None:
+            raise FleetError(f"{spec.name} ({found.where}) has ended")
+        return StandingProcess(
+            spec, past.incarnation or 1, self._place, self._keeping,
+            recipe=recipe, ran=Ran(identity=identity, printed=printed), past=past,
+        )  # fmt: skip
+
+    def _begun(self, spec: NodeSpec, incarnation: int) -> StandingProcess:
+        """What it printed since its last life, if others started it, is read as well."""
+        recipe, printed = self._recipes[spec.name], self._lives[spec.name].printed
+        process = None
+        identity = running(recipe)
+        if identity is None:
+            process = begin(recipe)
+            identity = identify(process.pid)
+        if identity is None:
+            raise FleetError(f"{spec.name} has ended as soon as it was started")
+        return StandingProcess(
+            spec, incarnation, self._place, self._keeping,
+            recipe=recipe, ran=Ran(identity=identity, process=process, printed=printed),
+        )  # fmt: skip
+
+    def _runs_again(self, name: str) -> bool:
+        return running(self._recipes[name]) is not None
+
+    def _restore(self, name: str) -> None:
+        restore(self._recipes[name])

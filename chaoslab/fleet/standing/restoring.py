@@ -1,0 +1,179 @@
+"""What brings a standing node back: written down before it is broken, outside the record.
+
+    before the first fault ─► Recipe ─► <private folder>/<node>/recipe.json, mode 0600
+    heal, janitor, `chaoslab heal` ─► restore ─► goes on, or runs again by its own command
+                                      └ lacks ─► what of the node is not as it was
+
+A recipe holds a command and an environment, which may have secrets, so it lies in the private
+folder of the run, which only its user can write to. An undo log names that folder and the node.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import psutil
+
+from chaoslab.core import private_files
+from chaoslab.core.errors import FleetError
+from chaoslab.core.process_identity import Identity, identify, send
+from chaoslab.core.process_tree import resume_tree, stopped
+
+RESTORE: Final = "restore_node"
+"""Undo verb: node, folder."""
+RELEASE: Final = "release_node"
+"""Undo verb: node, folder; for a training thread that hangs."""
+RECIPE: Final = "recipe.json"
+_EXECVE_S: Final = 1.0
+_PAUSE_S: Final = 0.002
+_GOING_S: Final = 2.0
+"""How long a tree that was resumed may take until all of it was seen going on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRecipe:
+    """A process of this machine, by what it was started with."""
+
+    node: str
+    command: tuple[str, ...]
+    folder: str
+    """Its working directory."""
+    environment: Mapping[str, str] = field(repr=False)
+    output: str
+    """The file of its standard output."""
+    errors: str
+    """The file of its standard error, or /dev/null."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRecipe:
+    """A container, by its name on an engine."""
+
+    node: str
+    engine: str
+    container: str
+    networks: Mapping[str, tuple[str, ...]]
+    """Its names on each network that it was on."""
+
+
+Recipe: TypeAlias = ProcessRecipe | ContainerRecipe
+
+
+def written(recipe: Recipe) -> bytes:
+    """Content of its file."""
+    return json.dumps(asdict(recipe)).encode()
+
+
+def read(folder: Path, node: str) -> Recipe:
+    """The recipe of a node. FleetError if it is gone or damaged, or others could write it."""
+    try:
+        found = json.loads(private_files.read(folder, node, RECIPE) or b"")
+        if "container" in found:
+            networks = {name: tuple(names) for name, names in found.pop("networks").items()}
+            return ContainerRecipe(**found, networks=networks)
+        return ProcessRecipe(**{**found, "command": tuple(found["command"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FleetError(f"{node} cannot be restored: its recipe in {folder}: {error}") from error
+
+
+# ---------------------------------------------------------------- a process
+
+
+def running(recipe: ProcessRecipe) -> Identity | None:
+    """The process of this user that runs this very command in this folder; None if none does."""
+    for process in psutil.process_iter():
+        try:
+            is_it = (
+                tuple(process.cmdline()) == recipe.command
+                and process.cwd() == recipe.folder
+                and process.uids().real == os.getuid()
+                and process.status() != psutil.STATUS_ZOMBIE
+            )
+        except psutil.Error:
+            continue  # gone, or another user's
+        if is_it and not _is_child_of_its_kind(process, recipe):
+            return identify(process.pid)
+    return None
+
+
+def _is_child_of_its_kind(process: psutil.Process, recipe: ProcessRecipe) -> bool:
+    """A learner of several hosts may start processes with its own command."""
+    try:
+        parent = process.parent()
+        return parent is not None and tuple(parent.cmdline()) == recipe.command
+    except psutil.Error:
+        return False
+
+
+def begin(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
+    """Run it again as it was started, in a process group of its own; it outlives this process."""
+    process = _started(recipe)
+    deadline = time.monotonic() + _EXECVE_S
+    while process.poll() is None and running(recipe) is None and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)  # the kernel shows no command line while it replaces the program
+    return process
+
+
+def _started(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
+    program = shutil.which(recipe.command[0], path=recipe.environment.get("PATH", os.defpath))
+    try:
+        with (
+            open(recipe.output, "ab", buffering=0) as output,
+            open(recipe.errors, "ab", buffering=0) as errors,
+        ):
+            return subprocess.Popen(
+                recipe.command,
+                executable=program,
+                cwd=recipe.folder,
+                env=dict(recipe.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise FleetError(f"{recipe.node} cannot be started again: {error}") from error
+
+
+def let_go(process: "subprocess.Popen[bytes]") -> None:
+    """Stop looking after a process that goes on."""
+    if process.poll() is None:
+        process.returncode = 0  # or it would complain that nobody waits for it
+
+
+def lacks(recipe: ProcessRecipe) -> tuple[str, ...]:
+    """What of the node is not as it was, as half a sentence each."""
+    found = running(recipe)
+    if found is None:
+        return (f"{recipe.node} does not run",)
+    return tuple(f"{recipe.node} (process {pid}) is stopped" for pid in stopped(found, ""))
+
+
+def restore(recipe: ProcessRecipe) -> tuple[str, ...]:
+    """Let it go on, or run it again; what was done. FleetError if that fails."""
+    found = running(recipe)
+    if found is None:
+        process = begin(recipe)
+        let_go(process)
+        return (f"{recipe.node} was started again as process {process.pid}",)
+    what = stopped(found, "")
+    left = resume_tree(found, "", limit_s=_GOING_S) if what else ()
+    if left:
+        raise FleetError(f"{recipe.node} cannot be resumed: still stopped are {left}")
+    return tuple(f"{recipe.node} (process {pid}), resumed" for pid in what)
+
+
+def release(recipe: ProcessRecipe) -> tuple[str, ...]:
+    """Tell its training thread to go on; whether that hung cannot be seen from here."""
+    found = running(recipe)
+    if found is None:
+        return ()
+    send(found, signal.SIGUSR2)
+    return (f"{recipe.node} (process {found.pid}) was told to go on",)

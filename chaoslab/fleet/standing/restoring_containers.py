@@ -1,0 +1,54 @@
+"""What brings a container of a standing training back; see `restoring`.
+
+ContainerRecipe ─► Engine: unpause, connect, start
+"""
+
+from contextlib import closing
+
+from chaoslab.fleet.docker.engine.engine import Engine
+from chaoslab.fleet.standing.restoring import ContainerRecipe
+
+
+def lacks(recipe: ContainerRecipe) -> tuple[str, ...]:
+    """What of the node is not as it was, as half a sentence each. FleetError without the engine."""
+    with closing(Engine.connect(recipe.engine)) as engine:
+        return _lacks(engine, recipe)
+
+
+def restore(recipe: ContainerRecipe) -> tuple[str, ...]:
+    """Let it go on, connect it and start it; what was done. FleetError if the engine refuses."""
+    with closing(Engine.connect(recipe.engine)) as engine:
+        what = _lacks(engine, recipe)
+        engine.unpause(recipe.container)
+        connect(engine, recipe)
+        if not engine.inspect(recipe.container).is_alive:
+            engine.start(recipe.container)
+        return tuple(f"{one}: restored" for one in what)
+
+
+def release(recipe: ContainerRecipe) -> tuple[str, ...]:
+    """Tell its training thread to go on; whether that hung cannot be seen from here."""
+    with closing(Engine.connect(recipe.engine)) as engine:
+        if not engine.inspect(recipe.container).is_alive:
+            return ()
+        engine.kill(recipe.container, "SIGUSR2")
+        return (f"{recipe.node} ({recipe.container}) was told to go on",)
+
+
+def connect(engine: Engine, recipe: ContainerRecipe) -> None:
+    """To the networks that it is missing from, under its names there."""
+    there = engine.made_as(recipe.container).networks
+    for network, names in recipe.networks.items():
+        if network not in there:
+            engine.reconnect(network, recipe.container, names, "")
+
+
+def _lacks(engine: Engine, recipe: ContainerRecipe) -> tuple[str, ...]:
+    seen = engine.inspect(recipe.container)
+    if not seen.is_alive:
+        return (f"{recipe.node} ({recipe.container}) does not run",)
+    missing = set(recipe.networks) - set(engine.made_as(recipe.container).networks)
+    found = [f"{recipe.node} ({recipe.container}) is not on the network {one}" for one in missing]
+    if seen.status == "paused":
+        found.append(f"{recipe.node} ({recipe.container}) is paused")
+    return tuple(found)

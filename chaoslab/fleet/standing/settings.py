@@ -1,0 +1,156 @@
+"""The fleets of standing trainings as a plan names them.
+
+fleet: {kind: processes}                           ─► ProcessFleet
+fleet: {kind: compose, project: chaoslab-training} ─► ComposeFleet
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import ClassVar, Protocol, runtime_checkable
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.protocols import abilities_of
+from chaoslab.fleet.settings import FleetFactory, FleetRequest
+from chaoslab.fleet.standing.found import Found
+from chaoslab.fleet.stressors import Mechanism
+from chaoslab.links.settings import LinksFactory, LinksSettings
+from chaoslab.plan.model import NO_LINKS
+from chaoslab.undo.base import UndoLog
+
+
+@runtime_checkable
+class FindsNodes(Protocol):
+    """What the settings of a fleet say in addition if its nodes run already."""
+
+    def find(self) -> Sequence[Found]:
+        """The syncer and its learners. AbilityError if there are none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes:
+    """A training whose syncer and learners run on this machine; nothing is started or ended."""
+
+    syncer: int | None = None
+    """Process of its syncer, by pid; None: of the only one that runs here."""
+
+    default_links: ClassVar[str] = NO_LINKS
+    runs_here: ClassVar[bool] = False
+
+    def find(self) -> Sequence[Found]:
+        """The nodes that run now."""
+        from chaoslab.fleet.standing.processes import find  # noqa: PLC0415  # as late as it is needed
+
+        return find(self.syncer)
+
+    def factory(self, request: FleetRequest) -> FleetFactory:
+        """Factory that finds the nodes when its fleet is asked to."""
+        return ProcessFleets(syncer=self.syncer, learners=tuple(request.learners))
+
+    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
+        """None: its nodes have dialled each other already."""
+        return _no_links("processes", kind, settings, seed)
+
+    def slowing(self, mechanism: Mechanism) -> str:
+        """Nothing slows them."""
+        return f"nothing ({mechanism}): its nodes were not started by chaoslab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compose:
+    """A training in the containers of a Docker Compose project; nothing is created or removed."""
+
+    project: str = "chaoslab-training"
+    """Name of the project; docker/compose.yaml calls it like this."""
+
+    default_links: ClassVar[str] = NO_LINKS
+    runs_here: ClassVar[bool] = False
+
+    def find(self) -> Sequence[Found]:
+        """The nodes that run now."""
+        containers = import_module("chaoslab.fleet.standing.containers")  # needs the SDK
+        with closing(containers.Engine.connect()) as engine:
+            found: Sequence[Found] = containers.find(engine, self.project)
+            return found
+
+    def factory(self, request: FleetRequest) -> FleetFactory:
+        """Factory that asks the engine when a fleet is made."""
+        return ComposeFleets(project=self.project, learners=tuple(request.learners))
+
+    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
+        """None: its nodes have dialled each other already."""
+        return _no_links("compose", kind, settings, seed)
+
+    def slowing(self, mechanism: Mechanism) -> str:
+        """Nothing slows them."""
+        return f"nothing ({mechanism}): its nodes were not started by chaoslab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFleets:
+    """Makes the fleets of one plan; see `FleetFactory`."""
+
+    syncer: int | None
+    learners: Sequence[str]
+    kind: str = "processes"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What can be done to nodes that others have started."""
+        from chaoslab.fleet.standing.processes import ProcessFleet  # noqa: PLC0415
+
+        return abilities_of(ProcessFleet)
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+    ) -> Fleet:
+        """Make the fleet of one run."""
+        from chaoslab.fleet.standing.processes import ProcessFleet  # noqa: PLC0415
+
+        return ProcessFleet(
+            run_directory, clock, undo_log=undo_log, node_links=node_links,
+            learners=self.learners, syncer=self.syncer,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposeFleets:
+    """Makes the fleets of one plan; see `FleetFactory`."""
+
+    project: str
+    learners: Sequence[str]
+    kind: str = "compose"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What can be done to containers that others have started; AbilityError without the SDK."""
+        from chaoslab.fleet.standing.containers import ComposeFleet  # noqa: PLC0415  # needs the SDK
+
+        return abilities_of(ComposeFleet)
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+    ) -> Fleet:
+        """Make the fleet of one run."""
+        from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.standing.containers import ComposeFleet  # noqa: PLC0415
+
+        return ComposeFleet(
+            run_directory, clock, undo_log=undo_log, node_links=node_links,
+            learners=self.learners, engine=Engine.connect(), project=self.project,
+        )  # fmt: skip
+
+
+def _no_links(fleet: str, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
+    if kind != NO_LINKS:
+        raise AbilityError(
+            f"there are no links in the {fleet} fleet: its nodes have dialled each other already. "
+            "Faults on links need a training that chaoslab starts"
+        )
+    return settings.factory(seed)

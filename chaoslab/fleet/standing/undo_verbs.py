@@ -1,0 +1,82 @@
+"""Undo of what was done to a node that chaoslab did not start.
+
+restore_node   the node goes on, is on its networks, and runs
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.local.private_folder import is_made_for
+from chaoslab.fleet.standing import restoring
+from chaoslab.fleet.standing.restoring import RELEASE, RESTORE, ContainerRecipe, Recipe
+from chaoslab.undo.facts import NODE, Facts, require, require_match
+from chaoslab.undo.verbs import Healed, Maintenance, Verb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts(Facts):
+    """A standing node, and the private folder of the run, which holds its recipe."""
+
+    node: str
+    folder: str
+
+    def __post_init__(self) -> None:
+        require_match(NODE, self.node, "node")
+        require(
+            is_made_for(self.directory, Path(self.folder)),
+            f"{self.folder} is no folder of private files of {self.directory}",
+        )
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """None once the folder is gone, which is removed after all nodes were brought back."""
+        folder = Path(self.folder)
+        return restoring.read(folder, self.node) if folder.is_dir() else None
+
+
+def _restore(facts: NodeFacts) -> Healed:
+    recipe = facts.recipe
+    if recipe is None:
+        return Healed()
+    if isinstance(recipe, ContainerRecipe):
+        return Healed(actions=_by_engine("restore", recipe))
+    return Healed(actions=restoring.restore(recipe))
+
+
+def _release(facts: NodeFacts) -> Healed:
+    recipe = facts.recipe
+    if recipe is None:
+        return Healed()
+    if isinstance(recipe, ContainerRecipe):
+        return Healed(actions=_by_engine("release", recipe))
+    return Healed(actions=restoring.release(recipe))
+
+
+def _left(facts: NodeFacts) -> tuple[str, ...]:
+    try:
+        recipe = facts.recipe
+        if isinstance(recipe, ContainerRecipe):
+            return _by_engine("lacks", recipe)
+        return () if recipe is None else restoring.lacks(recipe)
+    except FleetError as error:
+        return (str(error),)
+
+
+def _by_engine(do: Literal["restore", "release", "lacks"], recipe: Recipe) -> tuple[str, ...]:
+    """FleetError also without the SDK or an engine."""
+    try:
+        module = import_module("chaoslab.fleet.standing.restoring_containers")  # needs the SDK
+        return tuple(getattr(module, do)(recipe))
+    except AbilityError as error:
+        raise FleetError(str(error)) from error
+
+
+MAINTENANCE = Maintenance(
+    verbs={
+        RESTORE: Verb(facts=NodeFacts, undo=_restore, left=_left, lets_go=True),
+        RELEASE: Verb(facts=NodeFacts, undo=_release, left=_left, lets_go=True, looks=False),
+    }
+)

@@ -1,0 +1,90 @@
+"""A plan against a training that runs already: its fleet, its learners, its rules.
+
+    compose:chaoslab-training ─► find ─► the syncer's command line ─► keys of `fleet`, `training`
+
+What a plan says of `training` is of no use here: the training is what it is.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Json
+from chaoslab.fleet.base import Role
+from chaoslab.fleet.standing.found import Found
+from chaoslab.fleet.standing.settings import Compose, FindsNodes, Processes
+from chaoslab.prepare.plans import Asked
+
+_ENDLESS_ROUNDS: Final = 1_000_000_000
+"""The stop rule of a training whose own rule is its own."""
+_AS_THEY_ARE: Final = (
+    "fragments", "sync_every", "overlap", "quorum", "contribute", "merge", "blend", "compression",
+)  # fmt: skip
+"""Rules that a syncer and a plan call alike."""
+_DATA_PARALLEL: Final = {"rigid": "data_parallel", "elastic": "elastic_data_parallel"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A standing training, as the command line names it."""
+
+    text: str
+    settings: FindsNodes
+    fleet: Mapping[str, Json]
+    """Keys of `fleet:` beside its kind."""
+    kind: str
+
+    @classmethod
+    def of(cls, text: str) -> "Target":
+        """PlanError if it is none: `processes`, `processes:PID` or `compose:PROJECT`."""
+        kind, _, which = text.partition(":")
+        if kind == "processes" and (not which or which.isdecimal()):
+            syncer = int(which) if which else None
+            fleet: dict[str, Json] = {} if syncer is None else {"syncer": syncer}
+            return cls(text=text, settings=Processes(syncer=syncer), fleet=fleet, kind=kind)
+        if kind == "compose":
+            compose = Compose(project=which) if which else Compose()
+            return cls(text=text, settings=compose, fleet={"project": compose.project}, kind=kind)
+        raise PlanError(
+            f"{text!r} names no training: write `processes`, `processes:PID` with the syncer's "
+            "pid, or `compose:PROJECT`"
+        )
+
+    def find(self) -> Sequence[Found]:
+        """Its nodes. AbilityError if it does not run."""
+        return self.settings.find()
+
+
+def attached(asked: Asked, target: Target, nodes: Sequence[Found]) -> Asked:
+    """The same plan on these nodes, with the rules of their training in the place of its own."""
+    training = {**_rules(nodes), "stop": {"rounds": _ENDLESS_ROUNDS}, "step_time": "off"}
+    settings = (
+        f"training={json.dumps(training)}",
+        *(f"fleet.{key}={json.dumps(value)}" for key, value in target.fleet.items()),
+        "control=none",
+    )
+    return replace(asked, settings=(*asked.settings, *settings), fleet=target.kind)
+
+
+def _rules(nodes: Sequence[Found]) -> Mapping[str, Json]:
+    """What a plan says of such a training, as far as the syncer was told."""
+    learners = sum(node.role is Role.LEARNER for node in nodes)
+    told = next((node.command.settings for node in nodes if node.role is Role.SYNCER), {})
+    rules = {key: told[key] for key in _AS_THEY_ARE if key in told}
+    rules["algorithm"] = _algorithm(told)
+    if rules["algorithm"] != "decoupled":
+        rules = {"algorithm": rules["algorithm"]}
+    for key in ("suspect_after_s", "drop_after_s"):
+        if key in told:
+            rules[key.removesuffix("_s")] = f"{told[key]}s"
+    return {**rules, "learners": learners}
+
+
+def _algorithm(told: Mapping[str, Json]) -> str:
+    if (mode := str(told.get("data_parallel", "off"))) in _DATA_PARALLEL:
+        return _DATA_PARALLEL[mode]
+    if not told.get("blocking"):
+        return "decoupled"
+    return "diloco" if told.get("fragments") == 1 else "streaming"

@@ -1,0 +1,65 @@
+"""Command lines of nodes, and trainings that a plan can name."""
+
+import pytest
+
+from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.base import Role
+from chaoslab.fleet.standing.found import Found, command_of, training_of
+
+
+def node(*words: str) -> Found:
+    command = command_of(["python", "-m", *words])
+    assert command is not None
+    return Found(
+        name=command.name, role=command.role, where="process 7", handle="7", command=command
+    )
+
+
+SYNCER = node("chaoslab.diloco.syncer", "--address", "127.0.0.1:0")
+
+
+def learner(number: int, *flags: str) -> Found:
+    return node("chaoslab.diloco.learner", "--name", f"learner-{number}", *flags)
+
+
+@pytest.mark.parametrize("words", [
+    ("--name=learner-3", "--hold", "--syncer=syncer:4600"),
+    ("--name", "learner-3", "--hold", "--syncer", "syncer:4600"),
+])  # fmt: skip
+def test_flags_with_and_without_an_equals_sign(words: tuple[str, ...]) -> None:
+    command = command_of(["/usr/bin/python3", "-m", "chaoslab.diloco.learner", *words])
+    assert command is not None
+    assert (command.role, command.name) == (Role.LEARNER, "learner-3")
+    assert command.flags == {"--name": "learner-3", "--hold": "", "--syncer": "syncer:4600"}
+
+
+def test_other_programs_are_no_nodes() -> None:
+    assert command_of(["bash", "-c", "python -m chaoslab.diloco.learner --name learner-0"]) is None
+    assert command_of([]) is None
+
+
+def test_settings_of_a_syncer_that_are_no_json_are_none() -> None:
+    assert node("chaoslab.diloco.syncer", "--settings-json", "{").command.settings == {}
+    assert node("chaoslab.diloco.syncer", "--settings-json", '{"quorum": 2}').command.settings == {
+        "quorum": 2
+    }
+
+
+def test_a_training_is_in_the_order_of_a_roster() -> None:
+    nodes = [learner(10 - index) for index in range(11)]
+    found = training_of([*nodes, SYNCER], "here")
+    assert [one.name for one in found] == ["syncer", *(f"learner-{index}" for index in range(11))]
+
+
+@pytest.mark.parametrize(("nodes", "why"), [
+    ([], "found no node"),
+    ([SYNCER], "found syncer"),
+    ([learner(0)], "found learner-0"),
+    ([SYNCER, SYNCER, learner(0)], "one syncer"),
+    ([SYNCER, learner(0), learner(2)], "learner-0, learner-2 run, and plans call"),
+    ([SYNCER, learner(0, "--incarnation", "1")], "leave the flag out"),
+    ([node("chaoslab.diloco.syncer", "--name", "hub"), learner(0)], "calls itself 'hub'"),
+])  # fmt: skip
+def test_what_no_plan_can_name_is_refused(nodes: list[Found], why: str) -> None:
+    with pytest.raises(AbilityError, match=why):
+        training_of(nodes, "here")
