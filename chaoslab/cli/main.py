@@ -35,7 +35,7 @@ SUMMARIES = {
     "init": "Write a first gate: a plan, a CI workflow and a test.",
     "run": "Run a fault plan and judge the result.",
     "plan": "Validate and preview a fault plan; start nothing.",
-    "attach": "Run a fault plan on a training that runs already.",
+    "attach": "Run a fault plan on a training that runs already, and leave it running.",
     "gameday": "Run a fault plan with people who watch, decide and predict.",
     "schema": "Print the JSON Schema of fault plans or of verdict.json.",
     "plans": "List the plans that come with chaoslab.",

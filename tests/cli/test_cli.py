@@ -534,9 +534,9 @@ def test_a_plan_that_the_fleet_cannot_carry_out_is_refused(fleets: FakeFleets) -
 @pytest.mark.parametrize(
     ("fleet", "hint"),
     [
-        ("dokcer", "; did you mean `docker`? known: docker, local"),
-        ("slurm", " (is its package installed?); known: docker, local"),
-        ("tpu", "; did you mean `tpu-vm`? known: docker, local"),
+        ("dokcer", "; did you mean `docker`? known: compose, docker, local"),
+        ("slurm", " (is its package installed?); known: compose, docker, local"),
+        ("tpu", "; did you mean `tpu-vm`? known: compose, docker, local"),
     ],
 )
 def test_an_unknown_fleet_is_refused_with_a_hint(

@@ -42,6 +42,7 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "mark": f"{directory}/learner-0/1",
     }
     folder = f"{directory}/nodes/learner-0/checkpoints"
+    private = f"/tmp/chaoslab-private-17-{private_run(directory)}-0123abcd"
     proxy: dict[str, Json] = {"api": LOOPBACK, "token": "t", "proxy": "learner-0"}
     return {
         "end_process": {**process, "incarnation": 1},
@@ -62,9 +63,9 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         },
         "unmount": {"node": "learner-0", "folder": folder},
         "free_volume": {"node": "learner-0", "folder": folder},
-        "remove_private_folder": {
-            "folder": f"/tmp/chaoslab-private-17-{private_run(directory)}-0123abcd",
-        },
+        "remove_private_folder": {"folder": private},
+        "restore_node": {"node": "learner-0", "folder": private},
+        "release_node": {"node": "learner-0", "folder": private},
         "empty_estate": {**engine, "run": run_name(directory)},
         "unpause_container": container,
         "unwedge_container": container,
@@ -115,7 +116,9 @@ def test_a_key_too_many_or_of_another_type_is_refused(tmp_path: Path, do: str) -
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Something that is not the run's: `{own}` is the name of the run, `{run}` its directory."""
+    """Something that is not the run's: `{own}` is the name of the run, `{run}` its directory,
+    `{private}` what the name of its private folder has of it.
+    """
 
     do: str
     facts: dict[str, Json]
@@ -164,6 +167,13 @@ FOREIGN = [
         {"folder": f"/tmp/chaoslab-private-17-{'0' * 16}-0123abcd"},
         "is no folder of private files",
     ),
+    Foreign("restore_node", {"folder": "{run}"}, "is no folder of private files"),
+    Foreign("restore_node", {"node": "../x"}, "is not a valid node name"),
+    Foreign(
+        "release_node",
+        {"folder": "{run}/chaoslab-private-17-{private}-0123abcd"},
+        "is not where private files lie",
+    ),
     Foreign("empty_estate", {"run": "0123456789"}, "is another run"),
     Foreign("empty_estate", {"engine": "tcp://192.0.2.7:2375"}, "set DOCKER_HOST="),
     Foreign("unpause_container", {"container": "database"}, "is not this run's"),
@@ -192,7 +202,9 @@ def test_what_is_not_the_run_s_own_is_refused(tmp_path: Path, one: Foreign) -> N
     facts = dict(one.facts)
     for key, value in facts.items():
         if isinstance(value, str):
-            facts[key] = value.format(own=own_name(run_name(tmp_path)), run=tmp_path)
+            facts[key] = value.format(
+                own=own_name(run_name(tmp_path)), run=tmp_path, private=private_run(tmp_path)
+            )
     assert one.says in refused(tmp_path, one.do, {**sound(tmp_path)[one.do], **facts})
 
 

@@ -87,6 +87,11 @@ def is_made_for(run_directory: Path, folder: Path) -> bool:
     return is_plain and found is not None and found["run"] == run_of(run_directory)
 
 
+def lies_here(folder: Path) -> bool:
+    """Whether it is where this process would make one, and no part of a record that was copied."""
+    return folder.parent == _place()
+
+
 def remove(folder: Path) -> bool:
     """Remove a private folder; whether it was there. FleetError if it is not this user's own."""
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.fleet.local.private_folder import is_made_for
+from chaoslab.fleet.local.private_folder import is_made_for, lies_here
 from chaoslab.fleet.standing import restoring
 from chaoslab.fleet.standing.restoring import RELEASE, RESTORE, ContainerRecipe, Recipe
 from chaoslab.undo.facts import NODE, Facts, require, require_match
@@ -28,6 +28,11 @@ class NodeFacts(Facts):
         require(
             is_made_for(self.directory, Path(self.folder)),
             f"{self.folder} is no folder of private files of {self.directory}",
+        )
+        require(
+            lies_here(Path(self.folder)),
+            f"{self.folder} is not where private files lie: if this is the run's own machine, set "
+            f"TMPDIR={Path(self.folder).parent} and heal again",
         )
 
     @property

@@ -1,0 +1,119 @@
+"""What brings a node back: recipes, and who may have written them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.standing import restoring
+from chaoslab.fleet.standing.restoring import ContainerRecipe, ProcessRecipe
+
+SLEEPER = "import sys, time; print('up', flush=True); time.sleep(float(sys.argv[1]))"
+
+
+def recipe_in(folder: Path, *words: str) -> ProcessRecipe:
+    return ProcessRecipe(
+        node="learner-0",
+        command=(sys.executable, "-c", SLEEPER, "60", str(folder), *words),
+        folder=str(folder),
+        environment={"PATH": os.environ["PATH"], "SECRET": "s"},
+        output=str(folder / "out.log"),
+        errors="/dev/null",
+    )
+
+
+def kept(folder: Path, recipe: ProcessRecipe | ContainerRecipe) -> Path:
+    private = folder / "private" / recipe.node
+    private.mkdir(parents=True, mode=0o700)
+    private.parent.chmod(0o700)
+    (private / restoring.RECIPE).write_bytes(restoring.written(recipe))
+    return private.parent
+
+
+def test_a_recipe_reads_back_and_does_not_show_its_environment(tmp_path: Path) -> None:
+    process = recipe_in(tmp_path)
+    container = ContainerRecipe(
+        node="learner-1", engine="unix:///x", container="c", networks={"n": ("learner-1",)}
+    )
+    for one in (process, container):
+        assert restoring.read(kept(tmp_path / one.node, one), one.node) == one
+    assert "SECRET" not in repr(process)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"node": "learner-0"}', '{"container": 7}'])
+def test_a_damaged_recipe_is_refused(tmp_path: Path, text: str) -> None:
+    folder = kept(tmp_path, recipe_in(tmp_path))
+    (folder / "learner-0" / restoring.RECIPE).write_text(text)
+    with pytest.raises(FleetError, match="learner-0 cannot be restored"):
+        restoring.read(folder, "learner-0")
+
+
+def test_a_recipe_that_others_could_have_written_is_refused(tmp_path: Path) -> None:
+    folder = kept(tmp_path, recipe_in(tmp_path))
+    (folder / "learner-0" / restoring.RECIPE).chmod(0o666)
+    with pytest.raises(FleetError):
+        restoring.read(folder, "learner-0")
+
+
+def test_a_process_is_started_once_as_it_was_and_let_go_on(tmp_path: Path) -> None:
+    recipe = recipe_in(tmp_path)
+    assert restoring.lacks(recipe) == ("learner-0 does not run",)
+    assert "was started again" in restoring.restore(recipe)[0]
+    found = restoring.running(recipe)
+    assert found is not None
+    try:
+        assert restoring.lacks(recipe) == restoring.restore(recipe) == ()
+        environment = Path(f"/proc/{found.pid}/environ").read_bytes()
+        assert b"SECRET=s" in environment
+        assert b"CHAOSLAB_NODE" not in environment
+        os.kill(found.pid, 19)
+        until(lambda: bool(restoring.lacks(recipe)))
+        assert "resumed" in restoring.restore(recipe)[0]
+        assert restoring.lacks(recipe) == ()
+        until(lambda: (tmp_path / "out.log").read_text() == "up\n")
+    finally:
+        os.kill(found.pid, 9)
+        os.waitpid(found.pid, 0)
+
+
+def test_a_program_that_is_gone_is_an_error_that_names_the_node(tmp_path: Path) -> None:
+    recipe = replace(recipe_in(tmp_path), command=("/no/such",))
+    with pytest.raises(FleetError, match="learner-0 cannot be started again"):
+        restoring.restore(recipe)
+
+
+def test_the_process_outlives_who_restores_it(tmp_path: Path) -> None:
+    recipe = recipe_in(tmp_path)
+    script = (
+        "import json, sys; from chaoslab.fleet.standing.restoring import ProcessRecipe, restore;"
+        "found = json.loads(sys.stdin.read()); found['command'] = tuple(found['command']);"
+        "print(*restore(ProcessRecipe(**found)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        input=json.dumps(_fields(recipe)), capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert not done.stderr
+    found = restoring.running(recipe)
+    assert found is not None, done.stdout
+    os.kill(found.pid, 9)
+    until(lambda: restoring.running(recipe) is None)
+
+
+def _fields(recipe: ProcessRecipe) -> dict[str, object]:
+    found: dict[str, object] = json.loads(restoring.written(recipe))
+    return {**found, "command": recipe.command}
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
