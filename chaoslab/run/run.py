@@ -263,9 +263,8 @@ class Run:
         least, seen = self.basis.least_tokens, self.progress
         self._train_until(lambda: seen.is_held and seen.committed_tokens >= least)
         self._release_syncer()
-        finishing = (
-            set(seen.alive()) - self.injector.away - set(filter(seen.is_outside, seen.alive()))
-        )
+        inside = {name for name in seen.alive() if not seen.is_outside(name)}
+        finishing = inside - self.injector.away
         self.injector.close("training ended")
         if not self.run_loop.until(lambda: not finishing & set(seen.alive()), within_s=FINISH_S):
             late = ", ".join(sorted(finishing & set(seen.alive())))
