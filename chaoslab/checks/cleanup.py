@@ -34,10 +34,16 @@ class Cleanup:
         return conclude(
             self.name,
             found,
-            passed=f"{plural(len(begun), 'fault was', 'faults were')} undone and all "
-            f"{plural(len(started), 'process is', 'processes are')} gone",
+            passed=f"{plural(len(begun), 'fault was', 'faults were')} undone and "
+            f"{_ending(history)}",
             samples=len(begun) + len(started),
         )
+
+
+def _ending(history: History) -> str:
+    started = plural(len(history.of(NodeStarted)), "process is", "processes are")
+    left = history.last(RunLeft)
+    return f"{', '.join(left.payload.nodes)} run on" if left else f"all {started} gone"
 
 
 def _residue(history: History) -> Iterator[Violation]:

@@ -90,7 +90,8 @@ def training_of(nodes: Iterable[Found], where: str) -> Sequence[Found]:
     if len(syncers) != 1 or not learners:
         seen = ", ".join(f"{node.name} ({node.where})" for node in nodes) or "no node"
         raise AbilityError(
-            f"{where}: a training has one syncer and at least one learner that run; found {seen}"
+            f"{where}: a training has one syncer and at least one learner that run; found {seen}. "
+            "docs/attach.md says how nodes are found"
         )
     if syncers[0].name != "syncer":
         raise AbilityError(f"{where}: the syncer calls itself {syncers[0].name!r}, not 'syncer'")
