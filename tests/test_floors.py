@@ -43,7 +43,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "grpc": ("diloco.wire", "fleet.tpu.api"),
     "google": ("diloco.wire", "fleet.tpu.api"),
     "docker": ("fleet.docker.engine",),
-    "cryptography": ("fleet.authority",),
+    "cryptography": ("fleet.authority", "record.sealed"),
     "asyncssh": ("fleet.remote.ssh",),
     "toxiproxy": ("links.toxiproxy",),
     "ruamel": ("plan.file",),

@@ -3,6 +3,7 @@
     schedule, journal ─► injections as they were ─► plan
       skipped                   left out
       changed, repeated         as often, on the targets that it had
+      sealed                    as any other: nothing is drawn any more
       healed early              for: as long as it was
       the first of all          at: as the plan says, or once the baseline is measured
       after all before it       at: {after: the last that was healed, offset: at most 10 s}
@@ -12,12 +13,13 @@ So the time in which people talked is left out. A trigger by phase stays, since 
 the moment, but for one that was repeated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.events import encode
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.plan.model import (
     FaultPlan,
@@ -29,6 +31,7 @@ from chaoslab.plan.model import (
     Target,
     Trigger,
 )
+from chaoslab.plan.schedule import Schedule, from_lines, to_lines
 from chaoslab.record.journal import FaultStory, History
 from chaoslab.replay.explicit import exactly, numbered
 
@@ -65,6 +68,33 @@ def as_plan(plan: FaultPlan, injections: Sequence[Injection], history: History) 
     )
 
 
+def unplanned(
+    plan: FaultPlan, history: History, faults: Mapping[str, type]
+) -> tuple[Injection, ...]:
+    """Injections of no entry of the plan, as they are on record: those that were sealed.
+
+    `faults` decodes their settings; PlanError for one that is not known.
+    """
+    ids = {spec.id for spec in plan.faults}
+    lines = [
+        encode(
+            {
+                "injection": story.injection.rpartition("-")[2],
+                "spec": story.spec,
+                "fault": story.fault,
+                "settings": story.injecting.payload.settings,
+                "targets": story.targets,
+                "trigger": {"time_s": _began_s(story)},
+                "for_s": story.injecting.payload.for_s,
+            }
+        )
+        for story in history.faults
+        if story.spec not in ids
+    ]
+    head, *_ = to_lines(Schedule(seed=plan.seed, injections=()))
+    return from_lines([head, *lines], faults).injections
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Done:
     """An injection that was carried out, and its trigger in the plan."""
@@ -93,7 +123,8 @@ def _trigger(
         last = max(before, key=lambda one: _healed_s(one.story))
         offset_s = min(_MOST_OFFSET_S, began_s - _healed_s(last.story))
         return Trigger(after=last.name, offset_s=round(offset_s, 3))
-    own = scheduled.trigger if scheduled is not None else Trigger(round=_first_round(plan))
+    is_of_plan = scheduled is not None and scheduled.spec in {one.id for one in plan.faults}
+    own = scheduled.trigger if scheduled and is_of_plan else Trigger(round=_first_round(plan))
     is_of_another = own.after is not None
     return Trigger(round=_first_round(plan)) if is_of_another else own
 
@@ -120,7 +151,8 @@ def _first_round(plan: FaultPlan) -> int:
 
 
 def _fault(plan: FaultPlan, done: _Done) -> FaultSpec:
-    asked = {spec.id: spec for spec in plan.faults}[done.story.spec].target
+    of_plan = {spec.id: spec.target for spec in plan.faults}
+    asked = of_plan.get(done.story.spec, Target(names=done.story.targets))
     return FaultSpec(
         id=done.name,
         fault=done.injection.fault,

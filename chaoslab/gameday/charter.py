@@ -2,6 +2,7 @@
 
     plan, schedule ─► who, what is broken, what is expected, who can stop it ─► Markdown
                   └─► who is hit by name: in the last section, which responders do not get
+    sealed faults ──► how many, of which kinds, within what; by name for who has the key alone
 
 The same plan and schedule give the same page. It holds the words of the plan as they are: whoever
 shows or writes it hides what is secret.
@@ -14,6 +15,7 @@ from chaoslab.checks.base import Check
 from chaoslab.core.units import plural, show_duration, show_share
 from chaoslab.faults.base import Fault
 from chaoslab.gameday.markdown import BLANK, page, safe, table
+from chaoslab.gameday.sealed_sections import for_the_facilitator, to_be_sealed
 from chaoslab.plan.file.writing import listed, written
 from chaoslab.plan.model import (
     SYNCER,
@@ -47,8 +49,17 @@ def without_victims(charter: str) -> str:
     return charter.partition(f"\n{_FACILITATOR}")[0]
 
 
-def charter_page(plan: FaultPlan, schedule: Schedule, *, seed: int | None = None) -> str:
-    """The page as Markdown. `seed`: what the schedule was drawn with, by default what it says."""
+def charter_page(
+    plan: FaultPlan,
+    schedule: Schedule,
+    *,
+    seed: int | None = None,
+    kinds: Sequence[str] = (),
+    sealed: Sequence[Injection] = (),
+) -> str:
+    """The page as Markdown. `seed`: what the schedule was drawn with, by default what it says;
+    `kinds`: what sealed faults are drawn from; `sealed`: those that were, for who may see them.
+    """
     return page(
         f"# Charter of a game-day: {safe(plan.name)}",
         "## Who",
@@ -57,6 +68,7 @@ def charter_page(plan: FaultPlan, schedule: Schedule, *, seed: int | None = None
         "## What is hit",
         table(("what", ""), _training(plan)),
         *_faults(plan, schedule),
+        *to_be_sealed(plan, kinds),
         "## Limits",
         table(("limit", "value"), _limits(plan)),
         "Operators may skip a fault, make it milder or stronger, repeat it, and heal it before its "
@@ -74,6 +86,7 @@ def charter_page(plan: FaultPlan, schedule: Schedule, *, seed: int | None = None
         f"With seed {schedule.seed if seed is None else seed} these are hit:",
         table(("injection", "fault", "targets", "trigger"), _victims(schedule)),
         _left_out(schedule),
+        *for_the_facilitator(sealed),
     )
 
 

@@ -22,6 +22,7 @@ from chaoslab.gameday.markdown import page, safe, table
 from chaoslab.gameday.outcomes import FaultOutcome, outcomes
 from chaoslab.gameday.predictions import Question, Score, answers, by_person, happened, score, team
 from chaoslab.gameday.reactions import Prediction
+from chaoslab.gameday.sealed_sections import once_sealed
 from chaoslab.gameday.timeline import timeline
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import History
@@ -110,10 +111,11 @@ def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> 
     return (
         "## Faults",
         _faults(found),
+        *once_sealed(history),
         "## Predictions",
         *_predictions(history, found),
         "## Time to notice",
-        "From the injection to the first note that names the fault.",
+        _rule_of_noticing(found),
         table(("fault", "noticed after", "by"), map(_noticed, found)) if found else "No faults.",
         "## Timeline",
         *_timeline(history),
@@ -122,6 +124,12 @@ def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> 
         "## Surprises",
         _items(surprises(history, found), "None."),
     )
+
+
+def _rule_of_noticing(found: Sequence[FaultOutcome]) -> str:
+    has_sealed = any(one.is_sealed for one in found)
+    more = ", of a sealed one also its injection or a node that it hit" if has_sealed else ""
+    return f"From the injection to the first note that names the fault{more}."
 
 
 def _items(items: Sequence[Item], none: str) -> str:
@@ -141,7 +149,7 @@ def _fault(one: FaultOutcome) -> tuple[str, ...]:
     healed = "never" if one.healed_s is None else elapsed(one.healed_s)
     return (
         f"{one.spec} ({one.fault}{on})",
-        one.hypothesis or "not written",
+        one.hypothesis or ("sealed: nobody was told" if one.is_sealed else "not written"),
         _waited(one),
         _decided(one),
         injected,
@@ -161,7 +169,8 @@ def _decided(one: FaultOutcome) -> str:
         f"{each.by}: {each.action}{f' ({each.reason})' if each.reason else ''}"
         for each in one.decisions
     ]
-    return "; ".join(said) or ("nobody" if one.is_to_wait else "the plan")
+    by_itself = "the draw" if one.is_sealed else "the plan"
+    return "; ".join(said) or ("nobody" if one.is_to_wait else by_itself)
 
 
 def _evidence(one: FaultOutcome) -> str:

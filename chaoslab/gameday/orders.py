@@ -49,14 +49,15 @@ class Names:
     """What a line can name."""
 
     faults: tuple[str, ...]
-    """Ids of the entries of the plan."""
+    """Ids of the entries of the plan, and of the faults that are sealed."""
     nodes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: FaultPlan) -> "Names":
         """Of this plan; its nodes are all learners, those of the reserve too, and the syncer."""
         return cls(
-            faults=tuple(fault.id for fault in plan.faults), nodes=(*plan.training.roster, SYNCER)
+            faults=(*(fault.id for fault in plan.faults), *plan.charter.sealed_ids),
+            nodes=(*plan.training.roster, SYNCER),
         )
 
 

@@ -9,11 +9,13 @@ the run began. `predictions` holds what people expected against it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from chaoslab.checks.answers import Injected
 from chaoslab.checks.node_clocks import as_it_happened
+from chaoslab.checks.seals import opened_faults
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.payloads import Action, FaultSkipped, GamedayOpened, Obstacle
+from chaoslab.core.payloads import Action, FaultSkipped, GamedayOpened, GamedaySealed, Obstacle
 from chaoslab.gameday.effects import Span, back, continued, longest_gap
 from chaoslab.gameday.reactions import (
     Decision,
@@ -24,13 +26,16 @@ from chaoslab.gameday.reactions import (
     held,
     predictions,
 )
-from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.model import FaultPlan, sealed_ids
 from chaoslab.record.journal import FaultStory, History
+
+STILL_SEALED: Final = "still sealed"
+"""In the place of the name of a fault that nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultOutcome:
-    """What became of one entry of the plan, all its injections together."""
+    """What became of one entry of the plan, or one sealed fault, all its injections together."""
 
     spec: str
     fault: str
@@ -38,6 +43,8 @@ class FaultOutcome:
     hypothesis: str = ""
     is_to_wait: bool = False
     """Whether it waits for an operator."""
+    is_sealed: bool = False
+    """Whether nobody was to see it before it came."""
     held: Span | None = None
     """From its trigger to a decision; None: it never waited."""
     decisions: tuple[Decision, ...] = ()
@@ -58,7 +65,8 @@ class FaultOutcome:
     back: Span | None = None
     """From the heal until all that were taken away contributed; None: nobody was taken away."""
     noticed_s: float | None = None
-    """From the injection to the first note that names the fault; None: nobody did."""
+    """From the injection to the first note that names the fault, of one that was sealed also its
+    injection or a node that it hit; None: nobody did."""
     noticed_by: str = ""
     predictions: tuple[Prediction, ...] = ()
     """By person, in the order in which they first spoke; nothing that came after it had begun."""
@@ -75,25 +83,34 @@ class FaultOutcome:
 
 
 def outcomes(history: History, verdict: Verdict, plan: FaultPlan) -> tuple[FaultOutcome, ...]:
-    """Of each entry of the plan, in its order. MalformedEvent if a line of the record is broken."""
+    """Of each entry of the plan, in its order, then of each sealed fault.
+
+    MalformedEvent if a line of the record is broken.
+    """
     timed = as_it_happened(history)
     opened = timed.last(GamedayOpened)
     charter = opened.payload if opened else None
     hypotheses = charter.hypotheses if charter else plan.charter.hypotheses
     holds = charter.holds if charter else tuple(plan.held)
-    return tuple(
-        _outcome(
-            timed,
-            verdict,
-            FaultOutcome(
-                spec=spec.id,
-                fault=spec.fault,
-                hypothesis=hypotheses.get(spec.id, ""),
-                is_to_wait=spec.id in holds,
-            ),
+    planned = [
+        FaultOutcome(
+            spec=spec.id,
+            fault=spec.fault,
+            hypothesis=hypotheses.get(spec.id, ""),
+            is_to_wait=spec.id in holds,
         )
         for spec in plan.faults
-    )
+    ]
+    return tuple(_outcome(timed, verdict, one) for one in (*planned, *_sealed(timed)))
+
+
+def _sealed(history: History) -> Iterator[FaultOutcome]:
+    """What is known of each fault that was sealed."""
+    said = history.last(GamedaySealed)
+    known = {story.spec: story.fault for story in history.faults}
+    known |= {spec: one.fault for spec, one in opened_faults(history).items()}
+    for spec in sealed_ids(len(said.payload.lines) if said else 0):
+        yield FaultOutcome(spec=spec, fault=known.get(spec, STILL_SEALED), is_sealed=True)
 
 
 def _outcome(history: History, verdict: Verdict, about: FaultOutcome) -> FaultOutcome:
@@ -116,7 +133,9 @@ def _injected(history: History, known: FaultOutcome, stories: Sequence[FaultStor
     """With what its injections did, of which there is at least one."""
     gap = longest_gap(history, known.spec)
     injected = next(story.injected for story in stories if story.injected is not None)
-    note = first_note(history, known.spec, injected)
+    hit = tuple(dict.fromkeys(name for story in stories for name in story.targets))
+    shown = (*hit, *(story.injection for story in stories)) if known.is_sealed else ()
+    note = first_note(history, known.spec, injected, also=shown)
     return replace(
         known,
         injected_s=injected.time_s,
@@ -124,7 +143,7 @@ def _injected(history: History, known: FaultOutcome, stories: Sequence[FaultStor
         healed_early=tuple(healed_early(history, stories)),
         continued=continued(history, gap),
         longest_gap=gap,
-        hit=tuple(dict.fromkeys(name for story in stories for name in story.targets)),
+        hit=hit,
         back=back(history, known.spec),
         noticed_s=note.time_s - injected.time_s if note else None,
         noticed_by=note.payload.by if note else "",

@@ -5,7 +5,7 @@ predictions, until it begins                        └─────── hea
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chaoslab.checks.timeline import training_end_s
@@ -112,9 +112,14 @@ def healed_early(history: History, stories: Sequence[FaultStory]) -> Iterator[st
         yield f"by {named[0].payload.by} after {open_s:.2f} s instead of {planned}"
 
 
-def first_note(history: History, spec: str, injected: Event) -> Event[OperatorNoted] | None:
-    """The first note after the injection that names the fault, by its field or in its text."""
-    named = re.compile(rf"(?<![\w-]){re.escape(spec)}(?![\w-])")
+def first_note(
+    history: History, spec: str, injected: Event, *, also: Iterable[str] = ()
+) -> Event[OperatorNoted] | None:
+    """The first note after the injection that names the fault, by its field or in its text, or in
+    its text one of the names in `also`.
+    """
+    names = "|".join(map(re.escape, (spec, *also)))
+    named = re.compile(rf"(?<![\w-])({names})(?![\w-])")
     return next(
         (
             event

@@ -373,6 +373,8 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             lambda e: f"{e.signal} could not be sent to {e.node}: {e.reason}",
         ),
         _of(payloads.GamedayOpened, Tone.PLAIN, _opened),
+        _of(payloads.GamedaySealed, Tone.PLAIN, lambda e: f"{plural(e.faults, 'fault')} sealed"),
+        _of(payloads.GamedayUnsealed, Tone.PLAIN, lambda _: "the sealed faults are opened"),
         _of(payloads.FaultHeld, Tone.FAULT, _waits),
         _of(payloads.OperatorActed, Tone.PLAIN, _acted),
         _of(

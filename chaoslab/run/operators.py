@@ -4,6 +4,7 @@ window they use, and carried out between two turns of the run loop.
     a terminal, a page ─► Inbox ─► Operators.act ─┬─► injector: go, skip, milder, stronger, repeat,
                                                   │   heal, end
                                                   ├─► abort: the run loop ends the run
+                                                  ├─► sealed faults: put on record, and opened
                                                   └─► operator.* events, refusals included
 """
 
@@ -19,6 +20,7 @@ from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
+from chaoslab.run.sealed import SealedInjections
 from chaoslab.run.strength import milder, stronger
 
 
@@ -69,9 +71,11 @@ Order: TypeAlias = Ask | Predict | Note
 class Inbox:
     """Orders on their way to the run; any thread may put one in."""
 
-    def __init__(self, *, keep: bool = False) -> None:
-        """`keep`: training goes on until somebody asks for the end, whether faults wait or not."""
-        self.keep = keep
+    def __init__(self, *, keep: bool = False, sealed: SealedInjections | None = None) -> None:
+        """`keep`: training goes on until somebody asks for the end, whether faults wait or not;
+        `sealed`: what comes to the run without an order, and nobody sees before.
+        """
+        self.keep, self.sealed = keep, sealed
         self._orders: SimpleQueue[Order] = SimpleQueue()
 
     def put(self, order: Order) -> None:
@@ -112,7 +116,9 @@ class Operators:
 
     def __post_init__(self) -> None:
         self.injector.is_kept = self.inbox.keep
-        self._number = 1 + max((one.number for one in self.injector.injections), default=-1)
+        if (sealed := self.inbox.sealed) is not None:
+            self.injector.waiting.put_later(sealed.injections)
+        self._number = 1 + max((one.number for one in self.injector.waiting), default=-1)
 
     def act(self) -> str | None:
         """Carry out what has come; why the run is to end, if somebody asked for that."""
@@ -140,6 +146,13 @@ class Operators:
                 "holds": [fault.id for fault in self.plan.faults if fault.id in self.plan.held],
             },
         )
+        if self.inbox.sealed is not None:
+            self.recorder.note(Kind.GAMEDAY_SEALED, self.inbox.sealed.facts)
+
+    def disclose(self) -> None:
+        """All faults are over: the record gets the key of what was sealed."""
+        if self._is_open and self.inbox.sealed is not None:
+            self.recorder.note(Kind.GAMEDAY_UNSEALED, {"key": self.inbox.sealed.key.hex()})
 
     def _carry_out(self, order: Order) -> str | None:
         if order.spec and order.spec not in self._specs:
@@ -228,6 +241,8 @@ class Operators:
             raise _Refused(f"{', '.join(held)} still waits: let it go, or skip it")
         self._acted(order)
         self.injector.is_kept = False
+        for one in self._still_sealed:
+            self.injector.leave_out(one, reason=f"{order.by} ended the game-day before it came")
 
     _DO: ClassVar[Mapping[Action, Callable[["Operators", Ask], None]]] = {
         Action.GO: _let_go,
@@ -249,7 +264,15 @@ class Operators:
 
     @property
     def _specs(self) -> Sequence[str]:
-        return [fault.id for fault in self.plan.faults]
+        """What orders can name: entries of the plan, and sealed faults that have come."""
+        planned = [fault.id for fault in self.plan.faults]
+        return list(dict.fromkeys([*planned, *(one.spec for one in self.injector.begun)]))
+
+    @property
+    def _still_sealed(self) -> Sequence[str]:
+        sealed = self.inbox.sealed.injections if self.inbox.sealed else ()
+        ids = {one.spec for one in sealed}
+        return [one.spec for one in self.injector.waiting if one.spec in ids]
 
     def _acted(self, order: Ask) -> None:
         self._write(Kind.OPERATOR_ACTED, order, **_facts(order))

@@ -105,6 +105,7 @@ class Run:
             heartbeat=heartbeat,
             machine=machine,
         )
+        self.has_faults = any(True for _ in self.injector.waiting)
         self.outcome = RunOutcome.BROKEN
         self.remarks: list[str] = []
         self.basis = Basis()
@@ -141,13 +142,10 @@ class Run:
         self.run_loop.begin_training()
 
     def _start_nodes(self) -> None:
-        self.fleet.start(
-            self.launch.syncer(is_held=bool(self.injections or self.basis.least_tokens))
-        )
-        self._await(
-            [SYNCER], lambda _: self.progress.address is not None, "report that it is ready"
-        )
-        training, upstream = self.plan.training, str(self.progress.address)
+        self.fleet.start(self.launch.syncer(is_held=self.has_faults or self.basis.least_tokens > 0))
+        progress, training = self.progress, self.plan.training
+        self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
+        upstream = str(progress.address)
         fleet = self.fleet if isinstance(self.fleet, Networked) else None
         addresses = {
             name: fleet.link(name, upstream).address if fleet else upstream
@@ -201,7 +199,7 @@ class Run:
             self.recorder.note(Kind.BASELINE_MEASURED, asdict(measured))
             is_last = self.run_loop.is_over or not windows_left
             is_too_fast = not is_last and self.pacer.is_too_short(since_s)
-            if not self.injections or (measured.is_steady and not is_too_fast):
+            if not self.has_faults or (measured.is_steady and not is_too_fast):
                 return
             if self.run_loop.is_over:
                 break
@@ -236,7 +234,7 @@ class Run:
         self._await_contributions()
         pending = self.injector.pending()
         self.recorder.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
-        if self.injections:
+        if self.has_faults:
             self._train_on()
 
     def _train_on(self) -> None:
@@ -331,6 +329,7 @@ class Run:
             self.remarks.append(str(error))
             raise
         finally:
+            self.run_loop.disclose()
             for left in self.heartbeat.residue():  # before the last line: a record ends with it
                 self.recorder.note(Kind.RESIDUE_FOUND, left)
             is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks

@@ -160,6 +160,11 @@ class RunLoop:
                 return
             self.recorder.read(min(until_s, self.recorder.now_s + within_s / 20))
 
+    def disclose(self) -> None:
+        """All faults are over: the record gets the key of what was sealed of a game-day."""
+        if self._operators is not None:
+            self._operators.disclose()
+
     @property
     def is_over(self) -> bool:
         """Whether the syncer has ended training by its stop rule."""

@@ -1,6 +1,7 @@
 """Waiting injections of a run: which they are, when each is due, and what is done beforehand.
 
     by time ──────────────────────► sorted once ─► due, prepare: known in advance
+    put_later ─► by time from `arm` on ─┘
     by round, step, loss, phase … ─► asked again after every event ─► due
        └── by round: prepare, a few rounds before
     of an entry that is held ─► fault.held when its trigger comes ─► release ─► due at once
@@ -9,7 +10,7 @@ Nothing is injected here, see `injector`.
 """
 
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -40,6 +41,8 @@ class WaitingInjections:
     owing: Owing = nothing_owed
     _by_time: list[tuple[float, int, Injection]] = field(default_factory=list)
     """When it is due, once that is settled, and its number; the earliest first."""
+    _later: list[Injection] = field(default_factory=list)
+    """Their times count from `arm` on."""
     _others: list[Injection] = field(default_factory=list)
     _prepared: dict[str, StillThere] = field(default_factory=dict)
     """By injection: how much of what was done beforehand is still there."""
@@ -59,6 +62,7 @@ class WaitingInjections:
 
     def __iter__(self) -> Iterator[Injection]:
         yield from (one for _, _, one in self._by_time)
+        yield from self._later
         yield from self._others
         yield from self._held
 
@@ -68,6 +72,14 @@ class WaitingInjections:
         first_s = self._by_time[0][0] if self._by_time else self._armed_s
         shift_s = max(0.0, self._armed_s - first_s)
         self._by_time = [(time_s + shift_s, n, one) for time_s, n, one in self._by_time]
+        for one in self._later:
+            due_s = round(self._armed_s + (one.trigger.time_s or 0.0), 3)
+            self._add(replace(one, trigger=Trigger(time_s=due_s)))
+        self._later = []
+
+    def put_later(self, injections: Iterable[Injection]) -> None:
+        """More of them, whose triggers by time count from `arm` on."""
+        self._later += injections
 
     def ask(self) -> None:
         """Ask the nodes for the protocol points that injections wait for."""
@@ -185,6 +197,7 @@ class WaitingInjections:
             insort(self._by_time, (injection.trigger.time_s, injection.number, injection))
 
     def _remove(self, injection: Injection) -> None:
+        self._later = [one for one in self._later if one is not injection]
         self._others = [one for one in self._others if one is not injection]
         self._held = [one for one in self._held if one is not injection]
         self._by_time = [entry for entry in self._by_time if entry[2] is not injection]

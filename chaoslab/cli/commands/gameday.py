@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -31,6 +32,7 @@ from chaoslab.cli.commands.output import (
     warn,
 )
 from chaoslab.cli.commands.plan_options import plan_options
+from chaoslab.cli.commands.sealing_options import Sealing, sealing_options
 from chaoslab.cli.invocation import Invocation
 from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import ExitCode, PlanError
@@ -38,14 +40,17 @@ from chaoslab.core.private_files import replace_file
 from chaoslab.core.secrets import Secrets
 from chaoslab.core.units import plural, show_duration
 from chaoslab.gameday.as_plan import as_plan as as_plan_of
+from chaoslab.gameday.as_plan import unplanned
 from chaoslab.gameday.charter import charter_page, without_victims
 from chaoslab.gameday.debrief import write_debrief
 from chaoslab.gameday.keyboard import is_at_hand
 from chaoslab.gameday.orders import Names, Room
 from chaoslab.gameday.script import Line, Script, is_ended_by, read_script
+from chaoslab.gameday.sealing import drawn_from
 from chaoslab.gameday.terminal import Printed, gameday_screen
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.kinds import faults
 from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
 from chaoslab.record.journal import History, Observer
 from chaoslab.record.run_directory import RunDirectory
@@ -56,6 +61,7 @@ from chaoslab.report.page import verdict_page
 from chaoslab.report.view import ViewModel
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.run.operators import Inbox
+from chaoslab.run.sealed import SealedInjections
 
 CHARTER_MD = "charter.md"
 _NOBODY = "operator"
@@ -71,6 +77,7 @@ _NOBODY = "operator"
         "chaoslab gameday kill_half --serve 8080 --operator Ann --operator Bo",
         "chaoslab gameday my_plan.yaml --script rehearsal.txt --fleet sim",
         "chaoslab gameday kill_half --attach compose:chaoslab-training",
+        "chaoslab gameday my_plan.yaml --set gameday.sealed.faults=2 --key day.key",
         "chaoslab gameday latest --as-plan gate.yaml",
     ),
 )
@@ -89,6 +96,7 @@ _NOBODY = "operator"
               help="On a training that runs already, and goes on afterwards: `processes`, "
                    "`processes:PID` or `compose:PROJECT`, as for `chaoslab attach`.")  # fmt: skip
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
+@sealing_options
 @live_options
 @listener_options
 @out_option
@@ -104,6 +112,7 @@ def command(  # noqa: PLR0913  # one for each option
     as_plan: Path | None,
     target: str | None,
     is_begun: bool,
+    sealing: Sealing,
     serving: Serving,
     listening: Listening,
     out: Path,
@@ -122,6 +131,8 @@ def command(  # noqa: PLR0913  # one for each option
     --serve adds a live page: operators act on it by links that can be used once, and many viewers
     look, predict and take notes.
 
+    With `gameday.sealed` of the plan and --key, faults also come that nobody sees before.
+
     The record holds charter.md, debrief.md and actions.md. No fault-free twin is run: checks that
     compare with one are UNKNOWN.
 
@@ -129,6 +140,9 @@ def command(  # noqa: PLR0913  # one for each option
     """
     if as_plan is not None:
         _write_plan(asked.plan, out, as_plan, as_json=as_json)
+        return
+    if sealing.is_opening:
+        sealing.print_opened(RunDirectory.open(asked.plan, root=out), as_json=as_json)
         return
     is_asked = not is_begun and not is_charter and _has_people()
     asked, nodes = attached_to(target, asked)
@@ -140,12 +154,15 @@ def command(  # noqa: PLR0913  # one for each option
     context.ensure_object(Invocation).secrets = prepared.text.secrets
     secrets = prepared.text.secrets
     shown = _without_secrets(prepared.plan, secrets)  # before any of it is escaped
-    charter = secrets.text(charter_page(shown, prepared.schedule))
+    sealed = sealing.sealed(prepared, is_required=not is_charter)
+    page = partial(charter_page, shown, prepared.schedule, kinds=drawn_from(prepared))
     if is_charter:
-        _print_charter(charter, as_json=as_json)
+        whole = page(sealed=sealed.injections if sealed else ())
+        _print_charter(secrets.text(whole), as_json=as_json)
         return
+    charter = secrets.text(page())
     room, lines = _room(
-        prepared, shown, by or _login(), script, is_served=serving.serve is not None
+        prepared, shown, by or _login(), script, is_served=serving.serve is not None, sealed=sealed
     )
     for text in prepared.warnings:
         warn(text)
@@ -265,7 +282,13 @@ def _without_secrets(plan: FaultPlan, secrets: Secrets) -> FaultPlan:
 
 
 def _room(
-    prepared: Prepared, shown: FaultPlan, by: str, script: str | None, *, is_served: bool
+    prepared: Prepared,
+    shown: FaultPlan,
+    by: str,
+    script: str | None,
+    *,
+    is_served: bool,
+    sealed: SealedInjections | None,
 ) -> tuple[Room, Sequence[Line]]:
     """Who gives orders, and those of the script; PlanError as of its lines."""
     if not by.strip() or not by.isprintable():
@@ -282,7 +305,7 @@ def _room(
     text = _text_of(script) if script else ""
     lines = read_script(text, source=source, by=by, names=names)
     keep = is_served or (is_ended_by(lines) if script else _has_people())
-    return Room(plan=shown, by=by, inbox=Inbox(keep=keep)), lines
+    return Room(plan=shown, by=by, inbox=Inbox(keep=keep, sealed=sealed)), lines
 
 
 def _text_of(script: str) -> str:
@@ -300,8 +323,9 @@ def _text_of(script: str) -> str:
 def _write_plan(run: str, out: Path, path: Path, *, as_json: bool) -> None:
     """Write what was done in a run on record as a plan."""
     directory = RunDirectory.open(run, root=out)
-    plan = recorded_plan(directory)
-    done = as_plan_of(plan, recorded_schedule(directory).injections, History.read(directory.path))
+    plan, history = recorded_plan(directory), History.read(directory.path)
+    injections = (*recorded_schedule(directory).injections, *unplanned(plan, history, faults()))
+    done = as_plan_of(plan, injections, history)
     if path.exists():
         raise PlanError(f"{path} is there already: choose another name")
     replace_file(path, resolved_yaml(done))

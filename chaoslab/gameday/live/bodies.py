@@ -14,6 +14,7 @@ from typing import Final, NoReturn, TypeAlias
 from chaoslab.core.events import Json, decode
 from chaoslab.core.payloads import Action
 from chaoslab.gameday.live.access import Denied
+from chaoslab.gameday.orders import Names
 from chaoslab.plan.file.document import printable
 from chaoslab.plan.model import SYNCER, FaultPlan
 from chaoslab.run.operators import Ask, Note, Predict
@@ -98,7 +99,7 @@ def _only(body: Body, *keys: str) -> None:
 
 def _fault(body: Body, plan: FaultPlan) -> str:
     spec = text_of(body, "fault", REASON_MOST)
-    known = [fault.id for fault in plan.faults]
+    known = Names.of(plan).faults
     if spec and spec not in known:
         _wrong(f"fault: {spec} is not in the plan, which has {', '.join(known) or 'none'}")
     return spec

@@ -256,8 +256,11 @@ class Picture:
                 card.held, card.is_decided = None, True
 
     def _begun(self, event: Event[payloads.FaultInjecting]) -> None:
-        if card := self._cards.get(event.payload.spec):
-            card.held, card.is_decided = None, True
+        """One that was sealed has its card from now on."""
+        said = event.payload
+        new = _Card(spec=said.spec, fault=said.fault, hypothesis="", is_held=False)
+        card = self._cards.setdefault(said.spec, new)
+        card.held, card.is_decided = None, True
 
     def _acted(self, event: Event[payloads.OperatorActed]) -> Told:
         said = event.payload

@@ -36,7 +36,7 @@ from chaoslab.plan.model.frame import (
     Limits,
     with_known_labels,
 )
-from chaoslab.plan.model.gameday import GameDay
+from chaoslab.plan.model.gameday import GameDay, SealedFaults, sealed_ids
 from chaoslab.plan.model.optimizers import Inner, Outer
 from chaoslab.plan.model.training import (
     HEADROOM,
@@ -76,9 +76,11 @@ __all__ = [
     "Outer",
     "Phase",
     "Pick",
+    "SealedFaults",
     "Stop",
     "Target",
     "Training",
     "Trigger",
+    "sealed_ids",
     "with_known_labels",
 ]

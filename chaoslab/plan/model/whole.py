@@ -98,6 +98,12 @@ class FaultPlan:
                     f"{name!r} is not the id of a fault; ids: {', '.join(by_id) or 'none'}",
                     key="gameday.holds" if name in holds else "gameday.hypotheses",
                 )
+        for name in self.charter.sealed_ids:
+            if name in by_id:
+                raise PlanError(
+                    f"fault id {name!r} is that of a sealed fault: use another",
+                    where=by_id[name].where,
+                )
         for name in holds:
             if not by_id[name].can_be_held:
                 raise PlanError(

@@ -1,0 +1,181 @@
+"""Sealed faults before they come: no file, page or terminal tells of them."""
+
+import io
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import FaultInjecting
+from chaoslab.gameday.live.access import Denied, Role
+from chaoslab.gameday.live.bodies import note_of
+from chaoslab.gameday.live.picture import Picture
+from chaoslab.gameday.orders import Names, Room
+from chaoslab.gameday.script import Script, read_script
+from chaoslab.gameday.sealing import seal
+from chaoslab.gameday.terminal import Printed
+from chaoslab.prepare.plans import Prepared
+from chaoslab.record.journal import JOURNAL, Observer
+from chaoslab.report.view import ViewModel
+from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.operators import Inbox
+from chaoslab.run.sealed import SealedInjections
+from tests.sealed_day import DAY, OTHER_SECRET, SECRET, call, drawn, history_of, prepared
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+@dataclass
+class Spy:
+    """What of a run could be known just before the first sealed fault came."""
+
+    plan: Prepared
+    stream: io.StringIO
+    directory: Path = Path()
+    picture: Picture = field(init=False)
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Content by name."""
+    shown: str = ""
+    events: list[Event] = field(default_factory=list)
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self.picture = Picture(self.plan.plan, is_kept=False)
+
+    def see(self, event: Event) -> None:
+        if self.is_over or self._is_sealed(event):
+            self.is_over = True
+            return
+        self.events.append(event)
+        self.picture.see(event)
+        if event.kind is Kind.COUNTS_SAMPLED:  # once a second
+            self.files = {
+                str(path.relative_to(self.directory)): path.read_bytes()
+                for path in self.directory.rglob("*")
+                if path.is_file()
+            }
+            roles = {role: self.picture.to_json(role) for role in Role}
+            said = {role: self.picture.sentences(role) for role in Role}
+            self.shown = json.dumps([roles, said, self.stream.getvalue()])
+
+    def ended(self) -> None:
+        """Of the journal, all that stood in it before the fault is known now."""
+        lines = (self.directory / JOURNAL).read_bytes().split(b"\n")
+        first = next(number for number, line in enumerate(lines) if b'"sealed-1"' in line)
+        assert b"fault.injecting" in lines[first]
+        self.files[JOURNAL] = b"\n".join(lines[:first])
+
+    def _is_sealed(self, event: Event) -> bool:
+        return event.kind is Kind.FAULT_INJECTING and event.payload.spec.startswith("sealed-")
+
+
+def spied(secret: bytes) -> tuple[Spy, SealedInjections, Judged]:
+    """A game-day in which nobody is told anything, watched by its files, its page, its terminal."""
+    plan = prepared()
+    sealed = seal(plan, secret)
+    inbox = Inbox(sealed=sealed)
+    lines = read_script(DAY, source="day", by="Ann", names=Names.of(plan.plan))
+    script = Script(inbox, lines, by="Ann", holds=plan.plan.held)
+    spy = Spy(plan, io.StringIO())
+    room = Room(plan=plan.plan, by="Ann", inbox=inbox)
+    terminal = Printed(None, spy.stream, ViewModel(plan.plan.training.stop), room, script)
+    script.end()
+    watching: list[Observer] = [spy, terminal, script]
+
+    def made(path: Path) -> None:
+        spy.directory = path
+
+    judged = carry_out(plan, Path(f"runs-{secret[0]}"), watching, remember=made, inbox=inbox)
+    spy.ended()
+    return spy, sealed, judged
+
+
+def traces(sealed: SealedInjections, secret: bytes) -> set[bytes]:
+    """What would tell of the faults, wherever it stood."""
+    found = {secret, secret.hex().encode(), sealed.key, sealed.key.hex().encode(), b"sealed-1"}
+    for one in sealed.injections:
+        name = one.targets[0]
+        found |= {f"{one.trigger.time_s}".encode(), f'"targets":["{name}"]'.encode()}
+        found |= {one.spec.encode(), f"{one.fault} on {name}".encode(), one.id.encode()}
+    return found
+
+
+def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_of_it() -> None:
+    spy, sealed, judged = spied(SECRET)
+    assert {"plan.resolved.yaml", "schedule.jsonl", "run.json", JOURNAL} <= spy.files.keys()
+    places = {**spy.files, "page and terminal": spy.shown.encode()}
+    allowed = b'"targets":["' + prepared().schedule.injections[0].targets[0].encode() + b'"]'
+    found = [
+        (name, trace)
+        for name, content in places.items()
+        for trace in traces(sealed, SECRET) - {allowed}
+        if trace in content
+    ]
+    assert found == []
+    afterwards = (spy.directory / JOURNAL).read_bytes()
+    assert all(one.spec.encode() in afterwards for one in sealed.injections)
+    assert "sealed-1" in spy.stream.getvalue() or "injection-1" in spy.stream.getvalue()
+    assert {one.id for one in judged.verdict.injections} >= {one.id for one in sealed.injections}
+
+
+def test_two_game_days_with_other_keys_look_the_same_until_a_fault_comes() -> None:
+    first, sealed, _ = spied(SECRET)
+    second, otherwise, _ = spied(OTHER_SECRET)
+    assert sealed.injections != otherwise.injections
+
+    def told(event: Event) -> tuple[float, str, str, object]:
+        hidden = {"nonce", "key_digest", "lines", "provenance"}
+        data = {key: value for key, value in event.data.items() if key not in hidden}
+        return event.time_s, event.source, event.kind, data
+
+    shorter = min(len(first.events), len(second.events))
+    assert shorter > 100
+    assert list(map(told, first.events[:shorter])) == list(map(told, second.events[:shorter]))
+    same = ("plan.source.yaml", "plan.resolved.yaml", "schedule.jsonl")
+    assert all(first.files[name] == second.files[name] for name in same)
+    lines = [line for one in (sealed, otherwise) for line in _lines_of(one)]
+    assert len({len(line) for line in lines}) == 1
+    assert len(set(lines)) == len(lines)
+
+
+def _lines_of(sealed: SealedInjections) -> list[str]:
+    lines = sealed.facts["lines"]
+    assert isinstance(lines, list)
+    return list(map(str, lines))
+
+
+def test_the_charter_says_how_many_and_of_which_kinds_and_who_has_the_key_sees_the_rest() -> None:
+    found = drawn(prepared(), SECRET)
+    Path("day.key").write_text(SECRET.hex())
+    Path("day.key").chmod(0o600)
+    everybody = call("one_dies.yaml", "--charter").stdout
+    facilitator = call("one_dies.yaml", "--charter", "--key", "day.key").stdout
+    assert "| drawn from | process.kill, process.pause |" in everybody
+    assert "sealed-1" not in everybody
+    for one in found:
+        row = f"| {one.spec} | {one.fault} | {one.targets[0]} | {one.trigger.time_s:g}s |"
+        assert row in facilitator
+    assert facilitator.startswith(everybody.rstrip())
+    assert not Path("runs").exists()
+
+
+def test_it_has_a_card_on_the_page_once_it_has_come_and_orders_can_name_it(day: Path) -> None:
+    plan, history = prepared().plan, history_of(day)
+    picture = Picture(plan, is_kept=False)
+    first = next(e.seq for e in history.of(FaultInjecting) if e.payload.spec == "sealed-1")
+
+    def cards() -> list[str]:
+        return [str(one["spec"]) for one in picture.to_json(Role.VIEWER)["faults"]]
+
+    for event in history.events[:first]:
+        picture.see(event)
+    assert cards() == ["one-dies"]
+    for event in history.events[first:]:
+        picture.see(event)
+    assert cards() == ["one-dies", "sealed-1", "sealed-2"]
+    noted = note_of({"text": "slow", "fault": "sealed-2"}, by="Bo", plan=plan)
+    assert noted.spec == "sealed-2"
+    with pytest.raises(Denied, match="sealed-3 is not in the plan"):
+        note_of({"text": "slow", "fault": "sealed-3"}, by="Bo", plan=plan)
