@@ -32,6 +32,7 @@ APPEARANCES: Mapping[str, Mapping[str, Any]] = {
 IS_REQUIRED = "chromium" in os.environ.get("CHAOSLAB_REQUIRE", "")
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _ANSWER_S = 60.0
+_SOON_S = 15.0
 _FLAGS = (
     "--headless", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--hide-scrollbars",
     "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
@@ -128,6 +129,17 @@ class Browser:
         is_printed: bool = False,
     ) -> "Page":  # fmt: skip
         """A page of a local file, loaded; `is_printed`: as it is drawn for paper."""
+        url = file.resolve().as_uri()
+        page = self.visit(url, width=width, height=height, is_dark=is_dark)
+        if is_printed:
+            page.media(medium="print")
+            page.js("window.dispatchEvent(new Event('beforeprint'))")
+        return page
+
+    def visit(
+        self, url: str, *, width: int = 1280, height: int = 900, is_dark: bool = False
+    ) -> "Page":
+        """A page of an address, loaded; what it asks for by itself may still be to come."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
@@ -135,11 +147,8 @@ class Browser:
             page.ask(f"{domain}.enable")
         page.resize(width, height)
         page.media(is_dark=is_dark)
-        page.ask("Page.navigate", url=file.resolve().as_uri())
+        page.ask("Page.navigate", url=url)
         self.wait_for("Page.loadEventFired", session)
-        if is_printed:
-            page.media(medium="print")
-            page.js("window.dispatchEvent(new Event('beforeprint'))")
         return page
 
 
@@ -160,6 +169,21 @@ class Page:
         )
         assert "exceptionDetails" not in said, said["exceptionDetails"]
         return said["result"].get("value")
+
+    def until(self, expression: str, wanted: object = True, within_s: float = _SOON_S) -> None:
+        """Wait for a value in the page, which may be loading another one meanwhile."""
+        end_s = time.monotonic() + within_s
+        while (found := self._js(expression)) != wanted:
+            assert time.monotonic() < end_s, f"{expression} is {found!r}"
+            time.sleep(0.01)
+
+    def _js(self, expression: str) -> Any:
+        try:
+            return self.js(expression)
+        except AssertionError as error:
+            if "Inspected target navigated" in str(error):
+                return None
+            raise
 
     def resize(self, width: int, height: int) -> None:
         """The size of the window, in CSS pixels."""

@@ -195,7 +195,8 @@ def test_the_mistake_that_is_shown_is_named_as_shown(
 ) -> None:
     (shown,) = (body for body in fences(PLANS, "console") if "learnrs" in body)
     monkeypatch.chdir(tmp_path)
-    Path("my_plan.yaml").write_text(plan_snippets()[0].replace("learners: 3", "learnrs: 3"))
+    plan = next(text for text in plan_snippets() if "learners: 3" in text)
+    Path("my_plan.yaml").write_text(plan.replace("learners: 3", "learnrs: 3"))
     done = CliRunner().invoke(main, ["plan", "my_plan.yaml"])
     assert done.exit_code == ExitCode.REFUSED
     assert done.output.strip() == shown.splitlines()[1]

@@ -12,6 +12,11 @@ from chaoslab.core.events import Kind
 from chaoslab.report.metrics import Metrics, served
 from tests.histories import Story, half_killed
 
+HELD = {
+    "spec": "half-dies", "fault": "process.kill", "trigger": "round 20", "injections": 1,
+    "targets": ["learner-1"],
+}  # fmt: skip
+
 
 def scraped(metrics: Metrics) -> dict[tuple[str, str], float]:
     """Every sample over HTTP, by name and the values of its labels, in their order."""
@@ -91,7 +96,8 @@ def test_verdicts_are_counted_and_the_next_run_begins_anew_and_its_twin_is_not_c
 
 def test_the_labels_are_learners_faults_phases_and_the_plan_alone() -> None:
     counts = {"alive": 3, "believed": 4, "stepping": 2, "contributing": 2}
-    metrics = told(half_killed().say(Kind.COUNTS_SAMPLED, **counts).end())
+    story = half_killed().say(Kind.COUNTS_SAMPLED, **counts).kill("learner-0")
+    metrics = told(story.say(Kind.FAULT_HELD, **HELD))
     assert scraped(metrics)["learners", "believed"] == 4
     labels = {
         name
@@ -101,7 +107,7 @@ def test_the_labels_are_learners_faults_phases_and_the_plan_alone() -> None:
     }
     assert labels == {
         "plan", "seed", "fleet", "algorithm", "outcome", "learner", "fault", "phase", "count",
-        "role",
+        "role", "spec", "target",
     }  # fmt: skip
 
 
@@ -112,6 +118,47 @@ def test_a_report_without_steps_leaves_the_duration_of_the_last_ones() -> None:
     metrics.see(idle.history().of(Kind.LEARNER_STEP)[-1])
     found = scraped(metrics)
     assert found["learner_step_seconds", last.payload.learner] == last.payload.step_s > 0
+
+
+def test_what_a_fault_hits_is_told_while_it_is_open_and_no_longer() -> None:
+    story = Story().baseline().kill("learner-1", "learner-3", spec="half-dies")
+    found = scraped(told(story))
+    for name in ("learner-1", "learner-3"):
+        assert found["fault_open", f"process.kill,half-dies,{name}"] == 1
+    healed = scraped(told(story.train(6).heal().train(12).end()))
+    assert not any(name == "fault_open" for name, _ in healed)
+
+
+def test_a_fault_that_waits_is_told_by_its_name_alone_until_somebody_decides() -> None:
+    story = Story().baseline()
+    metrics = told(story.say(Kind.FAULT_HELD, **HELD))
+    waiting = scraped(metrics)
+    assert waiting["fault_held", "half-dies"] == 1
+    assert not any(name.startswith("fault_open") for name, _ in waiting)
+    acted = {"by": "Ann", "spec": "half-dies"}
+    for action, is_held in (("milder", True), ("go", False)):
+        metrics.see(story.say(Kind.OPERATOR_ACTED, **acted, action=action).events[-1])
+        assert (("fault_held", "half-dies") in scraped(metrics)) is is_held
+    metrics.see(story.say(Kind.FAULT_HELD, **HELD).events[-1])
+    left_out = {**HELD, "injection": "injection-0", "reason": "", "obstacle": "limits"}
+    for obstacle, is_held in (("limits", True), ("operator", False)):
+        story.say(Kind.FAULT_SKIPPED, **{**left_out, "obstacle": obstacle})
+        metrics.see(story.events[-1])
+        assert (("fault_held", "half-dies") in scraped(metrics)) is is_held
+    metrics.see(story.say(Kind.FAULT_HELD, **HELD).events[-1])
+    metrics.see(story.finish().events[-1])
+    assert ("fault_held", "half-dies") not in scraped(metrics), "nobody can decide any more"
+
+
+def test_the_pace_of_merges_is_told_beside_what_is_usual() -> None:
+    story = half_killed().end()
+    history, found = story.history(), scraped(told(story))
+    (baseline,) = history.of(Kind.BASELINE_MEASURED)
+    assert found["baseline_tokens_per_second", ""] == baseline.payload.tokens_per_s > 0
+    assert found["last_round_seconds", ""] == history.of(Kind.ROUND_MERGED)[-1].time_s
+    steps = [one.payload for one in history.of(Kind.LEARNER_STEP)]
+    made = sum(one.steps for one in steps if one.learner == "learner-1")
+    assert found["learner_steps_total", "learner-1"] == made > 0
 
 
 def test_an_ipv6_address_is_served_and_shown_in_brackets() -> None:

@@ -14,6 +14,7 @@ from chaoslab.core.payloads import Action
 from chaoslab.plan.model import GameDay
 from chaoslab.run.operators import Ask, Note, Predict
 from tests.chromium import Browser, Page
+from tests.gameday.live.browsing import ABORT, AGAIN_S, PHASE, card, entered, text
 from tests.gameday.live.visitors import BEGUN, HELD, INJECTION, Stand, opened
 from tests.gameday_room import plan_of
 from tests.histories import Story
@@ -21,8 +22,7 @@ from tests.histories import Story
 pytestmark = pytest.mark.slow
 SOON_S = 15.0
 HOSTILE = "</li><img src=x onerror=alert(1)><script>alert(2)</script>"
-ABORT = "document.getElementById('abort')"
-CARD = "document.querySelector('article[aria-labelledby=fault-half-dies]')"
+CARD = card("half-dies")
 SECOND = {**HELD, "spec": "other", "targets": ["learner-2"]}
 CHARTER = GameDay(
     owner="Training infrastructure",
@@ -33,66 +33,20 @@ CHARTER = GameDay(
 )
 
 
-class Visiting(Browser):
-    """A browser that opens addresses."""
-
-    def visit(
-        self, url: str, *, width: int = 1280, height: int = 900, is_dark: bool = False
-    ) -> Page:
-        """A page that was asked for; what it shows may still be to come."""
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = Page(self, attached)
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            page.ask(f"{domain}.enable")
-        page.resize(width, height)
-        page.media(is_dark=is_dark)
-        page.ask("Page.navigate", url=url)
-        self.wait_for("Page.loadEventFired", attached)
-        return page
-
-
-def until(page: Page, expression: str, wanted: object = True, within_s: float = SOON_S) -> None:
-    """Wait for a value in the page, which may be loading another one meanwhile."""
-    end_s = time.monotonic() + within_s
-    while (found := _js(page, expression)) != wanted:
-        assert time.monotonic() < end_s, f"{expression} is {found!r}"
-        threading.Event().wait(0.01)
-
-
-def _js(page: Page, expression: str) -> Any:
-    try:
-        return page.js(expression)
-    except AssertionError as error:
-        if "Inspected target navigated" in str(error):
-            return None
-        raise
-
-
-def text(page: Page) -> str:
-    said: str = page.js("document.body.innerText")
-    return said
-
-
 @dataclass
 class Watched:
     """A page that is served, a story that its run tells, and browsers."""
 
     stand: Stand
-    browsers: list[Visiting]
+    browsers: list[Browser]
     story: Story = field(default_factory=Story)
     times_s: dict[int, float] = field(default_factory=dict)
     """By number of the note: when it was told."""
 
     def open(self, token: str, name: str = "", *, which: int = 0, **how: Any) -> Page:
         """A browser follows a link, and enters."""
-        page = self.browsers[which].visit(f"{self.stand.page.address.url}/enter#{token}", **how)
-        until(page, "!document.getElementById('enter').hidden")
-        assert token not in page.js("location.href")
-        page.js(f"document.getElementById('name').value = {name!r}")
-        page.js("document.querySelector('#enter button').click()")
-        until(page, "Boolean(document.getElementById('charter')?.textContent)")
-        return page
+        link = f"{self.stand.page.address.url}/enter#{token}"
+        return entered(self.browsers[which], link, name, **how)
 
     def tell_story(self) -> None:
         """A training that has come to the first decision."""
@@ -121,13 +75,13 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def browsers() -> Iterator[list[Visiting]]:
-    with Visiting() as one, Visiting() as other:
+def browsers() -> Iterator[list[Browser]]:
+    with Browser() as one, Browser() as other:
         yield [one, other]
 
 
 @pytest.fixture
-def watched(browsers: list[Visiting]) -> Iterator[Watched]:
+def watched(browsers: list[Browser]) -> Iterator[Watched]:
     with opened(plan=plan_of(gameday=CHARTER), keep=True) as stand:
         yield Watched(stand, browsers)
 
@@ -173,14 +127,14 @@ def test_the_abort_of_an_operator_asks_once_and_both_see_it(watched: Watched) ->
     ann.js(f"{ABORT}.focus()")
     ann.press("Enter")
     assert ann.js(f"{ABORT}.textContent") == "Press again to abort"
-    threading.Event().wait(0.4)
+    threading.Event().wait(AGAIN_S)
     assert list(watched.stand.inbox.take()) == []
     ann.press("Enter")
     assert watched.stand.taken() == [Ask(by="Ann", action=Action.ABORT)]
     watched.tell(Kind.OPERATOR_ACTED, by="Ann", spec="", action="abort")
     watched.tell(Kind.RUN_FINISHED, outcome="aborted", reason="Ann aborted it")
     for page in (ann, cy):
-        until(page, "document.getElementById('phase').textContent", "aborted: Ann aborted it")
+        page.until(PHASE, "aborted: Ann aborted it")
         assert "Ann: abort" in text(page)
     assert ann.js(f"{ABORT}.hidden"), "there is nothing left to abort"
 
@@ -189,25 +143,25 @@ def test_a_double_click_is_one_press_and_five_seconds_later_it_asks_anew(watched
     ann = operator(watched)
     ann.js(f"{ABORT}.click(); {ABORT}.click()")
     assert ann.js(f"{ABORT}.textContent").startswith("Press again")
-    until(ann, f"{ABORT}.textContent", "Abort and heal everything", within_s=8.0)
+    ann.until(f"{ABORT}.textContent", "Abort and heal everything", within_s=8.0)
     assert list(watched.stand.inbox.take()) == []
 
 
 def test_a_viewer_who_tries_to_act_is_refused(watched: Watched) -> None:
     cy = viewer(watched)
     watched.tell_story()
-    until(cy, f"{CARD}?.dataset.stage", "waits")
+    cy.until(f"{CARD}?.dataset.stage", "waits")
     assert cy.js(f"[...{CARD}.querySelectorAll('[data-action]')].every((one) => one.hidden)")
     cy.js(f"{CARD}.querySelector('[data-action=go]').click()")  # what a page shows is no protection
-    until(cy, f"{CARD}.querySelector('.answer').textContent",
-          "not done: only operators may do this; viewers may predict and note")  # fmt: skip
+    cy.until(f"{CARD}.querySelector('.answer').textContent",
+             "not done: only operators may do this; viewers may predict and note")  # fmt: skip
     assert list(watched.stand.inbox.take()) == []
 
 
 def test_hostile_text_is_shown_as_text(watched: Watched) -> None:
     ann, cy = operator(watched), viewer(watched, HOSTILE[:40])
     watched.tell_story()
-    until(cy, f"{CARD}?.dataset.stage", "waits")
+    cy.until(f"{CARD}?.dataset.stage", "waits")
     cy.js(f"document.getElementById('note-text').value = {HOSTILE!r}")
     cy.js("document.querySelector('#note button').click()")
     (note,) = watched.stand.taken()
@@ -217,7 +171,7 @@ def test_hostile_text_is_shown_as_text(watched: Watched) -> None:
     watched.tell(Kind.OPERATOR_PREDICTED, by=HOSTILE, spec="half-dies", hit=[HOSTILE])
     watched.tell(Kind.FAULT_INJECTING, **{**BEGUN, "targets": [HOSTILE]})
     for page in (ann, cy):
-        until(page, f"{CARD}.dataset.stage", "open")
+        page.until(f"{CARD}.dataset.stage", "open")
         assert f"notes: {HOSTILE}" in text(page)
         assert page.js("document.images.length") == 0
         assert page.troubles == []
@@ -235,7 +189,7 @@ def test_its_policy_keeps_scripts_of_others_out(watched: Watched) -> None:
 def test_a_viewer_predicts_and_finds_it_again(watched: Watched) -> None:
     cy = viewer(watched)
     watched.tell_story()
-    until(cy, f"{CARD}?.dataset.stage", "waits")
+    cy.until(f"{CARD}?.dataset.stage", "waits")
     cy.js(f"""(() => {{
         const form = {CARD}.querySelector('form');
         form.closest('details').open = true;
@@ -247,22 +201,22 @@ def test_a_viewer_predicts_and_finds_it_again(watched: Watched) -> None:
     assert watched.stand.taken() == [
         Predict(by="Cy", spec="half-dies", continues=True, gap_s=2.5, hit=("learner-1",))
     ]
-    until(cy, f"{CARD}.querySelector('form + .answer').textContent", "prediction: kept")
+    cy.until(f"{CARD}.querySelector('form + .answer').textContent", "prediction: kept")
     cy.ask("Page.reload")
-    until(cy, f"{CARD}?.querySelector('[name=gap_s]').value", "2.5")
+    cy.until(f"{CARD}?.querySelector('[name=gap_s]').value", "2.5")
     assert cy.js(f"{CARD}.querySelector('[value=learner-1]').checked")
 
 
 def test_what_is_typed_survives_what_happens(watched: Watched) -> None:
     ann = operator(watched)
     watched.tell_story()
-    until(ann, f"{CARD}?.dataset.stage", "waits")
+    ann.until(f"{CARD}?.dataset.stage", "waits")
     ann.js(f"{CARD}.querySelector('.controls input').focus()")
     for key in "all":
         ann.press(key)
     watched.tell(Kind.FAULT_HELD, **SECOND)
     watched.tell(Kind.OPERATOR_ACTED, by="Bo", spec="half-dies", action="go")
-    until(ann, f"{CARD}.dataset.stage", "to come")
+    ann.until(f"{CARD}.dataset.stage", "to come")
     for key in "out":
         ann.press(key)
     assert ann.js("document.activeElement.value") == "allout"
@@ -278,8 +232,8 @@ def test_a_page_comes_back_when_its_server_does(watched: Watched) -> None:
     assert loop is not None
     loop.call_soon_threadsafe(loop.stop)
     watched.tell(Kind.OPERATOR_NOTED, by="Bo", text="while it was away")
-    until(cy, "document.body.innerText.includes('while it was away')")
-    until(cy, "document.getElementById('problem').hidden")
+    cy.until("document.body.innerText.includes('while it was away')")
+    cy.until("document.getElementById('problem').hidden")
     assert watched.stand.page.stream.restarts == 1
 
 
@@ -287,9 +241,9 @@ def test_a_link_that_was_used_says_so(watched: Watched) -> None:
     token = watched.stand.token("Bo")
     watched.open(token)
     page = watched.browsers[1].visit(f"{watched.stand.page.address.url}/enter#{token}")
-    until(page, "!document.getElementById('enter').hidden")
+    page.until("!document.getElementById('enter').hidden")
     page.js("document.querySelector('#enter button').click()")
-    until(page, "document.getElementById('problem').textContent.includes('was used before')")
+    page.until("document.getElementById('problem').textContent.includes('was used before')")
 
 
 @pytest.mark.parametrize("width", [320, 360, 390, 768])
@@ -301,7 +255,7 @@ def test_a_phone_shows_everything_and_the_way_out(
     watched.tell_story()
     if is_done:
         watched.tell_injection()
-    until(ann, f"{CARD}?.dataset.stage", "open" if is_done else "waits")
+    ann.until(f"{CARD}?.dataset.stage", "open" if is_done else "waits")
     ann.js("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert ann.js("document.documentElement.scrollWidth") <= width
     for place in (0, 400, 100_000):
@@ -319,7 +273,7 @@ def test_all_controls_have_names_and_can_be_reached(watched: Watched) -> None:
     ann = operator(watched)
     watched.tell_story()
     watched.tell_injection()
-    until(ann, f"{CARD}?.dataset.stage", "open")
+    ann.until(f"{CARD}?.dataset.stage", "open")
     nameless = ann.js("""[...document.querySelectorAll('button, input, select')].filter((one) =>
         !(one.textContent.trim() || one.labels?.length || one.getAttribute('aria-label')))
         .map((one) => one.outerHTML)""")
@@ -335,7 +289,7 @@ def test_all_controls_have_names_and_can_be_reached(watched: Watched) -> None:
 def test_the_entrance_says_what_it_asks_for(watched: Watched) -> None:
     url = watched.stand.page.address.url
     page = watched.browsers[1].visit(f"{url}/enter#{watched.stand.token()}", width=360, height=740)
-    until(page, "!document.getElementById('enter').hidden")
+    page.until("!document.getElementById('enter').hidden")
     assert page.js("document.activeElement.id") == "name"
     assert page.js("document.documentElement.scrollWidth") <= 360
     assert page.screenshot("live-enter").stat().st_size > 5_000
@@ -349,12 +303,12 @@ def test_it_is_seen_in_light_dark_and_narrow(watched: Watched) -> None:
     other = viewer(watched, width=360, height=740)
     watched.tell_story()
     for one in (page, other):
-        until(one, f"{CARD}?.dataset.stage", "waits")
+        one.until(f"{CARD}?.dataset.stage", "waits")
     page.screenshot("live-waits")
     other.js(f"{CARD}.querySelector('details').open = true")
     other.screenshot("live-viewer-narrow")
     watched.tell_injection()
-    until(page, f"{CARD}?.dataset.stage", "open")
+    page.until(f"{CARD}?.dataset.stage", "open")
     page.screenshot("live-open")
     page.media(is_dark=True)
     page.screenshot("live-dark")

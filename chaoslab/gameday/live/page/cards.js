@@ -33,7 +33,7 @@ export class Card {
     this.changed = element("p");
     this.bars = element("ul", { class: "list" });
     this.buttons = new Map(BUTTONS.map(([action, label, does]) => [action, this.button(action, label, does)]));
-    this.reason = element("input", { placeholder: "why, if you like", maxlength: 300, "aria-label": `Why, for ${spec}`, autocomplete: "off" });
+    this.reason = element("input", { placeholder: "why", maxlength: 300, "aria-label": `Why, for ${spec}`, autocomplete: "off" });
     this.controls = element("div", { class: "controls" }, [...this.buttons.values()], this.reason);
     this.answer = element("p", { class: "answer", role: "status" });
     this.predicted = element("ul", { class: "list" });

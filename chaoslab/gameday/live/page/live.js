@@ -100,7 +100,7 @@ function draw() {
 function figures() {
   const since = state.last_round_s === null ? null : Math.max(0, state.time_s - state.last_round_s);
   return [
-    ["rounds", `${state.rounds}${state.progress === null ? "" : ` (${Math.floor(100 * state.progress)} %)`}`],
+    [`rounds${state.progress === null ? "" : `, ${Math.floor(100 * state.progress)}\u00a0%`}`, `${state.rounds}`],
     ["longest gap", state.longest_gap_s ? seconds(state.longest_gap_s) : "–"],
     ["since a round", seconds(since) || "–"],
     ["tokens/s", short(state.tokens_per_s)],

@@ -1,0 +1,62 @@
+"""The worked example in docs/gameday_example.md is whole, and of the plan and orders beside it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from chaoslab.gameday.orders import Names
+from chaoslab.gameday.script import Wait, is_ended_by, read_script
+from chaoslab.plan.file import load
+from chaoslab.prepare.kinds import kinds
+from tests.generated_docs import ROOT, Block
+
+PAGE = "docs/gameday_example.md"
+EXAMPLES = ROOT / "docs" / "examples"
+PICTURES = sorted((ROOT / "docs" / "gameday").glob("*.webp"))
+MOST_BYTES = 150_000
+
+
+def part(name: str) -> str:
+    """What stands between the markers of a name."""
+    return Block(PAGE, name, str).current()
+
+
+@pytest.mark.parametrize(("name", "file"), [("plan", "gameday.yaml"), ("orders", "gameday.txt")])
+def test_what_is_shown_is_what_was_played(name: str, file: str) -> None:
+    _, _, shown = part(name).partition("\n")
+    assert shown.removesuffix("```").strip()
+    assert shown.removesuffix("```").strip() in (EXAMPLES / file).read_text(encoding="utf-8")
+
+
+def test_its_orders_decide_on_every_fault_and_end_the_run() -> None:
+    plan, _ = load(EXAMPLES / "gameday.yaml", kinds())
+    text = (EXAMPLES / "gameday.txt").read_text(encoding="utf-8")
+    lines = read_script(text, source="gameday.txt", by="Ann", names=Names.of(plan))
+    assert is_ended_by(lines)
+    waited = {line.does.spec for line in lines if isinstance(line.does, Wait)}
+    assert waited - {""} == {fault.id for fault in plan.faults} == set(plan.held)
+
+
+def test_every_part_is_there_and_the_gate_passed() -> None:
+    faults = [fault.id for fault in load(EXAMPLES / "gameday.yaml", kinds())[0].faults]
+    for name in ("charter", "debrief", "gate"):
+        assert [fault for fault in faults if fault not in part(name)] == [], name
+    assert "Surprises" in part("debrief")
+    assert re.search(r"^\| \d+ \| surprise: ", part("actions"), re.MULTILINE)
+    said = part("verdict")
+    assert "$ chaoslab gameday latest --as-plan gate.yaml" in said
+    assert re.search(r"^\$ chaoslab run gate.yaml --fail-on unknown\n(.*\n)+.*\bPASS\b", said, re.M)
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_a_picture_is_shown_with_words_for_those_who_cannot_see_it(picture: Path) -> None:
+    head = picture.read_bytes()[:12]
+    assert (head[:4], head[8:]) == (b"RIFF", b"WEBP")
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert re.search(rf"!\[.{{40,}}\]\(gameday/{picture.name}\)", page)
+
+
+def test_pictures_are_small() -> None:
+    assert len(PICTURES) == 4
+    assert sum(picture.stat().st_size for picture in PICTURES) < MOST_BYTES

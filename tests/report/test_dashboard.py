@@ -1,0 +1,255 @@
+"""The Grafana dashboard of docker/monitoring asks for metrics that the exporter has.
+
+The last tests need Prometheus (`apt-get install prometheus`) and are skipped without it.
+"""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+from ruamel.yaml import YAML
+
+from chaoslab.core.events import Kind
+from chaoslab.report.metrics import Metrics
+from tests.histories import Story
+
+MONITORING = Path(__file__).parents[2] / "docker" / "monitoring"
+GRAFANA = MONITORING / "grafana"
+DASHBOARD: Mapping[str, Any] = json.loads(
+    (GRAFANA / "dashboards" / "chaoslab.json").read_text(encoding="utf-8")
+)
+PLAN = Path(__file__).parents[2] / "chaoslab" / "selftest" / "plans" / "killed.yaml"
+ORDERS = """
+wait dies held
+wait 3s
+go dies
+wait dies healed
+wait 2s
+end
+"""
+SOON_S = 60.0
+FROM_PROMETHEUS = {"instance", "job"}
+"""Labels that it adds to every series."""
+
+
+def loaded(path: Path) -> Any:
+    return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Every expression of the dashboard, with the text that names its labels."""
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            yield target["expr"], target["legendFormat"]
+    for one in DASHBOARD["annotations"]["list"]:
+        assert one["expr"] == one["target"]["expr"]
+        tags = "".join(f"{{{{{tag}}}}}" for tag in one["tagKeys"].split(","))
+        yield one["expr"], one["titleFormat"] + one["textFormat"] + tags
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            metric, label = re.findall(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])[
+                0
+            ]
+            yield metric, f"{{{{{label}}}}}"
+
+
+def filled(expression: str, instance: str = "127.0.0.1:9464") -> str:
+    """As Grafana sends it."""
+    return expression.replace("$instance", instance).replace("$__rate_interval", "5s")
+
+
+def exported() -> Mapping[str, set[str]]:
+    """Labels of everything that the exporter serves, by name; while all it can say is true."""
+    metrics = Metrics()
+    held = {"trigger": "round 20", "injections": 1, "targets": ["learner-1"]}
+    entry = {"spec": "dies", "fault": "process.kill", "injections": 1}
+    story = Story().baseline().kill("learner-1").train(2)
+    story.altered(Kind.RUN_STARTED, lambda _: {"entries": [entry]})
+    story.say(Kind.COUNTS_SAMPLED, alive=3, believed=3, stepping=3, contributing=3)
+    story.say(Kind.FAULT_HELD, spec="hangs", fault="process.pause", **held)
+    for event in story.events:
+        metrics.see(event)
+    return {
+        sample.name: set(sample.labels)
+        for family in metrics.registry.collect()
+        for sample in family.samples
+    }
+
+
+def test_it_asks_only_for_what_the_exporter_has() -> None:
+    known = exported()
+    for expression, text in queries():
+        names = re.findall(r"\bchaoslab_\w+", expression)
+        assert names, expression
+        assert [name for name in names if name not in known] == []
+        grouped = re.findall(r"by \(([\w, ]+)\)", expression)
+        filters = re.findall(r"(\w+)=", expression)
+        labels = {*re.findall(r"{{(\w+)}}", text), *filters, *", ".join(grouped).split(", ")}
+        for name in names:
+            assert labels - {""} <= known[name] | FROM_PROMETHEUS, expression
+
+
+def test_everything_that_a_learner_or_a_fault_says_is_shown() -> None:
+    asked = " ".join(expression for expression, _ in queries())
+    unseen = {
+        name
+        for name in exported()
+        if not name.endswith("_created") and not re.search(rf"\b{name}\b", asked)
+    }
+    assert unseen == {
+        "chaoslab_faults_active", "chaoslab_learner_incarnation", "chaoslab_learner_step",
+        "chaoslab_runs_total",
+    }  # fmt: skip
+
+
+def test_its_data_source_is_the_one_that_is_provisioned() -> None:
+    (source,) = loaded(GRAFANA / "provisioning" / "datasources" / "prometheus.yaml")["datasources"]
+    chosen = DASHBOARD["templating"]["list"][0]
+    assert (chosen["type"], chosen["query"]) == ("datasource", source["type"])
+    assert chosen["current"] == {"text": source["name"], "value": source["uid"]}
+    parts = [*DASHBOARD["panels"], *DASHBOARD["annotations"]["list"]]
+    for part in (*parts, DASHBOARD["templating"]["list"][1]):
+        assert part["datasource"] == {"type": "prometheus", "uid": f"${{{chosen['name']}}}"}
+
+
+def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {
+            (at["x"] + right, at["y"] + down) for right in range(at["w"]) for down in range(at["h"])
+        }
+        assert not taken & cells, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+
+
+def test_containers_have_pinned_images_the_files_they_mount_and_no_open_port() -> None:
+    compose = loaded(MONITORING / "compose.yaml")
+    for service in compose["services"].values():
+        assert re.fullmatch(r"[a-z]+/[a-z]+:v?\d+\.\d+\.\d+", service["image"])
+        assert service["cap_drop"] == ["ALL"]
+        assert "ports" not in service
+        for volume in service["volumes"]:
+            source, *_ = volume.split(":")
+            assert not source.startswith(".") or (MONITORING / source).exists(), volume
+    grafana, prometheus = compose["services"]["grafana"], compose["services"]["prometheus"]
+    assert grafana["environment"]["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"
+    assert any("--web.listen-address=127.0.0.1:" in word for word in prometheus["command"])
+    home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert (GRAFANA / "dashboards" / home.name).is_file()
+    (provider,) = loaded(GRAFANA / "provisioning" / "dashboards" / "chaoslab.yaml")["providers"]
+    assert provider["options"]["path"] == str(home.parent)
+
+
+# ---------------------------------------------------------------- by Prometheus itself
+
+
+def promtool(*words: str) -> str:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("needs promtool: apt-get install prometheus")
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
+    targets = loaded(MONITORING / "compose.yaml")["configs"]["targets"]["content"]
+    (tmp_path / "targets.yaml").write_text(
+        targets.replace("${CHAOSLAB_METRICS:-", "").replace("}", "")
+    )
+    shutil.copy(MONITORING / "prometheus.yaml", tmp_path)
+    assert "SUCCESS" in promtool("check", "config", str(tmp_path / "prometheus.yaml"))
+
+
+def test_prometheus_can_read_every_expression(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"dashboard:query{number}", "expr": filled(expression)}
+        for number, (expression, _) in enumerate(queries())
+    ]
+    path = tmp_path / "rules.yaml"
+    path.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    assert f"{len(rules)} rules found" in promtool("check", "rules", str(path))
+
+
+# ---------------------------------------------------------------- a real run, read for real
+
+
+@contextmanager
+def prometheus(folder: Path, target: str) -> Iterator[str]:
+    """A server that reads this target as the one of the containers does; its address."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("needs Prometheus: apt-get install prometheus")
+    shutil.copy(MONITORING / "prometheus.yaml", folder)
+    (folder / "targets.yaml").write_text(json.dumps([{"targets": [target]}]))
+    address = free_address()
+    with subprocess.Popen(
+        [program, f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data",
+         f"--web.listen-address={address}"],
+        stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        try:
+            yield f"http://{address}"
+        finally:
+            server.terminate()
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return f"127.0.0.1:{one.getsockname()[1]}"
+
+
+def asked(url: str, expression: str, since_s: float) -> Sequence[Mapping[str, Any]]:
+    """The series of an expression, second by second, once the server answers."""
+    words = {"query": expression, "start": since_s, "end": time.time(), "step": 1}
+    end_s = time.monotonic() + SOON_S
+    while True:
+        try:
+            with urlopen(f"{url}/api/v1/query_range?{urlencode(words)}", timeout=SOON_S) as answer:
+                found: Sequence[Mapping[str, Any]] = json.load(answer)["data"]["result"]
+                return found
+        except URLError:
+            assert time.monotonic() < end_s, "Prometheus does not answer"
+            Event().wait(0.1)
+
+
+@pytest.mark.slow
+def test_prometheus_finds_data_of_a_real_run_for_every_expression(tmp_path: Path) -> None:
+    target, began_s = free_address(), time.time()
+    (tmp_path / "orders.txt").write_text(ORDERS)
+    with prometheus(tmp_path, target) as url:
+        asked(url, "up", began_s)
+        done = subprocess.run(
+            [sys.executable, "-m", "chaoslab", "gameday", str(PLAN), "--yes", "--script",
+             "orders.txt", "--metrics", target],
+            cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+        )  # fmt: skip
+        found = {
+            expression: asked(url, filled(expression, target), began_s)
+            for expression, _ in queries()
+        }
+    assert [expression for expression, series in found.items() if not series] == [], done.stderr
+    ((fault, shown),) = [
+        (one["metric"], one["values"]) for one in found['chaoslab_fault_open{instance="$instance"}']
+    ]
+    assert (fault["spec"], fault["fault"], fault["target"]) == ("dies", "process.kill", "learner-1")
+    assert 2 <= len(shown) <= 10, "it was open for 4 s"
+    (waited,) = found['chaoslab_fault_held{instance="$instance"}']
+    assert waited["metric"]["spec"] == "dies"
