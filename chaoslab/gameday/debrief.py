@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
+from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import MalformedEvent
 from chaoslab.core.payloads import GamedayOpened
@@ -64,7 +65,7 @@ def actions_page(history: History, verdict: Verdict, plan: FaultPlan) -> str:
     if not items:
         return page(
             f"# Actions after the game-day: {name}",
-            "Nothing to follow up: every check passed, and nothing surprised the room.",
+            "Nothing to follow up: no finding, and nothing surprised the room.",
         )
     owner = _owner(history, plan)
     rows = [
@@ -107,6 +108,12 @@ def _first(history: History, verdict: Verdict) -> Iterator[str]:
     yield table(("question", "answer", ""), rows)
 
 
+def _no_findings(verdict: Verdict) -> str:
+    if verdict.outcome is Outcome.PASS:
+        return "None: every check passed."
+    return "None, but for what only a fault-free twin shows, which no game-day has."
+
+
 def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> tuple[str, ...]:
     return (
         "## Faults",
@@ -120,7 +127,7 @@ def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> 
         "## Timeline",
         *_timeline(history),
         "## Findings",
-        _items(findings(verdict), "None: every check passed."),
+        _items(findings(verdict), _no_findings(verdict)),
         "## Surprises",
         _items(surprises(history, found), "None."),
     )

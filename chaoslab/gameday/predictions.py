@@ -104,11 +104,17 @@ def mistaken(outcome: FaultOutcome) -> Sequence[str]:
     """One sentence for each question that more than half of those who answered got wrong."""
     real = happened(outcome)
     return [
-        f"{outcome.spec}: {found.answered - found.right} of {found.answered} predictions of "
-        f'"{question}" were wrong; what happened: {real[question]}'
+        f"{outcome.spec}: {_how_many_wrong(found, question)}; what happened: {real[question]}"
         for question, found in team(outcome).items()
         if 2 * found.right < found.answered
     ]
+
+
+def _how_many_wrong(found: Score, question: Question) -> str:
+    if found.answered == 1:
+        return f'the only prediction of "{question}" was wrong'
+    wrong = found.answered - found.right
+    return f'{wrong} of {found.answered} predictions of "{question}" were wrong'
 
 
 def by_person(outcomes: Sequence[FaultOutcome]) -> Mapping[str, Score]:

@@ -150,7 +150,7 @@ def test_findings_are_the_checks_that_did_not_pass() -> None:
 def test_what_most_got_wrong_weak_evidence_and_early_heals_are_surprises() -> None:
     day = begun().predicts("Bo", gap_s=30.0).killed().train(2).acts("Cy", "heal", HALF, "enough")
     assert section(page_of(day.heal(status="weak").over()), "Surprises") == [
-        '- half-dies: 1 of 1 predictions of "longest gap" were wrong; what happened: 0.25 s',
+        '- half-dies: the only prediction of "longest gap" was wrong; what happened: 0.25 s',
         (
             "- half-dies: evidence weak for 1 of 1: learner-1 was seen to suffer; "
             "learner-3 was seen to suffer"
@@ -234,14 +234,14 @@ def test_actions_are_to_be_filled_in_for_each_finding_and_surprise() -> None:
     assert lines[7].startswith("| 2 | finding: FAIL rejoin: ")
     assert lines[7].endswith(" |  | Infra |  |")
     assert lines[-1] == (
-        '| 3 | surprise: half-dies: 1 of 1 predictions of "longest gap" were wrong; '
+        '| 3 | surprise: half-dies: the only prediction of "longest gap" was wrong; '
         "what happened: 0.25 s |  | Infra |  |"
     )
 
 
 def test_without_findings_and_surprises_there_is_nothing_to_do() -> None:
     assert actions_of(begun().killed().train(6).heal().over()).splitlines()[2:] == [
-        "Nothing to follow up: every check passed, and nothing surprised the room."
+        "Nothing to follow up: no finding, and nothing surprised the room."
     ]
 
 
