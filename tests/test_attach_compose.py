@@ -21,7 +21,7 @@ pytestmark = pytest.mark.docker
 
 ROOT = Path(__file__).parent.parent
 PROJECT = "chaoslab-attach-test"
-NODES = ["learner-0", "learner-1", "learner-2", "syncer"]
+NODES = ["learner-0", "learner-1", "learner-2", "learner-3", "syncer"]
 PATIENCE_S = 240.0
 PLAN = """
 version: 1
@@ -66,10 +66,10 @@ def merged(engine: Engine) -> int:
 
 
 def is_healthy(engine: Engine) -> bool:
-    """Whether all four run, on their network, under their names, and more is merged."""
+    """Whether all run, on their network, under their names, and more is merged."""
     states = [engine.inspect(f"{PROJECT}-{name}-1") for name in NODES]
     made = [engine.made_as(f"{PROJECT}-{name}-1").networks for name in NODES]
-    assert [state.status for state in states] == ["running"] * 4
+    assert [state.status for state in states] == ["running"] * len(NODES)
     for name, networks in zip(NODES, made, strict=True):
         assert name in networks[f"{PROJECT}_training"]
     before, deadline = merged(engine), time.monotonic() + PATIENCE_S

@@ -55,7 +55,8 @@ def find(engine: Engine, project: str) -> Sequence[Found]:
                     command=command,
                 )
             )
-    return training_of(nodes, f"compose:{project}")
+    none = "none of its containers runs a syncer or learner; `docker compose ls` lists projects"
+    return training_of(nodes, f"compose:{project}", none)
 
 
 def recipe_of(engine: Engine, found: Found) -> ContainerRecipe:

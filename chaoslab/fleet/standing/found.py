@@ -76,10 +76,11 @@ def command_of(words: Sequence[str]) -> Command | None:
     return Command(role=role, flags=flags)
 
 
-def training_of(nodes: Iterable[Found], where: str) -> Sequence[Found]:
+def training_of(nodes: Iterable[Found], where: str, none: str) -> Sequence[Found]:
     """The syncer and its learners, in the order of a plan's roster.
 
-    AbilityError if they are no training that a plan can name: `where` says what was looked at.
+    AbilityError if they are no training that a plan can name: `where` says what was looked at,
+    `none` that no node is there.
     """
     nodes = tuple(nodes)
     syncers = [node for node in nodes if node.role is Role.SYNCER]
@@ -87,11 +88,12 @@ def training_of(nodes: Iterable[Found], where: str) -> Sequence[Found]:
         (node for node in nodes if node.role is Role.LEARNER),
         key=lambda node: (len(node.name), node.name),
     )
+    if not nodes:
+        raise AbilityError(f"{where}: {none}")
     if len(syncers) != 1 or not learners:
-        seen = ", ".join(f"{node.name} ({node.where})" for node in nodes) or "no node"
+        seen = ", ".join(f"{node.name} ({node.where})" for node in nodes)
         raise AbilityError(
-            f"{where}: a training has one syncer and at least one learner that run; found {seen}. "
-            "docs/attach.md says how nodes are found"
+            f"{where}: a training has one syncer and at least one learner that run; found {seen}"
         )
     if syncers[0].name != "syncer":
         raise AbilityError(f"{where}: the syncer calls itself {syncers[0].name!r}, not 'syncer'")

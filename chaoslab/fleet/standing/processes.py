@@ -66,7 +66,12 @@ def find(syncer: int | None) -> Sequence[Found]:
         )
     where = "processes" if syncer is None else f"processes:{syncer}"
     ours = [node for node in nodes if node.role is Role.LEARNER and _dials(node, syncers)]
-    return training_of((*syncers, *ours), where)
+    none = (
+        "no process of this user runs `python -m chaoslab.diloco.syncer`, but for runs of chaoslab"
+    )
+    return training_of(
+        (*syncers, *ours), where, none if syncer is None else "no syncer has this pid"
+    )
 
 
 def _nodes() -> Iterator[Found]:

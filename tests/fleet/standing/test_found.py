@@ -47,12 +47,12 @@ def test_settings_of_a_syncer_that_are_no_json_are_none() -> None:
 
 def test_a_training_is_in_the_order_of_a_roster() -> None:
     nodes = [learner(10 - index) for index in range(11)]
-    found = training_of([*nodes, SYNCER], "here")
+    found = training_of([*nodes, SYNCER], "here", "none")
     assert [one.name for one in found] == ["syncer", *(f"learner-{index}" for index in range(11))]
 
 
 @pytest.mark.parametrize(("nodes", "why"), [
-    ([], "found no node"),
+    ([], "here: there is none"),
     ([SYNCER], "found syncer"),
     ([learner(0)], "found learner-0"),
     ([SYNCER, SYNCER, learner(0)], "one syncer"),
@@ -62,4 +62,4 @@ def test_a_training_is_in_the_order_of_a_roster() -> None:
 ])  # fmt: skip
 def test_what_no_plan_can_name_is_refused(nodes: list[Found], why: str) -> None:
     with pytest.raises(AbilityError, match=why):
-        training_of(nodes, "here")
+        training_of(nodes, "here", "there is none")
