@@ -27,6 +27,7 @@ from chaoslab.core.payloads import (
     NodeStarted,
     PushRefusal,
     PushRejected,
+    RunLeft,
     UpdateTampered,
 )
 from chaoslab.core.units import Factor, Share, plural
@@ -231,7 +232,9 @@ class NumericHealth:
 
 
 def _untrained_loss(history: History) -> float | None:
-    """Before any token was committed; None if no finite loss tells it."""
+    """Before any token was committed; None if no finite loss tells it, or others began before."""
+    if history.last(RunLeft) is not None:
+        return None
     at_zero = [
         event.payload.loss
         for event in history.of(EvaluationMeasured)

@@ -31,6 +31,7 @@ from chaoslab.core.payloads import (
     PhaseEntered,
     RoundMerged,
     RunFinished,
+    RunLeft,
     RunOutcome,
     SyncerFinal,
     SyncerStopped,
@@ -162,7 +163,7 @@ def ended_by_its_rule(history: History) -> bool:
     A run that was cut short after that, while it was evaluated, has its training whole.
     """
     final, finished = history.last(SyncerFinal), history.last(RunFinished)
-    if final is not None and final.payload.was_asked:
+    if history.last(RunLeft) is not None or (final is not None and final.payload.was_asked):
         return False
     if finished is not None and finished.payload.outcome is RunOutcome.COMPLETED:
         return True

@@ -6,6 +6,7 @@ What a plan says of `training` is of no use here: the training is what it is.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -56,13 +57,25 @@ class Target:
         """Its nodes. AbilityError if it does not run."""
         return self.settings.find()
 
+    def of_these(self, nodes: Sequence[Found]) -> Mapping[str, Json]:
+        """Keys of `fleet:` by which these very nodes are found again."""
+        if self.kind != "processes":
+            return self.fleet
+        return {"syncer": next(int(one.handle) for one in nodes if one.role is Role.SYNCER)}
+
 
 def attached(asked: Asked, target: Target, nodes: Sequence[Found]) -> Asked:
-    """The same plan on these nodes, with the rules of their training in the place of its own."""
+    """The same plan on these nodes, with the rules of their training in the place of its own.
+
+    PlanError for a setting of what is as it is.
+    """
+    for setting in asked.settings:
+        if re.match(r"(training|control)\b", setting):
+            raise PlanError(f"--set {setting}: the training runs already, and has no twin")
     training = {**_rules(nodes), "stop": {"rounds": _ENDLESS_ROUNDS}, "step_time": "off"}
     settings = (
         f"training={json.dumps(training)}",
-        *(f"fleet.{key}={json.dumps(value)}" for key, value in target.fleet.items()),
+        *(f"fleet.{key}={json.dumps(value)}" for key, value in target.of_these(nodes).items()),
         "control=none",
     )
     return replace(asked, settings=(*asked.settings, *settings), fleet=target.kind)
@@ -76,6 +89,11 @@ def _rules(nodes: Sequence[Found]) -> Mapping[str, Json]:
     rules["algorithm"] = _algorithm(told)
     if rules["algorithm"] != "decoupled":
         rules = {"algorithm": rules["algorithm"]}
+    flags = next(one.command.flags for one in nodes if one.role is Role.LEARNER)
+    if "--model" in flags:
+        rules["model"] = flags["--model"]
+    if "--task" in flags:  # of which a plan does not know into how many fragments it can be cut
+        rules.pop("fragments", None)
     for key in ("suspect_after_s", "drop_after_s"):
         if key in told:
             rules[key.removesuffix("_s")] = f"{told[key]}s"

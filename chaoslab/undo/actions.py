@@ -48,6 +48,12 @@ def lets_go(owed: UndoEntry) -> bool:
     return verb is not None and verb.lets_go
 
 
+def is_last(owed: UndoEntry) -> bool:
+    """Whether it waits until all else is undone."""
+    verb = _known(owed.do)
+    return verb is not None and verb.is_last
+
+
 def ends_with_boot(do: str) -> bool:
     """Whether a restart of the machine undoes it; no for what nobody knows."""
     verb = _known(do)

@@ -60,6 +60,20 @@ class PendingUndos:
         """Whether anything is still to be undone."""
         return bool(self._owed)
 
+    def owes(self, do: str, whose: str = "") -> bool:
+        """Whether this is still to be undone."""
+        return (do, whose) in self._owed
+
+    def hand_over(self, to: "PendingUndos", do: str, whose: str = "") -> None:
+        """From now on another thing owes it."""
+        number = self._owed.pop((do, whose), None)
+        if number is not None:
+            to.take_over(number, do, whose)
+
+    def take_over(self, number: int, do: str, whose: str = "") -> None:
+        """Owe what was written down for another thing."""
+        self._owed[do, whose] = number
+
     def settle(self, do: str, whose: str = "") -> None:
         """It is undone, and that was verified; nothing if it was not owed."""
         number = self._owed.pop((do, whose), None)

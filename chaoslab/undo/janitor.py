@@ -27,7 +27,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.private_files import NotPrivate, remove
 from chaoslab.core.process_tree import import_path
-from chaoslab.undo.actions import lets_go, undo
+from chaoslab.undo.actions import is_last, lets_go, undo
 from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Pulse
 from chaoslab.undo.log import (
     append,
@@ -81,7 +81,9 @@ def perform(run_directory: Path) -> Healed:
     actions: list[str] = []
     remaining: list[str] = []
     for log in undo_logs(run_directory):
-        for owed in log.owed:
+        for owed in sorted(log.owed, key=is_last):
+            if remaining and is_last(owed):
+                continue  # what remains needs it
             done = undo(owed)
             actions += done.actions
             remaining += done.remaining

@@ -59,6 +59,8 @@ class Verb(Generic[AnyFacts]):
     """It gives back what goes on living, so it may be done while the run goes on."""
     looks: bool = True
     """Whether `left` looks at the world; else it only repeats what was written down."""
+    is_last: bool = False
+    """It removes what other verbs need: done after all of them, and only if nothing remains."""
     ends_with_boot: bool = False
     """A restart of the machine undoes it, so its entry need not wait for the disk."""
 

@@ -76,10 +76,11 @@ def command(  # noqa: PLR0913  # one for each group of options
     syncer's pid where there are several; or `compose:PROJECT`, the containers of a Docker Compose
     project. Without PLAN its nodes are listed and nothing is done to them.
 
-    Of the plan, `training` gives way to what runs. Triggers count from the moment at which chaoslab
-    comes: `at: {round: 60}` is the 60th round that it sees. Nodes can be killed, paused and hung,
-    and containers be taken from their networks; whoever was killed is started again by its own
-    command. Checks that need the end of a training or a twin are left out. Ctrl-C heals all faults.
+    Of the plan, `training` gives way to what runs. Rounds and times of triggers count from the
+    moment at which chaoslab comes: `at: {round: 60}` is the 60th round that it sees. Nodes can be
+    killed, paused and hung, and containers be taken from their networks; whoever was killed is
+    started again by its own command. Checks that need the end of a training or a twin are left out.
+    Ctrl-C heals all faults.
 
     Exit codes are those of `chaoslab run`.
     """

@@ -247,7 +247,7 @@ MAINTENANCE = Maintenance(
             ends_with_boot=True,
         ),
         files.UNDO_VOLUME: Verb(facts=VolumeFacts, undo=_unmount, left=_volume),
-        UNDO_PRIVATE: Verb(facts=PrivateFacts, undo=_remove_private, left=_private),
+        UNDO_PRIVATE: Verb(facts=PrivateFacts, undo=_remove_private, left=_private, is_last=True),
         files.UNDO_FILLED: Verb(facts=VolumeFacts, undo=_free, left=_full, lets_go=True),
     },
     leftovers=_leftovers,

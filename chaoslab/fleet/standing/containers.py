@@ -27,7 +27,7 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import Unpluggable
 from chaoslab.fleet.standing.fleet import StandingFleet
 from chaoslab.fleet.standing.found import Found, command_of, training_of
-from chaoslab.fleet.standing.node import Keeping, StandingNode
+from chaoslab.fleet.standing.node import Keep, StandingNode
 from chaoslab.fleet.standing.past import Past
 from chaoslab.fleet.standing.restoring import ContainerRecipe, written
 from chaoslab.fleet.standing.restoring_containers import connect, restore
@@ -37,7 +37,6 @@ PROJECT: Final = "com.docker.compose.project"
 """Label of what belongs to a Compose project."""
 _SIGNALS: Final = 128
 """Exit codes above it tell a signal, as shells and engines have it."""
-_ENDED_S: Final = 10.0
 
 
 def find(engine: Engine, project: str) -> Sequence[Found]:
@@ -61,11 +60,13 @@ def find(engine: Engine, project: str) -> Sequence[Found]:
 
 def recipe_of(engine: Engine, found: Found) -> ContainerRecipe:
     """How to bring a container back."""
+    made = engine.made_as(found.handle)
     return ContainerRecipe(
         node=found.name,
         engine=engine.url,
         container=found.handle,
-        networks=engine.made_as(found.handle).networks,
+        networks=made.networks,
+        addresses=made.addresses,
     )
 
 
@@ -85,7 +86,7 @@ class StandingContainer(StandingNode):
         spec: NodeSpec,
         incarnation: int,
         place: Place,
-        keeping: Keeping,
+        keep: Keep,
         *,
         engine: Engine,
         recipe: ContainerRecipe,
@@ -95,9 +96,11 @@ class StandingContainer(StandingNode):
         """What it prints is read from `since_s` of the engine's clock on."""
         self._engine, self._recipe, self.name = engine, recipe, recipe.container
         self._seen = engine.inspect(self.name)
-        super().__init__(spec, incarnation, place, keeping, past)
+        super().__init__(spec, incarnation, place, keep, past)
         self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._is_silent, self._is_closing = False, False
+        self._broken: FleetError | AbilityError | None = None
+        """Why its log can no longer be read."""
         self._meter = Meter(engine, self.name)
         threading.Thread(
             target=self._follow, args=(since_s,), name=f"log of {self.name}", daemon=True
@@ -105,12 +108,16 @@ class StandingContainer(StandingNode):
 
     def _follow(self, since_s: float) -> None:
         """On a thread of its own, over a connection of its own, until it ends."""
-        with suppress(FleetError), closing(Engine.connect(self._engine.url)) as engine:
-            for chunk in engine.printed(self.name, since_s=since_s, follow=True):
-                if self._is_closing:
-                    return
-                self._chunks.put(chunk)
-        self._is_silent = True
+        try:
+            with closing(Engine.connect(self._engine.url)) as engine:
+                for chunk in engine.printed(self.name, since_s=since_s, follow=True):
+                    if self._is_closing:
+                        return
+                    self._chunks.put(chunk)
+        except (FleetError, AbilityError) as error:
+            self._broken = error
+        finally:
+            self._is_silent = True
 
     @property
     def where(self) -> str:
@@ -182,6 +189,8 @@ class StandingContainer(StandingNode):
         )
 
     def _printed(self) -> bytes:
+        if self._broken is not None and not self.has_exited:
+            raise FleetError(f"the output of {self.spec.name} cannot be read: {self._broken}")
         found = []
         with suppress(queue.Empty):
             while True:
@@ -191,7 +200,6 @@ class StandingContainer(StandingNode):
     def _ending(self) -> dict[str, Json]:
         """By the engine's word, unless the container has begun another life since."""
         with suppress(Missing):
-            self._engine.wait(self.name, _ENDED_S)
             seen = self._engine.inspect(self.name)
             if not seen.is_alive:
                 code = seen.exit_code
@@ -203,7 +211,7 @@ class StandingContainer(StandingNode):
                 }
         return {"exit_code": None, "signal": next(reversed(self._sent), None), "is_seen": False}
 
-    def detach(self) -> None:
+    def _detach(self) -> None:
         self._is_closing = True
         self._meter.close()
 
@@ -286,6 +294,7 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
     def _adopted(self, spec: NodeSpec, found: Found) -> StandingContainer:
         since_s = clock_s(self._engine)
         past = past_of(self._engine, found, since_s)
+        past.require_complete(spec.name, spec.role)
         return self._life(spec, past.incarnation or 1, since_s, past)
 
     def _begun(self, spec: NodeSpec, incarnation: int) -> StandingContainer:
@@ -302,7 +311,7 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
         self, spec: NodeSpec, incarnation: int, since_s: float, past: Past | None = None
     ) -> StandingContainer:
         return StandingContainer(
-            spec, incarnation, self._place, self._keeping,
+            spec, incarnation, self._place, self._keep,
             engine=self._engine, recipe=self._recipes[spec.name], since_s=since_s, past=past,
         )  # fmt: skip
 

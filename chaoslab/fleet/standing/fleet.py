@@ -21,16 +21,16 @@ from chaoslab.core.events import Observation
 from chaoslab.core.units import plural
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
-from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, PrivateFolder
+from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import Standing
 from chaoslab.fleet.standing.found import Found
-from chaoslab.fleet.standing.node import Keeping, StandingNode
+from chaoslab.fleet.standing.node import StandingNode
 from chaoslab.fleet.standing.restoring import RECIPE
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.stress.registry import StressDriver, Wish
-from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
+from chaoslab.undo.base import UndoLog
 
 _BLINK_S: Final = 0.02
 """How often output and exits are looked for."""
@@ -67,9 +67,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
         self._learners = learners
         place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
         super().__init__(place, node_links, _no_driver)
-        self._private_folder = PrivateFolder(place.run_directory, NoUndoLog())
-        self._removals, self._removal = 0, PendingUndos(undo_log)
-        """How often its removal was owed, and the last time: undone after all that needs it."""
+        self._private_folder = PrivateFolder(place.run_directory, undo_log)
         self._look_s = 0.0
 
     # ---------------------------------------------------------------- what differs by kind
@@ -135,19 +133,10 @@ class StandingFleet(NodeFleet[_Node], Standing):
         """The private folder of the run, with the recipe of this node in it."""
         return str(Path(self._private_folder.put(spec)).parent)
 
-    def _owe_removal(self, folder: str) -> None:
-        """Owed anew after each undo that reads a recipe: the oldest is done first."""
-        before, self._removals = str(self._removals), self._removals + 1
-        self._removal.owe(UNDO_PRIVATE, str(self._removals), folder=folder)
-        self._removal.settle(UNDO_PRIVATE, before)
-
-    @property
-    def _keeping(self) -> Keeping:
-        return Keeping(keep=self._keep, kept=self._owe_removal)
-
     def _begin(self, spec: NodeSpec, incarnation: int) -> _Node:
         before = self._lives[spec.name]
         begun = self._begun(spec, incarnation)
+        begun.take_over(before)
         before.pending_undos.settle_all()
         return begun
 
@@ -156,29 +145,52 @@ class StandingFleet(NodeFleet[_Node], Standing):
         return (self._restore_all, self._close_links, self._forget)
 
     def _restore_all(self) -> list[str]:
-        """Every node goes on, whatever was done to it; returns what does not."""
+        """Every node to which something was done goes on; returns what does not."""
         left = []
-        for name, life in self._lives.items():
-            try:
-                if life.pending_undos.is_owing or life.is_over:
-                    self._restore(name)
-                life.pending_undos.settle_all()
-            except FleetError as error:
-                left.append(f"{name} was not brought back: {error}")
+        for step in (self._await_ending, self._bring_back):
+            for name in self._lives:
+                try:
+                    step(name)
+                except FleetError as error:
+                    left.append(f"{name} was not brought back: {error}")
+        for life in self._lives.values():
             if not life.is_over:
                 life.detach()
         return left
+
+    def _await_ending(self, name: str) -> None:
+        """Or it would end only after it was looked at."""
+        life = self._lives[name]
+        if life.is_ending and not life.is_over:
+            self._await_end(life)
+
+    def _bring_back(self, name: str) -> None:
+        self.unwedge(name)
+        pending_undos = self._lives[name].pending_undos
+        if pending_undos.is_owing:
+            self._restore(name)
+            pending_undos.settle_all()
 
     def _forget(self) -> None:
         """The recipes, unless somebody still has to bring a node back."""
         if not any(life.pending_undos.is_owing for life in self._lives.values()):
             self._private_folder.close()
-            self._removal.settle_all()
 
     # ---------------------------------------------------------------- verbs
 
     def _disk(self, spec: NodeSpec) -> FilesHere:
         return FilesHere(spec, self._place)
+
+    def notice(self, name: str) -> None:
+        """It may leave because of that."""
+        self._running(name).owe_restart("SIGHUP")
+        super().notice(name)
+
+    def unwedge(self, name: str) -> None:
+        """Only the life that was hung: another one may not know the signal yet, and would die."""
+        life = self._latest(name)
+        if life is not None and life.pending_undos.owes(life.undo_wedge):
+            super().unwedge(name)
 
     def _signal(self, lives: Sequence[_Node], name: str) -> None:
         for life in lives:
@@ -203,6 +215,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
             for life in list(self._lives.values()):
                 if not life.is_over and life.has_exited:
                     self._observed += life.finish()
+                life.settle_if_it_stays()
             self._take_up_returned()
             left_s = deadline - time.monotonic()
             if self._observed or left_s <= 0:

@@ -6,9 +6,12 @@
 Only what it prints from now on has a time: what it had printed before is told without one.
 """
 
+import math
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
@@ -20,18 +23,14 @@ from chaoslab.fleet.standing.past import Past
 from chaoslab.fleet.standing.restoring import RELEASE, RESTORE
 from chaoslab.record.exits import ENDING_SIGNALS
 
+_STAYS_S: Final = 10.0
+"""How long a node that was started again has to live until nothing more is owed for it."""
 _ENDED = "ended"
 """In the undo log, what was done to a node that was ended, apart from what holds it up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
-    """Where the recipes of a run's nodes are kept, outside its record."""
-
-    keep: Callable[[NodeSpec], str]
-    """Write the recipe of a node, unless it is there; the folder of all of them."""
-    kept: Callable[[str], None]
-    """Told that folder after somebody owes what needs it."""
+Keep: TypeAlias = Callable[[NodeSpec], str]
+"""Writes the recipe of a node outside the record, unless it is there; the folder of all of them."""
 
 
 class StandingNode(Incarnation):
@@ -44,12 +43,14 @@ class StandingNode(Incarnation):
         spec: NodeSpec,
         incarnation: int,
         place: Place,
-        keeping: Keeping,
+        keep: Keep,
         past: Past | None = None,
     ) -> None:
         """`past` is what it printed before it was found."""
         super().__init__(spec, incarnation, place)
-        self._keeping = keeping
+        self._keep = keep
+        self._trial_s = math.inf
+        """Until when it has to live; infinity: nobody waits for that."""
         try:
             self._files = IncarnationFiles(self._directory, place.clock)
             self._files.errors.touch()
@@ -61,12 +62,12 @@ class StandingNode(Incarnation):
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:
-        return {"node": self.spec.name, "folder": self._keeping.keep(self.spec)}
+        return {"node": self.spec.name, "folder": self._keep(self.spec)}
 
-    def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
-        """Write down what brings it back, and that this is owed, before it is broken."""
-        super().owe(do, whose, **facts)
-        self._keeping.kept(self._keeping.keep(self.spec))
+    @property
+    def whom(self) -> Mapping[str, Json]:
+        """Which process is ended, where an undo has to wait for that."""
+        return {}
 
     @abstractmethod
     def signal_all(self, name: str) -> None:
@@ -81,8 +82,8 @@ class StandingNode(Incarnation):
         """Exit code and signal of one that has exited, as far as they are known."""
 
     @abstractmethod
-    def detach(self) -> None:
-        """Stop looking at it; it goes on."""
+    def _detach(self) -> None:
+        """Close what it is looked at by."""
 
     def read(self) -> list[Observation]:
         """The observations in what it has printed since, and once those of its past."""
@@ -91,7 +92,7 @@ class StandingNode(Incarnation):
     def _told_before(self) -> list[Observation]:
         past, self._past = self._past, None
         told = [] if past is None else self._output.take(past.lines)
-        return [replace(observation, node_s=None) for observation in told]
+        return [replace(one, node_s=None, data=_without_versions(one.data)) for one in told]
 
     def finish(self) -> list[Observation]:
         """Once it has exited: its last lines, then NODE_EXITED."""
@@ -99,17 +100,38 @@ class StandingNode(Incarnation):
         ending = self._ending()
         self.is_over = True
         self.detach()
-        self._files.log.close()
         return self._report_exit(last, ending, self._output.lost_log_bytes)
+
+    def detach(self) -> None:
+        """Stop looking at it; it goes on, unless it has ended."""
+        self._detach()
+        self._files.log.close()
 
     def owe_restart(self, signal: str) -> None:
         """Before a signal is sent that may end it."""
         if signal in ENDING_SIGNALS:
-            self.owe(RESTORE, _ENDED)
+            self._trial_s = math.inf
+            self.owe(RESTORE, _ENDED, **self.whom)
             self.note_sent(signal)
+
+    def take_over(self, before: "StandingNode") -> None:
+        """It replaces one that was ended: that is undone once this one stays."""
+        before.pending_undos.hand_over(self.pending_undos, RESTORE, _ENDED)
+        self._trial_s = time.monotonic() + _STAYS_S
+
+    def settle_if_it_stays(self) -> None:
+        """Not before: who crashes at once would be left dead."""
+        if not self.is_over and time.monotonic() >= self._trial_s:
+            self._trial_s = math.inf
+            self.pending_undos.settle(RESTORE, _ENDED)
 
     def _write(self, line: bytes) -> None:
         raise OSError(f"{self.spec.name} has no standard input of ours ({len(line)} bytes)")
 
     def cpu_used(self) -> tuple[float, float] | None:
         return None
+
+
+def _without_versions(data: Mapping[str, Json]) -> Mapping[str, Json]:
+    """What a learner held when it joined is long replaced."""
+    return {**data, "versions": {}} if "versions" in data else data

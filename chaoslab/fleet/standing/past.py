@@ -11,11 +11,13 @@ mid-training, and checks that need all of it are left out.
 import re
 from typing import Final
 
+from chaoslab.core.errors import AbilityError
 from chaoslab.core.events import Json, Kind, read_node_line
+from chaoslab.fleet.base import Role
 
 _STATE: Final = frozenset(
-    {Kind.SYNCER_READY, Kind.MEMBER_JOINED, Kind.MEMBER_LEFT, Kind.LEARNER_JOINED,
-     Kind.LEARNER_STEP}
+    {Kind.SYNCER_READY, Kind.MEMBER_JOINED, Kind.MEMBER_LEFT, Kind.LEARNER_STARTED,
+     Kind.LEARNER_JOINED, Kind.LEARNER_STEP}
 )  # fmt: skip
 _KIND: Final = re.compile(rb'\{"kind":\s*"([\w.]+)"')
 _MEMBER: Final = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
@@ -53,6 +55,15 @@ class Past:
             if kind.startswith("learner.") and isinstance(said, int):
                 return said
         return None
+
+    def require_complete(self, node: str, role: Role) -> None:
+        """AbilityError if the output does not go back to where its state begins."""
+        kind = Kind.SYNCER_READY if role is Role.SYNCER else Kind.LEARNER_JOINED
+        if (kind, "") not in self._kept:
+            raise AbilityError(
+                f"the output of {node} does not go back to its `{kind}`: keep what it printed "
+                "since it was started, or start it again"
+            )
 
     def _keep(self, kind: str, line: bytes) -> None:
         """Steps are many, and need not be decoded."""

@@ -26,17 +26,21 @@ from chaoslab.fleet.incarnation_files import Place, signal_name
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.standing.fleet import StandingFleet
 from chaoslab.fleet.standing.found import Found, command_of, training_of
-from chaoslab.fleet.standing.node import Keeping, StandingNode
+from chaoslab.fleet.standing.node import Keep, StandingNode
 from chaoslab.fleet.standing.past import Past
 from chaoslab.fleet.standing.restoring import (
     ProcessRecipe,
+    alone,
     begin,
     let_go,
+    require_startable,
     restore,
     running,
     written,
 )
+from chaoslab.links.proxied.http_api import address_of
 from chaoslab.undo.base import UndoLog
+from chaoslab.undo.facts import is_loopback
 
 _GOING_S: Final = 1.0
 """How long a tree that was resumed may take until all of it was seen going on."""
@@ -77,12 +81,16 @@ def find(syncer: int | None) -> Sequence[Found]:
 def _nodes() -> Iterator[Found]:
     for process in psutil.process_iter():
         try:
+            if process.uids().real != os.getuid():
+                continue
             command = command_of(process.cmdline())
             parent = process.parent()
             is_part = parent is not None and parent.cmdline() == process.cmdline()
         except psutil.Error:
             continue  # gone, or another user's
-        if command is None or is_part or node_mark(process.pid) is not None:
+        if command is None or is_part or "--host-index" in command.flags:
+            continue
+        if node_mark(process.pid) is not None:
             continue
         yield Found(
             name=command.name,
@@ -94,9 +102,18 @@ def _nodes() -> Iterator[Found]:
 
 
 def _dials(learner: Found, syncers: Sequence[Found]) -> bool:
-    """Whether it may belong to that syncer: it dials the port on which that listens."""
-    port = learner.command.flags.get("--syncer", "").rpartition(":")[2]
-    return any(port in _ports(int(syncer.handle)) for syncer in syncers)
+    """Whether it may belong to that syncer: it dials a port of this machine where that listens."""
+    host, _, port = learner.command.flags.get("--syncer", "").rpartition(":")
+    return _is_here(host) and any(port in _ports(int(syncer.handle)) for syncer in syncers)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        found = address_of(host.strip("[]"))
+    except OSError:
+        return False
+    own = (one.address for some in psutil.net_if_addrs().values() for one in some)
+    return is_loopback(found) or found in own
 
 
 def _ports(pid: int) -> frozenset[str]:
@@ -175,14 +192,14 @@ class StandingProcess(StandingNode):
         spec: NodeSpec,
         incarnation: int,
         place: Place,
-        keeping: Keeping,
+        keep: Keep,
         *,
         recipe: ProcessRecipe,
         ran: "Ran",
         past: Past | None = None,
     ) -> None:
         self._identity, self._process, self._recipe = ran.identity, ran.process, recipe
-        super().__init__(spec, incarnation, place, keeping, past)
+        super().__init__(spec, incarnation, place, keep, past)
         self.printed = ran.printed
         """So many bytes of its output were read, once it is over."""
         self._log = self._opened(ran.printed)
@@ -202,6 +219,10 @@ class StandingProcess(StandingNode):
     @property
     def facts(self) -> Mapping[str, Json]:
         return self._identity.facts
+
+    @property
+    def whom(self) -> Mapping[str, Json]:
+        return {"pid": self._identity.pid, "start_ticks": self._identity.start_ticks}
 
     @property
     def has_exited(self) -> bool:
@@ -256,7 +277,7 @@ class StandingProcess(StandingNode):
         by = signal_name(-code) if code < 0 else None
         return {"exit_code": None if by else code, "signal": by}
 
-    def detach(self) -> None:
+    def _detach(self) -> None:
         if self._process is not None:
             let_go(self._process)
         if not self._log.closed:
@@ -293,17 +314,26 @@ class ProcessFleet(StandingFleet[StandingProcess]):
         return find(self._syncer)
 
     def _recipe(self, found: Found) -> bytes:
-        recipe = self._recipes[found.name] = recipe_of(found)
+        recipe = recipe_of(found)
+        require_startable(recipe)
+        for other in self._recipes.values():
+            if other.output == recipe.output:
+                raise AbilityError(
+                    f"{other.node} and {found.name} print to one file, {recipe.output}, so nobody "
+                    "can tell who says what: give each a file of its own"
+                )
+        self._recipes[found.name] = recipe
         return written(recipe)
 
     def _adopted(self, spec: NodeSpec, found: Found) -> StandingProcess:
         recipe = self._recipes[spec.name]
         past, printed = past_of(recipe)
+        past.require_complete(spec.name, spec.role)
         identity = identify(int(found.handle))
         if identity is None:
             raise FleetError(f"{spec.name} ({found.where}) has ended")
         return StandingProcess(
-            spec, past.incarnation or 1, self._place, self._keeping,
+            spec, past.incarnation or 1, self._place, self._keep,
             recipe=recipe, ran=Ran(identity=identity, printed=printed), past=past,
         )  # fmt: skip
 
@@ -311,14 +341,15 @@ class ProcessFleet(StandingFleet[StandingProcess]):
         """What it printed since its last life, if others started it, is read as well."""
         recipe, printed = self._recipes[spec.name], self._lives[spec.name].printed
         process = None
-        identity = running(recipe)
-        if identity is None:
-            process = begin(recipe)
-            identity = identify(process.pid)
+        with alone(recipe):
+            identity = running(recipe)
+            if identity is None:
+                process = begin(recipe)
+                identity = identify(process.pid)
         if identity is None:
             raise FleetError(f"{spec.name} has ended as soon as it was started")
         return StandingProcess(
-            spec, incarnation, self._place, self._keeping,
+            spec, incarnation, self._place, self._keep,
             recipe=recipe, ran=Ran(identity=identity, process=process, printed=printed),
         )  # fmt: skip
 

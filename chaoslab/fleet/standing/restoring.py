@@ -8,13 +8,15 @@ A recipe holds a command and an environment, which may have secrets, so it lies 
 folder of the run, which only its user can write to. An undo log names that folder and the node.
 """
 
+import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -22,9 +24,9 @@ from typing import Final, TypeAlias
 import psutil
 
 from chaoslab.core import private_files
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.process_identity import Identity, identify, send
-from chaoslab.core.process_tree import resume_tree, stopped
+from chaoslab.core.process_tree import is_running, resume_tree, stopped
 
 RESTORE: Final = "restore_node"
 """Undo verb: node, folder."""
@@ -32,7 +34,12 @@ RELEASE: Final = "release_node"
 """Undo verb: node, folder; for a training thread that hangs."""
 RECIPE: Final = "recipe.json"
 _EXECVE_S: Final = 1.0
+"""How long the kernel may take to show a new program."""
 _PAUSE_S: Final = 0.002
+_STAYS_S: Final = 2.0
+"""How long a node that was started again has to live."""
+_ENDING_S: Final = 10.0
+"""How long one that was asked to end may take."""
 _GOING_S: Final = 2.0
 """How long a tree that was resumed may take until all of it was seen going on."""
 
@@ -61,6 +68,8 @@ class ContainerRecipe:
     container: str
     networks: Mapping[str, tuple[str, ...]]
     """Its names on each network that it was on."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Its address on those where it was given one."""
 
 
 Recipe: TypeAlias = ProcessRecipe | ContainerRecipe
@@ -121,6 +130,27 @@ def begin(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
     return process
 
 
+def await_end(pid: int, start_ticks: int) -> None:
+    """Of a process that may be about to end: one that was asked to may take its time."""
+    deadline = time.monotonic() + _ENDING_S
+    while time.monotonic() < deadline:
+        who = identify(pid) if pid else None
+        if who is None or who.start_ticks != start_ticks or not is_running(pid):
+            return
+        time.sleep(_PAUSE_S)
+
+
+@contextmanager
+def alone(recipe: ProcessRecipe) -> Iterator[None]:
+    """Harness, janitor, `chaoslab heal` and other runs look and start one after the other."""
+    try:
+        with open(recipe.output, "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise FleetError(f"{recipe.node}: {error}") from error
+
+
 def _started(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
     program = shutil.which(recipe.command[0], path=recipe.environment.get("PATH", os.defpath))
     try:
@@ -142,6 +172,13 @@ def _started(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
         raise FleetError(f"{recipe.node} cannot be started again: {error}") from error
 
 
+def _require_to_stay(recipe: ProcessRecipe, process: "subprocess.Popen[bytes]") -> None:
+    """FleetError if it ends at once."""
+    with suppress(subprocess.TimeoutExpired):
+        code = process.wait(_STAYS_S)
+        raise FleetError(f"{recipe.node} was started again and ended at once ({code})")
+
+
 def let_go(process: "subprocess.Popen[bytes]") -> None:
     """Stop looking after a process that goes on."""
     if process.poll() is None:
@@ -158,11 +195,13 @@ def lacks(recipe: ProcessRecipe) -> tuple[str, ...]:
 
 def restore(recipe: ProcessRecipe) -> tuple[str, ...]:
     """Let it go on, or run it again; what was done. FleetError if that fails."""
-    found = running(recipe)
-    if found is None:
-        process = begin(recipe)
-        let_go(process)
-        return (f"{recipe.node} was started again as process {process.pid}",)
+    with alone(recipe):
+        found = running(recipe)
+        if found is None:
+            process = begin(recipe)
+            _require_to_stay(recipe, process)
+            let_go(process)
+            return (f"{recipe.node} was started again as process {process.pid}",)
     what = stopped(found, "")
     left = resume_tree(found, "", limit_s=_GOING_S) if what else ()
     if left:
@@ -170,10 +209,40 @@ def restore(recipe: ProcessRecipe) -> tuple[str, ...]:
     return tuple(f"{recipe.node} (process {pid}), resumed" for pid in what)
 
 
+def _handles(pid: int, number: int) -> bool:
+    """Whether a process has a handler of its own for a signal (SigCgt of proc(5))."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    caught = next(line.split()[1] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def require_startable(recipe: ProcessRecipe) -> None:
+    """AbilityError, before anything is broken, if it could not be started again."""
+    program = shutil.which(
+        os.path.join(recipe.folder, recipe.command[0])
+        if "/" in recipe.command[0] else recipe.command[0],
+        path=recipe.environment.get("PATH", os.defpath),
+    )  # fmt: skip
+    why = ""
+    if program is None:
+        why = f"its program {recipe.command[0]!r} is not found"
+    elif not os.path.isdir(recipe.folder):
+        why = f"its folder {recipe.folder} is gone"
+    else:
+        for file in (recipe.output, recipe.errors):
+            if not os.access(file, os.W_OK):
+                why = f"{file}, to which it prints, is gone or not writable for you"
+    if why:
+        raise AbilityError(f"{recipe.node} could not be started again after a fault: {why}")
+
+
 def release(recipe: ProcessRecipe) -> tuple[str, ...]:
     """Tell its training thread to go on; whether that hung cannot be seen from here."""
     found = running(recipe)
-    if found is None:
-        return ()
+    if found is None or not _handles(found.pid, signal.SIGUSR2):
+        return ()  # somebody has started it again, and it would die of the signal
     send(found, signal.SIGUSR2)
     return (f"{recipe.node} (process {found.pid}) was told to go on",)

@@ -40,7 +40,8 @@ def connect(engine: Engine, recipe: ContainerRecipe) -> None:
     there = engine.made_as(recipe.container).networks
     for network, names in recipe.networks.items():
         if network not in there:
-            engine.reconnect(network, recipe.container, names, "")
+            address = recipe.addresses.get(network, "")
+            engine.reconnect(network, recipe.container, names, address)
 
 
 def _lacks(engine: Engine, recipe: ContainerRecipe) -> tuple[str, ...]:

@@ -22,6 +22,9 @@ class NodeFacts(Facts):
 
     node: str
     folder: str
+    pid: int = 0
+    start_ticks: int = 0
+    """The process that was to end; 0: none was."""
 
     def __post_init__(self) -> None:
         require_match(NODE, self.node, "node")
@@ -48,6 +51,7 @@ def _restore(facts: NodeFacts) -> Healed:
         return Healed()
     if isinstance(recipe, ContainerRecipe):
         return Healed(actions=_by_engine("restore", recipe))
+    restoring.await_end(facts.pid, facts.start_ticks)
     return Healed(actions=restoring.restore(recipe))
 
 

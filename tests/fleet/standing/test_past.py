@@ -1,6 +1,10 @@
 """What is kept of the output of a node that has run for long."""
 
+import pytest
+
+from chaoslab.core.errors import AbilityError
 from chaoslab.core.events import Json, Kind, node_line, read_node_line
+from chaoslab.fleet.base import Role
 from chaoslab.fleet.standing.past import Past
 
 
@@ -51,6 +55,17 @@ def test_of_a_learner_its_last_step_and_incarnation_however_it_is_cut() -> None:
     assert whole.lines.count(b"learner.step") == 1
     assert b'"step":8' in whole.lines
     assert whole.incarnation == 3
+
+
+def test_output_that_does_not_go_back_far_enough_is_refused() -> None:
+    past = Past()
+    past.take(line(Kind.LEARNER_STEP, learner="learner-0", incarnation=3, step=5))
+    with pytest.raises(AbilityError, match="the output of learner-0 does not go back"):
+        past.require_complete("learner-0", Role.LEARNER)
+    past.take(line(Kind.LEARNER_JOINED, learner="learner-0", incarnation=3))
+    past.require_complete("learner-0", Role.LEARNER)
+    with pytest.raises(AbilityError, match=r"syncer\.ready"):
+        past.require_complete("syncer", Role.SYNCER)
 
 
 def test_a_line_that_is_not_whole_yet_is_kept_for_what_follows() -> None:

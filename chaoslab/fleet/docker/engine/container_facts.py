@@ -95,6 +95,8 @@ class MadeAs:
     command: tuple[str, ...]
     networks: Mapping[str, tuple[str, ...]]
     """Its names on each network that it is on."""
+    addresses: Mapping[str, str]
+    """Its address on those networks on which it was given one."""
 
 
 def epoch_s(stamp: str) -> float:

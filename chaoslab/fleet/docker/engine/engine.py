@@ -278,6 +278,11 @@ class Engine(Stores):
                 str(name): tuple(map(str, one.get("Aliases") or ()))
                 for name, one in networks.items()
             },
+            addresses={
+                str(name): str(given)
+                for name, one in networks.items()
+                if (given := (one.get("IPAMConfig") or {}).get("IPv4Address"))
+            },
         )
 
     def kill(self, container: str, signal: str) -> None:

@@ -1,0 +1,231 @@
+"""Standing processes: whatever is done to them, they run afterwards, once, and as before."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.standing.processes import ProcessFleet
+from chaoslab.undo.janitor import perform
+from chaoslab.undo.log import UndoLogFile, open_undos
+
+PROGRAM = Path(__file__).with_name("stand_in.py")
+VICTIM = "learner-1"
+
+
+class StandIns:
+    """A syncer and two learners that train nothing."""
+
+    def __init__(self, folder: Path, *flags: str, outputs: str = "{name}.log") -> None:
+        self.folder = folder
+        self.place = folder / "place"
+        self.place.mkdir()
+        self._outputs = outputs
+        self._parents: list[subprocess.Popen[bytes]] = []
+        self.fleets: list[ProcessFleet] = []
+        port = folder / "port"
+        self.syncer = self._start("syncer", "syncer", "--port-file", str(port)).pid
+        self.until(lambda: port.exists() and port.read_text() != "")
+        for name in ("learner-0", VICTIM):
+            self._start(name, "learner", "--syncer", f"127.0.0.1:{port.read_text()}", *flags)
+        self.until(lambda: len(self.alive()) == 3)
+        logs = [folder / outputs.format(name=name) for name in ("learner-0", VICTIM)]
+        self.until(lambda: all("joined" in log.read_text() for log in logs))
+
+    def _start(self, name: str, role: str, *flags: str) -> "subprocess.Popen[bytes]":
+        with (self.folder / self._outputs.format(name=name)).open("ab") as output:
+            self._parents.append(
+                subprocess.Popen(
+                    [sys.executable, str(PROGRAM), f"chaoslab.diloco.{role}", "--name", name,
+                     *flags],
+                    stdout=output, stderr=subprocess.STDOUT, cwd=self.place,
+                )
+            )  # fmt: skip
+        return self._parents[-1]
+
+    def alive(self) -> list[str]:
+        return sorted(name for name, _ in self.processes())
+
+    def said(self, name: str) -> list[str]:
+        return (self.folder / f"{name}.log").read_text().splitlines()
+
+    def processes(self) -> Iterator[tuple[str, psutil.Process]]:
+        for parent in self._parents:
+            parent.poll()
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                words = process.cmdline()
+                is_dead = process.status() == psutil.STATUS_ZOMBIE
+                if str(PROGRAM) in words and not is_dead and self._is_ours(process):
+                    yield words[words.index("--name") + 1], process
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        return process.cwd().startswith(str(self.folder))
+
+    @staticmethod
+    def until(is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not is_so():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        """Of a harness that was killed, too, nothing stays open."""
+        for life in [life for fleet in self.fleets for life in fleet._lives.values()]:
+            if not life.is_over:
+                life.detach()
+        for _, process in list(self.processes()):
+            process.kill()
+        for parent in self._parents:
+            parent.kill()
+            parent.wait(30)
+
+
+@pytest.fixture
+def training(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StandIns]:
+    stand_ins = StandIns(tmp_path, *getattr(request, "param", ()))
+    try:
+        yield stand_ins
+    finally:
+        stand_ins.end()
+
+
+def attached(training: StandIns, run: str = "run") -> ProcessFleet:
+    """A fleet that was entered and has taken the nodes up."""
+    folder = training.folder / run
+    folder.mkdir(mode=0o700)
+    fleet = ProcessFleet(folder, WallClock(), undo_log=UndoLogFile(folder), syncer=training.syncer)
+    fleet.__enter__()
+    training.fleets.append(fleet)
+    fleet.adopt({})
+    poll(fleet)
+    return fleet
+
+
+def poll(fleet: ProcessFleet) -> None:
+    fleet.poll(fleet._place.clock.now_s() + 0.1)
+
+
+def leave(fleet: ProcessFleet) -> None:
+    fleet.__exit__(None, None, None)
+
+
+def gone(training: StandIns, fleet: ProcessFleet) -> None:
+    def is_gone() -> bool:
+        poll(fleet)
+        return VICTIM not in training.alive() and not fleet.nodes[VICTIM].is_alive
+
+    training.until(is_gone)
+
+
+ALL = ["learner-0", VICTIM, "syncer"]
+
+
+def test_a_node_that_was_killed_runs_after_leaving_once(training: StandIns) -> None:
+    fleet = attached(training)
+    fleet.kill(VICTIM)
+    gone(training, fleet)
+    leave(fleet)
+    assert training.alive() == ALL
+    assert open_undos(training.folder / "run") == ()
+
+
+def test_a_node_is_not_started_that_ended_by_itself(training: StandIns) -> None:
+    fleet = attached(training)
+    next(process for name, process in training.processes() if name == VICTIM).kill()
+    gone(training, fleet)
+    leave(fleet)
+    assert training.alive() == ["learner-0", "syncer"]
+
+
+def test_a_thread_that_hangs_is_released_on_leaving(training: StandIns) -> None:
+    fleet = attached(training)
+    fleet.wedge(VICTIM)
+    training.until(lambda: "hung" in training.said(VICTIM))
+    leave(fleet)
+    training.until(lambda: "released" in training.said(VICTIM))
+
+
+@pytest.mark.parametrize("training", [("--slow-term", "1.5")], indirect=True)
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_node_that_is_still_ending_is_waited_for(training: StandIns, *, is_killed: bool) -> None:
+    """By the fleet, or by the janitor if the harness is killed."""
+    fleet = attached(training)
+    fleet.signal(VICTIM, signal="SIGTERM")
+    if is_killed:
+        assert perform(training.folder / "run").remaining == ()
+    else:
+        leave(fleet)
+    assert training.alive() == ALL
+    assert len(training.said(VICTIM)) == 2  # it said twice that it joined
+
+
+@pytest.mark.parametrize("training", [("--obeys-notice",)], indirect=True)
+def test_a_node_that_left_because_of_a_notice_is_brought_back(training: StandIns) -> None:
+    fleet = attached(training)
+    fleet.notice(VICTIM)
+    gone(training, fleet)
+    assert perform(training.folder / "run").remaining == ()
+    assert training.alive() == ALL
+
+
+def test_what_cannot_be_restored_at_once_can_be_later(training: StandIns) -> None:
+    """Its recipe is kept until then."""
+    fleet = attached(training)
+    fleet.kill(VICTIM)
+    gone(training, fleet)
+    run, away = training.folder / "run", training.folder / "away"
+    training.place.rename(away)
+    assert "learner-1 cannot be started again" in " ".join(perform(run).remaining)
+    away.rename(training.place)
+    assert perform(run).remaining == ()
+    assert training.alive() == ALL
+    assert open_undos(run) == ()
+
+
+def test_two_that_leave_at_once_start_it_once(training: StandIns) -> None:
+    one, other = attached(training), attached(training, "other")
+    for fleet in (one, other):
+        fleet.kill(VICTIM)
+    for fleet in (one, other):
+        gone(training, fleet)
+    threads = [threading.Thread(target=leave, args=(fleet,)) for fleet in (one, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert training.alive() == ALL
+
+
+def test_who_prints_into_one_file_is_refused(tmp_path: Path) -> None:
+    training = StandIns(tmp_path, outputs="all.log")
+    try:
+        with pytest.raises(AbilityError, match="print to one file"):
+            attached(training)
+    finally:
+        training.end()
+
+
+def test_who_could_not_be_started_again_is_refused(training: StandIns) -> None:
+    training.place.rmdir()
+    with pytest.raises(AbilityError, match="could not be started again after a fault"):
+        attached(training)
+
+
+def test_a_stopped_node_goes_on(training: StandIns) -> None:
+    fleet = attached(training)
+    fleet.pause(VICTIM)
+    victim = next(process for name, process in training.processes() if name == VICTIM)
+    training.until(lambda: victim.status() == psutil.STATUS_STOPPED)
+    assert perform(training.folder / "run").remaining == ()
+    training.until(lambda: victim.status() != psutil.STATUS_STOPPED)
+    victim.send_signal(signal.SIGCONT)
