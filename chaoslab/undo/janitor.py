@@ -7,7 +7,7 @@
 `python -m chaoslab.undo.janitor RUN_DIR` is the janitor; its standard input is the pipe. `heal`
 does the same for any old run. Both may run twice, or at once, and never touch a process that got
 the pid of one that ended. The twin in control/ is included. A node that was killed is not started
-again, unless others had started it: whatever is undone for a silent harness gives back what goes on.
+again, unless others had started it: what is undone for a silent harness gives back what goes on.
 """
 
 import logging
