@@ -41,6 +41,9 @@ CPU_SHARES: Final = 1024
 """What one container counts for where containers compete for the cores."""
 OOM_SCORE_MOST: Final = 1000
 _PAUSE_S: Final = 0.05
+_NOT_FROZEN: Final = "unable to freeze"
+_FREEZES: Final = 5
+"""How often a container that could not be frozen is tried again."""
 _MAY_MOUNT: Final = ("apparmor=unconfined",)
 """AppArmor's own profile for containers forbids it, whatever else they may."""
 
@@ -296,10 +299,20 @@ class Engine(Stores):
                     raise
 
     def pause(self, container: str) -> None:
-        """Freeze all its processes; nothing happens to one that is frozen."""
-        with self._asked(f"to pause {container}"):
-            if self.inspect(container).status != "paused":
-                self._client.api.pause(container)
+        """Freeze all its processes; nothing happens to one that is frozen.
+
+        Runtimes give up on a container whose processes start others meanwhile, such as a health
+        check: they are asked again.
+        """
+        for is_last in (*[False] * _FREEZES, True):
+            try:
+                with self._asked(f"to pause {container}"):
+                    if self.inspect(container).status != "paused":
+                        self._client.api.pause(container)
+                return
+            except FleetError as error:
+                if is_last or _NOT_FROZEN not in str(error):
+                    raise
 
     def unpause(self, container: str) -> None:
         """Let them go on; nothing happens to one that is not frozen."""
