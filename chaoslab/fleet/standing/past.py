@@ -58,18 +58,18 @@ class Past:
 
     def require_complete(self, node: str, role: Role) -> None:
         """AbilityError if the output does not go back to where its state begins."""
-        kind = Kind.SYNCER_READY if role is Role.SYNCER else Kind.LEARNER_JOINED
-        if (kind, "") not in self._kept:
+        begun = Kind.SYNCER_READY if role is Role.SYNCER else Kind.LEARNER_STARTED
+        if not self._kept.keys() & {(begun, ""), (Kind.LEARNER_JOINED, "")}:
             raise AbilityError(
-                f"the output of {node} does not go back to its `{kind}`: keep what it printed "
+                f"the output of {node} does not go back to its `{begun}`: keep what it printed "
                 "since it was started, or start it again"
             )
 
     def _keep(self, kind: str, line: bytes) -> None:
         """Steps are many, and need not be decoded."""
         learner = str(_said(line).get("learner", "")) if kind in _MEMBER else ""
-        if kind == Kind.SYNCER_READY:
-            self._kept.clear()  # a new life of the syncer knows no membership of earlier ones
+        if kind in (Kind.SYNCER_READY, Kind.LEARNER_STARTED):
+            self._kept.clear()  # a new life knows nothing of what an earlier one said
         self._kept.pop((kind, learner), None)
         if kind == Kind.MEMBER_LEFT:
             self._kept.pop((Kind.MEMBER_JOINED, learner), None)

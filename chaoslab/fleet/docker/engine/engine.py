@@ -43,7 +43,7 @@ OOM_SCORE_MOST: Final = 1000
 _PAUSE_S: Final = 0.05
 _NOT_FROZEN: Final = "unable to freeze"
 _FREEZES: Final = 5
-"""How often a container that could not be frozen is tried again."""
+"""How often a container is tried that could not be frozen."""
 _MAY_MOUNT: Final = ("apparmor=unconfined",)
 """AppArmor's own profile for containers forbids it, whatever else they may."""
 
@@ -304,14 +304,14 @@ class Engine(Stores):
         Runtimes give up on a container whose processes start others meanwhile, such as a health
         check: they are asked again.
         """
-        for is_last in (*[False] * _FREEZES, True):
+        tries_left = _FREEZES
+        while self.inspect(container).status != "paused":
+            tries_left -= 1
             try:
                 with self._asked(f"to pause {container}"):
-                    if self.inspect(container).status != "paused":
-                        self._client.api.pause(container)
-                return
+                    self._client.api.pause(container)
             except FleetError as error:
-                if is_last or _NOT_FROZEN not in str(error):
+                if not tries_left or _NOT_FROZEN not in str(error):
                     raise
 
     def unpause(self, container: str) -> None:
