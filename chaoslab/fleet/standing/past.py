@@ -58,10 +58,12 @@ class Past:
 
     def require_complete(self, node: str, role: Role) -> None:
         """AbilityError if the output does not go back to where its state begins."""
-        begun = Kind.SYNCER_READY if role is Role.SYNCER else Kind.LEARNER_STARTED
-        if not self._kept.keys() & {(begun, ""), (Kind.LEARNER_JOINED, "")}:
+        signs = [Kind.LEARNER_STARTED, Kind.LEARNER_JOINED]
+        if role is Role.SYNCER:
+            signs = [Kind.SYNCER_READY]
+        if not any((sign, "") in self._kept for sign in signs):
             raise AbilityError(
-                f"the output of {node} does not go back to its `{begun}`: keep what it printed "
+                f"the output of {node} does not go back to its `{signs[0]}`: keep what it printed "
                 "since it was started, or start it again"
             )
 

@@ -299,11 +299,7 @@ class Engine(Stores):
                     raise
 
     def pause(self, container: str) -> None:
-        """Freeze all its processes; nothing happens to one that is frozen.
-
-        Runtimes give up on a container whose processes start others meanwhile, such as a health
-        check: they are asked again.
-        """
+        """Freeze all its processes; again, if they started others meanwhile, as health checks do."""
         tries_left = _FREEZES
         while self.inspect(container).status != "paused":
             tries_left -= 1
