@@ -299,7 +299,7 @@ class Engine(Stores):
                     raise
 
     def pause(self, container: str) -> None:
-        """Freeze all its processes; again, if they started others meanwhile, as health checks do."""
+        """Freeze all its processes; again, if they start others meanwhile, as health checks do."""
         tries_left = _FREEZES
         while self.inspect(container).status != "paused":
             tries_left -= 1
