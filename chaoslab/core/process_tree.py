@@ -10,7 +10,7 @@ tree whose main process is dead is found by the mark that the fleet put into its
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,8 @@ from chaoslab.core.realtime import prefer_process, realtime_priority
 SPAWN_GUARD = Path(__file__).with_name("spawn_guard.py")
 """Program that a new process runs before it executes the node's program."""
 _PAUSE_S = 0.005
+_STOPPING_S = 0.5
+"""How long a stopped process may take to show it."""
 
 
 def import_path() -> str:
@@ -69,6 +71,16 @@ def look(identity: Identity) -> Look:
         return Look(state="Z")
     except psutil.NoSuchProcess:
         return GONE
+
+
+def look_until_stopped(seen_now: Callable[[], Look]) -> Look:
+    """State of a process that was stopped, which may be inside the kernel: it is given time."""
+    deadline = time.monotonic() + _STOPPING_S
+    seen = seen_now()
+    while seen.state in ("R", "S", "D") and time.monotonic() < deadline:
+        time.sleep(0.001)
+        seen = seen_now()
+    return seen
 
 
 def look_with_children(main: Identity) -> Look:

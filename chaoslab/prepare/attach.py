@@ -31,23 +31,17 @@ _DATA_PARALLEL: Final = {"rigid": "data_parallel", "elastic": "elastic_data_para
 class Target:
     """A standing training, as the command line names it."""
 
-    text: str
-    settings: FindsNodes
-    fleet: Mapping[str, Json]
-    """Keys of `fleet:` beside its kind."""
     kind: str
+    settings: FindsNodes
 
     @classmethod
     def of(cls, text: str) -> "Target":
         """PlanError if it is none: `processes`, `processes:PID` or `compose:PROJECT`."""
         kind, _, which = text.partition(":")
         if kind == "processes" and (not which or which.isdecimal()):
-            syncer = int(which) if which else None
-            fleet: dict[str, Json] = {} if syncer is None else {"syncer": syncer}
-            return cls(text=text, settings=Processes(syncer=syncer), fleet=fleet, kind=kind)
+            return cls(kind=kind, settings=Processes(syncer=int(which) if which else None))
         if kind == "compose":
-            compose = Compose(project=which) if which else Compose()
-            return cls(text=text, settings=compose, fleet={"project": compose.project}, kind=kind)
+            return cls(kind=kind, settings=Compose(project=which) if which else Compose())
         raise PlanError(
             f"{text!r} names no training: write `processes`, `processes:PID` with the syncer's "
             "pid, or `compose:PROJECT`"
@@ -59,8 +53,8 @@ class Target:
 
     def of_these(self, nodes: Sequence[Found]) -> Mapping[str, Json]:
         """Keys of `fleet:` by which these very nodes are found again."""
-        if self.kind != "processes":
-            return self.fleet
+        if isinstance(self.settings, Compose):
+            return {"project": self.settings.project}
         return {"syncer": next(int(one.handle) for one in nodes if one.role is Role.SYNCER)}
 
 

@@ -287,9 +287,14 @@ class Container(Incarnation):
         self.pending_undos.settle_all()
 
     def _ending(self, seen: Seen) -> dict[str, Json]:
-        by_signal = _SIGNALS < seen.exit_code < _SIGNALS + 65
-        return {
-            "exit_code": None if by_signal else seen.exit_code,
-            "signal": signal_name(seen.exit_code - _SIGNALS) if by_signal else None,
-            "out_of_memory": self.was_out_of_memory,
-        }
+        return {**ending_of(seen), "out_of_memory": self.was_out_of_memory}
+
+
+def ending_of(seen: Seen) -> dict[str, Json]:
+    """Exit code and signal of a container that has ended, and whether memory was wanting."""
+    by_signal = _SIGNALS < seen.exit_code < _SIGNALS + 65
+    return {
+        "exit_code": None if by_signal else seen.exit_code,
+        "signal": signal_name(seen.exit_code - _SIGNALS) if by_signal else None,
+        "out_of_memory": seen.was_out_of_memory,
+    }

@@ -36,8 +36,6 @@ _BIRTH_S = 5.0
 """How long a new process may take to become the node's program."""
 _GOING_S = 1.0
 """How long a tree that was resumed may take until all of it was seen going on."""
-_STOPPING_S = 0.5
-"""How long a probe waits for a stopped process to show it: it may be inside the kernel."""
 
 
 class LocalIncarnation(Incarnation):
@@ -246,11 +244,7 @@ class LocalIncarnation(Incarnation):
 
     def probe(self) -> Observation:
         """Its main process now, as the kernel shows it; a stopped one is given time to show it."""
-        deadline = time.monotonic() + _STOPPING_S
-        seen = self._look()
-        while self.is_paused and seen.state in ("R", "S", "D") and time.monotonic() < deadline:
-            time.sleep(0.001)
-            seen = self._look()
+        seen = process_tree.look_until_stopped(self._look) if self.is_paused else self._look()
         return probed(
             self.spec.name,
             incarnation=self.incarnation,

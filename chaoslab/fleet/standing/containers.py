@@ -17,12 +17,13 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.docker.container import ending_of
 from chaoslab.fleet.docker.engine.container_facts import epoch_s
 from chaoslab.fleet.docker.engine.engine import Engine, Missing, Usage
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
 from chaoslab.fleet.docker.run_context import Arrival
-from chaoslab.fleet.incarnation_files import Place, signal_name
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import Unpluggable
 from chaoslab.fleet.standing.fleet import StandingFleet
@@ -35,8 +36,6 @@ from chaoslab.undo.base import UndoLog
 
 PROJECT: Final = "com.docker.compose.project"
 """Label of what belongs to a Compose project."""
-_SIGNALS: Final = 128
-"""Exit codes above it tell a signal, as shells and engines have it."""
 
 
 def find(engine: Engine, project: str) -> Sequence[Found]:
@@ -202,13 +201,7 @@ class StandingContainer(StandingNode):
         with suppress(Missing):
             seen = self._engine.inspect(self.name)
             if not seen.is_alive:
-                code = seen.exit_code
-                by = signal_name(code - _SIGNALS) if _SIGNALS < code < _SIGNALS + 65 else None
-                return {
-                    "exit_code": None if by else code,
-                    "signal": by,
-                    "out_of_memory": seen.was_out_of_memory,
-                }
+                return ending_of(seen)
         return {"exit_code": None, "signal": next(reversed(self._sent), None), "is_seen": False}
 
     def _detach(self) -> None:

@@ -8,7 +8,6 @@ import os
 import signal
 import stat
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +43,6 @@ from chaoslab.undo.facts import is_loopback
 
 _GOING_S: Final = 1.0
 """How long a tree that was resumed may take until all of it was seen going on."""
-_STOPPING_S: Final = 0.5
-"""How long a probe waits for a stopped process to show it: it may be inside the kernel."""
 _CHUNK_BYTES: Final = 1 << 20
 _NULL: Final = "/dev/null"
 
@@ -195,7 +192,7 @@ class StandingProcess(StandingNode):
         keep: Keep,
         *,
         recipe: ProcessRecipe,
-        ran: "Ran",
+        ran: Ran,
         past: Past | None = None,
     ) -> None:
         self._identity, self._process, self._recipe = ran.identity, ran.process, recipe
@@ -246,11 +243,7 @@ class StandingProcess(StandingNode):
 
     def probe(self) -> Observation:
         """As the kernel shows it; a stopped one is given time to show it."""
-        deadline = time.monotonic() + _STOPPING_S
-        seen = self._look()
-        while self.is_paused and seen.state in ("R", "S", "D") and time.monotonic() < deadline:
-            time.sleep(0.001)
-            seen = self._look()
+        seen = process_tree.look_until_stopped(self._look) if self.is_paused else self._look()
         return probed(
             self.spec.name,
             incarnation=self.incarnation,

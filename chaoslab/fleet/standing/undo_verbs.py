@@ -1,6 +1,7 @@
 """Undo of what was done to a node that chaoslab did not start.
 
 restore_node   the node goes on, is on its networks, and runs
+release_node   its training thread, which hangs, goes on
 """
 
 from dataclasses import dataclass
