@@ -43,6 +43,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "grpc": ("diloco.wire", "fleet.tpu.api"),
     "google": ("diloco.wire", "fleet.tpu.api"),
     "docker": ("fleet.docker.engine",),
+    "lightkube": ("fleet.kubernetes.cluster", "fleet.kubernetes.pod_state"),
+    "httpx2": ("fleet.kubernetes.cluster",),
     "cryptography": ("fleet.authority", "record.sealed"),
     "asyncssh": ("fleet.remote.ssh",),
     "toxiproxy": ("links.toxiproxy",),

@@ -82,6 +82,7 @@ Environment:
   CHAOSLAB_WEBHOOK_SECRET  signs what --notify sends
   GRAFANA_TOKEN            token of a service account, for --grafana
   DOCKER_HOST              engine of --fleet docker; default: this machine's
+  KUBECONFIG               clusters of --fleet kubernetes; else ~/.kube/config
   COLUMNS                  width of pages that are piped
 
 \b

@@ -61,6 +61,8 @@ class Ability(StrEnum):
     """Keep it from the chip that it computes on."""
     SLICE = "slice"
     """Delete, stop or preempt the slice of a provider that it runs on, and get another."""
+    POD = "pod"
+    """Delete or evict the pod that it runs in."""
 
 
 class Damage(StrEnum):

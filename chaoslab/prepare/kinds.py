@@ -19,6 +19,7 @@ from chaoslab.core.registry import Group, brought
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.docker.settings import Docker
+from chaoslab.fleet.kubernetes.settings import Kubernetes
 from chaoslab.fleet.local.settings import Local
 from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.settings import FleetSettings
@@ -38,6 +39,7 @@ from chaoslab.sim.settings import Sim
 FLEETS: Mapping[str, type[FleetSettings]] = {
     "local": Local,
     "docker": Docker,
+    "kubernetes": Kubernetes,
     "ssh": Ssh,
     "tpu-vm": TpuVm,
     "processes": Processes,

@@ -24,6 +24,7 @@ _MODULES = {
     "toxiproxy": "chaoslab.links.toxiproxy.undo_verbs",
     "netem": "chaoslab.links.netem.undo_verbs",
     "docker": "chaoslab.fleet.docker.undo_verbs",
+    "kubernetes": "chaoslab.fleet.kubernetes.undo_verbs",
     "remote": "chaoslab.fleet.remote.undo_verbs",
     "standing": "chaoslab.fleet.standing.undo_verbs",
 }

@@ -154,7 +154,9 @@ def test_help_has_every_exit_code_and_variable_in_80_columns() -> None:
     assert max(map(len, shown.splitlines())) <= 80
     assert [code for code in ExitCode if f"\n    {code:<3}  " not in shown] == []
     assert [
-        name for name in (SECRET, TOKEN, "CHAOSLAB_CACHE", "DOCKER_HOST") if name not in shown
+        name
+        for name in (SECRET, TOKEN, "CHAOSLAB_CACHE", "DOCKER_HOST", "KUBECONFIG")
+        if name not in shown
     ] == []
 
 
@@ -534,9 +536,9 @@ def test_a_plan_that_the_fleet_cannot_carry_out_is_refused(fleets: FakeFleets) -
 @pytest.mark.parametrize(
     ("fleet", "hint"),
     [
-        ("dokcer", "; did you mean `docker`? known: compose, docker, local"),
-        ("slurm", " (is its package installed?); known: compose, docker, local"),
-        ("tpu", "; did you mean `tpu-vm`? known: compose, docker, local"),
+        ("dokcer", "; did you mean `docker`? known: compose, docker, kubernetes, local"),
+        ("slurm", " (is its package installed?); known: compose, docker, kubernetes, local"),
+        ("tpu", "; did you mean `tpu-vm`? known: compose, docker, kubernetes, local"),
     ],
 )
 def test_an_unknown_fleet_is_refused_with_a_hint(

@@ -33,6 +33,7 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
     own = own_name(run_name(directory))
     engine: dict[str, Json] = {"engine": "unix:///var/run/docker.sock"}
     container: dict[str, Json] = {**engine, "container": f"{own}-learner-0.1"}
+    cluster: dict[str, Json] = {"context": "test", "namespace": "chaos"}
     process: dict[str, Json] = {
         "node": "learner-0",
         "pid": 2**22 + 1,
@@ -76,6 +77,9 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "free_container_volume": {
             **engine, "run": run_name(directory), "volume": f"{own}-learner-0", "image": "node",
         },
+        "delete_kubernetes_run": {**cluster, "run": run_name(directory)},
+        "resume_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
+        "unwedge_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "end_agent": {
             "host": "10.0.0.3", "port": 22, "user": "ubuntu", "key": "~/.ssh/id",
             "known_hosts": "~/.ssh/known_hosts", "jump": "", "host_keys": [],

@@ -17,6 +17,7 @@ from chaoslab.cli.commands.quantities import duration
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import show_duration
+from chaoslab.fleet.kubernetes.rights import role
 from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.remote.inventory import load
 from chaoslab.fleet.tpu.claim import claim
@@ -40,11 +41,29 @@ _yes = click.option(
     name="fleet",
     epilog=examples(
         "chaoslab fleet up fleet.yaml", "chaoslab fleet status fleet.yaml",
-        "chaoslab fleet down fleet.yaml",
+        "chaoslab fleet down fleet.yaml", "chaoslab fleet rights kubernetes | kubectl apply -f -",
     ),
 )  # fmt: skip
 def command() -> None:
     """Bring up, show and take down the cloud slices of an inventory."""
+
+
+@command.command(
+    name="rights",
+    epilog=examples(
+        "chaoslab fleet rights kubernetes",
+        "chaoslab fleet rights kubernetes --namespace chaos | kubectl apply -f -",
+    ),
+)
+@click.argument("kind", type=click.Choice(["kubernetes"]))
+@click.option("--namespace", default="chaoslab", show_default=True, metavar="NAME",
+              help="Namespace of the Role.")  # fmt: skip
+def rights(*, kind: str, namespace: str) -> None:  # noqa: ARG001 - the only one
+    """Print the Role with exactly the rights that a fleet of KIND uses in its namespace.
+
+    Bind it to whoever runs chaoslab. Nothing outside the namespace is asked for.
+    """
+    click.echo(role(namespace), nl=False)
 
 
 @command.command(

@@ -57,18 +57,21 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
 
 
 class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
-    """A report of the container engine, independent of the fleet's actions."""
+    """A report of the container engine or the cluster, independent of the fleet's actions."""
 
     node: str
     incarnation: int
     action: str
-    """start, die, oom, kill, pause, unpause, update, connect, disconnect, health_status, …"""
+    """start, die, oom, kill, pause, unpause, update, connect, disconnect, health_status, …; of a
+    cluster: start, die, oom, evict, delete, gone."""
     at_s: float
     """By the engine's clock, in s since the epoch."""
     exit_code: int | None = None
     signal: str | None = None
     health: str | None = None
     """healthy or unhealthy, with `health_status`."""
+    reason: str = ""
+    """The cluster's word for why: Error, OOMKilled, EvictionByEvictionAPI, …"""
 
 
 class ProviderReported(Payload, kind=Kind.PROVIDER_REPORTED):

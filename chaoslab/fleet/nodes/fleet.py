@@ -5,8 +5,8 @@
     damage, fill_disk … ──► Storage                           │
     NodeLinks, StressRegistry ────────────────────────────────┘
 
-`local.fleet` and `docker.fleet` say how an incarnation begins, is signalled and is waited for. A
-fleet is used from one thread.
+`local.fleet`, `docker.fleet` and `kubernetes.fleet` say how an incarnation begins, is signalled and
+is waited for. A fleet is used from one thread.
 """
 
 import signal as signals
@@ -191,7 +191,7 @@ class NodeFleet(
         self._storage(name)
         begun = self._begin(self._specs[name], life.incarnation + 1 if life else 1)
         self._lives[name] = begun
-        self._observed.append(begun.started())
+        self._say_started(begun)
         return self._node(name)
 
     def kill(self, *names: str) -> None:
@@ -326,6 +326,10 @@ class NodeFleet(
         return observed
 
     # ---------------------------------------------------------------- inside
+
+    def _say_started(self, begun: IncarnationT) -> None:
+        """Report its start; a fleet whose nodes take long to start does so when they have."""
+        self._observed.append(begun.started())
 
     def _node(self, name: str) -> Node:
         known, life = gone(self._specs[name]), self._lives.get(name)

@@ -1,7 +1,8 @@
 """One incarnation of a node, as every fleet has it: its state, its files, the report of its end.
 
     Incarnation ─┬─ a process of this machine (`local.incarnation`)
-                 └─ a container (`docker.container`)
+                 ├─ a container (`docker.container`)
+                 └─ a pod (`kubernetes.pod`)
 
 It knows one process; names, verbs and waiting are the fleet's.
 """
@@ -25,7 +26,7 @@ _FILLED_IN = re.compile(r"\{(incarnation|directory|private)\}")
 
 
 class Incarnation(ABC):
-    """A started process or container. `is_over` once its exit was noticed."""
+    """A started process, container or pod. `is_over` once its exit was noticed."""
 
     undo_pause: ClassVar[str]
     """Undo verb of `Fleet.pause`."""

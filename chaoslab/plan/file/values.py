@@ -139,8 +139,9 @@ PLAIN: Final[Mapping[Hint, Shape]] = {
     int: Annotated[StrictInt, _schema({"type": "integer"})],
     float: Annotated[StrictFloat, Field(allow_inf_nan=False), _schema({"type": "number"})],
     str: StrictStr,
+    Any: Annotated[Any, WithJsonSchema({})],
 }
-"""Types whose values stand in a plan as they are."""
+"""Types whose values stand in a plan as they are; `Json` is anything that can be written there."""
 
 
 def built(build: Callable[[Any], Built], found: object) -> Built:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field
 from enum import StrEnum
 from functools import singledispatch
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug
@@ -64,7 +64,9 @@ def written_default(field: "Field[Any]", hint: Hint) -> Tree:
 
 
 def written_value(field: str, hint: Hint, value: object) -> Tree:
-    """One field's value as it stands in a plan."""
+    """One field's value as it stands in a plan; `Json` stands there as it is."""
+    if hint is Any:
+        return cast("Tree", value)
     if isinstance(value, tuple):
         return [written_value(field, get_args(tuple_in(hint))[0], item) for item in value]
     if isinstance(value, Mapping):

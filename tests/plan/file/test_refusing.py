@@ -88,7 +88,7 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("limits: {max_affected: 150%}", "3:9", "limits", "at most 100%"),
         ("limits: {protected: learner-0}", "3:21", "limits.protected", "write [learner-0]"),
         ("fleet: {kind: dockr}", "3:15", "fleet.kind",
-         "unknown fleet `dockr`; did you mean `docker`? known: compose, docker, local"),
+         "unknown fleet `dockr`; did you mean `docker`? known: compose, docker, kubernetes, local"),
         ("fleet: {links: embeded}", "3:16", "fleet.links",
          "`embedded`? known: embedded, netem, none, sim, toxiproxy"),
         ("fleet: {regions: [eu]}", "3:18", "fleet.regions", "{eu: [learner-0, learner-1], us: 2}"),

@@ -1,0 +1,1 @@
+"""Nodes as Jobs of a Kubernetes cluster."""

@@ -1,0 +1,71 @@
+"""Files of a node in a cluster: on its claim, reached by a short-lived Job that mounts it.
+
+    damage ─► Job: `disk` as a script ─► one line of JSON in its log ─► what was measured
+
+A claim can neither be full for this node alone nor lose its power: the cluster's storage decides.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.base import Damage, NodeSpec
+from chaoslab.fleet.kubernetes.manifests import NODE
+from chaoslab.fleet.kubernetes.run_objects import RunObjects
+from chaoslab.fleet.storage import disk
+from chaoslab.fleet.storage.disk import Measured, Space
+from chaoslab.fleet.storage.power import Cut
+
+_PATIENCE_S: Final = 120.0
+"""How long such a Job may take; a claim may have to move to another machine first."""
+
+
+class ClaimFiles:
+    """Folder on its claim in which a node keeps its state; see `storage.files.Disk`."""
+
+    def __init__(self, spec: NodeSpec, run_objects: RunObjects) -> None:
+        self._node, self._keeps, self._objects = spec.name, spec.keeps, run_objects
+
+    @property
+    def where(self) -> str:
+        """Path of the folder, as the node sees it."""
+        return f"{NODE}/{self._keeps}".rstrip("/")
+
+    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
+        """In a pod beside that of the node, as the same user."""
+        program = Path(disk.__file__).read_text(encoding="utf-8")
+        words = ("damage", self.where, how.value, "all" if every else "newest")
+        command = ("python3", "-I", "-S", "-c", program, *words)
+        said = self._objects.run_beside(self._node, command, _PATIENCE_S)
+        try:
+            found = json.loads(said)
+        except ValueError as error:
+            raise FleetError(f"a Job beside {self._node} says no JSON: {said[-300:]!r}") from error
+        if not isinstance(found, list):
+            why = found.get("refused") if isinstance(found, dict) else found
+            raise FleetError(f"what {self._node} keeps cannot be damaged: {why}")
+        return found
+
+    def give_volume(self) -> None:
+        """Raise FleetError: nothing limits a claim for one node."""
+        raise self._refusal("be full or lose its power")
+
+    def cut_power(self) -> Cut:
+        """Raise FleetError."""
+        raise self._refusal("lose its power")
+
+    def fill(self) -> Space:
+        """Raise FleetError."""
+        raise self._refusal("be full")
+
+    def free(self) -> Space:
+        """Raise FleetError."""
+        raise self._refusal("be full")
+
+    def take_volume(self) -> None:
+        """Nothing was given."""
+
+    def _refusal(self, what: str) -> FleetError:
+        return FleetError(f"the claim of {self._node} cannot {what}: use --fleet local")

@@ -1,0 +1,57 @@
+"""Undo of what a dead harness left in a cluster, and what of it is still there.
+
+    undo entry (context, namespace, run | pod) ─► undo ─► what was done, in words
+                                               └► left ─► what of it is still there
+
+`undo_verbs` names the verbs and `undo_facts` has their facts; neither imports lightkube. Everything
+here raises AbilityError if the context is not in the kubeconfig any more.
+"""
+
+from contextlib import closing, suppress
+
+from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.manifests import CONTROL
+from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.kubernetes.run_objects import empty, remains
+from chaoslab.fleet.kubernetes.undo_facts import ClusterFacts, PodFacts, RunFacts
+
+_SCRIPTS = {
+    names.RESUME_POD: "kill -s CONT -- -1",
+    names.UNWEDGE_POD: f'kill -s USR2 -- "$(cat {CONTROL}/pid)"',
+}
+_IS_STOPPED = f'cut -d" " -f3 "/proc/$(cat {CONTROL}/pid)/stat"'
+
+
+def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
+    """Do one undo; what was done. FleetError if the cluster refuses."""
+    with closing(Cluster.connect(facts.context, facts.namespace)) as cluster:
+        match facts:
+            case RunFacts(run=run):
+                return tuple(f"{one}, deleted" for one in empty(cluster, run))
+            case PodFacts(pod=pod):
+                with suppress(Missing):  # what was done to it is gone with it
+                    if _runs(cluster, pod):
+                        cluster.exec(pod, ("/bin/sh", "-c", _SCRIPTS[do]))
+                        return (f"{pod} was told to go on",)
+        return ()
+
+
+def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
+    """What is still there. FleetError if the cluster refuses."""
+    with closing(Cluster.connect(facts.context, facts.namespace)) as cluster:
+        match facts:
+            case RunFacts(run=run):
+                return remains(cluster, run)
+            case PodFacts(pod=pod) if do == names.RESUME_POD:
+                with suppress(Missing):
+                    is_stopped = _runs(cluster, pod) and "T" in cluster.exec(
+                        pod, ("/bin/sh", "-c", _IS_STOPPED)
+                    )
+                    return (f"{pod} is stopped",) if is_stopped else ()
+        return ()
+
+
+def _runs(cluster: Cluster, pod: str) -> bool:
+    state = state_of(cluster.pod(pod))
+    return state.has_started and not state.has_ended

@@ -1,0 +1,359 @@
+"""Connection to one namespace of a Kubernetes cluster, by lightkube's settings and transport.
+
+    kubeconfig, context ─► Cluster ─┬─ create, delete, patch, get, list     JSON, strict
+                                    ├─ exec                                 a command in a pod
+                                    └─ lines                                a watch or a log
+
+Objects are created from JSON, so that what a user writes into a pod template reaches the server as
+it is, and the server refuses what it does not know. Pods are read as lightkube's models. Whatever
+fails is a FleetError that says what was asked; a server that does not answer is asked again for a
+while, because the training goes on meanwhile. Streams have a deadline for each read: the caller
+opens them again.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from typing import Final, TypeVar, cast
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Json
+
+try:
+    import httpx2
+    from httpx2.websockets import HTTPXWSException
+    from lightkube import Client
+    from lightkube.config import client_adapter
+    from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+    from lightkube.core.exceptions import ApiError, ConfigError
+    from lightkube.models.core_v1 import Pod
+except ImportError as error:
+    raise AbilityError(
+        "the kubernetes fleet needs lightkube: pip install 'chaoslab[kubernetes]', or use "
+        "--fleet local, which needs nothing"
+    ) from error
+
+PATIENCE_S: Final = 90.0
+"""How long a server that does not answer is asked again."""
+_ASK_S: Final = 15.0
+_AGAIN_S: Final = 0.5
+_STRICT: Final = {"fieldValidation": "Strict"}
+_BUSY: Final = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+_FAILURES: Final = (
+    httpx2.HTTPError,  # of which lightkube's ApiError is one
+    httpx2.StreamError,
+    HTTPXWSException,
+    OSError,
+)
+_Answer = TypeVar("_Answer")
+
+
+class Missing(FleetError):
+    """There is no such object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """Where objects of one kind are in the API."""
+
+    api: str
+    """`api/v1`, or `apis/GROUP/VERSION`."""
+    plural: str
+
+
+PODS: Final = Resource(api="api/v1", plural="pods")
+SERVICES: Final = Resource(api="api/v1", plural="services")
+SECRETS: Final = Resource(api="api/v1", plural="secrets")
+CLAIMS: Final = Resource(api="api/v1", plural="persistentvolumeclaims")
+JOBS: Final = Resource(api="apis/batch/v1", plural="jobs")
+_KINDS: Final = {"Service": SERVICES, "Secret": SECRETS, "PersistentVolumeClaim": CLAIMS,
+                 "Job": JOBS}  # fmt: skip
+
+
+class Cluster:
+    """One namespace of a cluster, as one user sees it. Thread-safe."""
+
+    def __init__(self, config: SingleConfig, namespace: str) -> None:
+        params = client_adapter.ConnectionParams(timeout=httpx2.Timeout(_ASK_S))
+        self._http = client_adapter.Client(config, params)
+        self._client = Client(config, namespace=namespace, timeout=httpx2.Timeout(_ASK_S))
+        self._streams: set[httpx2.Response] = set()
+        self._guard = threading.Lock()
+        _prepare_models()
+        self.is_closing = False
+        self.context, self.namespace = config.context_name, namespace
+        self.server = config.cluster.server
+
+    @classmethod
+    def connect(cls, context: str = "", namespace: str = "") -> "Cluster":
+        """The cluster of a context of the kubeconfig, by default the current one.
+
+        AbilityError if there is no such context.
+        """
+        try:
+            config = KubeConfig.from_env().get(context or None)
+        except (ConfigError, OSError, ValueError, KeyError) as error:
+            raise AbilityError(
+                f"no cluster is known here ({error}): `kubectl config get-contexts` lists those of "
+                "the kubeconfig, which KUBECONFIG names"
+            ) from error
+        if config is None:
+            raise AbilityError("the kubeconfig has no current context: name one as fleet.context")
+        return cls(config, namespace or config.namespace)
+
+    def close(self) -> None:
+        """End all streams and connections."""
+        self.is_closing = True
+        with self._guard:
+            streams = tuple(self._streams)
+        for stream in streams:
+            stream.close()
+        self._http.close()
+        self._client.close()
+
+    # ---------------------------------------------------------------- objects
+
+    def version(self) -> str:
+        """Version of the server; FleetError at once if it does not answer."""
+        with _said(f"reach the cluster of context {self.context}"):
+            answer = self._http.get("version").raise_for_status()
+        return str(answer.json().get("gitVersion", "unknown"))
+
+    def create(self, manifest: Mapping[str, Json], *, is_trial: bool = False) -> Mapping[str, Json]:
+        """Create an object; as the server has it. With `is_trial` the server only checks it."""
+        resource = _KINDS[str(manifest["kind"])]
+        metadata = manifest["metadata"]
+        name = str(metadata["name"]) if isinstance(metadata, Mapping) else ""
+        params = {**_STRICT, **({"dryRun": "All"} if is_trial else {})}
+
+        def created() -> Mapping[str, Json]:
+            answer = self._http.post(self._url(resource), params=params, json=dict(manifest))
+            if answer.status_code == HTTPStatus.CONFLICT and has_been_lost:
+                return self._get(resource, name)  # the answer to the first try was lost
+            has_been_lost.append(True)
+            return _json(answer)
+
+        has_been_lost: list[bool] = []
+        return self._ask(f"create {resource.plural[:-1]} {name}", created)
+
+    def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
+        """An object. Missing: there is none."""
+        return self._ask(f"get {resource.plural[:-1]} {name}", lambda: self._get(resource, name))
+
+    def pod(self, name: str) -> Pod:
+        """A pod. Missing: there is none."""
+        return pod_of(self.get(PODS, name))
+
+    def pods(self, selector: str) -> Sequence[Pod]:
+        """Pods with these labels."""
+        return [pod_of(one) for one in self.list(PODS, selector)[0]]
+
+    def list(self, resource: Resource, selector: str) -> tuple[Sequence[Mapping[str, Json]], str]:
+        """Objects with these labels, and the version to watch from."""
+
+        def listed() -> Mapping[str, Json]:
+            return _json(self._http.get(self._url(resource), params={"labelSelector": selector}))
+
+        answer = self._ask(f"list {resource.plural}", listed)
+        items, metadata = answer.get("items"), answer.get("metadata")
+        found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
+        version = metadata.get("resourceVersion") if isinstance(metadata, dict) else ""
+        return found, str(version or "")
+
+    def delete(self, resource: Resource, name: str, *, is_forced: bool = False) -> bool:
+        """Delete an object and what it owns; whether it was there. `is_forced`: without grace."""
+        options: dict[str, Json] = {"propagationPolicy": "Background"}
+        if is_forced:
+            options["gracePeriodSeconds"] = 0
+
+        def deleted() -> Mapping[str, Json]:
+            url = f"{self._url(resource)}/{name}"
+            return _json(self._http.request("DELETE", url, json=options))
+
+        try:
+            self._ask(f"delete {resource.plural[:-1]} {name}", deleted)
+        except Missing:
+            return False
+        return True
+
+    def annotate(self, resource: Resource, name: str, **annotations: str) -> None:
+        """Set annotations of an object; `_` in a key stands for `/`."""
+        named = {key.replace("_", "/", 1): value for key, value in annotations.items()}
+        body = {"metadata": {"annotations": named}}
+        headers = {"Content-Type": "application/merge-patch+json"}
+        content = json.dumps(body).encode()
+        self._ask(
+            f"patch {resource.plural[:-1]} {name}",
+            lambda: _json(
+                self._http.patch(f"{self._url(resource)}/{name}", content=content, headers=headers)
+            ),
+        )
+
+    def evict(self, pod: str) -> None:
+        """Ask the server to evict a pod, as a drain does. FleetError if a budget forbids it."""
+        body: dict[str, Json] = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": self.namespace},
+        }
+        url = f"{self._url(PODS)}/{pod}/eviction"
+        with _said(f"evict pod {pod}"):
+            _json(self._http.post(url, json=body))
+
+    def may(self, verb: str, resource: str, group: str, subresource: str = "") -> bool:
+        """Whether this user may do it in this namespace, by the server's word."""
+        attributes = {"namespace": self.namespace, "verb": verb, "resource": resource,
+                      "group": group, "subresource": subresource}  # fmt: skip
+        body: dict[str, Json] = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {**attributes}},
+        }
+        url = "apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = self._ask(f"ask whether {verb} {resource} is allowed",
+                           lambda: _json(self._http.post(url, json=body)))  # fmt: skip
+        status = answer.get("status")
+        return isinstance(status, dict) and status.get("allowed") is True
+
+    # ---------------------------------------------------------------- pods
+
+    def exec(
+        self,
+        pod: str,
+        command: Sequence[str],
+        *,
+        stdin: bytes | None = None,
+        within_s: float = 20.0,
+    ) -> str:
+        """What a command in a pod prints. Missing if the pod or its container is gone.
+
+        FleetError if the command fails; it is not repeated once it may have begun.
+        """
+
+        def done() -> str:
+            said = self._client.exec(
+                pod, command=command, stdin=stdin, stdout=True, stderr=True, timeout=within_s,
+                decode=None,
+            )  # fmt: skip
+            out, complaint = _text(said.stdout), _text(said.stderr)
+            if said.exit_code:
+                raise FleetError(f"{command[-1]!r} in pod {pod} failed: {complaint.strip()[-300:]}")
+            return out
+
+        return self._ask(f"exec in pod {pod}", done, only_unsent=True)
+
+    def lines(
+        self, resource: Resource, name: str, params: Mapping[str, str], *, silent_s: float
+    ) -> Iterator[bytes]:
+        """Lines of a stream: of a watch (`name` is empty), or of a pod's log.
+
+        It ends when the server ends it, or after `silent_s` without a byte. Missing if there is no
+        such pod. FleetError if the server refuses or does not answer.
+        """
+        what = f"watch {resource.plural}" if not name else f"read the log of pod {name}"
+        url = self._url(resource) if not name else f"{self._url(resource)}/{name}/log"
+        timeout = httpx2.Timeout(_ASK_S, read=silent_s)
+        with _said(what), self._http.stream("GET", url, params=params, timeout=timeout) as stream:
+            if stream.is_error:
+                stream.read()
+                _json(stream)
+            with self._guard:
+                self._streams.add(stream)
+            try:
+                rest = b""
+                for chunk in stream.iter_raw():
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    yield from whole
+                if rest:
+                    yield rest
+            except httpx2.ReadTimeout:
+                return  # silent for so long: perhaps it hangs
+            finally:
+                with self._guard:
+                    self._streams.discard(stream)
+
+    # ---------------------------------------------------------------- inside
+
+    def _url(self, resource: Resource) -> str:
+        return f"{resource.api}/namespaces/{self.namespace}/{resource.plural}"
+
+    def _get(self, resource: Resource, name: str) -> Mapping[str, Json]:
+        return _json(self._http.get(f"{self._url(resource)}/{name}"))
+
+    def _ask(
+        self, what: str, asked: Callable[[], _Answer], *, only_unsent: bool = False
+    ) -> _Answer:
+        """The answer; while there is none, asked again for a while."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return asked()
+            except _FAILURES as error:
+                is_unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+                may_pass = _may_pass(error) and (is_unsent or not only_unsent)
+                if not may_pass or self.is_closing or time.monotonic() > deadline:
+                    raise _failed(what, error) from error
+            time.sleep(_AGAIN_S)
+
+
+@cache
+def _prepare_models() -> None:
+    """Build the decoder of pods: msgspec crashes if two threads do so at once."""
+    Pod.from_dict({})
+
+
+def pod_of(found: Mapping[str, Json]) -> Pod:
+    """A pod as lightkube models it."""
+    return cast("Pod", Pod.from_dict(dict(found)))
+
+
+def _json(answer: httpx2.Response) -> Mapping[str, Json]:
+    if answer.is_error:
+        try:
+            raise ApiError(request=answer.request, response=answer)
+        except (ValueError, TypeError):  # no JSON
+            answer.raise_for_status()
+    found = answer.json()
+    return found if isinstance(found, dict) else {}
+
+
+def _text(said: object) -> str:
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said or "")
+
+
+def _code(error: Exception) -> int | None:
+    if isinstance(error, ApiError) and error.status is not None:
+        return error.status.code
+    response = getattr(error, "response", None)
+    return response.status_code if isinstance(response, httpx2.Response) else None
+
+
+def _may_pass(error: Exception) -> bool:
+    code = _code(error)
+    return code in _BUSY if code is not None else isinstance(error, httpx2.TransportError | OSError)
+
+
+def _failed(what: str, error: Exception) -> FleetError:
+    text = f"cannot {what}: {error or type(error).__name__}"
+    return Missing(text) if _code(error) == HTTPStatus.NOT_FOUND else FleetError(text)
+
+
+@contextmanager
+def _said(what: str) -> Iterator[None]:
+    """Whatever the client raises as FleetError or Missing."""
+    try:
+        yield
+    except _FAILURES as error:
+        raise _failed(what, error) from error

@@ -1,0 +1,227 @@
+"""Nodes as Jobs of a Kubernetes cluster: the fleet `kubernetes`.
+
+    start ──► PodIncarnation (one Job) ──► cluster
+    kill, pause, signals … ──────────────► a command in the pod   threads ─► queue ─► poll
+    delete_pod, evict_pod ───────────────► cluster                              ▲
+    logs of the pods, what the cluster reports of them ─────────────────────────┘
+
+Every incarnation is a Job that the cluster never starts again, with one pod; what a node keeps is
+on a claim that its next incarnation finds again, wherever the cluster puts it. The syncer has a
+Service, so that its address outlives its pods. Learners are told to end, to wait and to go on by
+commands in their pods: that needs no rights on the machines.
+
+Other threads only carry bytes to the queue on which `poll` waits.
+"""
+
+import queue
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Self
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Observation
+from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
+from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
+from chaoslab.fleet.kubernetes.pod import PodIncarnation
+from chaoslab.fleet.kubernetes.pod_watch import PodWatch
+from chaoslab.fleet.kubernetes.run_context import Arrival, RunContext
+from chaoslab.fleet.kubernetes.run_objects import RunObjects
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.fleet import NodeFleet
+from chaoslab.fleet.protocols import HasPods
+from chaoslab.fleet.stress.registry import StressDriver, Wish
+from chaoslab.fleet.stress.slowing import StepRest
+from chaoslab.fleet.stressors import Mechanism, Slowness
+from chaoslab.links.base import Link
+from chaoslab.undo.base import UndoLog
+
+_ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
+_ARRIVALS_MOST: Final = 8192
+_BATCH: Final = 2048
+"""How many arrivals are recorded before `poll` may return."""
+_AT_ONCE: Final = 16
+
+
+class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
+    """A fleet of Jobs; see `base.Fleet` and `protocols` for what each verb promises."""
+
+    kind = "kubernetes"
+    lacking = frozenset(
+        {
+            Ability.LINK,
+            Ability.VOLUME,
+            Ability.CUT_POWER,
+            Ability.HOSTS,
+            Ability.QUOTA,
+            Ability.DUTY_CYCLE,
+            Ability.CROWD,
+            Ability.MEMORY_LIMIT,
+        }
+    )
+    node_site = NodeSite(
+        python="python3",
+        listen=f"0.0.0.0:{SYNCER_PORT}",
+        snapshots=f"{SHARED}/snapshots",
+        cache=f"{CACHE}/steps",
+    )
+    end_s_max = 60.0
+
+    def __init__(
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        cluster: Cluster,
+        settings: PodSettings,
+        start_s: float,
+        lease_s: float,
+        node_links: NodeLinks | None = None,
+    ) -> None:
+        """Logs go below `run_directory`, undo entries to `undo_log`.
+
+        A pod may take `start_s` to start. If the harness is gone for `lease_s`, the cluster deletes
+        all of the run.
+        """
+        directory = run_directory.resolve()
+        self._objects = RunObjects(cluster, directory, undo_log, settings, lease_s)
+        self._run_context = RunContext(
+            run_directory=directory,
+            clock=clock,
+            undo_log=undo_log,
+            run_objects=self._objects,
+            arrivals=queue.Queue(_ARRIVALS_MOST),
+            start_s=start_s,
+        )
+        super().__init__(self._run_context, node_links, _driver)
+        self._cluster = cluster
+        self._watch: PodWatch | None = None
+
+    def __enter__(self) -> Self:
+        self._objects.open()
+        self._watch = PodWatch(self._run_context)
+        self._run_context = replace(self._run_context, last_of=self._watch.last_of)
+        return super().__enter__()
+
+    @property
+    def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
+        return (
+            self._end_all,
+            self._stress_registry.relieve_all,
+            self._close_links,
+            self._close_objects,
+        )
+
+    def _end_all(self) -> list[str]:
+        """What has not started yet, or cannot be killed, is deleted with the objects of the run."""
+        alive = [life for life in self._lives.values() if life.has_started and not life.is_over]
+        try:
+            self._signal(alive, "SIGKILL")
+            self._wait_for(alive, self.end_s_max)
+        finally:
+            for life in self._lives.values():
+                life.abandon()
+        return []
+
+    def _close_objects(self) -> None:
+        try:
+            self._objects.close()
+        finally:
+            if self._watch is not None:
+                self._watch.close()
+            self._cluster.close()
+
+    # ---------------------------------------------------------------- verbs
+
+    def delete_pod(self, *names: str) -> None:
+        """By force, without grace."""
+        lives = [self._running(name) for name in names]
+        for life in lives:
+            life.is_ending = True
+        _together(lives, PodIncarnation.delete)
+
+    def evict_pod(self, *names: str) -> None:
+        """By the eviction API, which respects budgets."""
+        lives = [self._running(name) for name in names]
+        for life in lives:
+            life.is_ending = True
+        _together(lives, PodIncarnation.evict)
+
+    def link(self, name: str, upstream: str) -> Link:
+        """No link; learners dial the syncer's Service."""
+        host, _, port = upstream.rpartition(":")
+        syncers = [spec.name for spec in self._specs.values() if spec.role is Role.SYNCER]
+        if host in _ANYWHERE and syncers:
+            upstream = f"{self._objects.address(syncers[0])}:{port}"
+        return super().link(name, upstream)
+
+    # ---------------------------------------------------------------- incarnations
+
+    def _begin(self, spec: NodeSpec, incarnation: int) -> PodIncarnation:
+        return PodIncarnation(spec, incarnation, self._run_context)
+
+    def _say_started(self, begun: PodIncarnation) -> None:
+        """Nothing yet: its pod says so when it runs."""
+
+    def _disk(self, spec: NodeSpec) -> ClaimFiles:
+        return ClaimFiles(spec, self._objects)
+
+    def _signal(self, lives: Sequence[PodIncarnation], name: str) -> None:
+        _together([life for life in lives if not life.is_over], lambda life: life.signal(name))
+
+    def _pause(self, lives: Sequence[PodIncarnation]) -> None:
+        try:
+            _together(lives, PodIncarnation.stop)
+        except FleetError:
+            for life in lives:
+                with suppress(FleetError):
+                    self.resume(life.spec.name)
+            raise
+
+    def _thaw(self, life: PodIncarnation) -> None:
+        if life.is_paused:
+            life.resume()
+
+    def _wait(self, limit_s: float) -> None:
+        """Record what has arrived, after waiting for the first of it."""
+        arrivals = self._run_context.arrivals
+        try:
+            arrival = arrivals.get(timeout=limit_s) if limit_s else arrivals.get_nowait()
+        except queue.Empty:
+            return
+        for _ in range(_BATCH):
+            self._take(arrival)
+            try:
+                arrival = arrivals.get_nowait()
+            except queue.Empty:
+                return
+        self._take(arrival)
+
+    def _take(self, arrival: Arrival) -> None:
+        if arrival.error is not None and self._is_open:
+            raise arrival.error
+        observed: Sequence[Observation] = arrival.observe()
+        self._record(observed)
+
+
+def _driver(wish: Wish[PodIncarnation]) -> StressDriver:
+    """Rests by the learner's own hook. FleetError for any other stressor."""
+    match wish.stressor:
+        case Slowness(mechanism=Mechanism.AUTO | Mechanism.HOOK) as slowness:
+            return StepRest(wish.life, slowness)
+        case other:
+            raise FleetError(f"the kubernetes fleet cannot put a {other.kind} upon a node")
+
+
+def _together(lives: Iterable[PodIncarnation], verb: Callable[[PodIncarnation], None]) -> None:
+    """Side by side, to arrive together; the first FleetError is raised when all are done."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        done = [pool.submit(verb, life) for life in lives]
+    for one in done:
+        one.result()

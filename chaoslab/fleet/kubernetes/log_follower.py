@@ -1,0 +1,173 @@
+"""Follower of one pod: waits until it runs, carries its log, says how it ended.
+
+    list ─► started ─► log, from the last line that was read ─► took ─┐   again after silence
+                                ▲                                     │   or a lost connection
+                                └──────── look: it still runs ────────┘
+                                          it ended or is gone ─► the rest of the log ─► ended
+
+Nothing is lost or repeated where the stream breaks: each line has the time at which it was written,
+in nanoseconds, and the log is asked for from the second of the last line on. It decides nothing.
+"""
+
+import re
+import threading
+import time
+from datetime import datetime
+from typing import Final, Protocol
+
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Missing
+from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+
+_SILENT_S: Final = 10.0
+"""A stream without a byte for so long is opened again: perhaps it hangs."""
+_LOOK_S: Final = 0.2
+_AGAIN_S: Final = 1.0
+_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+
+
+class Followed(Protocol):
+    """Whoever wants to know of a pod. Called on the follower's thread."""
+
+    def pod_started(self, state: PodState) -> None:
+        """Its container runs."""
+
+    def pod_printed(self, lines: bytes) -> None:
+        """Whole lines of its log."""
+
+    def pod_ended(self, state: PodState | None) -> None:
+        """How its container ended, after its last line; None: the pod is gone."""
+
+    def pod_failed(self, error: FleetError) -> None:
+        """It does not start, or the cluster refuses to show it."""
+
+
+class LogPosition:
+    """Lines of a log that were read, by the times at which they were written."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, str] | None = None
+        """Seconds since the epoch, and the fraction in full length."""
+        self._of_last = 0
+        """Lines of that very time that were read."""
+        self._seen_again = 0
+        self.since = ""
+        """From when to ask for more, as the API takes it; empty at first."""
+
+    def reopen(self) -> None:
+        """The log is read again, from `since`."""
+        self._seen_again = 0
+
+    def new(self, line: bytes) -> bytes | None:
+        """The line without its time; None if it was read before, or has no time."""
+        stamp, _, text = line.partition(b" ")
+        parts = _STAMP.fullmatch(stamp.decode(errors="replace"))
+        if parts is None:
+            return None  # the end of a line that was cut off
+        seconds, fraction, zone = parts.groups()
+        at = (datetime.fromisoformat(seconds + zone).timestamp(), (fraction or "").ljust(9, "0"))
+        if self._last is not None and at < self._last:
+            return None
+        if at == self._last:
+            self._seen_again += 1
+            if self._seen_again <= self._of_last:
+                return None
+            self._of_last += 1
+            return text
+        self._last, self._of_last, self._seen_again = at, 1, 1
+        self.since = seconds + zone
+        return text
+
+
+class LogFollower:
+    """Follows the pod of one Job, on a thread of its own, until it ended or `close`."""
+
+    def __init__(self, cluster: Cluster, job: str, who: Followed, start_s: float) -> None:
+        self._cluster, self._job, self._who, self._start_s = cluster, job, who, start_s
+        self._position = LogPosition()
+        self._is_closing = threading.Event()
+        self.pod = ""
+        """Name of the pod, once it runs."""
+        threading.Thread(target=self._follow, name=job, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop, at the next look."""
+        self._is_closing.set()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nobody wants to know any more."""
+        return self._is_closing.is_set() or self._cluster.is_closing
+
+    # ---------------------------------------------------------------- on its thread
+
+    def _follow(self) -> None:
+        try:
+            state = self._await_start()
+            if state is None:
+                return
+            self.pod = state.name
+            self._who.pod_started(state)
+            while not self.is_closing:
+                self._read(follow=True)
+                ended = self._look()
+                if ended is not None:
+                    self._read(follow=False)
+                    self._who.pod_ended(None if ended.name == "" else ended)
+                    return
+        except FleetError as error:
+            if not self.is_closing:
+                self._who.pod_failed(error)
+
+    def _await_start(self) -> PodState | None:
+        """The pod once its container runs or ran; None if nobody wants to know any more.
+
+        FleetError if it cannot start, or takes too long. A pod that is gone before it ran has
+        ended.
+        """
+        deadline, was_there, waiting = time.monotonic() + self._start_s, False, "no pod yet"
+        while not self.is_closing:
+            pods = [state_of(one) for one in self._cluster.pods(f"job-name={self._job}")]
+            for state in pods:
+                if state.has_started:
+                    return state
+                was_there, waiting = True, state.waiting
+                if state.is_hopeless:
+                    raise FleetError(f"the pod {state.name} cannot start: {state.waiting}")
+            if was_there and not pods:
+                self._who.pod_ended(None)
+                return None
+            if time.monotonic() > deadline:
+                raise FleetError(
+                    f"no pod of the Job {self._job} has started within {self._start_s:g} s "
+                    f"({waiting}): give it more time with fleet.start_within, or free the cluster"
+                )
+            self._is_closing.wait(_LOOK_S)
+        return None
+
+    def _read(self, *, follow: bool) -> None:
+        """Carry what is new in the log; returns when the stream ends or is silent."""
+        params = {"timestamps": "true", "container": "node"}
+        if follow:
+            params["follow"] = "true"
+        if since := self._position.since:
+            params["sinceTime"] = since
+        self._position.reopen()
+        try:
+            for line in self._cluster.lines(PODS, self.pod, params, silent_s=_SILENT_S):
+                if self.is_closing:
+                    return
+                if (text := self._position.new(line)) is not None:
+                    self._who.pod_printed(text + b"\n")
+        except Missing:
+            return
+        except FleetError:  # `_look` tells whether the pod is gone or the server away
+            self._is_closing.wait(_AGAIN_S)
+
+    def _look(self) -> PodState | None:
+        """How it ended, without a name if it is gone; None while it runs or nobody can tell."""
+        try:
+            state = state_of(self._cluster.pod(self.pod))
+        except Missing:
+            return PodState(name="")
+        return state if state.has_ended else None

@@ -1,0 +1,324 @@
+"""Manifests of what a run makes in a cluster.
+
+    keeper   Job that owns all the rest; ends, and is deleted, once the harness no longer renews it
+    node     Job of one incarnation: one pod, never restarted by the cluster
+    service  stable address of the syncer
+    claim    volume that outlives the incarnations of a node
+    secret   private files and secret environment of a node
+
+    pod of a node: pause ─┬─ sh (entry) ─ exec ─► python3 -m chaoslab.diloco.learner …
+    one process namespace └─ exec from the harness: signals to all of them
+
+The processes of a pod share a namespace in which the node is not the first, because the first
+ignores SIGKILL from its own namespace. Node programs hear their test hooks from a pipe in the pod.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from chaoslab.core.events import Json
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.kubernetes import names
+
+CONTAINER: Final = "node"
+HOME: Final = "/var/lib/chaoslab"
+NODE: Final = f"{HOME}/node"
+SHARED: Final = f"{HOME}/shared"
+CACHE: Final = f"{HOME}/cache"
+CONTROL: Final = "/run/chaoslab"
+"""Folder in memory: process id, pipe of the test hooks, private files."""
+PRIVATE: Final = f"{CONTROL}/private"
+SYNCER_PORT: Final = 4600
+_SECRETS: Final = "/run/secrets/chaoslab"
+_RENEWED: Final = "/run/keeper"
+_USER: Final = 10001
+"""User of the image, whose group owns the volumes."""
+ENTRY: Final = (
+    "trap '' USR1 USR2 HUP; umask 077\n"
+    f"if [ -d {_SECRETS} ]; then mkdir {PRIVATE} && cp -L {_SECRETS}/* {PRIVATE}/ "
+    f"&& chmod 600 {PRIVATE}/* || exit 125; fi\n"
+    f"mkfifo {CONTROL}/hooks && umask 022 && echo $$ >{CONTROL}/pid || exit 125\n"
+    'if [ -n "$CHAOSLAB_HEARS" ]; then exec "$@" <>' + f"{CONTROL}/hooks; fi\n"
+    'exec "$@" </dev/null'
+)
+"""The hooks do nothing to a program until it takes them up, as with a local node."""
+_KEEPER: Final = """
+import pathlib, sys, time
+limit_s, file = float(sys.argv[1]), pathlib.Path(sys.argv[2])
+seen, since = "", time.monotonic()
+while time.monotonic() - since < limit_s:
+    said = file.read_text() if file.exists() else ""
+    if said != seen:
+        seen, since = said, time.monotonic()
+    time.sleep(1.0)
+"""
+"""Ends when the annotation has not changed for so long."""
+_RETRIES: Final = 1_000_000
+"""The keeper is started again wherever its pod is lost: only its own end counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSettings:
+    """What pods of a run are made of."""
+
+    image: str
+    pull: str = "IfNotPresent"
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    storage_class: str = ""
+    disk_bytes: int = 1 << 30
+    cache_claim: str = ""
+    template: Mapping[str, Json] = field(default_factory=dict)
+    """The plan's own spec of pods, into which the fleet puts its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """Manifests of one run."""
+
+    run: str
+    directory: str
+    """Run directory on the harness's machine."""
+    settings: PodSettings
+    owner: str = ""
+    """Unique id of the keeper, once it is there."""
+
+    def name(self, *words: str) -> str:
+        """Name of an object of this run."""
+        return names.object_name(self.run, *words)
+
+    def keeper(self, limit_s: float) -> Mapping[str, Json]:
+        """The owner of everything else; deleted by the cluster if it is not renewed for so long."""
+        field_ref: dict[str, Json] = {"fieldPath": f"metadata.annotations['{names.RENEWED}']"}
+        volume: dict[str, Json] = {
+            "name": "renewed",
+            "downwardAPI": {"items": [{"path": "renewed", "fieldRef": field_ref}]},
+        }
+        container: dict[str, Json] = {
+            "name": "keeper",
+            "image": self.settings.image,
+            "imagePullPolicy": self.settings.pull,
+            "command": _literal(
+                ("python3", "-I", "-c", _KEEPER, str(limit_s), f"{_RENEWED}/renewed")
+            ),
+            "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}},
+            "volumeMounts": [{"name": "renewed", "mountPath": _RENEWED}],
+            "securityContext": _confined(),
+        }
+        spec: dict[str, Json] = {
+            **self.settings.template,
+            "restartPolicy": "OnFailure",
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            "volumes": [volume],
+        }
+        annotations = {names.RENEWED: "", names.DIRECTORY: self.directory}
+        labels = dict(names.labels_of(self.run))
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": self.name(),
+                "labels": {**labels},
+                "annotations": {names.DIRECTORY: self.directory},
+            },
+            "spec": {
+                "backoffLimit": _RETRIES,
+                "ttlSecondsAfterFinished": 0,
+                "template": {
+                    "metadata": {"labels": {**labels}, "annotations": {**annotations}},
+                    "spec": spec,
+                },
+            },
+        }
+
+    def service(self, node: str) -> Mapping[str, Json]:
+        """A stable address of the syncer."""
+        selector = names.labels_of(self.run, node=node)
+        return {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": self._metadata(self.name(node), node=node),
+            "spec": {
+                "selector": {**selector},
+                "ports": [{"port": SYNCER_PORT, "protocol": "TCP"}],
+                "publishNotReadyAddresses": True,
+            },
+        }
+
+    def claim(self, name: str) -> Mapping[str, Json]:
+        """A volume that outlives pods, of one node at a time."""
+        spec: dict[str, Json] = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": str(self.settings.disk_bytes)}},
+        }
+        if self.settings.storage_class:
+            spec["storageClassName"] = self.settings.storage_class
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": self._metadata(self.name(name)),
+            "spec": spec,
+        }
+
+    def secret(self, spec: NodeSpec, files: Mapping[str, str]) -> Mapping[str, Json]:
+        """What the node alone may know; `files` in base64."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": self._metadata(self.name(spec.name), node=spec.name),
+            "immutable": True,
+            "data": {**files},
+        }
+
+    def node(
+        self,
+        spec: NodeSpec,
+        incarnation: int,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> Mapping[str, Json]:
+        """The Job of one incarnation."""
+        labels = names.labels_of(self.run, node=spec.name, incarnation=str(incarnation))
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": self._metadata(
+                self.name(spec.name, str(incarnation)),
+                node=spec.name, incarnation=str(incarnation),
+            ),
+            "spec": {
+                "backoffLimit": 0,
+                "template": {
+                    "metadata": {"labels": {**labels}},
+                    "spec": self._pod(spec, command, environment),
+                },
+            },
+        }  # fmt: skip
+
+    def beside(self, node: str, command: Sequence[str], number: int) -> Mapping[str, Json]:
+        """A Job that runs a command once with the claim of a node."""
+        container: dict[str, Json] = {
+            "name": CONTAINER,
+            "image": self.settings.image,
+            "imagePullPolicy": self.settings.pull,
+            "command": _literal(command),
+            "volumeMounts": [{"name": "state", "mountPath": NODE}],
+            "securityContext": _confined(),
+        }
+        pod: dict[str, Json] = {
+            **self.settings.template,
+            "automountServiceAccountToken": False,
+            "securityContext": {"fsGroup": _USER},
+            "restartPolicy": "Never",
+            "containers": [container],
+            "volumes": [{"name": "state", **_claimed(self.name(node))}],
+        }
+        labels = {**names.labels_of(self.run)}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": self._metadata(self.name(node, "beside", str(number))),
+            "spec": {
+                "backoffLimit": 0,
+                "template": {"metadata": {"labels": {**labels}}, "spec": pod},
+            },
+        }
+
+    # ---------------------------------------------------------------- inside
+
+    def _metadata(self, name: str, **labels: str) -> dict[str, Json]:
+        owner: dict[str, Json] = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": self.name(),
+            "uid": self.owner,
+        }
+        return {
+            "name": name,
+            "labels": {**names.labels_of(self.run, **labels)},
+            "ownerReferences": [owner],
+        }
+
+    def _pod(
+        self, spec: NodeSpec, command: Sequence[str], environment: Mapping[str, str]
+    ) -> dict[str, Json]:
+        template = self.settings.template
+        volumes, mounts = self._volumes(spec)
+        given = template.get("volumes")
+        variables: list[Json] = [
+            {"name": name, "value": value} for name, value in environment.items()
+        ]
+        for name in spec.secrets:
+            key: dict[str, Json] = {"name": self.name(spec.name), "key": f"environment.{name}"}
+            variables.append({"name": name, "valueFrom": {"secretKeyRef": key}})
+        context = template.get("securityContext")
+        container: dict[str, Json] = {
+            "name": CONTAINER,
+            "image": self.settings.image,
+            "imagePullPolicy": self.settings.pull,
+            "command": _literal(("/bin/sh", "-c", ENTRY, "node", *command)),
+            "env": variables,
+            "resources": self._resources(),
+            "volumeMounts": list(mounts),
+            "securityContext": _confined(),
+        }
+        return {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 5,
+            **template,
+            "securityContext": {
+                "fsGroup": _USER,
+                **(context if isinstance(context, dict) else {}),
+            },
+            "restartPolicy": "Never",
+            "shareProcessNamespace": True,
+            "containers": [container],
+            "volumes": [*(given if isinstance(given, list) else []), *volumes],
+        }
+
+    def _volumes(self, spec: NodeSpec) -> tuple[list[Json], list[Json]]:
+        """Volumes of the pod, and where its container has them."""
+        wanted: dict[str, tuple[str, dict[str, Json]]] = {
+            "control": (CONTROL, {"emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
+            "state": (NODE, _claimed(self.name(spec.name)) if spec.keeps else {"emptyDir": {}}),
+            "shared": (SHARED, _claimed(self.name("shared"))),
+            "cache": (CACHE, _claimed(claim) if (claim := self.settings.cache_claim)
+                      else {"emptyDir": {}}),
+        }  # fmt: skip
+        if spec.private_files:
+            items: list[Json] = [{"key": name, "path": name} for name in spec.private_files]
+            secret: dict[str, Json] = {"secretName": self.name(spec.name), "items": items}
+            wanted["private"] = (_SECRETS, {"secret": {**secret, "defaultMode": 0o440}})
+        volumes: list[Json] = [{"name": name, **of} for name, (_, of) in wanted.items()]
+        mounts: list[Json] = [{"name": name, "mountPath": at} for name, (at, _) in wanted.items()]
+        return volumes, mounts
+
+    def _resources(self) -> dict[str, Json]:
+        limits: dict[str, Json] = {}
+        if self.settings.cpus is not None:
+            limits["cpu"] = f"{self.settings.cpus * 1000:.0f}m"
+        if self.settings.memory_bytes is not None:
+            limits["memory"] = str(self.settings.memory_bytes)
+        return {"limits": limits} if limits else {}
+
+
+def _literal(command: Sequence[str]) -> list[Json]:
+    """The command with every `$` doubled: Kubernetes itself expands `$(NAME)` and `$$`."""
+    return [word.replace("$", "$$") for word in command]
+
+
+def _claimed(name: str) -> dict[str, Json]:
+    return {"persistentVolumeClaim": {"claimName": name}}
+
+
+def _confined() -> dict[str, Json]:
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": _USER,
+    }

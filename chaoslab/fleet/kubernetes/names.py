@@ -1,0 +1,52 @@
+"""Undo verbs, labels and names of what is made in a cluster.
+
+Apart from the rest so that reading an undo log does not need lightkube.
+"""
+
+import re
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+LABEL_RUN: Final = "chaoslab/run"
+LABEL_NODE: Final = "chaoslab/node"
+LABEL_INCARNATION: Final = "chaoslab/incarnation"
+LABEL_HOST: Final = "chaoslab/host"
+"""Machine of the harness."""
+DIRECTORY: Final = "chaoslab/directory"
+"""Annotation of the keeper: the run directory on the machine of the harness."""
+RENEWED: Final = "chaoslab/renewed"
+"""Annotation of the keeper's pod that the harness changes while it lives."""
+
+DELETE_RUN: Final = "delete_kubernetes_run"
+"""context, namespace, run: delete all objects of a run."""
+RESUME_POD: Final = "resume_pod"
+"""context, namespace, pod: let its processes go on."""
+UNWEDGE_POD: Final = "unwedge_pod"
+"""context, namespace, pod: let its training thread go on."""
+
+_LABEL_MOST: Final = 63
+
+
+def own_name(run: str) -> str:
+    """Name of the run's keeper, with which the names of all its objects begin."""
+    return f"chaoslab-{run}"
+
+
+def object_name(run: str, *words: str) -> str:
+    """Name of an object of a run: lower case, as Kubernetes asks."""
+    return "-".join((own_name(run), *words)).lower().replace("_", "-")
+
+
+def labels_of(run: str, **more: str) -> Mapping[str, str]:
+    """Labels of everything that a run makes; `more`: node, incarnation."""
+    return {
+        LABEL_RUN: run,
+        LABEL_HOST: label_value(socket.gethostname()),
+        **{f"chaoslab/{key}": label_value(value) for key, value in more.items()},
+    }
+
+
+def label_value(word: str) -> str:
+    """The word with what no label may hold left out."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", word)[:_LABEL_MOST].strip("-_.")

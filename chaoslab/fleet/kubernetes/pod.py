@@ -1,0 +1,300 @@
+"""One incarnation of a node as the pod of a Job: what it prints, its files, its end.
+
+    Job ─► pod ─► LogFollower ─► queue ─► the fleet's one thread ─► take, finish ─► observations
+                                          └ lines that are no events ─► stderr.log
+
+    nodes/<name>/<incarnation>/  command.json stdout.log stderr.log exit.json, as of a local node
+
+A log does not tell standard output from standard error: both are in stdout.log, and stderr.log has
+the lines that are no events. Signals reach its processes by a command in the pod.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import ClassVar, Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Observation
+from chaoslab.core.process_identity import NODE_MARK
+from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.incarnation_files import IncarnationFiles, signal_name
+from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.cluster import PODS, Missing
+from chaoslab.fleet.kubernetes.log_follower import LogFollower
+from chaoslab.fleet.kubernetes.manifests import CONTROL, NODE, PRIVATE
+from chaoslab.fleet.kubernetes.pod_state import PodState
+from chaoslab.fleet.kubernetes.run_context import Arrival, RunContext
+from chaoslab.fleet.node_output import NodeOutput
+from chaoslab.fleet.nodes.incarnation import Incarnation
+from chaoslab.record.exits import ENDING_SIGNALS
+
+_SIGNALS: Final = 128
+"""Exit codes above it tell a signal."""
+_TO_ALL: Final = ENDING_SIGNALS - {"SIGHUP"}
+"""SIGHUP is a notice to the main process."""
+_TICKS: Final = 100
+_PAGE: Final = 4096
+_ENDED_S: Final = 10.0
+"""How long the server may take to say that a container has ended in which nothing can be done."""
+_LOOK_S: Final = 0.1
+
+
+class PodIncarnation(Incarnation):
+    """A started Job. `is_over` once the end of its pod was noticed."""
+
+    undo_pause: ClassVar[str] = names.RESUME_POD
+    undo_wedge: ClassVar[str] = names.UNWEDGE_POD
+
+    def __init__(self, spec: NodeSpec, incarnation: int, run_context: RunContext) -> None:
+        """Create its Job. FleetError if the server refuses; then nothing is left of it."""
+        super().__init__(spec, incarnation, run_context)
+        self.run_context = run_context
+        self.cluster = run_context.run_objects.cluster
+        self.job = run_context.run_objects.manifests.name(spec.name, str(incarnation))
+        self._state: PodState | None = None
+        self._runs = threading.Event()
+        """Set once its container has started, or it never will."""
+        self._has_ended = threading.Event()
+        self._begin()
+
+    @property
+    def where(self) -> str:
+        return f"job {self.job}"
+
+    @property
+    def pod(self) -> str:
+        """Name of its pod. FleetError while it does not run."""
+        if self._state is None:
+            raise FleetError(f"{self.spec.name} has no running pod")
+        return self._state.name
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """Pod, container and image; the process has the number 0, for it counts elsewhere."""
+        state = self._state or PodState(name="")
+        return {
+            "pid": 0,
+            "start_time": state.started_s,
+            "container": state.name,
+            "image": state.image,
+            "image_id": state.image_id or None,
+        }
+
+    @property
+    def undo_facts(self) -> Mapping[str, Json]:
+        """Context, namespace and pod. FleetError if it does not start."""
+        self.await_start()
+        return {
+            "context": self.cluster.context,
+            "namespace": self.cluster.namespace,
+            "pod": self.pod,
+        }
+
+    # ---------------------------------------------------------------- beginning
+
+    def _begin(self) -> None:
+        objects, command = self.run_context.run_objects, self._command(NODE, PRIVATE)
+        environment = {**self.spec.environment, NODE_MARK: self.mark}
+        if self.spec.hears:
+            environment["CHAOSLAB_HEARS"] = "1"
+        with ExitStack() as if_it_fails:
+            try:
+                self._files = IncarnationFiles(self._directory, self.place.clock)
+                if_it_fails.callback(self._files.forget)
+                self._errors = self._files.errors.open("wb", buffering=0)
+            except OSError as error:
+                raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
+            if_it_fails.callback(self._errors.close)
+            log = self._files.log
+            self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
+            objects.prepare(self.spec)
+            manifest = objects.manifests.node(self.spec, self.incarnation, command, environment)
+            self.cluster.create(manifest)
+            where: dict[str, Json] = {
+                "job": self.job, "namespace": self.cluster.namespace,
+                "context": self.cluster.context,
+            }  # fmt: skip
+            self._files.begun(self.spec, command, where)
+            if_it_fails.pop_all()
+        self._follower = LogFollower(self.cluster, self.job, self, self.run_context.start_s)
+
+    # ---------------------------------------------------------------- on the follower's thread
+
+    def pod_started(self, state: PodState) -> None:
+        """Its container runs."""
+        self._state = state
+        self._runs.set()
+        self._hand_over(Arrival(observe=lambda: () if self.is_over else (self.started(),)))
+
+    def pod_printed(self, lines: bytes) -> None:
+        """Whole lines of its log."""
+        self._hand_over(Arrival(observe=partial(self.take, lines)))
+
+    def pod_ended(self, state: PodState | None) -> None:
+        """How it ended; None: its pod is gone."""
+        self._has_ended.set()
+        self._runs.set()
+        if state is None and self._state is not None:
+            state = self.run_context.last_of(self._state.name)
+        self._hand_over(Arrival(observe=partial(self.finish, state)))
+
+    def pod_failed(self, error: FleetError) -> None:
+        """It does not start."""
+        self._has_ended.set()
+        self._runs.set()
+        self._hand_over(Arrival(error=FleetError(f"{self.spec.name}: {error}")))
+        self._hand_over(Arrival(observe=partial(self.finish, None)))
+
+    def _hand_over(self, arrival: Arrival) -> None:
+        self.run_context.hand_over(arrival, is_wanted=lambda: not self.is_over)
+
+    # ---------------------------------------------------------------- while it runs
+
+    def take(self, chunk: bytes) -> list[Observation]:
+        """The observations in what it printed."""
+        if self.is_over:
+            return []
+        if not chunk.startswith(b"{"):
+            self._errors.write(chunk)
+        return self._output.take(chunk)
+
+    @property
+    def has_started(self) -> bool:
+        """Whether its pod runs or ran."""
+        return self._state is not None
+
+    def await_start(self) -> None:
+        """Wait until its pod runs. FleetError if it does not."""
+        if not self._runs.wait(self.run_context.start_s) or self._state is None:
+            raise FleetError(f"{self.spec.name} ({self.where}) has not started")
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether it ended, noticed or not."""
+        if self.is_over or self._has_ended.is_set():
+            return True
+        if self._state is None:
+            return False
+        try:
+            pod = self.cluster.pod(self._state.name)
+        except Missing:
+            return True
+        statuses = (pod.status.containerStatuses if pod.status else None) or []
+        return any(one.state is not None and one.state.terminated for one in statuses)
+
+    def signal(self, name: str) -> None:
+        """A signal that ends processes to all of its processes, another one to the main one."""
+        if self.is_over:
+            return
+        self.note_sent(name)
+        self._send(name, everybody=name in _TO_ALL)
+
+    def stop(self) -> None:
+        """Stop all its processes."""
+        self._send("SIGSTOP", everybody=True)
+
+    def resume(self) -> None:
+        """Let all its processes go on."""
+        self._send("SIGCONT", everybody=True)
+
+    def _send(self, name: str, *, everybody: bool) -> None:
+        """By a command in the pod. It does nothing if nobody is there any more."""
+        whom = "-1" if everybody else f'"$(cat {CONTROL}/pid)"'
+        self.await_start()
+        self._exec(f"kill -s {name.removeprefix('SIG')} -- {whom}")
+
+    def _exec(self, script: str, stdin: bytes | None = None) -> str | None:
+        """What a shell command in the pod prints; None if its container has ended."""
+        try:
+            return self.cluster.exec(self.pod, ("/bin/sh", "-c", script), stdin=stdin)
+        except FleetError:  # where a container has just ended, the server may not know it yet
+            deadline = time.monotonic() + _ENDED_S
+            while not self.has_exited:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_S)
+            return None
+
+    def _write(self, line: bytes) -> None:
+        self.await_start()
+        said = self._exec(f"timeout 10 cat >{CONTROL}/hooks", stdin=line)
+        if said is None and not self.is_ending:  # else it may have ended of what it was told
+            raise OSError(f"{self.where} has ended")
+
+    def delete(self) -> None:
+        """Delete its pod by force: even then its processes get SIGTERM, and SIGKILL soon after."""
+        self.await_start()
+        self.note_sent("SIGTERM")
+        self.note_sent("SIGKILL")
+        self.cluster.delete(PODS, self.pod, is_forced=True)
+
+    def evict(self) -> None:
+        """Have the cluster take its pod away in order: SIGTERM, then SIGKILL."""
+        self.await_start()
+        self.note_sent("SIGTERM")
+        self.cluster.evict(self.pod)
+
+    def cpu_used(self) -> tuple[float, float] | None:
+        """Unknown: nobody measures it steadily."""
+        return None
+
+    def probe(self) -> Observation:
+        """State, memory and CPU time of its main process, by /proc in its pod."""
+        name, incarnation = self.spec.name, self.incarnation
+        gone = probed(name, incarnation=incarnation, pid=0)
+        if self._state is None and not self.is_over:
+            return probed(name, incarnation=incarnation, pid=0, state="unknown")
+        said = None if self.has_exited else self._exec(f'cat "/proc/$(cat {CONTROL}/pid)/stat"')
+        if not said:
+            return gone
+        fields = said.rpartition(")")[2].split()
+        return probed(
+            name,
+            incarnation=incarnation,
+            pid=0,
+            state=fields[0],
+            cpu_s=(int(fields[11]) + int(fields[12])) / _TICKS,
+            rss_bytes=int(fields[21]) * _PAGE,
+        )
+
+    # ---------------------------------------------------------------- its end
+
+    def finish(self, state: PodState | None) -> list[Observation]:
+        """Once its pod has ended or is gone: its last line, then NODE_EXITED."""
+        if self.is_over:
+            return []
+        last = self._output.end()
+        self._release()
+        ending = ending_of(state, self._sent)
+        return self._report_exit(last, ending, self._output.lost_log_bytes)
+
+    def abandon(self) -> None:
+        """Stop following it, and record no end of it."""
+        if not self.is_over:
+            self._release()
+
+    def _release(self) -> None:
+        self.is_over = True
+        self._follower.close()
+        self._files.log.close()
+        self._errors.close()
+        self.pending_undos.settle_all()
+
+
+def ending_of(state: PodState | None, sent: Sequence[str]) -> dict[str, Json]:
+    """Exit code and signal of a pod that has ended.
+
+    Of one that is gone nobody saw them: then the last signal that it was sent.
+    """
+    if state is None or state.exit_code is None:
+        signal = sent[-1] if sent else None
+        return {"exit_code": None, "signal": signal, "out_of_memory": False, "is_seen": False}
+    by_signal = _SIGNALS < state.exit_code < _SIGNALS + 65
+    return {
+        "exit_code": None if by_signal else state.exit_code,
+        "signal": signal_name(state.exit_code - _SIGNALS) if by_signal else None,
+        "out_of_memory": state.was_out_of_memory,
+    }

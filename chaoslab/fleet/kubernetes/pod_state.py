@@ -1,0 +1,122 @@
+"""State of a node's pod, as the cluster shows it.
+
+Pod ─► state_of ─► PodState: waits (why), runs (since when), ended (how), is being deleted (why)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from lightkube.models.core_v1 import ContainerStatus, Pod
+
+from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.manifests import CONTAINER
+
+_HOPELESS: Final = frozenset(
+    {"ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError",
+     "RunContainerError"}
+)  # fmt: skip
+_OUT_OF_MEMORY: Final = "OOMKilled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodState:
+    """A pod at one moment."""
+
+    name: str
+    uid: str = ""
+    node: str = ""
+    """Node of the training, not of the cluster."""
+    incarnation: int = 0
+    machine: str = ""
+    """Node of the cluster."""
+    waiting: str = ""
+    """Why it does not run yet; empty if it does or has ended."""
+    is_hopeless: bool = False
+    """Whether it waits for what does not come by itself."""
+    started_s: float | None = None
+    """Since when its container runs or ran, in s since the epoch, by the cluster's clock."""
+    finished_s: float | None = None
+    exit_code: int | None = None
+    """128 and the number of the signal, for one that a signal ended; None while it runs."""
+    reason: str = ""
+    """Why it ended, in the cluster's word: Completed, Error, OOMKilled."""
+    container: str = ""
+    image: str = ""
+    image_id: str = ""
+    is_deleted: bool = False
+    """Whether its deletion was asked for."""
+    disruption: str = ""
+    """Why the cluster takes it away: EvictionByEvictionAPI, DeletionByTaintManager, …"""
+
+    @property
+    def has_started(self) -> bool:
+        """Whether its container runs or ran."""
+        return self.started_s is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its container ran and ended."""
+        return self.exit_code is not None
+
+    @property
+    def was_out_of_memory(self) -> bool:
+        """Whether the kernel killed it for want of memory, by the cluster's word."""
+        return self.reason == _OUT_OF_MEMORY
+
+
+def state_of(pod: Pod) -> PodState:
+    """What the cluster shows of a pod."""
+    metadata, status = pod.metadata, pod.status
+    labels = (metadata.labels if metadata else None) or {}
+    conditions = (status.conditions if status else None) or []
+    told = [one for one in conditions if one.type == "DisruptionTarget" and one.status == "True"]
+    container = _container((status.containerStatuses if status else None) or [])
+    state = container.state if container else None
+    running = state.running if state else None
+    ended = state.terminated if state else None
+    is_over = ended is not None
+    waiting = "" if running or ended else _waiting(pod, container)
+    return PodState(
+        name=(metadata.name if metadata else None) or "",
+        uid=(metadata.uid if metadata else None) or "",
+        node=labels.get(names.LABEL_NODE, ""),
+        incarnation=int(labels.get(names.LABEL_INCARNATION, "0")),
+        machine=(pod.spec.nodeName if pod.spec else None) or "",
+        waiting=waiting,
+        is_hopeless=waiting.partition(":")[0] in _HOPELESS,
+        started_s=_epoch_s((ended.startedAt if ended else None)
+                           or (running.startedAt if running else None)),
+        finished_s=_epoch_s(ended.finishedAt) if ended else None,
+        exit_code=ended.exitCode if ended and is_over else None,
+        reason=(ended.reason if ended else None) or (status.reason if status else None) or "",
+        container=(container.containerID if container else None) or "",
+        image=(container.image if container else None) or "",
+        image_id=(container.imageID if container else None) or "",
+        is_deleted=bool(metadata and metadata.deletionTimestamp),
+        disruption=next((one.reason or "" for one in told), ""),
+    )  # fmt: skip
+
+
+def _container(statuses: Sequence[ContainerStatus]) -> ContainerStatus | None:
+    return next((one for one in statuses if one.name == CONTAINER), None)
+
+
+def _waiting(pod: Pod, container: ContainerStatus | None) -> str:
+    """Why it waits: the container's reason, else that of the scheduler."""
+    waits = container.state.waiting if container and container.state else None
+    if waits and waits.reason:
+        return f"{waits.reason}: {waits.message}" if waits.message else waits.reason
+    for one in (pod.status.conditions if pod.status else None) or []:
+        if one.type == "PodScheduled" and one.status != "True":
+            return f"{one.reason}: {one.message}" if one.message else one.reason or "Pending"
+    return (pod.status.phase if pod.status else None) or "Pending"
+
+
+def _epoch_s(at: datetime | str | None) -> float | None:
+    """Of a time as the models have it, which may be text."""
+    if at is None:
+        return None
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return moment.timestamp()

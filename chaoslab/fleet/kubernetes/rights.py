@@ -1,0 +1,72 @@
+"""Rights that the kubernetes fleet uses: a Role with exactly these, and the server's word on each.
+
+RULES ─┬─► role: YAML for `kubectl apply`
+       └─► lacking: those that this user has not, as the server says
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from chaoslab.fleet.kubernetes.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Verbs on one resource, and what the fleet needs them for."""
+
+    group: str
+    resource: str
+    """`pods`, or `pods/exec` for what is below them."""
+    verbs: tuple[str, ...]
+    use: str
+
+
+RULES: Final = (
+    Rule(group="batch", resource="jobs", verbs=("create", "get", "list", "delete"),
+         use="a Job for each incarnation of a node, and the keeper that owns all"),
+    Rule(group="", resource="pods", verbs=("get", "list", "watch", "patch", "delete"),
+         use="their pods: watched, renewed (the keeper's), deleted"),
+    Rule(group="", resource="pods/log", verbs=("get",), use="events that nodes print"),
+    Rule(group="", resource="pods/exec", verbs=("create", "get"),
+         use="signals and test hooks"),
+    Rule(group="", resource="pods/eviction", verbs=("create",), use="pod.evict"),
+    Rule(group="", resource="services", verbs=("create", "get", "list", "delete"),
+         use="the address of the syncer"),
+    Rule(group="", resource="persistentvolumeclaims", verbs=("create", "get", "list", "delete"),
+         use="what nodes keep"),
+    Rule(group="", resource="secrets", verbs=("create", "get", "list", "delete"),
+         use="keys and certificates of nodes"),
+)  # fmt: skip
+
+
+def role(namespace: str, name: str = "chaoslab") -> str:
+    """The Role as YAML, with the use of each rule as a comment."""
+    rules = "".join(
+        f"# {one.use}\n"
+        f"- apiGroups: ['{one.group}']\n"
+        f"  resources: [{one.resource}]\n"
+        f"  verbs: [{', '.join(one.verbs)}]\n"
+        for one in RULES
+    )
+    return (
+        "# What `chaoslab run --fleet kubernetes` does in a namespace.\n"
+        "apiVersion: rbac.authorization.k8s.io/v1\n"
+        "kind: Role\n"
+        f"metadata: {{name: {name}, namespace: {namespace}}}\n"
+        f"rules:\n{rules}"
+    )
+
+
+def lacking(cluster: "Cluster") -> Sequence[str]:
+    """Rights that this user lacks, such as `create pods/exec`; empty if there are all."""
+    found = []
+    for rule in RULES:
+        resource, _, below = rule.resource.partition("/")
+        found += [
+            f"{verb} {rule.resource}"
+            for verb in rule.verbs
+            if not cluster.may(verb, resource, rule.group, below)
+        ]
+    return found

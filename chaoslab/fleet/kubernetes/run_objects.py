@@ -1,0 +1,193 @@
+"""Objects of one run in a cluster: its keeper, which owns the others, and what nodes need.
+
+    undo log ─► keeper (Job) ─ owns ─► Jobs of nodes, Service, claims, Secrets
+    renewals ─► annotation of the keeper's pod: nothing outlives a dead harness by more than a lease
+
+One entry of the undo log, written before the first object is made, deletes them all.
+"""
+
+import base64
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.cluster import (
+    CLAIMS,
+    JOBS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Cluster,
+    Missing,
+)
+from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
+from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.run_name import run_name
+from chaoslab.undo.base import UndoLog
+
+_GONE_S: Final = 90.0
+"""How long the cluster may take to delete all objects of a run."""
+_LOOK_S: Final = 0.25
+_RENEWALS: Final = 6
+"""How often a lease is renewed within its time."""
+
+
+class RunObjects:
+    """Objects of one run."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        run_directory: Path,
+        undo_log: UndoLog,
+        settings: PodSettings,
+        lease_s: float,
+    ) -> None:
+        self.cluster, self._undo_log, self._lease_s = cluster, undo_log, lease_s
+        self.run = run_name(run_directory)
+        self.manifests = Manifests(run=self.run, directory=str(run_directory), settings=settings)
+        self.lost_renewals = 0
+        """Renewals that the server did not take."""
+        self._owed: int | None = None
+        self._claims: set[str] = set()
+        self._secrets: set[str] = set()
+        self._addresses: dict[str, str] = {}
+        self._beside = 0
+        """Jobs that were run beside nodes."""
+        self._is_over = threading.Event()
+
+    # ---------------------------------------------------------------- beginning and end
+
+    def open(self) -> None:
+        """Write down how to delete it all, then create the keeper."""
+        self._owed = self._undo_log.open(
+            names.DELETE_RUN,
+            context=self.cluster.context, namespace=self.cluster.namespace, run=self.run,
+        )  # fmt: skip
+        keeper = self.cluster.create(self.manifests.keeper(self._lease_s))
+        metadata = keeper.get("metadata")
+        uid = str(metadata.get("uid")) if isinstance(metadata, Mapping) else ""
+        self.manifests = replace(self.manifests, owner=uid)
+        threading.Thread(target=self._renew, name="renewals", daemon=True).start()
+
+    def close(self) -> None:
+        """Delete all of it, and wait until it is gone. FleetError names what is left."""
+        self._is_over.set()
+        if self._owed is None:
+            return
+        empty(self.cluster, self.run)
+        self._undo_log.close(self._owed)
+        self._owed = None
+
+    def _renew(self) -> None:
+        """On a thread of its own: change the annotation that the keeper looks at."""
+        selector = f"job-name={self.manifests.name()}"
+        while not self._is_over.wait(self._lease_s / _RENEWALS):
+            try:
+                for pod in self.cluster.pods(selector):
+                    if pod.metadata is not None and pod.metadata.name:
+                        now = f"{time.time():.3f}"
+                        self.cluster.annotate(PODS, pod.metadata.name, **{names.RENEWED: now})
+            except FleetError:  # the next one may pass; the keeper ends if none does
+                self.lost_renewals += 1
+
+    # ---------------------------------------------------------------- what nodes need
+
+    def prepare(self, spec: NodeSpec) -> None:
+        """Make the volumes and the secret of a node, unless they are there."""
+        self._claim("shared")
+        if spec.keeps:
+            self._claim(spec.name)
+        if spec.name not in self._secrets and (spec.private_files or spec.secrets):
+            content = {
+                **spec.private_files,
+                **{f"environment.{name}": text.encode() for name, text in spec.secrets.items()},
+            }
+            files = {name: base64.b64encode(one).decode() for name, one in content.items()}
+            self.cluster.create(self.manifests.secret(spec, files))
+            self._secrets.add(spec.name)
+
+    def run_beside(self, node: str, command: Sequence[str], within_s: float) -> str:
+        """What a command prints that runs beside a node's pod, with its claim.
+
+        FleetError if it fails or takes too long.
+        """
+        self._beside += 1
+        manifest = self.manifests.beside(node, command, self._beside)
+        job = self.manifests.name(node, "beside", str(self._beside))
+        self.cluster.create(manifest)
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            for state in map(state_of, self.cluster.pods(f"job-name={job}")):
+                if state.has_ended:
+                    params = {"container": CONTAINER}
+                    lines = self.cluster.lines(PODS, state.name, params, silent_s=10.0)
+                    said = b"\n".join(lines).decode(errors="replace")
+                    self.cluster.delete(JOBS, job)
+                    if state.exit_code:
+                        raise FleetError(f"the Job {job} failed: {said.strip()[-300:]}")
+                    return said
+                if state.is_hopeless:
+                    raise FleetError(f"the Job {job} cannot start: {state.waiting}")
+            time.sleep(_LOOK_S)
+        raise FleetError(f"the Job {job} has not ended within {within_s:g} s")
+
+    def address(self, node: str) -> str:
+        """Stable address of a node for others, an IP address; a Service is made for it."""
+        if node not in self._addresses:
+            spec = self.cluster.create(self.manifests.service(node)).get("spec")
+            address = spec.get("clusterIP") if isinstance(spec, Mapping) else None
+            if not isinstance(address, str) or address == "None":
+                raise FleetError(f"the cluster gave the service of {node} no address")
+            self._addresses[node] = address
+        return self._addresses[node]
+
+    def _claim(self, name: str) -> None:
+        if name not in self._claims:
+            self.cluster.create(self.manifests.claim(name))
+            self._claims.add(name)
+
+
+def empty(cluster: Cluster, run: str) -> tuple[str, ...]:
+    """Delete all objects of a run and wait until they are gone; what was deleted.
+
+    FleetError names what is left. The keeper's own deletion takes its dependents with it; pods are
+    deleted without grace, and what has lost its keeper is deleted by its labels.
+    """
+    found = remains(cluster, run)
+    selector = f"{names.LABEL_RUN}={run}"
+    cluster.delete(JOBS, names.own_name(run))
+    deadline = time.monotonic() + _GONE_S
+    while left := remains(cluster, run):
+        for path in (JOBS, PODS, CLAIMS, SECRETS, SERVICES):
+            for one in cluster.list(path, selector)[0]:
+                with suppress(Missing):
+                    cluster.delete(path, _name(one), is_forced=path is PODS)
+        if time.monotonic() > deadline:
+            where = f"namespace {cluster.namespace} of context {cluster.context}"
+            raise FleetError(f"in {where} there still are {', '.join(left)}")
+        time.sleep(_LOOK_S)
+    return found
+
+
+def remains(cluster: Cluster, run: str) -> tuple[str, ...]:
+    """What there is of a run now."""
+    selector = f"{names.LABEL_RUN}={run}"
+    return tuple(
+        f"{path.plural[:-1]} {_name(one)}"
+        for path in (JOBS, PODS, CLAIMS, SECRETS, SERVICES)
+        for one in cluster.list(path, selector)[0]
+    )
+
+
+def _name(one: Mapping[str, Json]) -> str:
+    metadata = one.get("metadata")
+    return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""

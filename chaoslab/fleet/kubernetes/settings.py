@@ -1,0 +1,198 @@
+"""The kubernetes fleet as a plan names it, and what a plan needs of a cluster.
+
+    fleet: {kind: kubernetes, namespace: chaos, pod: {nodeSelector: …}}
+       └─► Kubernetes ─ factory ─► ClusterFleets ─ cluster, rights ─► KubernetesFleet, per run
+
+The cluster is asked when it is needed and not before: a plan can be read without one. lightkube is
+imported as late.
+"""
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError, FleetError, PlanError
+from chaoslab.core.events import Json
+from chaoslab.fleet.base import Ability, Fleet, NodeSite
+from chaoslab.fleet.local.slowdown import said
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.protocols import abilities_of
+from chaoslab.fleet.settings import FleetFactory, FleetRequest
+from chaoslab.fleet.stressors import Mechanism
+from chaoslab.links.settings import LinksFactory, LinksSettings
+from chaoslab.plan.model import NO_LINKS
+from chaoslab.undo.base import UndoLog
+
+if TYPE_CHECKING:
+    from chaoslab.fleet.kubernetes.cluster import Cluster
+    from chaoslab.fleet.kubernetes.manifests import PodSettings
+
+_PRODUCTION: Final = re.compile(r"(^|[^a-z])(prod|prd|production|live)([^a-z]|$)", re.IGNORECASE)
+_LEASE_LEAST_S: Final = 30.0
+_OURS: Final = frozenset({"containers", "restartPolicy", "shareProcessNamespace"})
+_PULLS: Final = ("IfNotPresent", "Never", "Always")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubernetes:
+    """Jobs in a namespace of a Kubernetes cluster, by kubectl's current context."""
+
+    context: str = ""
+    """Context of the kubeconfig; empty: the current one, unless it looks like production."""
+    namespace: str = ""
+    """An existing namespace; empty: that of the context."""
+    image: str = ""
+    """Image of the nodes; empty: the one that `chaoslab images build` makes of this very source."""
+    image_pull: str = "IfNotPresent"
+    """When the cluster fetches it: IfNotPresent, Never or Always."""
+    cpus: float | None = None
+    """Cores that each node may use; None: no limit."""
+    memory_bytes: int | None = None
+    """Memory that each node may use; None: no limit."""
+    disk_bytes: int = 1_000_000_000
+    """Size of each node's claim, for its checkpoints or state."""
+    storage_class: str = ""
+    """Class of the claims; empty: the cluster's default."""
+    cache_claim: str = ""
+    """An existing claim for compiled steps, which all nodes mount; empty: each start compiles."""
+    pod: Mapping[str, Json] = field(default_factory=dict)
+    """Spec of the pods, as in Kubernetes: nodeSelector, tolerations, affinity, volumes, …"""
+    start_within_s: float = 300.0
+    """How long a pod may take to start, its image and its machine included."""
+    lease_s: float = 180.0
+    """If the harness is gone for so long, the cluster deletes everything of the run."""
+
+    default_links: ClassVar[str] = NO_LINKS
+    runs_here: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.image_pull not in _PULLS:
+            raise PlanError(f"must be {', '.join(_PULLS)}, got {self.image_pull!r}",
+                            key="image_pull")  # fmt: skip
+        if self.lease_s < _LEASE_LEAST_S:
+            raise PlanError(f"must be at least {_LEASE_LEAST_S:g}s", key="lease")
+        if self.start_within_s <= 0:
+            raise PlanError("must be above 0s", key="start_within")
+        if given := sorted(_OURS & self.pod.keys()):
+            raise PlanError(f"chaoslab itself sets `{given[0]}`: leave it out", key="pod")
+        if self.cpus is not None and self.cpus <= 0:
+            raise PlanError(f"must be above 0, got {self.cpus:g}", key="cpus")
+
+    def factory(self, request: FleetRequest) -> FleetFactory:
+        """Factory that asks the cluster when a fleet is made.
+
+        AbilityError for text of this machine and for tasks of one's own.
+        """
+        if Path(request.data).exists():
+            raise AbilityError(
+                f"the text {request.data} is on this machine, and pods cannot see it: put it into "
+                "the image, and name that as fleet.image"
+            )
+        if request.trial(NodeSite()) is not None:
+            raise AbilityError(
+                "a task of your own cannot be tried in a cluster before the run: use "
+                "--fleet docker, or one of the built-in models"
+            )
+        return ClusterFleets(settings=self)
+
+    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
+        """No links: learners dial the syncer's Service."""
+        if kind != NO_LINKS:
+            raise AbilityError(
+                f"there are no links {kind!r} between pods: leave link faults out, or use "
+                "--fleet docker"
+            )
+        return settings.factory(seed)
+
+    def slowing(self, mechanism: Mechanism) -> str:
+        """By the learner's own rests."""
+        return said(Mechanism.HOOK if mechanism is Mechanism.AUTO else mechanism)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFleets:
+    """Makes the fleets of one plan; see `FleetFactory`."""
+
+    settings: Kubernetes
+    kind: str = "kubernetes"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do; AbilityError if no cluster answers, or this user lacks rights.
+
+        The server checks the keeper, and so the template of the pods, without creating it.
+        """
+        from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415  # lightkube
+        from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
+        from chaoslab.fleet.kubernetes.rights import lacking  # noqa: PLC0415
+
+        pods = self._pods()
+        with closing(self._connect()) as cluster:
+            try:
+                cluster.version()
+                missing = lacking(cluster)
+                if missing:
+                    raise AbilityError(
+                        f"in namespace {cluster.namespace} of context {cluster.context} you may "
+                        f"not {', '.join(missing)}: `chaoslab fleet rights kubernetes` prints the "
+                        "Role that is needed"
+                    )
+                trial = Manifests(run="trial", directory="trial", settings=pods)
+                cluster.create(trial.keeper(self.settings.lease_s), is_trial=True)
+            except FleetError as error:
+                raise AbilityError(str(error)) from error
+        return abilities_of(KubernetesFleet)
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+    ) -> Fleet:
+        """Make the fleet of one run."""
+        from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415  # lightkube
+
+        return KubernetesFleet(
+            run_directory, clock, undo_log=undo_log, cluster=self._connect(), settings=self._pods(),
+            start_s=self.settings.start_within_s, lease_s=self.settings.lease_s,
+            node_links=node_links,
+        )  # fmt: skip
+
+    def _connect(self) -> "Cluster":
+        from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: PLC0415  # lightkube
+
+        cluster = Cluster.connect(self.settings.context, self.settings.namespace)
+        if not self.settings.context and looks_like_production(cluster.context):
+            cluster.close()
+            raise AbilityError(
+                f"the current context, {cluster.context}, looks like production: to break nodes "
+                f"there, say so by fleet.context: {cluster.context}"
+            )
+        return cluster
+
+    def _pods(self) -> "PodSettings":
+        from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: PLC0415
+
+        asked = self.settings
+        return PodSettings(
+            image=asked.image or _own_image(), pull=asked.image_pull, cpus=asked.cpus,
+            memory_bytes=asked.memory_bytes, storage_class=asked.storage_class,
+            disk_bytes=asked.disk_bytes, cache_claim=asked.cache_claim, template=asked.pod,
+        )  # fmt: skip
+
+
+def looks_like_production(context: str) -> bool:
+    """Whether a context has a word such as prod in its name."""
+    return _PRODUCTION.search(context) is not None
+
+
+def _own_image() -> str:
+    try:
+        from chaoslab.fleet.docker.images.images import source  # noqa: PLC0415  # needs the SDK
+    except AbilityError as error:
+        raise AbilityError(
+            "name the image of the nodes as fleet.image: its default, the image of "
+            "`chaoslab images build`, needs pip install 'chaoslab[docker]'"
+        ) from error
+    return source().image

@@ -1,0 +1,50 @@
+"""Facts of the undo verbs of the kubernetes fleet: what an undo log says of each, checked.
+
+Objects that do not belong to the run that wrote them are refused. Where the cluster is and who asks
+there is up to the kubeconfig of whoever undoes: a record names only the context.
+"""
+
+import re
+from dataclasses import dataclass
+
+from chaoslab.fleet.kubernetes.names import own_name
+from chaoslab.fleet.run_name import run_name
+from chaoslab.undo.facts import Facts, require
+
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts(Facts):
+    """Something in a namespace of a cluster."""
+
+    context: str
+    namespace: str
+
+    def __post_init__(self) -> None:
+        is_name = _NAMESPACE.fullmatch(self.namespace) is not None
+        require(is_name, f"{self.namespace!r} is no namespace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts(ClusterFacts):
+    """All objects of a run."""
+
+    run: str
+
+    def __post_init__(self) -> None:
+        ClusterFacts.__post_init__(self)
+        require(self.run == run_name(self.directory), f"{self.run!r} is another run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts(ClusterFacts):
+    """A pod of the run."""
+
+    pod: str
+
+    def __post_init__(self) -> None:
+        ClusterFacts.__post_init__(self)
+        own = own_name(run_name(self.directory))
+        is_own = re.fullmatch(rf"{re.escape(own)}-[a-z0-9.-]+", self.pod) is not None
+        require(is_own, f"the pod {self.pod!r} is not this run's")

@@ -1,0 +1,76 @@
+"""Undo of what was done in a cluster, leftovers there, and whether one can be used.
+
+    delete_kubernetes_run    the objects of a run in a namespace
+    resume_pod, unwedge_pod  a pod goes on
+
+`cleanup` asks the cluster when it comes to that: few runs owe this, and lightkube, which this
+module does not import, may be missing.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.undo_facts import ClusterFacts, PodFacts, RunFacts
+from chaoslab.undo.verbs import Examined, Healed, Maintenance, Verb, limited, missing, ok
+
+
+def _in_cluster(
+    do: str, facts: type[ClusterFacts], *, lets_go: bool = True, looks: bool = False
+) -> Verb[Any]:
+    def undone(facts: ClusterFacts) -> Healed:
+        return Healed(actions=_ask_cluster(do, facts, is_undone=True))
+
+    def left(facts: ClusterFacts) -> tuple[str, ...]:
+        try:
+            return _ask_cluster(do, facts, is_undone=False)
+        except FleetError as error:
+            return (str(error),)
+
+    return Verb(facts=facts, undo=undone, left=left, lets_go=lets_go, looks=looks)
+
+
+def _ask_cluster(do: str, facts: ClusterFacts, *, is_undone: bool) -> tuple[str, ...]:
+    """FleetError also without lightkube or the context."""
+    try:
+        from chaoslab.fleet.kubernetes import cleanup  # noqa: PLC0415  # needs lightkube
+
+        return cleanup.undo(do, facts) if is_undone else cleanup.left(do, facts)
+    except AbilityError as error:
+        raise FleetError(str(error)) from error
+
+
+def _diagnose() -> Iterator[Examined]:
+    """The cluster that a run would use, by its own word."""
+    name = "kubernetes"
+    try:
+        from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: PLC0415
+        from chaoslab.fleet.kubernetes.rights import lacking  # noqa: PLC0415
+
+        with closing(Cluster.connect()) as cluster:
+            where = f"context {cluster.context}, namespace {cluster.namespace}"
+            version = cluster.version()
+            lacks = lacking(cluster)
+    except AbilityError as error:
+        yield missing(name, "no cluster can be used from here", str(error))
+        return
+    except FleetError as error:
+        yield limited(name, f"a cluster that does not answer: {error}")
+        return
+    if lacks:
+        yield limited(name, f"{where}, {version}: you may not {', '.join(lacks)}",
+                      "chaoslab fleet rights kubernetes")  # fmt: skip
+        return
+    yield ok(name, f"{where}, {version}")
+
+
+MAINTENANCE = Maintenance(
+    verbs={
+        names.DELETE_RUN: _in_cluster(names.DELETE_RUN, RunFacts, lets_go=False, looks=True),
+        names.RESUME_POD: _in_cluster(names.RESUME_POD, PodFacts, looks=True),
+        names.UNWEDGE_POD: _in_cluster(names.UNWEDGE_POD, PodFacts),
+    },
+    diagnose=_diagnose,
+)

@@ -1,0 +1,97 @@
+"""A Kubernetes cluster for tests, and a fleet on it that needs nothing but Python in its image.
+
+Tests use the cluster that `docker/start_kubernetes.sh` starts, never that of kubectl's current
+context. CHAOSLAB_REQUIRE=kubernetes makes its absence a failure.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.undo.base import UndoLog
+
+IS_REQUIRED = "kubernetes" in os.environ.get("CHAOSLAB_REQUIRE", "")
+if not IS_REQUIRED:
+    pytest.importorskip("lightkube", reason="lightkube is missing")
+
+from lightkube import ApiError, Client  # noqa: E402 - see above
+from lightkube.models.meta_v1 import ObjectMeta  # noqa: E402
+from lightkube.resources.core_v1 import Namespace  # noqa: E402
+
+from chaoslab.fleet.docker.images.images import source  # noqa: E402
+from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: E402
+from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: E402
+from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: E402
+
+STATE = Path(os.environ.get("CHAOSLAB_KUBERNETES_STATE", "/var/lib/chaoslab-kubernetes"))
+_BUILT_S = 1200.0
+"""How long the cluster may take to be built, where it is required."""
+CONTEXT, NAMESPACE = "chaoslab-test", "chaoslab-tests"
+
+
+def kubeconfig_or_skip() -> Path:
+    """The kubeconfig of the cluster that tests may use, with a namespace for them."""
+    why_not = "no test cluster has the image of this source: docker/start_kubernetes.sh"
+    if not _is_loaded() and not IS_REQUIRED:
+        pytest.skip(why_not)
+    deadline = time.monotonic() + _BUILT_S
+    while not _is_loaded():
+        if time.monotonic() > deadline:
+            raise FleetError(why_not)
+        time.sleep(1.0)
+    return STATE / "kubeconfig"
+
+
+def _is_loaded() -> bool:
+    """Whether the cluster was given the image of this source."""
+    images = STATE / "images"
+    return images.exists() and image() in images.read_text().split()
+
+
+@contextmanager
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """The test cluster, by the kubeconfig in the environment from now on."""
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig_or_skip()))
+    found = Cluster.connect(CONTEXT, NAMESPACE)
+    try:
+        found.version()
+    except FleetError as error:
+        raise AbilityError(f"the test cluster does not answer: {error}") from error
+    _ensure_namespace()
+    yield found
+    found.close()
+
+
+def _ensure_namespace() -> None:
+    """The namespace of the tests; it stays when they are over, as the cluster does."""
+    client = Client()
+    try:
+        client.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
+    except ApiError as error:
+        if error.status.code != HTTPStatus.CONFLICT:
+            raise
+    finally:
+        client.close()
+
+
+def image() -> str:
+    """The image of this source, which `docker/start_kubernetes.sh load` gave to the cluster."""
+    return source().image
+
+
+def small_fleet(
+    run_directory: Path, clock: Clock, cluster: Cluster, undo_log: UndoLog, *, lease_s: float = 60.0
+) -> KubernetesFleet:
+    """Its nodes run whatever the image has."""
+    settings = PodSettings(image=image(), pull="Never", disk_bytes=10_000_000)
+    return KubernetesFleet(
+        run_directory, clock, undo_log=undo_log, cluster=cluster, settings=settings, start_s=60.0,
+        lease_s=lease_s,
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Nodes as Jobs of a real cluster: the contract, and what only a cluster can do, or do wrong."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
+from chaoslab.fleet.base import Damage, NodeSpec
+from chaoslab.fleet.kubernetes.run_objects import remains
+from chaoslab.fleet.run_name import run_name
+from chaoslab.undo.base import NoUndoLog
+from tests.cluster import Cluster, cluster, image, small_fleet
+from tests.contracts.fleet_kit import LivingFleetKit, Stage
+from tests.engine import learner
+from tests.fleet.local_stage import Remembered
+
+pytestmark = [pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient]
+
+
+@pytest.fixture(name="here")
+def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    with cluster(monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def stage(tmp_path: Path, here: Cluster, undo_log: Remembered) -> Iterator[Stage]:
+    clock = WallClock()
+    with small_fleet(tmp_path, clock, here, undo_log) as fleet:
+        yield Stage(fleet=fleet, clock=clock)
+
+
+@pytest.fixture
+def spec() -> NodeSpec:
+    return learner("learner-0")
+
+
+class TestKubernetesFleet(LivingFleetKit):
+    """The kit."""
+
+
+def reported(stage: Stage, action: str) -> dict[str, object]:
+    """The first report of an action, waited for."""
+    while True:
+        for one in stage.seen:
+            if one.kind is Kind.ENGINE_REPORTED and one.data["action"] == action:
+                return dict(one.data)
+        stage.until(Kind.ENGINE_REPORTED)
+
+
+# ---------------------------------------------------------------- kinds of death
+
+
+def test_a_signal_inside_leaves_an_exit_code(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    stage.fleet.kill(spec.name)
+    exited = stage.until(Kind.NODE_EXITED)
+    assert (exited.data["signal"], exited.data.get("is_seen", True)) == ("SIGKILL", True)
+    assert (reported(stage, "die")["exit_code"], reported(stage, "die")["signal"]) == (
+        137, "SIGKILL",
+    )  # fmt: skip
+
+
+def test_a_forced_deletion_leaves_no_exit_status(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    stage.fleet.delete_pod(spec.name)  # type: ignore[attr-defined]
+    exited = stage.until(Kind.NODE_EXITED)
+    assert exited.data["is_seen"] is False
+    assert exited.data["sent"] == ["SIGTERM", "SIGKILL"]
+    assert reported(stage, "gone")["incarnation"] == 1
+
+
+def test_an_eviction_leaves_the_clusters_reason(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    stage.fleet.evict_pod(spec.name)  # type: ignore[attr-defined]
+    stage.until(Kind.NODE_EXITED)
+    assert reported(stage, "evict")["reason"] == "EvictionByEvictionAPI"
+
+
+def test_an_image_that_is_not_there_is_an_error_that_says_so(
+    tmp_path: Path, here: Cluster, spec: NodeSpec
+) -> None:
+    clock = WallClock()
+    with small_fleet(tmp_path, clock, here, NoUndoLog()) as fleet:
+        objects = fleet._objects
+        settings = replace(objects.manifests.settings, image=f"{image()}-missing")
+        objects.manifests = replace(objects.manifests, settings=settings)
+        fleet.start(spec)
+
+        def poll() -> None:
+            while True:
+                fleet.poll(clock.now_s() + 1.0)
+
+        with pytest.raises(FleetError, match="ErrImageNeverPull"):
+            poll()
+
+
+# ---------------------------------------------------------------- what outlives a pod
+
+
+def test_what_a_node_keeps_is_there_for_its_next_incarnation_and_can_be_damaged(
+    stage: Stage, spec: NodeSpec
+) -> None:
+    keeps = "import pathlib; p = pathlib.Path('state/x'); p.parent.mkdir(exist_ok=True); "
+    write = f"{keeps}print(p.exists(), flush=True); p.write_text('a' * 100); "
+    command = ("python3", "-c", f"{write}import time; time.sleep(600)")
+    stage.fleet.start(replace(spec, command=command, keeps="state"))
+    stage.until(Kind.NODE_STARTED)
+    stage.fleet.kill(spec.name)
+    stage.until(Kind.NODE_EXITED)
+    stage.fleet.damage(spec.name, Damage.TRUNCATE)  # type: ignore[attr-defined]
+    told = stage.until(Kind.STORAGE_DAMAGED)
+    assert (told.data["bytes_before"], told.data["bytes_after"]) == (100, 50)
+
+
+def test_leaving_the_fleet_leaves_nothing(
+    tmp_path: Path, here: Cluster, spec: NodeSpec, undo_log: Remembered
+) -> None:
+    with small_fleet(tmp_path, WallClock(), here, undo_log) as fleet:
+        fleet.start(replace(spec, keeps="state", private_files={"key": b"k"}))
+        assert any("job" in one for one in remains(here, run_name(tmp_path)))
+    after = Cluster.connect(here.context, here.namespace)
+    assert remains(after, run_name(tmp_path)) == ()
+    after.close()

@@ -1,0 +1,147 @@
+"""Manifests of a run: owned by its keeper, confined, and with the user's own pod settings."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from chaoslab.core.errors import PlanError
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
+from chaoslab.fleet.kubernetes.names import labels_of, object_name
+from chaoslab.fleet.kubernetes.rights import RULES, role
+from chaoslab.fleet.kubernetes.settings import Kubernetes, looks_like_production
+
+SPEC = NodeSpec(
+    name="learner-0", role=Role.LEARNER, command=("python3", "-m", "x"), keeps="checkpoints",
+    secrets={"KEY": "secret-word"}, private_files={"key.pem": b"k"},
+)  # fmt: skip
+
+
+@pytest.fixture
+def manifests() -> Manifests:
+    settings = PodSettings(image="chaoslab-node:1")
+    return Manifests(run="3fa9c2e1b0", directory="/runs/x", settings=settings, owner="uid-1")
+
+
+def job(manifests: Manifests, spec: NodeSpec = SPEC, *command: str) -> Any:
+    return manifests.node(spec, 1, command or spec.command, {})
+
+
+def test_the_keeper_owns_everything(manifests: Manifests) -> None:
+    made: list[Any] = [
+        job(manifests), manifests.service("syncer"), manifests.claim("shared"),
+        manifests.secret(SPEC, {}), manifests.beside("learner-0", ("true",), 1),
+    ]  # fmt: skip
+    for one in made:
+        (owner,) = one["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["name"], owner["uid"]) == (
+            "Job", "chaoslab-3fa9c2e1b0", "uid-1",
+        )  # fmt: skip
+        assert one["metadata"]["labels"]["chaoslab/run"] == "3fa9c2e1b0"
+        assert one["metadata"]["name"].startswith("chaoslab-3fa9c2e1b0-")
+
+
+def test_the_cluster_never_starts_a_node_again(manifests: Manifests) -> None:
+    spec = job(manifests)["spec"]
+    assert spec["backoffLimit"] == 0
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_keeper_outlives_its_pods_and_takes_all_with_it(manifests: Manifests) -> None:
+    keeper: Any = manifests.keeper(60.0)
+    assert keeper["spec"]["ttlSecondsAfterFinished"] == 0
+    assert keeper["spec"]["backoffLimit"] > 1000
+    assert keeper["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+
+
+def test_no_secret_is_in_a_command_or_environment(manifests: Manifests) -> None:
+    pod = str(job(manifests))
+    assert "secret-word" not in pod
+    (container,) = job(manifests)["spec"]["template"]["spec"]["containers"]
+    (variable,) = container["env"]
+    assert variable["valueFrom"]["secretKeyRef"]["key"] == "environment.KEY"
+
+
+def test_the_cluster_expands_nothing_in_commands(manifests: Manifests) -> None:
+    (container,) = job(manifests, SPEC, "$(HOME)", "a$$b")["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-2:] == ["$$(HOME)", "a$$$$b"]
+
+
+def test_pods_are_confined(manifests: Manifests) -> None:
+    for made in (job(manifests), manifests.keeper(60.0)):
+        whole: Any = made
+        spec = whole["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        assert spec["automountServiceAccountToken"] is False
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True, "runAsUser": 10001,
+        }  # fmt: skip
+
+
+def test_the_users_pod_settings_stay_beside_ours(manifests: Manifests) -> None:
+    template = {
+        "nodeSelector": {"pool": "tpu"}, "securityContext": {"runAsGroup": 5},
+        "volumes": [{"name": "data", "emptyDir": {}}], "terminationGracePeriodSeconds": 30,
+    }  # fmt: skip
+    own = replace(manifests, settings=replace(manifests.settings, template=template))
+    spec = job(own)["spec"]["template"]["spec"]
+    assert spec["nodeSelector"] == {"pool": "tpu"}
+    assert spec["securityContext"] == {"fsGroup": 10001, "runAsGroup": 5}
+    assert [one["name"] for one in spec["volumes"]][:2] == ["data", "control"]
+    assert spec["terminationGracePeriodSeconds"] == 30
+    assert spec["shareProcessNamespace"] is True
+
+
+def test_a_node_that_keeps_nothing_has_no_claim(manifests: Manifests) -> None:
+    volumes = job(manifests, replace(SPEC, keeps=""))["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "state", "emptyDir": {}} in volumes
+
+
+def test_limits_are_written_as_kubernetes_has_them(manifests: Manifests) -> None:
+    settings = replace(manifests.settings, cpus=1.5, memory_bytes=1 << 30)
+    (container,) = job(replace(manifests, settings=settings))["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert container["resources"] == {"limits": {"cpu": "1500m", "memory": "1073741824"}}
+
+
+def test_names_and_labels_are_what_kubernetes_takes() -> None:
+    assert object_name("3fa9", "learner_0", "1") == "chaoslab-3fa9-learner-0-1"
+    labels = labels_of("3fa9", node="learner-0")
+    assert (labels["chaoslab/run"], labels["chaoslab/node"]) == ("3fa9", "learner-0")
+
+
+# ---------------------------------------------------------------- settings and rights
+
+
+@pytest.mark.parametrize(("context", "is_so"), [
+    ("gke_acme_us-east5_prod", True), ("production", True), ("prd-eu", True), ("live", True),
+    ("product-team-dev", False), ("kind-chaos", False), ("reproduction", False), ("olive", False),
+])  # fmt: skip
+def test_a_context_that_looks_like_production_is_known(context: str, is_so: bool) -> None:
+    assert looks_like_production(context) is is_so
+
+
+@pytest.mark.parametrize(("settings", "key"), [
+    ({"pod": {"containers": []}}, "pod"), ({"image_pull": "Sometimes"}, "image_pull"),
+    ({"lease_s": 5.0}, "lease"), ({"start_within_s": 0.0}, "start_within"), ({"cpus": 0.0}, "cpus"),
+])  # fmt: skip
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        Kubernetes(**settings)
+    assert refused.value.key == key
+
+
+def test_the_role_has_exactly_the_rules() -> None:
+    text = role("chaos")
+    manifest = YAML(typ="safe").load(text)
+    assert (manifest["kind"], manifest["metadata"]["namespace"]) == ("Role", "chaos")
+    assert len(manifest["rules"]) == len(RULES)
+    for rule, written in zip(RULES, manifest["rules"], strict=True):
+        assert written == {
+            "apiGroups": [rule.group], "resources": [rule.resource], "verbs": list(rule.verbs),
+        }  # fmt: skip
+    assert "*" not in str(manifest)

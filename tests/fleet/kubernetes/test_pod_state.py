@@ -1,0 +1,107 @@
+"""What the cluster shows of a pod, and what it reports when that changes."""
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lightkube")
+
+from chaoslab.fleet.kubernetes.cluster import pod_of
+from chaoslab.fleet.kubernetes.pod import ending_of
+from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.pod_watch import changes, report
+
+STARTED, ENDED = "2026-11-27T10:00:00Z", "2026-11-27T10:00:09Z"
+BEGIN_S = 1795773600.0
+
+
+def seen(
+    state: dict[str, Any] | None = None,
+    *,
+    conditions: list[dict[str, str]] | None = None,
+    deleted: bool = False,
+) -> PodState:
+    """A pod whose container is in this state."""
+    metadata: dict[str, Any] = {
+        "name": "p", "uid": "u",
+        "labels": {"chaoslab/node": "learner-0", "chaoslab/incarnation": "2"},
+    }  # fmt: skip
+    if deleted:
+        metadata["deletionTimestamp"] = ENDED
+    statuses = [] if state is None else [
+        {"name": "sidecar", "image": "", "imageID": "", "ready": False, "restartCount": 0,
+         "state": {"terminated": {"exitCode": 9}}},
+        {"name": "node", "image": "chaoslab-node:1", "imageID": "sha256:1", "ready": True,
+         "restartCount": 0, "state": state},
+    ]  # fmt: skip
+    status = {"phase": "Pending", "conditions": conditions or [], "containerStatuses": statuses}
+    return state_of(pod_of({"metadata": metadata, "status": status}))
+
+
+def terminated(code: int, reason: str) -> PodState:
+    return seen(
+        {"terminated": {"exitCode": code, "reason": reason, "startedAt": STARTED,
+                        "finishedAt": ENDED}}
+    )  # fmt: skip
+
+
+def test_a_pod_without_a_container_waits_for_the_scheduler() -> None:
+    conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                   "message": "0/1 nodes are available"}]  # fmt: skip
+    state = seen(conditions=conditions)
+    assert state.waiting == "Unschedulable: 0/1 nodes are available"
+    assert (state.has_started, state.has_ended, state.is_hopeless) == (False, False, False)
+
+
+@pytest.mark.parametrize(("reason", "is_hopeless"), [
+    ("ErrImageNeverPull", True), ("InvalidImageName", True), ("ImagePullBackOff", False),
+    ("ContainerCreating", False),
+])  # fmt: skip
+def test_some_waits_never_end(reason: str, is_hopeless: bool) -> None:
+    state = seen({"waiting": {"reason": reason, "message": "why"}})
+    assert (state.waiting, state.is_hopeless) == (f"{reason}: why", is_hopeless)
+
+
+def test_a_running_pod_has_started() -> None:
+    state = seen({"running": {"startedAt": STARTED}})
+    assert (state.started_s, state.exit_code, state.waiting) == (BEGIN_S, None, "")
+    assert (state.node, state.incarnation, state.image_id) == ("learner-0", 2, "sha256:1")
+
+
+@pytest.mark.parametrize(("code", "exit_code", "signal"), [
+    (0, 0, None), (1, 1, None), (137, None, "SIGKILL"), (143, None, "SIGTERM"), (255, 255, None),
+])  # fmt: skip
+def test_the_exit_code_tells_a_signal(code: int, exit_code: int | None, signal: str | None) -> None:
+    ending = ending_of(terminated(code, "Error"), ())
+    assert (ending["exit_code"], ending["signal"]) == (exit_code, signal)
+    assert "is_seen" not in ending
+
+
+def test_nobody_saw_the_end_of_a_pod_that_is_gone() -> None:
+    ending = ending_of(None, ("SIGTERM", "SIGKILL"))
+    assert (ending["exit_code"], ending["signal"], ending["is_seen"]) == (None, "SIGKILL", False)
+    assert ending_of(None, ())["signal"] is None
+
+
+def test_a_kill_for_want_of_memory_is_told_apart() -> None:
+    state = terminated(137, "OOMKilled")
+    assert ending_of(state, ())["out_of_memory"] is True
+    assert list(changes(None, state)) == ["start", "oom", "die"]
+
+
+def test_an_eviction_is_reported_with_the_clusters_reason() -> None:
+    told = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    running = seen({"running": {"startedAt": STARTED}})
+    evicted = seen({"running": {"startedAt": STARTED}}, conditions=told, deleted=True)
+    assert list(changes(running, evicted)) == ["evict", "delete"]
+    assert report(evicted, "evict").data["reason"] == "EvictionByEvictionAPI"
+
+
+def test_each_change_is_reported_once() -> None:
+    ended = terminated(137, "Error")
+    assert list(changes(ended, ended)) == []
+    data = report(ended, "die").data
+    assert (data["node"], data["incarnation"], data["exit_code"], data["signal"]) == (
+        "learner-0", 2, 137, "SIGKILL",
+    )  # fmt: skip
+    assert data["at_s"] == BEGIN_S + 9
