@@ -263,21 +263,26 @@ def _disks(history: History) -> Iterator[Finding]:
 
 def _refused(history: History) -> Iterator[Finding]:
     """What a node said and the journal does not hold: nobody knows what else was the case."""
-    ends = [e for e in history.of(NodeExited) if e.payload.refused_lines]
-    if ends:
-        named = ", ".join(f"{e.payload.refused_lines:,} of {e.payload.node}" for e in ends)
+    exits, left = history.of(NodeExited), history.last(RunLeft)
+    found: list[tuple[Event, str, int]] = [
+        (one, one.payload.node, one.payload.refused_lines) for one in exits
+    ]
+    if left:
+        found += [(left, node, lines) for node, lines in left.payload.refused_lines.items()]
+    if found := [one for one in found if one[2]]:
+        named = ", ".join(f"{lines:,} of {node}" for _, node, lines in found)
         yield Finding(
             check="refused",
             outcome=Outcome.UNKNOWN,
             codes=(Code.LINES_REFUSED,),
             reason=f"lines that claimed to be events were refused, so the record lacks what they "
             f"were to say: {named}; its stdout.log holds them",
-            observed=sum(event.payload.refused_lines for event in ends),
+            observed=sum(lines for _, _, lines in found),
             bound=0,
             unit=Unit.LINES,
-            samples=len(history.of(NodeExited)),
-            culprits=tuple(dict.fromkeys(event.payload.node for event in ends)),
-            evidence=tuple(event.seq for event in ends),
+            samples=len(exits) + len(left.payload.nodes if left else ()),
+            culprits=tuple(dict.fromkeys(node for _, node, _ in found)),
+            evidence=tuple(dict.fromkeys(event.seq for event, _, _ in found)),
         )
 
 

@@ -56,10 +56,12 @@ class EndsProcess(BaseFault):
 
 
 def start_all(injection: Injection, fleet: Fleet) -> None:
-    """Start every target that is not running. FleetError names those that are dead all the same."""
+    """Start every target that is not running. FleetError names those that are dead all the same, as
+    long as others have to start them.
+    """
     dead = [name for name in injection.targets if not fleet.restart(name).is_alive]
     if dead:
-        raise FleetError(f"{', '.join(dead)} was to be started again and is dead")
+        raise FleetError(f"{', '.join(dead)} was to run again and is dead")
 
 
 class AsksHook(BaseFault):

@@ -251,6 +251,19 @@ class HasSlices(Protocol):
 
 
 @runtime_checkable
+class HasPods(Protocol):
+    """Has nodes in pods of a cluster, and can do to these what others do."""
+
+    def delete_pod(self, *names: str) -> None:
+        """Delete their pods by force, side by side. FleetError for a dead node."""
+        ...
+
+    def evict_pod(self, *names: str) -> None:
+        """Have their pods evicted, as the drain of a machine does. FleetError if refused."""
+        ...
+
+
+@runtime_checkable
 class Standing(Protocol):
     """Has nodes that others started, and that go on after the run. No ability to ask for."""
 
@@ -258,8 +271,15 @@ class Standing(Protocol):
         """Find the syncer and its learners, in the place of `start`; `labels` by node.
 
         A NODE_STARTED observation of each follows from `poll`, then what says how training stands.
-        AbilityError if there are no such nodes. Leaving the fleet ends none of them: whatever was
-        done to them is undone.
+        AbilityError if there are no such nodes, FleetError while another run has them. Leaving the
+        fleet ends none of them: whatever was done to them is undone.
+        """
+        ...
+
+    @property
+    def refused_lines(self) -> Mapping[str, int]:
+        """By node that runs and has some: lines that claimed to be events and were none that it
+        may report. Of a node that ended, NODE_EXITED counts them.
         """
         ...
 
@@ -288,6 +308,7 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         Upgradable: frozenset({Ability.UPGRADE}),
         HasChips: frozenset({Ability.CHIP}),
         HasSlices: frozenset({Ability.SLICE}),
+        HasPods: frozenset({Ability.POD}),
     }
 )
 """What each stands for in a plan."""

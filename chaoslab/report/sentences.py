@@ -84,7 +84,8 @@ def _baseline(said: payloads.BaselineMeasured) -> str:
 
 
 def _run_left(said: payloads.RunLeft) -> str:
-    return f"{', '.join(said.nodes)} run on: they were there before"
+    gone = f"; nobody has started {', '.join(said.gone)} again" if said.gone else ""
+    return f"{', '.join(said.nodes) or 'no nodes'} run on: they were there before{gone}"
 
 
 def _run_settled(said: payloads.RunSettled) -> str:

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import ClassVar, Final, TypeAlias
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import Action
+from chaoslab.core.payloads import Action, AlarmState
 from chaoslab.core.units import plural
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.preflight import fault_of
@@ -55,11 +55,16 @@ class Predict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What somebody noticed or wants to keep."""
+    """What somebody noticed or wants to keep, or an alarm of a monitoring system.
+
+    The fields are those of `OperatorNoted`.
+    """
 
     by: str
     text: str
     spec: str = ""
+    alarm: AlarmState | None = None
+    firing_s: float | None = None
 
     def __str__(self) -> str:
         return "note"

@@ -22,6 +22,7 @@ from chaoslab.core.payloads import NodeStarted, RunOutcome
 from chaoslab.core.process_identity import identify
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
+from chaoslab.fleet.protocols import Standing, able
 from chaoslab.plan.model import SYNCER, FaultPlan
 from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
@@ -147,7 +148,15 @@ class RunLoop:
     def leave_nodes(self) -> None:
         """Note who runs on, because others started them."""
         self.recorder.drain()
-        self.recorder.note(Kind.RUN_LEFT, {"nodes": list(self._progress.alive())})
+        fleet, alive = self.recorder.fleet, self._progress.alive()
+        self.recorder.note(
+            Kind.RUN_LEFT,
+            {
+                "nodes": list(alive),
+                "gone": [name for name in fleet.nodes if name not in alive],
+                "refused_lines": dict(able(fleet, Standing).refused_lines),
+            },
+        )
 
     def end_nodes(self, signal: str, *, within_s: float) -> None:
         """Send every living node a signal and wait for their ends; a second interrupt hurries."""

@@ -204,3 +204,10 @@ def test_yes_asks_nothing() -> None:
     done = call("--script", "day.txt", "--yes")
     assert done.exit_code == ExitCode.PASS, done.output
     assert "?" not in done.stderr.splitlines()[0]
+
+
+def test_the_key_of_the_sealed_faults_is_not_given_to_monitoring() -> None:
+    done = call("--serve", "--key", "day.key", "--alarms", "./day.key", "--script", "day.txt")
+    assert done.exit_code == ExitCode.REFUSED
+    assert "this is the key file of the sealed faults" in done.stderr
+    assert not Path("day.key").exists()

@@ -139,6 +139,13 @@ def test_the_time_to_notice_is_that_of_the_first_note() -> None:
     assert rows(page_of(whole()), "Time to notice") == ["| half-dies | 2.00 s | Bo |"]
 
 
+def test_alarms_notice_too_and_the_rule_says_so() -> None:
+    page = page_of(begun().killed().train(3).alarms("Down fires (learner=learner-3)").over())
+    assert rows(page, "Time to notice") == ["| half-dies | 3.00 s | alertmanager |"]
+    assert "or to the first alarm that began to fire after it" in page
+    assert "first alarm" not in page_of(whole())
+
+
 def test_findings_are_the_checks_that_did_not_pass() -> None:
     assert section(page_of(whole()), "Findings") == ["None: every check passed."]
     day = begun().killed().train(6).heal(restarts=False).train(40).settle().end()

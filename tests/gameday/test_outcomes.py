@@ -1,8 +1,10 @@
 """What became of each fault of a game-day, and whether the room had expected it."""
 
+from dataclasses import replace
+
 import pytest
 
-from chaoslab.core.events import Json
+from chaoslab.core.events import Json, Kind
 from chaoslab.gameday.effects import Span, bound_s
 from chaoslab.gameday.outcomes import FaultOutcome
 from chaoslab.gameday.predictions import (
@@ -180,6 +182,52 @@ def test_the_first_note_that_names_the_fault_shows_that_it_was_noticed(
 def test_without_such_a_note_nobody_noticed() -> None:
     one = of_half(whole())
     assert (one.noticed_s, one.noticed_by) == (None, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Down fires (learner=learner-1)",
+        "Down fires: http://learner-3:9100 is gone",
+        "process.kill",
+        f"{HALF} is on",
+        "injection-0",
+    ],
+)
+def test_an_alarm_that_names_what_was_hit_or_how_shows_that_it_was_noticed(text: str) -> None:
+    day = begun().alarms(text).killed().train(2).alarms("learner-10, learner-0")
+    one = of_half(day.train(1).alarms(text).notes("Bo", HALF).train(3).heal().over())
+    assert (one.noticed_s, one.noticed_by) == (3.0, "alertmanager")
+
+
+def test_the_container_of_a_node_is_as_good_as_its_name() -> None:
+    day = begun().killed().train(2).alarms("Down fires (name=day-learner-1-1)").train(4)
+    whole = day.heal().over()
+    assert of_half(whole).noticed_s is None
+    for event in [one for one in whole.events if one.kind is Kind.NODE_STARTED]:
+        named = {**event.data, "container": f"day-{event.data['node']}-1"}
+        whole.events[event.seq] = replace(event, data=named)
+    assert of_half(whole).noticed_s == 2.0
+
+
+def test_an_alarm_that_is_resolved_or_was_firing_before_shows_nothing() -> None:
+    day = begun().killed().train(3).alarms("learner-1", state="resolved")
+    day.alarms("learner-1", firing_s=5.5)  # 2.5 s before the injection
+    one = of_half(day.train(3).heal().over())
+    assert (one.noticed_s, one.noticed_by) == (None, "")
+    close = begun().killed().train(3).alarms("learner-1", firing_s=4.5)
+    assert of_half(close.train(3).heal().over()).noticed_s == 3.0
+
+
+def test_an_alarm_means_the_last_fault_that_hit_what_it_names() -> None:
+    day = begun().killed().train(2).heal().train(10)
+    day.kill("learner-1", spec="never").train(1).alarms("learner-1").train(1).heal().over()
+    first, second = found(day, plan_of(spec_of(), spec_of("never")))
+    assert (first.noticed_s, second.noticed_s) == (None, 1.0)
+    again = begun().killed().train(2).heal().train(10).kill("learner-0", spec="never").train(1)
+    again.alarms("learner-3 is slow").train(1).heal().over()
+    first, second = found(again, plan_of(spec_of(), spec_of("never")))
+    assert (first.noticed_s, second.noticed_s) == (13.0, None)
 
 
 # ---------------------------------------------------------------- predictions

@@ -102,6 +102,16 @@ def test_it_asks_only_for_what_the_exporter_has() -> None:
             assert labels - {""} <= known[name] | FROM_PROMETHEUS, expression
 
 
+def test_alarms_ask_for_what_training_does_and_not_for_the_faults() -> None:
+    known = exported()
+    (group,) = loaded(MONITORING / "alerts.yaml")["groups"]
+    for rule in group["rules"]:
+        names = re.findall(r"\bchaoslab_\w+", rule["expr"])
+        assert [name for name in names if name not in known or "fault" in name] == []
+        shown = re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])
+        assert set(shown) <= known[names[0]]
+
+
 def test_everything_that_a_learner_or_a_fault_says_is_shown() -> None:
     asked = " ".join(expression for expression, _ in queries())
     unseen = {
@@ -174,7 +184,8 @@ def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
     (tmp_path / "targets.yaml").write_text(
         targets.replace("${CHAOSLAB_METRICS:-", "").replace("}", "")
     )
-    shutil.copy(MONITORING / "prometheus.yaml", tmp_path)
+    for name in ("prometheus.yaml", "alerts.yaml"):
+        shutil.copy(MONITORING / name, tmp_path)
     assert "SUCCESS" in promtool("check", "config", str(tmp_path / "prometheus.yaml"))
 
 
@@ -188,6 +199,31 @@ def test_prometheus_can_read_every_expression(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in promtool("check", "rules", str(path))
 
 
+def test_an_alarm_names_the_learner_that_stands_still(tmp_path: Path) -> None:
+    """From the eleventh second after its last step, and no other learner."""
+    shutil.copy(MONITORING / "alerts.yaml", tmp_path)
+    steps, at = "chaoslab_learner_steps_total", 'instance="a",learner='
+    values = {
+        f'{steps}{{{at}"learner-0"}}': "0+5x60",
+        f'{steps}{{{at}"learner-1"}}': "0+5x20 100x40",
+        'chaoslab_phase{instance="a",phase="inject"}': "1x60",
+    }
+    fired = {
+        "exp_labels": {"severity": "page", "instance": "a", "learner": "learner-1"},
+        "exp_annotations": {"summary": "learner-1 has made no step for 10 s"},
+    }
+    asked = [
+        {"eval_time": "25s", "alertname": "LearnerStandsStill", "exp_alerts": []},
+        {"eval_time": "35s", "alertname": "LearnerStandsStill", "exp_alerts": [fired]},
+    ]
+    series = [{"series": name, "values": numbers} for name, numbers in values.items()]
+    test = {"interval": "1s", "input_series": series, "alert_rule_test": asked}
+    path = tmp_path / "test.yaml"
+    whole = {"rule_files": ["alerts.yaml"], "evaluation_interval": "1s", "tests": [test]}
+    path.write_text(json.dumps(whole))
+    assert "SUCCESS" in promtool("test", "rules", str(path))
+
+
 # ---------------------------------------------------------------- a real run, read for real
 
 
@@ -197,7 +233,8 @@ def prometheus(folder: Path, target: str) -> Iterator[str]:
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("needs Prometheus: apt-get install prometheus")
-    shutil.copy(MONITORING / "prometheus.yaml", folder)
+    for name in ("prometheus.yaml", "alerts.yaml"):
+        shutil.copy(MONITORING / name, folder)
     (folder / "targets.yaml").write_text(json.dumps([{"targets": [target]}]))
     address = free_address()
     with subprocess.Popen(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.core.payloads import Action, FaultHeld, OperatorActed, OperatorRefused
+from chaoslab.core.payloads import Action, AlarmState, FaultHeld, OperatorActed, OperatorRefused
 from chaoslab.plan.model import GameDay, Phase, Trigger
 from chaoslab.run.operators import Note, Order, Predict
 from tests.gameday_room import (
@@ -140,6 +140,13 @@ def test_predictions_come_before_the_fault_and_notes_at_any_time(tmp_path: Path)
     assert (predicted.hit, predicted.back_s) == (("learner-1",), None)
     assert "too late to predict" in the(history, Kind.OPERATOR_REFUSED).payload.reason
     assert the(history, Kind.OPERATOR_NOTED).payload.text == "two are gone"
+
+
+def test_an_alarm_is_a_note_that_says_how_long_it_has_been_firing(tmp_path: Path) -> None:
+    alarm = Note(by="alertmanager", text="Down fires", alarm=AlarmState.FIRING, firing_s=1.5)
+    history = played(tmp_path, [(after_round(12), alarm), GO, SKIP_OTHER])
+    noted = the(history, Kind.OPERATOR_NOTED).payload
+    assert (noted.by, noted.alarm, noted.firing_s) == ("alertmanager", AlarmState.FIRING, 1.5)
 
 
 def test_one_that_waits_can_be_made_milder_and_stronger(tmp_path: Path) -> None:

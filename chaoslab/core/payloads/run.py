@@ -131,6 +131,10 @@ class RunLeft(Payload, kind=Kind.RUN_LEFT):
     """The nodes of a standing training that run on: others started them, and nobody ends them."""
 
     nodes: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+    """Those that have ended, and that nobody has started again."""
+    refused_lines: Mapping[str, int] = field(default_factory=dict)
+    """Of those that run on: lines that claimed to be events and were none that they may report."""
 
 
 class RunFinished(Payload, kind=Kind.RUN_FINISHED):

@@ -57,7 +57,7 @@ def find(engine: Engine, project: str) -> Sequence[Found]:
     return training_of(nodes, f"compose:{project}", none)
 
 
-def recipe_of(engine: Engine, found: Found) -> ContainerRecipe:
+def recipe_of(engine: Engine, found: Found, *, is_ours_to_start: bool) -> ContainerRecipe:
     """How to bring a container back."""
     made = engine.made_as(found.handle)
     return ContainerRecipe(
@@ -66,6 +66,7 @@ def recipe_of(engine: Engine, found: Found) -> ContainerRecipe:
         container=found.handle,
         networks=made.networks,
         addresses=made.addresses,
+        is_ours_to_start=is_ours_to_start,
     )
 
 
@@ -235,10 +236,12 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
         project: str,
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
+        restarts: bool = True,
     ) -> None:
         super().__init__(
-            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners
-        )
+            run_directory, clock,
+            undo_log=undo_log, node_links=node_links, learners=learners, restarts=restarts,
+        )  # fmt: skip
         self._engine, self._project = engine, project
         self._recipes: dict[str, ContainerRecipe] = {}
         self._ids: dict[str, str] = {}
@@ -279,8 +282,13 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
     def _find(self) -> Sequence[Found]:
         return find(self._engine, self._project)
 
+    def _identity(self, syncer: Found) -> str:  # noqa: ARG002 - the base's signature
+        """By its project and its engine, however that is reached."""
+        return f"compose {self._engine.facts().get('ID') or self._engine.url} {self._project}"
+
     def _recipe(self, found: Found) -> bytes:
-        recipe = self._recipes[found.name] = recipe_of(self._engine, found)
+        recipe = recipe_of(self._engine, found, is_ours_to_start=self._restarts)
+        self._recipes[found.name] = recipe
         self._ids[self._engine.made_as(found.handle).id] = found.name
         return written(recipe)
 
@@ -296,8 +304,10 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
         seen = self._engine.inspect(recipe.container)
         if seen.is_alive:
             since_s = seen.started_s
-        else:
+        elif self._restarts:
             self._engine.start(recipe.container)
+        else:
+            raise FleetError(f"{spec.name} has ended as soon as it was started")
         return self._life(spec, incarnation, since_s)
 
     def _life(

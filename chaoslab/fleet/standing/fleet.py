@@ -1,11 +1,12 @@
 """Fleets of nodes that run already, whatever they run in (`processes`, `containers`).
 
-    adopt ──► find ─► StandingNode, each with its Recipe in the private folder
+    adopt ──► lock, find ─► StandingNode, each with its Recipe in the private folder
     kill, pause, hang ──► the node ─► restart: by its own command, unless somebody was faster
     leaving ──► every node goes on and runs; nothing is ended
 
 What brings nodes back beside chaoslab (a supervisor, the engine's restart policy) may do so: a
-node that runs again is taken up as its next incarnation.
+node that runs again is taken up as its next incarnation. With `restarts: false` only they do: a
+node that ended stays dead until others have started it, and nothing is owed for that.
 """
 
 import time
@@ -25,6 +26,7 @@ from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import Standing
+from chaoslab.fleet.standing import lock
 from chaoslab.fleet.standing.found import Found
 from chaoslab.fleet.standing.node import StandingNode
 from chaoslab.fleet.standing.restoring import RECIPE
@@ -59,16 +61,19 @@ class StandingFleet(NodeFleet[_Node], Standing):
         undo_log: UndoLog,
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
+        restarts: bool = True,
     ) -> None:
-        """`learners`: names of those that a plan asks for; none: whoever there is.
+        """`learners`: names of those that a plan asks for; none: whoever there is. `restarts`:
+        whether nodes that end are started here.
 
         What is read of the nodes goes below `run_directory`, undo entries to `undo_log`.
         """
-        self._learners = learners
+        self._learners, self._restarts = learners, restarts
         place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
         super().__init__(place, node_links, _no_driver)
         self._private_folder = PrivateFolder(place.run_directory, undo_log)
         self._look_s = 0.0
+        self._unlock: Callable[[], None] = _nothing
 
     # ---------------------------------------------------------------- what differs by kind
 
@@ -77,12 +82,16 @@ class StandingFleet(NodeFleet[_Node], Standing):
         """The nodes of the training. AbilityError if they are none."""
 
     @abstractmethod
+    def _identity(self, syncer: Found) -> str:
+        """What this training has in every run, also when its nodes were started again."""
+
+    @abstractmethod
     def _adopted(self, spec: NodeSpec, found: Found) -> _Node:
         """The life of a node as it was found."""
 
     @abstractmethod
     def _begun(self, spec: NodeSpec, incarnation: int) -> _Node:
-        """Its next life: what runs again already, or what is started here."""
+        """Its next life: what runs again already, or what is started here if that is wanted."""
 
     @abstractmethod
     def _recipe(self, found: Found) -> bytes:
@@ -106,6 +115,8 @@ class StandingFleet(NodeFleet[_Node], Standing):
         """Find the nodes and take them up; NODE_STARTED and their state follow from `poll`."""
         nodes = self._find()
         self._refuse_others(nodes)
+        syncer = next(node for node in nodes if node.role is Role.SYNCER)
+        self._unlock = lock.take(self._identity(syncer), self._place.run_directory)
         for found in nodes:
             spec = NodeSpec(
                 name=found.name,
@@ -142,7 +153,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
 
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
-        return (self._restore_all, self._close_links, self._forget)
+        return (self._restore_all, self._close_links, self._forget, self._give_back)
 
     def _restore_all(self) -> list[str]:
         """Every node to which something was done goes on; returns what does not."""
@@ -176,6 +187,11 @@ class StandingFleet(NodeFleet[_Node], Standing):
         if not any(life.pending_undos.is_owing for life in self._lives.values()):
             self._private_folder.close()
 
+    def _give_back(self) -> None:
+        """The lock: another run may come."""
+        self._unlock()
+        self._unlock = _nothing
+
     # ---------------------------------------------------------------- verbs
 
     def _disk(self, spec: NodeSpec) -> FilesHere:
@@ -183,7 +199,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
 
     def notice(self, name: str) -> None:
         """It may leave because of that."""
-        self._running(name).owe_restart("SIGHUP")
+        self._owe_restart(self._running(name), "SIGHUP")
         super().notice(name)
 
     def unwedge(self, name: str) -> None:
@@ -194,10 +210,30 @@ class StandingFleet(NodeFleet[_Node], Standing):
 
     def _signal(self, lives: Sequence[_Node], name: str) -> None:
         for life in lives:
-            life.owe_restart(name)
+            self._owe_restart(life, name)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for done in [pool.submit(life.signal_all, name) for life in lives]:
                 done.result()
+
+    def _owe_restart(self, life: _Node, signal: str) -> None:
+        """Before a signal that may end it, unless others start it again."""
+        if self._restarts:
+            life.owe_restart(signal)
+        else:
+            life.note_sent(signal)
+
+    def restart(self, name: str) -> Node:
+        """Where others start it, take up what they have started; until then it stays dead."""
+        life = self._lives[name]
+        if not life.is_over and (life.is_ending or life.has_exited):
+            self._await_end(life)  # meanwhile it may be taken up
+        is_ours = self._restarts or not self._lives[name].is_over
+        return super().restart(name) if is_ours or self._runs_again(name) else self._node(name)
+
+    @property
+    def refused_lines(self) -> Mapping[str, int]:
+        there = {name: life.refused_lines for name, life in self._lives.items() if not life.is_over}
+        return {name: lines for name, lines in there.items() if lines}
 
     def _thaw(self, life: _Node) -> None:
         life.resume()
@@ -230,6 +266,10 @@ class StandingFleet(NodeFleet[_Node], Standing):
         for name, life in list(self._lives.items()):
             if life.is_over and self._runs_again(name):
                 self.restart(name)
+
+
+def _nothing() -> None:
+    """Of what was not locked."""
 
 
 def _no_driver(wish: Wish[_Node]) -> StressDriver:

@@ -65,6 +65,11 @@ class StandingNode(Incarnation):
         return {"node": self.spec.name, "folder": self._keep(self.spec)}
 
     @property
+    def refused_lines(self) -> int:
+        """Lines that claimed to be events and were none that it may report."""
+        return self._output.refused_lines
+
+    @property
     def whom(self) -> Mapping[str, Json]:
         """Which process is ended, where an undo has to wait for that."""
         return {}

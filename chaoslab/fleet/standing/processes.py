@@ -9,7 +9,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -19,7 +19,14 @@ from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json, Observation
-from chaoslab.core.process_identity import Identity, identify, is_same, node_mark, send
+from chaoslab.core.process_identity import (
+    Identity,
+    boot_id,
+    identify,
+    is_same,
+    node_mark,
+    send,
+)
 from chaoslab.fleet.base import NodeSpec, Role, probed
 from chaoslab.fleet.incarnation_files import Place, signal_name
 from chaoslab.fleet.node_links import NodeLinks
@@ -294,21 +301,29 @@ class ProcessFleet(StandingFleet[StandingProcess]):
         undo_log: UndoLog,
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
+        restarts: bool = True,
         syncer: int | None = None,
     ) -> None:
         """`syncer`: its pid, where there are several."""
         super().__init__(
-            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners
-        )
+            run_directory, clock,
+            undo_log=undo_log, node_links=node_links, learners=learners, restarts=restarts,
+        )  # fmt: skip
         self._syncer = syncer
         self._recipes: dict[str, ProcessRecipe] = {}
 
     def _find(self) -> Sequence[Found]:
         return find(self._syncer)
 
+    def _identity(self, syncer: Found) -> str:
+        """By the file that its syncer prints to, which stays when that is started again."""
+        output = _file(int(syncer.handle), 1) or _unreadable(syncer)
+        return f"processes {os.getuid()} {boot_id()} {output}"
+
     def _recipe(self, found: Found) -> bytes:
-        recipe = recipe_of(found)
-        require_startable(recipe)
+        recipe = replace(recipe_of(found), is_ours_to_start=self._restarts)
+        if self._restarts:
+            require_startable(recipe)
         for other in self._recipes.values():
             if other.output == recipe.output:
                 raise AbilityError(
@@ -336,7 +351,7 @@ class ProcessFleet(StandingFleet[StandingProcess]):
         process = None
         with alone(recipe):
             identity = running(recipe)
-            if identity is None:
+            if identity is None and self._restarts:
                 process = begin(recipe)
                 identity = identify(process.pid)
         if identity is None:

@@ -57,6 +57,8 @@ class ProcessRecipe:
     """The file of its standard output."""
     errors: str
     """The file of its standard error, or /dev/null."""
+    is_ours_to_start: bool = True
+    """False: if it does not run, somebody else starts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,8 @@ class ContainerRecipe:
     """Its names on each network that it was on."""
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Its address on those where it was given one."""
+    is_ours_to_start: bool = True
+    """As of a process."""
 
 
 Recipe: TypeAlias = ProcessRecipe | ContainerRecipe
@@ -189,14 +193,16 @@ def lacks(recipe: ProcessRecipe) -> tuple[str, ...]:
     """What of the node is not as it was, as half a sentence each."""
     found = running(recipe)
     if found is None:
-        return (f"{recipe.node} does not run",)
+        return (f"{recipe.node} does not run",) if recipe.is_ours_to_start else ()
     return tuple(f"{recipe.node} (process {pid}) is stopped" for pid in stopped(found, ""))
 
 
 def restore(recipe: ProcessRecipe) -> tuple[str, ...]:
-    """Let it go on, or run it again; what was done. FleetError if that fails."""
+    """Let it go on, or run it again if that is ours; what was done. FleetError if that fails."""
     with alone(recipe):
         found = running(recipe)
+        if found is None and not recipe.is_ours_to_start:
+            return ()
         if found is None:
             process = begin(recipe)
             _require_to_stay(recipe, process)

@@ -16,12 +16,14 @@ def lacks(recipe: ContainerRecipe) -> tuple[str, ...]:
 
 
 def restore(recipe: ContainerRecipe) -> tuple[str, ...]:
-    """Let it go on, connect it and start it; what was done. FleetError if the engine refuses."""
+    """Let it go on, connect it, and start it if that is ours; what was done. FleetError if the
+    engine refuses.
+    """
     with closing(Engine.connect(recipe.engine)) as engine:
         what = _lacks(engine, recipe)
         engine.unpause(recipe.container)
         connect(engine, recipe)
-        if not engine.inspect(recipe.container).is_alive:
+        if recipe.is_ours_to_start and not engine.inspect(recipe.container).is_alive:
             engine.start(recipe.container)
         return tuple(f"{one}: restored" for one in what)
 
@@ -47,7 +49,8 @@ def connect(engine: Engine, recipe: ContainerRecipe) -> None:
 def _lacks(engine: Engine, recipe: ContainerRecipe) -> tuple[str, ...]:
     seen = engine.inspect(recipe.container)
     if not seen.is_alive:
-        return (f"{recipe.node} ({recipe.container}) does not run",)
+        is_owed = recipe.is_ours_to_start
+        return (f"{recipe.node} ({recipe.container}) does not run",) if is_owed else ()
     missing = set(recipe.networks) - set(engine.made_as(recipe.container).networks)
     found = [f"{recipe.node} ({recipe.container}) is not on the network {one}" for one in missing]
     if seen.status == "paused":

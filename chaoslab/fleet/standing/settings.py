@@ -39,6 +39,9 @@ class Processes:
 
     syncer: int | None = None
     """Process of its syncer, by pid; None: of the only one that runs here."""
+    restarts: bool = True
+    """Whether nodes that a fault ended are started by chaoslab; false: only by somebody else, such
+    as a supervisor, which is waited for."""
 
     default_links: ClassVar[str] = NO_LINKS
     runs_here: ClassVar[bool] = False
@@ -51,7 +54,9 @@ class Processes:
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that finds the nodes when its fleet is asked to."""
-        return ProcessFleets(syncer=self.syncer, learners=tuple(request.learners))
+        return ProcessFleets(
+            syncer=self.syncer, learners=tuple(request.learners), restarts=self.restarts
+        )
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
         """None: its nodes have dialled each other already."""
@@ -68,6 +73,9 @@ class Compose:
 
     project: str = "chaoslab-training"
     """Name of the project; docker/compose.yaml calls it like this."""
+    restarts: bool = True
+    """Whether containers that a fault ended are started by chaoslab; false: only by somebody else,
+    which is waited for."""
 
     default_links: ClassVar[str] = NO_LINKS
     runs_here: ClassVar[bool] = False
@@ -81,7 +89,9 @@ class Compose:
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the engine when a fleet is made."""
-        return ComposeFleets(project=self.project, learners=tuple(request.learners))
+        return ComposeFleets(
+            project=self.project, learners=tuple(request.learners), restarts=self.restarts
+        )
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
         """None: its nodes have dialled each other already."""
@@ -98,6 +108,7 @@ class ProcessFleets:
 
     syncer: int | None
     learners: Sequence[str]
+    restarts: bool
     kind: str = "processes"
 
     @property
@@ -115,7 +126,7 @@ class ProcessFleets:
 
         return ProcessFleet(
             run_directory, clock, undo_log=undo_log, node_links=node_links,
-            learners=self.learners, syncer=self.syncer,
+            learners=self.learners, restarts=self.restarts, syncer=self.syncer,
         )  # fmt: skip
 
 
@@ -125,6 +136,7 @@ class ComposeFleets:
 
     project: str
     learners: Sequence[str]
+    restarts: bool
     kind: str = "compose"
 
     @property
@@ -143,7 +155,8 @@ class ComposeFleets:
 
         return ComposeFleet(
             run_directory, clock, undo_log=undo_log, node_links=node_links,
-            learners=self.learners, engine=Engine.connect(), project=self.project,
+            learners=self.learners, restarts=self.restarts, engine=Engine.connect(),
+            project=self.project,
         )  # fmt: skip
 
 

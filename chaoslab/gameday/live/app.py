@@ -4,18 +4,21 @@
     GET  /enter  /assets/enter.js …   open to all
     POST /enter {token, name}         ─► cookie
     POST /act  /predict  /note        ─► Inbox, 202; what became of it comes by the stream
+    POST /alarms                      from a monitoring system with its token ─► Inbox, 202
 
-Errors are JSON: {"error": "what is wrong"}, with 400, 401, 403, 409, 413 or 429.
+Errors are JSON: {"error": "what is wrong"}, with 400, 401, 403, 404, 409, 413 or 429.
 """
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Final
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.payloads import Action
-from chaoslab.gameday.live.access import Access, Address, Denied, Visit
+from chaoslab.gameday.live.access import Access, Address, Denied, Visit, require_json
+from chaoslab.gameday.live.alarms import Alarms
 from chaoslab.gameday.live.bodies import (
     Body,
     ask_of,
@@ -40,7 +43,10 @@ except ImportError as error:
     ) from error
 
 _PAGE = files("chaoslab.gameday.live") / "page"
+ALARMS: Final = "/alarms"
+"""Path for machines, which have neither a cookie nor an Origin."""
 _BODY_MOST_BYTES: Final = 16_384
+_ALARMS_MOST_BYTES: Final = 1 << 18
 _OPEN: Final = frozenset({"enter.js", "live.css"})
 """Assets of the page that has no cookie yet."""
 _ASSETS: Final[Mapping[str, str]] = {
@@ -78,6 +84,7 @@ class LiveApp:
     address: Address
     access: Access
     stream: Stream
+    alarms: Alarms = field(default_factory=Alarms)
 
     def asgi(self) -> ASGIApp:
         """The application."""
@@ -90,6 +97,7 @@ class LiveApp:
             Route("/act", self._act, methods=["POST"]),
             Route("/predict", self._predict, methods=["POST"]),
             Route("/note", self._note, methods=["POST"]),
+            Route(ALARMS, self._alarm, methods=["POST"]),
         ]
         return Guarded(Starlette(routes=routes, exception_handlers={Denied: _denied}), self.address)
 
@@ -125,7 +133,7 @@ class LiveApp:
         cookie = self.access.enter(
             text_of(body, "token", 200),
             text_of(body, "name", 200),
-            address=request.client.host if request.client else "",
+            address=_address(request),
             cookie=self._cookie(request),
         )
         response = Response(status_code=204)
@@ -154,6 +162,17 @@ class LiveApp:
         visit, body = await self._said(request)
         return self._put(note_of(body, by=visit.name, plan=self.plan))
 
+    async def _alarm(self, request: Request) -> Response:
+        given = request.headers.get("authorization", "")
+        self.access.admit_alarms(given, address=_address(request))
+        require_json(request.headers)
+        body = await _body(request, most=_ALARMS_MOST_BYTES)
+        self._require_a_run()
+        notes = self.alarms.notes(body, now_s=time.time())
+        for note in notes:
+            self.inbox.put(note)
+        return JSONResponse({"noted": len(notes)}, status_code=202)
+
     async def _said(self, request: Request) -> tuple[Visit, Body]:
         """Who says something, and what."""
         visit = self._visit(request)
@@ -163,10 +182,13 @@ class LiveApp:
         return visit, body
 
     def _put(self, order: Order) -> Response:
-        if self.stream.picture.is_over:
-            raise Denied(409, "the run is over")
+        self._require_a_run()
         self.inbox.put(order)
         return JSONResponse({"asked": str(order)}, status_code=202)
+
+    def _require_a_run(self) -> None:
+        if self.stream.picture.is_over:
+            raise Denied(409, "the run is over")
 
     # ---------------------------------------------------------------- cookies
 
@@ -180,7 +202,8 @@ class LiveApp:
 class Guarded:
     """An application that gets requests to its own address alone, and tells browsers to be strict.
 
-    Every answer has the headers, those that refuse included.
+    Alarms may come under any name of this machine: no browser sends their token by itself. Every
+    answer has the headers, those that refuse included.
     """
 
     def __init__(self, app: ASGIApp, address: Address) -> None:
@@ -196,7 +219,8 @@ class Guarded:
 
         app = self._app
         try:
-            self._address.require(scope["method"], Request(scope).headers)
+            if scope["path"] != ALARMS:
+                self._address.require(scope["method"], Request(scope).headers)
         except Denied as denied:
             app = _refusal(denied)
         await app(scope, receive, sent)
@@ -206,14 +230,18 @@ def _file(name: str, kind: str, *, status: int = 200) -> Response:
     return Response((_PAGE / name).read_bytes(), status_code=status, media_type=kind)
 
 
-async def _body(request: Request) -> Body:
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+async def _body(request: Request, *, most: int = _BODY_MOST_BYTES) -> Body:
     """Its JSON object; Denied if it is too long, breaks off, or is none."""
     raw = b""
     try:
         async for part in request.stream():
             raw += part
-            if len(raw) > _BODY_MOST_BYTES:
-                raise Denied(413, f"the body is longer than {_BODY_MOST_BYTES} bytes")
+            if len(raw) > most:
+                raise Denied(413, f"the body is longer than {most} bytes")
     except ClientDisconnect as error:
         raise Denied(400, "the body broke off") from error
     return body_of(raw)

@@ -120,11 +120,17 @@ class LivePage:
     """The page of one run, and an observer of it. Use `serving`, which ends it, too."""
 
     def __init__(
-        self, plan: FaultPlan, inbox: Inbox, listen: Listen, *, operators: Sequence[str]
+        self,
+        plan: FaultPlan,
+        inbox: Inbox,
+        listen: Listen,
+        *,
+        operators: Sequence[str],
+        alarms: str = "",
     ) -> None:
-        """PlanError if a name is none, or if the address cannot be had."""
+        """PlanError if a name is none, or if the address cannot be had. `alarms`: their token."""
         self._listen = listen
-        self._access = Access()
+        self._access = Access(alarms=alarms)
         people = [*((Role.OPERATOR, name) for name in operators), (Role.VIEWER, "")]
         tokens = [(role, name, self._access.invite(role, name)) for role, name in people]
         self._socket = listen.bound()
@@ -321,14 +327,19 @@ async def _abandoned(server: uvicorn.Server) -> None:
 
 @contextmanager
 def serving(
-    plan: FaultPlan, inbox: Inbox, listen: Listen, *, operators: Sequence[str]
+    plan: FaultPlan,
+    inbox: Inbox,
+    listen: Listen,
+    *,
+    operators: Sequence[str],
+    alarms: str = "",
 ) -> Iterator[LivePage]:
     """Serve the page of a run until the block is left.
 
-    `operators`: one link for each. PlanError if the address or a name cannot be used, FleetError if
-    the server does not start.
+    `operators`: one link for each. `alarms`: token of a monitoring system. PlanError if the address
+    or a name cannot be used, FleetError if the server does not start.
     """
-    page = LivePage(plan, inbox, listen, operators=operators)
+    page = LivePage(plan, inbox, listen, operators=operators, alarms=alarms)
     page.start()
     try:
         yield page

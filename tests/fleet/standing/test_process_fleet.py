@@ -1,5 +1,6 @@
 """Standing processes: whatever is done to them, they run afterwards, once, and as before."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,14 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from chaoslab.core.clock import WallClock
-from chaoslab.core.errors import AbilityError
-from chaoslab.fleet.standing.processes import ProcessFleet
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.base import Role
+from chaoslab.fleet.standing.processes import ProcessFleet, find
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
 
@@ -31,6 +34,7 @@ class StandIns:
         self.place.mkdir()
         self._outputs = outputs
         self._parents: list[subprocess.Popen[bytes]] = []
+        self._flags: dict[str, tuple[str, ...]] = {}
         self.fleets: list[ProcessFleet] = []
         port = folder / "port"
         self.syncer = self._start("syncer", "syncer", "--port-file", str(port)).pid
@@ -42,6 +46,7 @@ class StandIns:
         self.until(lambda: all("joined" in log.read_text() for log in logs))
 
     def _start(self, name: str, role: str, *flags: str) -> "subprocess.Popen[bytes]":
+        self._flags[name] = (role, *flags)
         with (self.folder / self._outputs.format(name=name)).open("ab") as output:
             self._parents.append(
                 subprocess.Popen(
@@ -51,6 +56,10 @@ class StandIns:
                 )
             )  # fmt: skip
         return self._parents[-1]
+
+    def start_again(self, name: str) -> None:
+        """As a supervisor does."""
+        self._start(name, *self._flags[name])
 
     def alive(self) -> list[str]:
         return sorted(name for name, _ in self.processes())
@@ -90,6 +99,11 @@ class StandIns:
             parent.wait(30)
 
 
+@pytest.fixture(autouse=True)
+def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def training(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StandIns]:
     stand_ins = StandIns(tmp_path, *getattr(request, "param", ()))
@@ -99,11 +113,14 @@ def training(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StandIn
         stand_ins.end()
 
 
-def attached(training: StandIns, run: str = "run") -> ProcessFleet:
+def attached(training: StandIns, run: str = "run", *, restarts: bool = True) -> ProcessFleet:
     """A fleet that was entered and has taken the nodes up."""
     folder = training.folder / run
     folder.mkdir(mode=0o700)
-    fleet = ProcessFleet(folder, WallClock(), undo_log=UndoLogFile(folder), syncer=training.syncer)
+    fleet = ProcessFleet(
+        folder, WallClock(),
+        undo_log=UndoLogFile(folder), syncer=training.syncer, restarts=restarts,
+    )  # fmt: skip
     fleet.__enter__()
     training.fleets.append(fleet)
     fleet.adopt({})
@@ -192,13 +209,14 @@ def test_what_cannot_be_restored_at_once_can_be_later(training: StandIns) -> Non
     assert open_undos(run) == ()
 
 
-def test_two_that_leave_at_once_start_it_once(training: StandIns) -> None:
-    one, other = attached(training), attached(training, "other")
-    for fleet in (one, other):
-        fleet.kill(VICTIM)
-    for fleet in (one, other):
-        gone(training, fleet)
-    threads = [threading.Thread(target=leave, args=(fleet,)) for fleet in (one, other)]
+def test_fleet_and_janitor_at_once_start_it_once(training: StandIns) -> None:
+    fleet = attached(training)
+    fleet.kill(VICTIM)
+    gone(training, fleet)
+    threads = [
+        threading.Thread(target=leave, args=(fleet,)),
+        threading.Thread(target=perform, args=(training.folder / "run",)),
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -229,3 +247,82 @@ def test_a_stopped_node_goes_on(training: StandIns) -> None:
     assert perform(training.folder / "run").remaining == ()
     training.until(lambda: victim.status() != psutil.STATUS_STOPPED)
     victim.send_signal(signal.SIGCONT)
+
+
+# ---------------------------------------------------------------- one run at a time
+
+
+def test_a_second_run_is_refused_by_name_until_the_first_has_left(training: StandIns) -> None:
+    first = attached(training)
+    with pytest.raises(FleetError) as refused:
+        attached(training, "second")
+    assert f"process {os.getpid()} is attached to this training" in str(refused.value)
+    assert f"for the run {training.folder / 'run'}:" in str(refused.value)
+    leave(training.fleets[-1])  # the one that was refused, which gives nothing back
+    with pytest.raises(FleetError, match="is attached to this training"):
+        attached(training, "third")
+    leave(first)
+    leave(attached(training, "fourth"))
+    assert training.alive() == ALL
+
+
+def test_a_training_is_the_same_when_its_syncer_was_started_again(training: StandIns) -> None:
+    fleet = attached(training)
+    syncer = next(node for node in find(training.syncer) if node.role is Role.SYNCER)
+    before = fleet._identity(syncer)
+    fleet.kill("syncer")
+    fleet.restart("syncer")
+    (again,) = [process.pid for name, process in training.processes() if name == "syncer"]
+    assert again != training.syncer
+    assert fleet._identity(replace(syncer, handle=str(again))) == before
+
+
+# ---------------------------------------------------------------- who is started by others
+
+
+def test_who_is_started_by_others_is_waited_for_and_taken_up(training: StandIns) -> None:
+    fleet = attached(training, restarts=False)
+    fleet.kill(VICTIM)
+    assert not fleet.restart(VICTIM).is_alive
+    assert training.alive() == ["learner-0", "syncer"]
+    training.start_again(VICTIM)
+    training.until(lambda: fleet.restart(VICTIM).is_alive)
+    assert fleet.nodes[VICTIM].incarnation == 2
+    leave(fleet)
+    assert training.alive() == ALL
+
+
+def test_nobody_owes_the_start_of_who_is_started_by_others(training: StandIns) -> None:
+    fleet = attached(training, restarts=False)
+    fleet.pause("learner-0")
+    fleet.notice(VICTIM)
+    fleet.kill(VICTIM)
+    gone(training, fleet)
+    run = training.folder / "run"
+    assert {one.facts.get("node") for one in open_undos(run)} == {None, "learner-0"}
+    fleet.kill("learner-0")
+    training.until(lambda: training.alive() == ["syncer"])
+    assert perform(run).remaining == ()
+    leave(fleet)
+    assert training.alive() == ["syncer"]
+    assert open_undos(run) == ()
+
+
+def test_who_could_not_be_started_here_is_taken_if_others_do(training: StandIns) -> None:
+    training.place.rmdir()
+    leave(attached(training, restarts=False))
+
+
+# ---------------------------------------------------------------- what nodes say
+
+
+def test_lines_that_are_refused_are_counted_while_a_node_runs(training: StandIns) -> None:
+    fleet = attached(training)
+    assert fleet.refused_lines == {}
+    with (training.folder / f"{VICTIM}.log").open("a") as log:
+        log.write('{"kind": "round.merged", "data": {}}\n' * 2)
+    training.until(lambda: poll(fleet) is None and fleet.refused_lines == {VICTIM: 2})
+    fleet.kill(VICTIM)
+    gone(training, fleet)
+    assert fleet.refused_lines == {}
+    leave(fleet)

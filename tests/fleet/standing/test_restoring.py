@@ -83,6 +83,21 @@ def test_a_process_is_started_once_as_it_was_and_let_go_on(tmp_path: Path) -> No
         os.waitpid(found.pid, 0)
 
 
+def test_a_process_that_others_start_is_let_go_on_and_never_started(tmp_path: Path) -> None:
+    recipe = replace(recipe_in(tmp_path), is_ours_to_start=False)
+    (tmp_path / "out.log").touch()
+    assert restoring.lacks(recipe) == restoring.restore(recipe) == ()
+    assert restoring.running(recipe) is None
+    process = restoring.begin(recipe)
+    try:
+        process.send_signal(19)
+        until(lambda: bool(restoring.lacks(recipe)))
+        assert "resumed" in restoring.restore(recipe)[0]
+    finally:
+        process.kill()
+        process.wait(30)
+
+
 def test_a_program_that_is_gone_is_an_error_that_names_the_node(tmp_path: Path) -> None:
     recipe = replace(recipe_in(tmp_path), command=("/no/such",))
     with pytest.raises(FleetError, match="learner-0 cannot be started again"):

@@ -1,0 +1,47 @@
+"""Plans against a standing training: which, and what of the plan gives way to it."""
+
+from dataclasses import replace
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.fleet.base import Role
+from chaoslab.fleet.standing.found import Command, Found
+from chaoslab.fleet.standing.settings import Compose, Processes
+from chaoslab.prepare.attach import Target, attached
+from chaoslab.prepare.plans import Asked, decode
+
+NODES = tuple(
+    Found(
+        name=name,
+        role=Role.SYNCER if name == "syncer" else Role.LEARNER,
+        where=f"process {pid}",
+        handle=str(pid),
+        command=Command(role=Role.LEARNER),
+    )
+    for name, pid in (("syncer", 7), ("learner-0", 8), ("learner-1", 9))
+)
+
+
+def settings_of(target: str, *settings: str) -> object:
+    asked = Asked(plan="kill_half", settings=settings)
+    plan, _ = decode(attached(asked, Target.of(target), NODES))
+    assert plan.training.learners == 2
+    return plan.fleet.settings
+
+
+def test_the_nodes_that_were_found_are_those_of_the_plan() -> None:
+    assert settings_of("processes") == Processes(syncer=7)
+    assert settings_of("compose:day") == Compose(project="day")
+
+
+@pytest.mark.parametrize("target", ["processes", "processes:7", "compose:day"])
+def test_others_can_start_nodes_again_by_a_setting(target: str) -> None:
+    ours, others = settings_of(target), settings_of(target, "fleet.restarts=false")
+    assert isinstance(ours, Processes | Compose)
+    assert replace(ours, restarts=False) == others
+
+
+def test_settings_of_the_training_itself_are_refused() -> None:
+    with pytest.raises(PlanError, match="the training runs already"):
+        settings_of("processes", "training.learners=3")

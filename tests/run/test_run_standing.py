@@ -1,0 +1,48 @@
+"""Runs on a training that others started: what the record says of the nodes that are left."""
+
+from pathlib import Path
+
+from chaoslab.checks.verdict import judge
+from chaoslab.core.events import Kind
+from chaoslab.fleet.protocols import Standing
+from chaoslab.report.sentences import describe
+from tests.fake_nodes import Troubles
+from tests.stage import HALF, Stage, the
+
+
+def standing(folder: Path, troubles: Troubles | None = None, **refused_lines: int) -> Stage:
+    """A run whose nodes are there before it."""
+    stage = Stage(folder, (HALF,), troubles=troubles)
+    there = {name.replace("_", "-"): lines for name, lines in refused_lines.items()}
+    vars(stage.fleet).update(adopt=lambda _labels: stage.run._start_nodes(), refused_lines=there)
+    assert isinstance(stage.fleet, Standing)
+    return stage
+
+
+def test_nodes_run_on_and_no_line_of_them_was_refused(tmp_path: Path) -> None:
+    left = the(standing(tmp_path).execute(), Kind.RUN_LEFT)
+    assert len(left.payload.nodes) == 5
+    assert (left.payload.gone, left.payload.refused_lines) == ((), {})
+    said = describe(left)
+    assert said is not None
+    assert said.text.endswith("learner-3, syncer run on: they were there before")
+
+
+def test_refused_lines_of_nodes_that_run_on_are_found(tmp_path: Path) -> None:
+    history = standing(tmp_path, learner_0=2, syncer=1).execute()
+    (found,) = [one for one in judge(history, ()).findings if one.check == "refused"]
+    assert (found.observed, found.culprits) == (3, ("learner-0", "syncer"))
+    assert found.evidence == (the(history, Kind.RUN_LEFT).seq,)
+    assert "2 of learner-0, 1 of syncer" in found.reason
+    assert found.samples == 7, "two lives have ended, and five nodes run on"
+
+
+def test_who_has_not_returned_is_named_at_the_end(tmp_path: Path) -> None:
+    stage = standing(tmp_path, Troubles(refuses=frozenset({("restart", "learner-3")})))
+    history = stage.execute()
+    left = the(history, Kind.RUN_LEFT)
+    assert left.payload.gone == ("learner-3",)
+    said = describe(left)
+    assert said is not None
+    assert said.text.endswith("; nobody has started learner-3 again")
+    assert "learner-3" in str(history.of(Kind.FAULT_HEAL_FAILED)[-1].data["reason"])
