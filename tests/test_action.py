@@ -189,11 +189,14 @@ def test_a_mutated_learner_fails_the_build_and_its_record_is_kept(
     assert "joined_with_other_state" in agreement["codes"]
 
 
-@pytest.mark.slow
-def test_a_real_gate_is_green_and_keeps_its_record(
+@pytest.mark.thorough
+def test_a_gate_is_green_and_keeps_its_record(
     tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
-    action = runner(tmp_path, environment, plan=str(KILLED), python_version="")
+    """Simulated: the one above shows the action on a real run."""
+    action = runner(
+        tmp_path, environment, plan=str(KILLED), options="--fleet=sim", python_version=""
+    )
     action.carry_out()
     assert not action.has_failed, action.log
     assert action.outputs["verdict.outcome"] == "PASS"

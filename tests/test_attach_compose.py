@@ -49,8 +49,9 @@ expect:
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def training() -> Iterator[Engine]:
+    """One for all tests here: each leaves it healthy, or fails."""
     engine = engine_with_images()
     with compose.up(PROJECT, images.source().image):
         deadline = time.monotonic() + PATIENCE_S

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,6 +45,7 @@ class ByHand:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._started: list[subprocess.Popen[bytes]] = []
+        self._flags: dict[str, tuple[str, ...]] = {}
 
     def start(self) -> None:
         rules = {"learners": ["learner-0", "learner-1"], "sync_every": 12}
@@ -61,7 +63,8 @@ class ByHand:
 
     def _start(self, name: str, *flags: str) -> None:
         module = "syncer" if name == "syncer" else "learner"
-        with (self.folder / f"{name}.log").open("wb") as output:
+        self._flags[name] = flags
+        with (self.folder / f"{name}.log").open("ab") as output:
             self._started.append(
                 subprocess.Popen(
                     [sys.executable, "-m", f"chaoslab.diloco.{module}",
@@ -70,6 +73,18 @@ class ByHand:
                     env={**os.environ, "NPROC": "1"}, cwd=ROOT,
                 )
             )  # fmt: skip
+
+    def supervise(self, name: str, *, delay_s: float) -> threading.Thread:
+        """Start a node again once it has ended, so long after that."""
+
+        def watch() -> None:
+            self.await_(lambda: not self.runs(name))
+            time.sleep(delay_s)
+            self._start(name, *self._flags[name])
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        return thread
 
     @property
     def syncer(self) -> int:
@@ -120,16 +135,21 @@ class ByHand:
             started.wait(PATIENCE_S)
 
 
-@pytest.fixture
-def by_hand(tmp_path: Path) -> Iterator[ByHand]:
-    (tmp_path / "hand").mkdir()
-    training = ByHand(tmp_path / "hand")
+@pytest.fixture(scope="module")
+def started_by_hand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ByHand]:
+    training = ByHand(tmp_path_factory.mktemp("hand"))
     try:
         training.start()
-        training.await_(lambda: training.merged() > 4)
         yield training
     finally:
         training.end()
+
+
+@pytest.fixture
+def by_hand(started_by_hand: ByHand) -> ByHand:
+    """One training for all tests here: each leaves it with both learners at work, or fails."""
+    started_by_hand.await_(started_by_hand.goes_on)
+    return started_by_hand
 
 
 def attach(training: ByHand, folder: Path, *more: str, for_: str = "4s") -> "subprocess.Popen[str]":
@@ -197,3 +217,34 @@ def test_the_janitor_brings_everybody_back_when_the_harness_is_killed(
     by_hand.await_(lambda: by_hand.runs("learner-1"))
     assert by_hand.goes_on()
     by_hand.await_(lambda: not list(Path("/tmp").glob(f"chaoslab-private-{run.pid}-*")))
+
+
+def test_a_slower_supervisor_is_waited_for_and_starts_the_only_copy(
+    by_hand: ByHand, tmp_path: Path
+) -> None:
+    supervisor = by_hand.supervise("learner-1", delay_s=6.0)
+    run = attach(by_hand, tmp_path, "--set", "fleet.restarts=false", for_="2s")
+    told, complaints = run.communicate(timeout=300)
+    supervisor.join(PATIENCE_S)
+    verdict = json.loads(told)
+    assert run.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{complaints}"
+    assert [one["status"] for one in verdict["injections"]] == ["proved"]
+    assert by_hand.goes_on()
+    history = History.read(record(tmp_path))
+    failed = next(e for e in history.events if e.kind is Kind.FAULT_HEAL_FAILED)
+    assert failed.data["reason"] == "learner-1 was to run again and is dead"
+    started = [e.data for e in history.events if e.kind is Kind.NODE_STARTED]
+    assert [one["incarnation"] for one in started if one["node"] == "learner-1"] == [1, 2]
+
+
+def test_a_second_run_is_refused_and_the_first_goes_on(by_hand: ByHand, tmp_path: Path) -> None:
+    first = attach(by_hand, tmp_path, for_="10s")
+    await_event(tmp_path, Kind.NODE_STARTED)
+    (tmp_path / "other").mkdir()
+    second = attach(by_hand, tmp_path / "other")
+    _, complaints = second.communicate(timeout=120)
+    assert second.returncode not in (0, 1)
+    assert f"process {first.pid} is attached to this training, for the run " in complaints
+    told, _ = first.communicate(timeout=300)
+    assert first.returncode == 0, told
+    assert by_hand.goes_on()

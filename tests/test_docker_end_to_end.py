@@ -71,6 +71,7 @@ def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     assert max(event.payload.dropped for event in counted if event.data["dropped"]) > 10
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("end", "told"),
     [
@@ -79,12 +80,7 @@ def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
             "learner-0 was killed by SIGKILL",
             id="kill",
         ),
-        pytest.param(
-            lambda engine, name: engine.remove(name),
-            "learner-0 was",
-            id="rm",
-            marks=pytest.mark.soak,
-        ),
+        pytest.param(lambda engine, name: engine.remove(name), "learner-0 was", id="rm"),
     ],
 )
 def test_a_container_that_somebody_else_ends_is_named(

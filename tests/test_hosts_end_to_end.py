@@ -109,13 +109,6 @@ def test_a_learner_that_lost_a_host_finds_its_own_checkpoint(tmp_path: Path) -> 
         processes.contributes("learner-0", mark=mark)
 
 
-def test_no_host_outlives_its_supervisor(tmp_path: Path) -> None:
-    with training(tmp_path) as processes:
-        hosts = pids(processes)
-        processes.kill(SLICE)
-        wait_until(lambda: all(map(is_gone, hosts)))
-
-
 @pytest.mark.parametrize("host", [0, 1])
 def test_a_host_that_hangs_is_noticed_in_seconds(tmp_path: Path, host: int) -> None:
     with training(tmp_path) as processes:
@@ -130,9 +123,12 @@ def test_a_host_that_hangs_is_noticed_in_seconds(tmp_path: Path, host: int) -> N
         assert all(map(is_gone, hosts))
 
 
-def test_a_learner_that_is_stopped_as_a_whole_goes_on(tmp_path: Path) -> None:
+def test_a_learner_that_is_stopped_as_a_whole_goes_on_and_no_host_outlives_its_supervisor(
+    tmp_path: Path,
+) -> None:
     with training(tmp_path, suspect_after_s=4.0, drop_after_s=9.0) as processes:
-        whole = [*pids(processes), processes.pid(SLICE)]
+        hosts = pids(processes)
+        whole = [*hosts, processes.pid(SLICE)]
         mark = processes.mark()
         for pid in whole:
             os.kill(pid, signal.SIGSTOP)
@@ -144,6 +140,8 @@ def test_a_learner_that_is_stopped_as_a_whole_goes_on(tmp_path: Path) -> None:
         assert (joined["incarnation"], joined["source"]) == (1, "resumed")
         processes.contributes(SLICE, mark=mark)
         assert processes.told(Kind.HOST_LOST) == []
+        processes.kill(SLICE)
+        wait_until(lambda: all(map(is_gone, hosts)))
 
 
 def test_a_learner_of_two_hosts_hangs_and_leaves_when_it_is_asked(tmp_path: Path) -> None:

@@ -137,7 +137,10 @@ def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> N
     assert (code, verdict["outcome"]) == (3, "UNKNOWN")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    ["embedded", pytest.param("toxiproxy", marks=[pytest.mark.toxiproxy, pytest.mark.soak])],
+)
 def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(
     folder: Path, kind: str
 ) -> None:
@@ -154,14 +157,30 @@ def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(
     assert not open_undos(called.run)
 
 
+STAND_INS = """
+version: 1
+name: over_links
+fleet: {programs: {syncer: tests.harness.little_syncer, learner: tests.harness.little_learner}}
+training: {learners: 2, fragments: 1, stop: {time: 3s}}
+baseline: {warmup: 2 rounds, window: 6 rounds, max_variation: 300%}
+settle: 3s
+limits: {min_alive: 0, max_affected: 100%, timeout: 2m}
+faults:
+  - {id: far, fault: network.latency, mean: 10ms, jitter: 5ms, distribution: pareto,
+     target: {learners: 1}, at: {round: 10}, for: 1s}
+  - {id: thin, fault: network.bandwidth, rate: 100kB/s, target: {learners: 1}, at: {after: far},
+     for: 500ms}
+expect:
+  - {check: continuity, max_gap: 20s}
+"""
+
+
 def test_the_same_seed_gives_the_same_schedule_and_the_same_links(folder: Path) -> None:
-    faults = FAR_AND_CUT.replace("mean: 200ms", "mean: 100ms, jitter: 50ms, distribution: pareto")
-    faults = faults.replace("for: 6s", "for: 2s").replace("for: 4s", "for: 1s")
     shaped, schedules = [], []
     for name in ("one", "two"):
         (folder / name).mkdir()
-        called = Called(folder / name, written(folder / name, faults), "--seed", "5",
-                        "--set", "training.stop.rounds=60", "--no-control")  # fmt: skip
+        (folder / name / "over_links.yaml").write_text(STAND_INS)
+        called = Called(folder / name, "over_links.yaml", "--seed", "5")
         called.end()
         assert called.run is not None
         schedules.append((called.run / "schedule.jsonl").read_bytes())
@@ -172,5 +191,5 @@ def test_the_same_seed_gives_the_same_schedule_and_the_same_links(folder: Path) 
             ]
         )
     assert schedules[0] == schedules[1]
-    assert {one["effect"] for one in shaped[0]} == {"latency", "refuse"}
+    assert {one["effect"] for one in shaped[0]} == {"latency", "bandwidth"}
     assert shaped[0] == shaped[1]

@@ -81,6 +81,7 @@ def test_a_plan_that_uses_all_of_them_runs_to_a_verdict(
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_the_contract_kits_hold_for_them(environment: Mapping[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TOYS)],

@@ -14,7 +14,6 @@ from tests.cli.test_cli import PLAN
 
 pytest_plugins = ["pytester"]
 
-KILLED = Path(__file__).parent.parent / "chaoslab" / "selftest" / "plans" / "killed.yaml"
 PLUGIN = ("-p", "chaoslab.pytest_plugin", "-p", "no:cacheprovider")
 """By its module, and no other plugin: to load them takes longer than the tests."""
 
@@ -194,33 +193,6 @@ def test_a_broken_harness_fails_each_test_and_is_tried_once(
     done.assert_outcomes(failed=3)
     done.stdout.fnmatch_lines(["*syncer*", "record: */one_dies/*"])
     assert len(list((pytester.path / "kept" / "one_dies").glob("2*"))) == 1
-
-
-@pytest.mark.slow
-def test_a_mutated_learner_fails_the_test_of_its_finding_and_that_of_the_verdict(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A real run, with a learner that comes back with old weights."""
-    monkeypatch.delenv("CHAOSLAB_CACHE")  # compiled steps are there
-    done = run(
-        pytester,
-        f"""
-        import pytest
-
-        STALE = "chaoslab.selftest.mutants.learner stale_rejoiner"
-
-        @pytest.mark.chaos({str(KILLED)!r}, set={{"fleet.programs.learner": STALE}})
-        def test_a_killed_learner(chaos_verdict):
-            raise AssertionError("the body is for runs that pass")
-        """,
-        "-v",
-    )
-    assert done.ret == pytest.ExitCode.TESTS_FAILED
-    said = {"ledger": "PASSED", "agreement": "FAILED", "cleanup": "PASSED", "verdict": "FAILED"}
-    done.stdout.fnmatch_lines(
-        [f"*::test_a_killed_learner[[]{name}] {how}*" for name, how in said.items()]
-    )
-    done.stdout.fnmatch_lines(["FAIL agreement: *joined_with_other_state*"])
 
 
 @pytest.mark.thorough

@@ -73,7 +73,7 @@ def test_a_mistake_is_refused_and_says_what_to_write(words: tuple[str, ...], sai
 
 
 def test_failures_that_stop_nearly_everything_are_answered_and_named() -> None:
-    done = advise(*ASKED, "--mtbi", "1h")
+    done = advise(*ASKED, "--chips", "2048", "--mtbi", "10m")
     assert done.exit_code == ExitCode.PASS, done.output
     assert "most of the chip time is lost in pauses" in done.stdout
 

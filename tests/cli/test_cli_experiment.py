@@ -93,6 +93,27 @@ def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) 
     assert "small: 19 simulations to do" in run().stderr
 
 
+LONG = """
+version: 1
+name: long
+question: What is left of a study that is ended?
+simulate: plan
+base:
+  plan: mtbf_soak
+  training.step_time: 500ms
+  training.stop: {time: 300s}
+  faults: []
+  expect: []
+constants: {training.step_time: assumed, faults: none}
+matrix:
+  K: {one: {training.quorum: 1}, two: {training.quorum: 2}}
+seeds: 200
+tables:
+  - {rows: K, measures: [committed]}
+"""
+"""Many simulations of a second."""
+
+
 @pytest.fixture
 def noticed_hangup() -> Iterator[None]:
     """SIGHUP ends what is started, also where the tests run under nohup."""
@@ -109,7 +130,8 @@ def test_a_signal_that_ends_it_leaves_no_temporary_folder(
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    study = Path(__file__).parents[2] / "experiments" / "quorum_map.yaml"
+    study = tmp_path / "long.yaml"
+    study.write_text(LONG, encoding="utf-8")
     words = ["-m", "chaoslab", "experiment", "run", str(study), "--jobs", "2", "--out", "page"]
     with subprocess.Popen(
         [sys.executable, *words],

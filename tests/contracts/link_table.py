@@ -113,7 +113,7 @@ def shared_rate_mb_per_s(stage: Stage, per: Per, *, connections: int = 4) -> flo
 
 
 def dropped_share(
-    stage: Stage, way: Direction, share: float, size: int = 60_000_000
+    stage: Stage, way: Direction, share: float, size: int = 30_000_000
 ) -> tuple[float, bool]:
     """What share the kernel says it dropped, and whether the stream arrived all the same."""
     before = stage.link.counters()

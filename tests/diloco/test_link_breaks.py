@@ -72,6 +72,7 @@ def cut_in_the_next_push(learner: LittleLearner, proxy: TcpProxy, after_bytes: i
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 @pytest.mark.parametrize(
     ("specs", "cuts"),
     [(SPECS, range(0, 360, 2)), (LARGE, range(0, 14_000, 199))],

@@ -42,7 +42,7 @@ class Lan:
 def lan(number: int) -> Iterator[Lan]:
     """So many hosts with sshd on port 22 of their own addresses."""
     require_sshd()
-    if os.getuid() or not (shutil.which("ip") and shutil.which("unshare")):
+    if not can_be_apart():
         pytest.skip("namespaces need root, ip and unshare")
     prefix = f"chaoslab{secrets.token_hex(2)}"
     with ExitStack() as stack:
@@ -54,6 +54,11 @@ def lan(number: int) -> Iterator[Lan]:
         make_key(keys / "user_key")
         hosts = [stack.enter_context(host(stack, prefix, keys, n)) for n in range(number)]
         yield Lan(hosts=hosts, prefix=prefix)
+
+
+def can_be_apart() -> bool:
+    """Whether hosts can have namespaces of their own here."""
+    return os.getuid() == 0 and bool(shutil.which("ip") and shutil.which("unshare"))
 
 
 @contextmanager

@@ -42,7 +42,7 @@ from chaoslab.fleet.docker.engine.engine import CPU_PERIOD_US, ContainerSpec  # 
 from chaoslab.fleet.docker.run_resources import RunResources, remains  # isort: skip
 from chaoslab.fleet.docker.images.image_check import why_unfit  # isort: skip
 
-pytestmark = [pytest.mark.slow, pytest.mark.docker]
+pytestmark = [pytest.mark.slow, pytest.mark.patient, pytest.mark.docker]
 
 
 @pytest.fixture
@@ -394,7 +394,7 @@ def test_an_image_is_asked_whether_it_has_what_nodes_run(
     found = why_unfit(engine, base_here(engine), modules)
     assert why in found
     assert bool(found) is bool(why)
-    assert not [name for name in engine.names({}) if name.startswith("chaoslab-trial")]
+    wait_until(lambda: not [name for name in engine.names({}) if name.startswith("chaoslab-trial")])
 
 
 def test_an_image_without_python_is_unfit(engine: Engine) -> None:

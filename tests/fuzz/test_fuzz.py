@@ -8,7 +8,13 @@ from tests.fuzz.campaign import campaign
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    "seeds", [100, pytest.param(10_000, marks=pytest.mark.thorough)], ids="{} seeds".format
+    "seeds",
+    [
+        100,
+        pytest.param(3_000, marks=pytest.mark.thorough),
+        pytest.param(10_000, marks=pytest.mark.soak),
+    ],
+    ids="{} seeds".format,
 )
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_seed_shows_a_defect(target: str, seeds: int) -> None:

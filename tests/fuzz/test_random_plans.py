@@ -20,8 +20,8 @@ from chaoslab.replay.minimise import Ending
 SEEDS = range(12)
 _FAST = 2
 """Of these seeds, how many the fast tests simulate."""
-_ALL, _CHUNK = 2000, 40
-"""Seeds that all tests simulate, and how many of them one test does."""
+_ALL, _SOAK, _CHUNK = 1000, 2000, 40
+"""Seeds that all tests simulate, and those of `make soak`, and how many of them one test does."""
 
 
 def test_a_seed_gives_the_same_plan_whenever_it_is_drawn() -> None:
@@ -73,6 +73,17 @@ def test_invariants_hold(seed: int) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("first", range(0, _ALL, _CHUNK))
 def test_invariants_hold_for_many_seeds(first: int) -> None:
+    hold(first)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(_ALL, _SOAK, _CHUNK))
+def test_invariants_hold_for_more_seeds(first: int) -> None:
+    hold(first)
+
+
+def hold(first: int) -> None:
+    """For this seed and those of its chunk."""
     trials = try_seeds(range(first, first + _CHUNK), jobs=1)
     assert {seed: trial.reasons for seed, trial in trials if trial.is_failing} == {}
 

@@ -18,6 +18,7 @@ LAST = 3
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_a_journal_cut_at_every_byte_of_its_last_lines_is_read_and_judged(tmp_path: Path) -> None:
     with start_run(tmp_path, little(last="200ms", time="1s")) as harness:
         harness.end()

@@ -146,6 +146,7 @@ def test_a_run_without_obligations_needs_no_healing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil.Process) -> None:
     owe(tmp_path, sleeper)
     healed = heal(tmp_path)
@@ -158,6 +159,7 @@ def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 @pytest.mark.parametrize("off_by_ticks", [-360000, -1, 1])
 def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
     tmp_path: Path, sleeper: psutil.Process, off_by_ticks: int
@@ -169,6 +171,7 @@ def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
     with subprocess.Popen(["true"], start_new_session=True) as dead:
         who = known(dead.pid)
@@ -189,6 +192,7 @@ def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
     owe(tmp_path, sleeper)
     with (tmp_path / OBLIGATIONS).open("a") as file:
@@ -200,6 +204,7 @@ def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Proces
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 @pytest.mark.parametrize("folder", ["", "control"])
 def test_a_run_of_another_machine_is_left_alone(
     tmp_path: Path, sleeper: psutil.Process, folder: str
@@ -217,6 +222,7 @@ def test_a_run_of_another_machine_is_left_alone(
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_the_twin_is_healed_with_its_run(tmp_path: Path, sleeper: psutil.Process) -> None:
     (tmp_path / "control").mkdir()
     owe(tmp_path / "control", sleeper)
@@ -400,6 +406,7 @@ def private_folder(run_directory: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     process, started = harness(tmp_path, "--no-janitor")
     nodes, children = started[:2], started[2:]
@@ -413,6 +420,7 @@ def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_a_fork_server_and_its_forks_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     process, started = harness(tmp_path, "--no-janitor", "--forks")
     server_and_nodes, children = started[:3], started[3:]
@@ -423,6 +431,7 @@ def test_a_fork_server_and_its_forks_die_with_a_harness_that_is_killed(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_the_janitor_ends_forks_and_their_server_when_the_harness_is_killed(
     tmp_path: Path,
 ) -> None:
@@ -433,6 +442,7 @@ def test_the_janitor_ends_forks_and_their_server_when_the_harness_is_killed(
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
     process, started = harness(tmp_path)
     keys = private_folder(tmp_path)
@@ -444,6 +454,7 @@ def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> None:
     process, started = harness(tmp_path)
     keys = private_folder(tmp_path)
@@ -455,6 +466,7 @@ def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_the_janitor_stands_apart_and_is_deaf_to_signals(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
@@ -487,6 +499,7 @@ def ignores(pid: int, number: signal.Signals) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_a_janitor_that_is_killed_is_replaced_and_its_successor_does_the_work(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
@@ -504,6 +517,7 @@ def test_a_janitor_that_is_killed_is_replaced_and_its_successor_does_the_work(
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_a_run_whose_janitors_all_die_is_told_and_does_their_work_itself(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
@@ -520,6 +534,7 @@ def test_a_run_whose_janitors_all_die_is_told_and_does_their_work_itself(
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_a_janitor_that_cannot_be_started_again_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

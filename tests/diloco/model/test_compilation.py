@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.diloco.model import compilation
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.patient]
 
 _PROGRAM = """
 import sys

@@ -16,7 +16,7 @@ from chaoslab.core.events import Kind
 from chaoslab.diloco.node.phases import Phase
 from tests.diloco.crashing_syncer import NAMES, Adopter, CrashingSyncer, must_hold
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.patient]
 
 POINTS = (
     "after the pull", Phase.QUORUM, Phase.BEFORE_WRITE, Phase.WRITTEN, Phase.PUBLISH, "any time",

@@ -14,7 +14,7 @@ from chaoslab.diloco.learner.inner_steps import Inner
 from tests.diloco.learner.hosts.two_hosts import STEPS, use, use_from_two_threads
 from tests.diloco.learner.test_inner_steps import TASK
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.patient]
 
 PATIENCE_S = 300.0
 
@@ -59,9 +59,7 @@ def test_two_hosts_train_like_one_process(tmp_path: Path, devices: int, fully_sh
     assert np.array_equal(found["donated"], found["adopted"])
     assert np.array_equal(found["packed"], found["packed_again"])
     assert len(found["packed"]) == len(expected["packed"])
-
-
-def test_parameters_and_moments_are_divided_over_the_devices(tmp_path: Path) -> None:
-    parts = of_two_hosts(tmp_path / "found.npz", 2, 4)["parts"]
-    assert min(parts) == 0.25
-    assert sum(part == 0.25 for part in parts) > len(parts) / 2
+    if fully_sharded == 4:  # parameters and moments are divided over the devices
+        parts = found["parts"]
+        assert min(parts) == 0.25
+        assert sum(part == 0.25 for part in parts) > len(parts) / 2
