@@ -65,8 +65,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     except FleetError as error:
         raise AbilityError(f"the test cluster does not answer: {error}") from error
     _ensure_namespace()
-    yield found
-    found.close()
+    try:
+        yield found
+    finally:
+        found.close()
 
 
 def _ensure_namespace() -> None:

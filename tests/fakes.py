@@ -189,6 +189,13 @@ class FakeFleet:
 
     take_slice = stop_slice = maintain_slice = delete_slice
 
+    def delete_pod(self, *names: str) -> None:
+        for name in names:
+            self._do("delete_pod", name)
+            self._end(name, signal="SIGKILL")
+
+    evict_pod = delete_pod
+
     def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
         self._do("repair_slice", name)
         self.restart(name)

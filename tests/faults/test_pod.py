@@ -1,0 +1,71 @@
+"""Faults of a cluster: the kit, and what their evidence makes of records."""
+
+import pytest
+
+from chaoslab.core.events import Kind
+from chaoslab.core.payloads import Status
+from chaoslab.faults.base import Fault
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.pod import PodDelete, PodEvict
+from tests.contracts.fault_kit import FaultKit
+from tests.faults.test_network import Record
+
+
+@pytest.fixture(params=[PodDelete(), PodEvict()], ids=lambda one: one.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    found = request.param
+    assert isinstance(found, Fault)
+    return found
+
+
+class TestPodFaults(FaultKit):
+    """The kit."""
+
+
+def reported(record: Record, time_s: float, action: str, reason: str = "") -> Record:
+    return record.add(
+        time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action=action, at_s=0.0,
+        reason=reason,
+    )  # fmt: skip
+
+
+def gone(record: Record, time_s: float) -> Record:
+    return record.add(
+        time_s, Kind.NODE_EXITED, node="learner-1", incarnation=1, signal="SIGKILL",
+        is_seen=False, sent=["SIGTERM", "SIGKILL"],
+    )  # fmt: skip
+
+
+def back(record: Record, time_s: float) -> Record:
+    return record.add(time_s, Kind.NODE_STARTED, node="learner-1", incarnation=2)
+
+
+def test_a_deleted_pod_is_proved_by_the_clusters_word_and_the_nodes_end() -> None:
+    evidence = back(gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0), 30.5).evidence
+    assert evidence.status is Status.PROVED
+    assert "by the cluster's word" in evidence.text
+    assert "gone after SIGKILL" in evidence.text
+
+
+def test_an_end_that_the_cluster_knows_nothing_of_proves_no_deletion() -> None:
+    evidence = back(gone(Record(PodDelete()), 21.0), 30.5).evidence
+    assert evidence.code is Code.NOT_APPLIED
+
+
+def test_a_node_that_runs_on_was_not_deleted() -> None:
+    assert reported(Record(PodDelete()), 20.5, "delete").evidence.code is Code.STILL_RUNNING
+
+
+def test_an_eviction_is_proved_with_the_clusters_reason_and_counts_from_its_word() -> None:
+    record = reported(Record(PodEvict()), 20.1, "evict", "EvictionByEvictionAPI")
+    left = record.add(24.0, Kind.NODE_EXITED, node="learner-1", incarnation=1, exit_code=0,
+                      sent=["SIGTERM"])  # fmt: skip
+    evidence = back(left, 30.2).evidence
+    assert evidence.status is Status.PROVED
+    assert "(EvictionByEvictionAPI)" in evidence.text
+    assert evidence.measured["away_s"] == pytest.approx(10.1)
+
+
+def test_a_pod_that_came_back_too_soon_is_weak() -> None:
+    evidence = back(gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0), 23.0).evidence
+    assert evidence.code is Code.TOO_SHORT
