@@ -87,7 +87,10 @@ class Cluster:
 
     def __init__(self, config: SingleConfig, namespace: str) -> None:
         params = client_adapter.ConnectionParams(timeout=httpx2.Timeout(_ASK_S))
-        self._http = client_adapter.Client(config, params)
+        self._http = httpx2.Client(  # a log stream for each node: any number of connections
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+            **params.httpx_params(config),
+        )
         self._client = Client(config, namespace=namespace, timeout=httpx2.Timeout(_ASK_S))
         self._streams: set[httpx2.Response] = set()
         self._guard = threading.Lock()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from chaoslab.core.events import Json
-from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes import names
 
 CONTAINER: Final = "node"
@@ -69,8 +69,14 @@ class PodSettings:
     storage_class: str = ""
     disk_bytes: int = 1 << 30
     cache_claim: str = ""
-    template: Mapping[str, Json] = field(default_factory=dict)
-    """The plan's own spec of pods, into which the fleet puts its own."""
+    learners: Mapping[str, Json] = field(default_factory=dict)
+    """The plan's own spec of learners' pods, into which the fleet puts its own."""
+    container: Mapping[str, Json] = field(default_factory=dict)
+    """The same of their container."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """More labels of their Jobs and pods."""
+    others: Mapping[str, Json] = field(default_factory=dict)
+    """The plan's own spec of all other pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +113,7 @@ class Manifests:
             "securityContext": _confined(),
         }
         spec: dict[str, Json] = {
-            **self.settings.template,
+            **self.settings.others,
             "restartPolicy": "OnFailure",
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 0,
@@ -181,14 +187,14 @@ class Manifests:
         environment: Mapping[str, str],
     ) -> Mapping[str, Json]:
         """The Job of one incarnation."""
-        labels = names.labels_of(self.run, node=spec.name, incarnation=str(incarnation))
+        about = {"node": spec.name, "incarnation": str(incarnation)}
+        own = self.settings.labels if spec.role is Role.LEARNER else {}
+        labels = {**own, **names.labels_of(self.run, **about)}
+        metadata = self._metadata(self.name(spec.name, str(incarnation)), **about)
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": self._metadata(
-                self.name(spec.name, str(incarnation)),
-                node=spec.name, incarnation=str(incarnation),
-            ),
+            "metadata": {**metadata, "labels": {**labels}},
             "spec": {
                 "backoffLimit": 0,
                 "template": {
@@ -196,7 +202,7 @@ class Manifests:
                     "spec": self._pod(spec, command, environment),
                 },
             },
-        }  # fmt: skip
+        }
 
     def beside(self, node: str, command: Sequence[str], number: int) -> Mapping[str, Json]:
         """A Job that runs a command once with the claim of a node."""
@@ -209,7 +215,7 @@ class Manifests:
             "securityContext": _confined(),
         }
         pod: dict[str, Json] = {
-            **self.settings.template,
+            **self.settings.others,
             "automountServiceAccountToken": False,
             "securityContext": {"fsGroup": _USER},
             "restartPolicy": "Never",
@@ -245,39 +251,37 @@ class Manifests:
     def _pod(
         self, spec: NodeSpec, command: Sequence[str], environment: Mapping[str, str]
     ) -> dict[str, Json]:
-        template = self.settings.template
+        is_learner = spec.role is Role.LEARNER
+        template = self.settings.learners if is_learner else self.settings.others
+        own = self.settings.container if is_learner else {}
         volumes, mounts = self._volumes(spec)
-        given = template.get("volumes")
         variables: list[Json] = [
             {"name": name, "value": value} for name, value in environment.items()
         ]
         for name in spec.secrets:
             key: dict[str, Json] = {"name": self.name(spec.name), "key": f"environment.{name}"}
             variables.append({"name": name, "valueFrom": {"secretKeyRef": key}})
-        context = template.get("securityContext")
         container: dict[str, Json] = {
+            **own,
             "name": CONTAINER,
             "image": self.settings.image,
             "imagePullPolicy": self.settings.pull,
             "command": _literal(("/bin/sh", "-c", ENTRY, "node", *command)),
-            "env": variables,
-            "resources": self._resources(),
-            "volumeMounts": list(mounts),
-            "securityContext": _confined(),
+            "env": [*_listed(own, "env"), *variables],
+            "resources": self._resources(own),
+            "volumeMounts": [*_listed(own, "volumeMounts"), *mounts],
+            "securityContext": {**_confined(), **_mapped(own, "securityContext")},
         }
         return {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
             **template,
-            "securityContext": {
-                "fsGroup": _USER,
-                **(context if isinstance(context, dict) else {}),
-            },
+            "securityContext": {"fsGroup": _USER, **_mapped(template, "securityContext")},
             "restartPolicy": "Never",
             "shareProcessNamespace": True,
             "containers": [container],
-            "volumes": [*(given if isinstance(given, list) else []), *volumes],
+            "volumes": [*_listed(template, "volumes"), *volumes],
         }
 
     def _volumes(self, spec: NodeSpec) -> tuple[list[Json], list[Json]]:
@@ -297,18 +301,30 @@ class Manifests:
         mounts: list[Json] = [{"name": name, "mountPath": at} for name, (at, _) in wanted.items()]
         return volumes, mounts
 
-    def _resources(self) -> dict[str, Json]:
-        limits: dict[str, Json] = {}
+    def _resources(self, own: Mapping[str, Json]) -> dict[str, Json]:
+        asked = _mapped(own, "resources")
+        limits = {**_mapped(asked, "limits")}
         if self.settings.cpus is not None:
             limits["cpu"] = f"{self.settings.cpus * 1000:.0f}m"
         if self.settings.memory_bytes is not None:
             limits["memory"] = str(self.settings.memory_bytes)
-        return {"limits": limits} if limits else {}
+        return {**asked, "limits": limits} if limits else asked
 
 
 def _literal(command: Sequence[str]) -> list[Json]:
     """The command with every `$` doubled: Kubernetes itself expands `$(NAME)` and `$$`."""
     return [word.replace("$", "$$") for word in command]
+
+
+def _mapped(spec: Mapping[str, Json], key: str) -> dict[str, Json]:
+    """The mapping that the plan has there; empty without one: the server judges anything else."""
+    given = spec.get(key)
+    return dict(given) if isinstance(given, Mapping) else {}
+
+
+def _listed(spec: Mapping[str, Json], key: str) -> list[Json]:
+    given = spec.get(key)
+    return list(given) if isinstance(given, list) else []
 
 
 def _claimed(name: str) -> dict[str, Json]:

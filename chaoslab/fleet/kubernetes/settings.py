@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Json
-from chaoslab.fleet.base import Ability, Fleet, NodeSite
+from chaoslab.fleet.base import Ability, Fleet, NodeSite, NodeSpec, Role
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _PRODUCTION: Final = re.compile(r"(^|[^a-z])(prod|prd|production|live)([^a-z]|$)", re.IGNORECASE)
 _LEASE_LEAST_S: Final = 30.0
 _OURS: Final = frozenset({"containers", "restartPolicy", "shareProcessNamespace"})
+_OURS_OF_CONTAINER: Final = frozenset({"name", "image", "imagePullPolicy", "command", "args"})
 _PULLS: Final = ("IfNotPresent", "Never", "Always")
 
 
@@ -60,7 +61,13 @@ class Kubernetes:
     cache_claim: str = ""
     """An existing claim for compiled steps, which all nodes mount; empty: each start compiles."""
     pod: Mapping[str, Json] = field(default_factory=dict)
-    """Spec of the pods, as in Kubernetes: nodeSelector, tolerations, affinity, volumes, …"""
+    """Spec of the learners' pods, as in Kubernetes: nodeSelector, tolerations, volumes, …"""
+    container: Mapping[str, Json] = field(default_factory=dict)
+    """Spec of their container, as in Kubernetes: resources, also of chips, volumeMounts, …"""
+    job_labels: Mapping[str, str] = field(default_factory=dict)
+    """More labels of the learners' Jobs and pods, such as Kueue's queue."""
+    other_pods: Mapping[str, Json] = field(default_factory=dict)
+    """Spec of all other pods: syncer, evaluator, keeper."""
     start_within_s: float = 300.0
     """How long a pod may take to start, its image and its machine included."""
     lease_s: float = 180.0
@@ -77,8 +84,12 @@ class Kubernetes:
             raise PlanError(f"must be at least {_LEASE_LEAST_S:g}s", key="lease")
         if self.start_within_s <= 0:
             raise PlanError("must be above 0s", key="start_within")
-        if given := sorted(_OURS & self.pod.keys()):
-            raise PlanError(f"chaoslab itself sets `{given[0]}`: leave it out", key="pod")
+        for key, given, ours in (
+            ("pod", self.pod, _OURS), ("other_pods", self.other_pods, _OURS),
+            ("container", self.container, _OURS_OF_CONTAINER),
+        ):  # fmt: skip
+            if clash := sorted(ours & given.keys()):
+                raise PlanError(f"chaoslab itself sets `{clash[0]}`: leave it out", key=key)
         if self.cpus is not None and self.cpus <= 0:
             raise PlanError(f"must be above 0, got {self.cpus:g}", key="cpus")
 
@@ -124,7 +135,7 @@ class ClusterFleets:
     def abilities(self) -> frozenset[Ability]:
         """What it can do; AbilityError if no cluster answers, or this user lacks rights.
 
-        The server checks the keeper, and so the template of the pods, without creating it.
+        The server checks Jobs of the keeper and of a learner without creating them.
         """
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415  # lightkube
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
@@ -141,8 +152,10 @@ class ClusterFleets:
                         f"not {', '.join(missing)}: `chaoslab fleet rights kubernetes` prints the "
                         "Role that is needed"
                     )
-                trial = Manifests(run="trial", directory="trial", settings=pods)
+                trial = Manifests(run="trial", directory="trial", settings=pods, owner="trial")
                 cluster.create(trial.keeper(self.settings.lease_s), is_trial=True)
+                learner = NodeSpec(name="learner-0", role=Role.LEARNER, command=("true",))
+                cluster.create(trial.node(learner, 1, learner.command, {}), is_trial=True)
             except FleetError as error:
                 raise AbilityError(str(error)) from error
         return abilities_of(KubernetesFleet)
@@ -178,7 +191,8 @@ class ClusterFleets:
         return PodSettings(
             image=asked.image or _own_image(), pull=asked.image_pull, cpus=asked.cpus,
             memory_bytes=asked.memory_bytes, storage_class=asked.storage_class,
-            disk_bytes=asked.disk_bytes, cache_claim=asked.cache_claim, template=asked.pod,
+            disk_bytes=asked.disk_bytes, cache_claim=asked.cache_claim, learners=asked.pod,
+            others=asked.other_pods, container=asked.container, labels=asked.job_labels,
         )  # fmt: skip
 
 

@@ -86,13 +86,33 @@ def test_the_users_pod_settings_stay_beside_ours(manifests: Manifests) -> None:
         "nodeSelector": {"pool": "tpu"}, "securityContext": {"runAsGroup": 5},
         "volumes": [{"name": "data", "emptyDir": {}}], "terminationGracePeriodSeconds": 30,
     }  # fmt: skip
-    own = replace(manifests, settings=replace(manifests.settings, template=template))
+    own = replace(manifests, settings=replace(manifests.settings, learners=template))
     spec = job(own)["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"pool": "tpu"}
     assert spec["securityContext"] == {"fsGroup": 10001, "runAsGroup": 5}
     assert [one["name"] for one in spec["volumes"]][:2] == ["data", "control"]
     assert spec["terminationGracePeriodSeconds"] == 30
     assert spec["shareProcessNamespace"] is True
+
+
+def test_learners_get_chips_and_a_queue_and_the_others_do_not(manifests: Manifests) -> None:
+    settings = replace(
+        manifests.settings, memory_bytes=1 << 30, labels={"kueue.x-k8s.io/queue-name": "tpus"},
+        container={"resources": {"limits": {"google.com/tpu": 4}},
+                   "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+        others={"nodeSelector": {"pool": "cpu"}},
+    )  # fmt: skip
+    own = replace(manifests, settings=settings)
+    learner, syncer = job(own), job(own, replace(SPEC, name="syncer", role=Role.SYNCER))
+    (container,) = learner["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {"google.com/tpu": 4, "memory": "1073741824"}
+    assert container["volumeMounts"][0] == {"name": "data", "mountPath": "/data"}
+    for of in (learner, learner["spec"]["template"]):
+        assert of["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpus"
+    spec = syncer["spec"]["template"]["spec"]
+    assert "google.com/tpu" not in str(syncer)
+    assert "kueue" not in str(syncer)
+    assert spec["nodeSelector"] == {"pool": "cpu"}
 
 
 def test_a_node_that_keeps_nothing_has_no_claim(manifests: Manifests) -> None:
@@ -127,6 +147,7 @@ def test_a_context_that_looks_like_production_is_known(context: str, is_so: bool
 
 @pytest.mark.parametrize(("settings", "key"), [
     ({"pod": {"containers": []}}, "pod"), ({"image_pull": "Sometimes"}, "image_pull"),
+    ({"container": {"command": []}}, "container"),
     ({"lease_s": 5.0}, "lease"), ({"start_within_s": 0.0}, "start_within"), ({"cpus": 0.0}, "cpus"),
 ])  # fmt: skip
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], key: str) -> None:
