@@ -33,7 +33,9 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
     own = own_name(run_name(directory))
     engine: dict[str, Json] = {"engine": "unix:///var/run/docker.sock"}
     container: dict[str, Json] = {**engine, "container": f"{own}-learner-0.1"}
-    cluster: dict[str, Json] = {"context": "test", "namespace": "chaos"}
+    cluster: dict[str, Json] = {
+        "server": "https://10.0.0.1:6443", "context": "test", "namespace": "chaos",
+    }  # fmt: skip
     process: dict[str, Json] = {
         "node": "learner-0",
         "pid": 2**22 + 1,

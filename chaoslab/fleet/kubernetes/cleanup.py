@@ -9,6 +9,7 @@ here raises AbilityError if the context is not in the kubeconfig any more.
 
 from contextlib import closing, suppress
 
+from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.manifests import CONTROL
@@ -25,7 +26,7 @@ _IS_STOPPED = f'cut -d" " -f3 "/proc/$(cat {CONTROL}/pid)/stat"'
 
 def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
     """Do one undo; what was done. FleetError if the cluster refuses."""
-    with closing(Cluster.connect(facts.context, facts.namespace)) as cluster:
+    with closing(_cluster(facts)) as cluster:
         match facts:
             case RunFacts(run=run):
                 return tuple(f"{one}, deleted" for one in empty(cluster, run))
@@ -39,7 +40,7 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
 
 def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
     """What is still there. FleetError if the cluster refuses."""
-    with closing(Cluster.connect(facts.context, facts.namespace)) as cluster:
+    with closing(_cluster(facts)) as cluster:
         match facts:
             case RunFacts(run=run):
                 return remains(cluster, run)
@@ -50,6 +51,18 @@ def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                     )
                     return (f"{pod} is stopped",) if is_stopped else ()
         return ()
+
+
+def _cluster(facts: ClusterFacts) -> Cluster:
+    """FleetError if the context means another cluster than in the run."""
+    cluster = Cluster.connect(facts.context, facts.namespace)
+    if cluster.server != facts.server:
+        cluster.close()
+        raise FleetError(
+            f"context {facts.context} is {cluster.server} now, and was {facts.server} in the run: "
+            "name the run's kubeconfig by KUBECONFIG and heal again"
+        )
+    return cluster
 
 
 def _runs(cluster: Cluster, pod: str) -> bool:

@@ -12,13 +12,15 @@ opens them again.
 """
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
+from itertools import count
 from typing import Final, TypeVar, cast
 
 from chaoslab.core.errors import AbilityError, FleetError
@@ -42,15 +44,14 @@ PATIENCE_S: Final = 90.0
 """How long a server that does not answer is asked again."""
 _ASK_S: Final = 15.0
 _AGAIN_S: Final = 0.5
+_CLOSED_S: Final = 2.0
+"""How long streams may take to end when they are closed."""
+_LOOK_S: Final = 0.02
 _STRICT: Final = {"fieldValidation": "Strict"}
-_BUSY: Final = frozenset(
-    {
-        HTTPStatus.TOO_MANY_REQUESTS,
-        HTTPStatus.BAD_GATEWAY,
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        HTTPStatus.GATEWAY_TIMEOUT,
-    }
+_AWAY: Final = frozenset(
+    {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 )
+_BUSY: Final = _AWAY | {HTTPStatus.TOO_MANY_REQUESTS}
 _FAILURES: Final = (
     httpx2.HTTPError,  # of which lightkube's ApiError is one
     httpx2.StreamError,
@@ -60,7 +61,11 @@ _FAILURES: Final = (
 _Answer = TypeVar("_Answer")
 
 
-class Missing(FleetError):
+class Refused(FleetError):
+    """The server answered that it does not do this."""
+
+
+class Missing(Refused):
     """There is no such object."""
 
 
@@ -122,7 +127,10 @@ class Cluster:
         with self._guard:
             streams = tuple(self._streams)
         for stream in streams:
-            stream.close()
+            _wake(stream)
+        deadline = time.monotonic() + _CLOSED_S
+        while self._streams and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
         self._http.close()
         self._client.close()
 
@@ -141,14 +149,15 @@ class Cluster:
         name = str(metadata["name"]) if isinstance(metadata, Mapping) else ""
         params = {**_STRICT, **({"dryRun": "All"} if is_trial else {})}
 
+        tries = count(1)
+
         def created() -> Mapping[str, Json]:
+            is_first = next(tries) == 1
             answer = self._http.post(self._url(resource), params=params, json=dict(manifest))
-            if answer.status_code == HTTPStatus.CONFLICT and has_been_lost:
-                return self._get(resource, name)  # the answer to the first try was lost
-            has_been_lost.append(True)
+            if answer.status_code == HTTPStatus.CONFLICT and not is_first:
+                return self._get(resource, name)  # the answer to an earlier try was lost
             return _json(answer)
 
-        has_been_lost: list[bool] = []
         return self._ask(f"create {resource.plural[:-1]} {name}", created)
 
     def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
@@ -176,19 +185,26 @@ class Cluster:
         return found, str(version or "")
 
     def delete(self, resource: Resource, name: str, *, is_forced: bool = False) -> bool:
-        """Delete an object and what it owns; whether it was there. `is_forced`: without grace."""
+        """Delete an object and what it owns; whether it was there. `is_forced`: without grace.
+
+        True as well if it is gone after a try whose answer was lost.
+        """
         options: dict[str, Json] = {"propagationPolicy": "Background"}
         if is_forced:
             options["gracePeriodSeconds"] = 0
 
+        tries = 0
+
         def deleted() -> Mapping[str, Json]:
+            nonlocal tries
+            tries += 1
             url = f"{self._url(resource)}/{name}"
             return _json(self._http.request("DELETE", url, json=options))
 
         try:
             self._ask(f"delete {resource.plural[:-1]} {name}", deleted)
         except Missing:
-            return False
+            return tries > 1
         return True
 
     def annotate(self, resource: Resource, name: str, **annotations: str) -> None:
@@ -262,9 +278,11 @@ class Cluster:
     ) -> Iterator[bytes]:
         """Lines of a stream: of a watch (`name` is empty), or of a pod's log.
 
-        It ends when the server ends it, or after `silent_s` without a byte. Missing if there is no
-        such pod. FleetError if the server refuses or does not answer.
+        It ends when the server ends it, or, if it follows, after `silent_s` without a byte. Missing
+        if there is no such pod. FleetError if the server refuses or does not answer, or is silent
+        before a whole log was read.
         """
+        is_endless = "follow" in params or "watch" in params
         what = f"watch {resource.plural}" if not name else f"read the log of pod {name}"
         url = self._url(resource) if not name else f"{self._url(resource)}/{name}/log"
         timeout = httpx2.Timeout(_ASK_S, read=silent_s)
@@ -279,9 +297,11 @@ class Cluster:
                 for chunk in stream.iter_raw():
                     *whole, rest = (rest + chunk).split(b"\n")
                     yield from whole
-                if rest:
+                if rest and not is_endless:  # else it was cut off, and comes whole the next time
                     yield rest
             except httpx2.ReadTimeout:
+                if not is_endless:
+                    raise
                 return  # silent for so long: perhaps it hangs
             finally:
                 with self._guard:
@@ -322,6 +342,18 @@ def pod_of(found: Mapping[str, Json]) -> Pod:
     return cast("Pod", Pod.from_dict(dict(found)))
 
 
+def _wake(stream: httpx2.Response) -> None:
+    """End a stream that another thread reads, which then closes it.
+
+    To close it here would not wake that thread, and free the number of a descriptor it reads from.
+    """
+    network = stream.extensions.get("network_stream")
+    connection = network.get_extra_info("socket") if network is not None else None
+    if isinstance(connection, socket.socket):
+        with suppress(OSError):  # it has ended
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)  # beneath its TLS
+
+
 def _json(answer: httpx2.Response) -> Mapping[str, Json]:
     if answer.is_error:
         try:
@@ -349,8 +381,11 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _failed(what: str, error: Exception) -> FleetError:
-    text = f"cannot {what}: {error or type(error).__name__}"
-    return Missing(text) if _code(error) == HTTPStatus.NOT_FOUND else FleetError(text)
+    text, code = f"cannot {what}: {str(error) or type(error).__name__}", _code(error)
+    if code == HTTPStatus.NOT_FOUND:
+        return Missing(text)
+    is_answer = code is not None and code not in _AWAY
+    return Refused(text) if is_answer else FleetError(text)
 
 
 @contextmanager

@@ -142,15 +142,11 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
     def delete_pod(self, *names: str) -> None:
         """By force, without grace."""
         lives = [self._running(name) for name in names]
-        for life in lives:
-            life.is_ending = True
         _together(lives, PodIncarnation.delete)
 
     def evict_pod(self, *names: str) -> None:
-        """By the eviction API, which respects budgets."""
+        """By the eviction API, which respects budgets. FleetError: those it refused run on."""
         lives = [self._running(name) for name in names]
-        for life in lives:
-            life.is_ending = True
         _together(lives, PodIncarnation.evict)
 
     def link(self, name: str, upstream: str) -> Link:

@@ -23,6 +23,8 @@ _SILENT_S: Final = 10.0
 """A stream without a byte for so long is opened again: perhaps it hangs."""
 _LOOK_S: Final = 0.2
 _AGAIN_S: Final = 1.0
+_REST_S: Final = 60.0
+"""How long the rest of the log of a pod that has ended is asked for, if it cannot be read."""
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
@@ -112,7 +114,7 @@ class LogFollower:
                 self._read(follow=True)
                 ended = self._look()
                 if ended is not None:
-                    self._read(follow=False)
+                    self._read_rest()
                     self._who.pod_ended(None if ended.name == "" else ended)
                     return
         except FleetError as error:
@@ -145,8 +147,18 @@ class LogFollower:
             self._is_closing.wait(_LOOK_S)
         return None
 
-    def _read(self, *, follow: bool) -> None:
-        """Carry what is new in the log; returns when the stream ends or is silent."""
+    def _read_rest(self) -> None:
+        """Until it was read whole; not for ever, for its machine may be gone."""
+        deadline = time.monotonic() + _REST_S
+        while not self._read(follow=False):
+            if self.is_closing or time.monotonic() > deadline:
+                return
+
+    def _read(self, *, follow: bool) -> bool:
+        """Carry what is new in the log; returns when the stream ends or is silent.
+
+        Whether the server showed it to its end.
+        """
         params = {"timestamps": "true", "container": "node"}
         if follow:
             params["follow"] = "true"
@@ -156,13 +168,15 @@ class LogFollower:
         try:
             for line in self._cluster.lines(PODS, self.pod, params, silent_s=_SILENT_S):
                 if self.is_closing:
-                    return
+                    return False
                 if (text := self._position.new(line)) is not None:
                     self._who.pod_printed(text + b"\n")
         except Missing:
-            return
+            return True
         except FleetError:  # `_look` tells whether the pod is gone or the server away
             self._is_closing.wait(_AGAIN_S)
+            return False
+        return True
 
     def _look(self) -> PodState | None:
         """How it ended, without a name if it is gone; None while it runs or nobody can tell."""

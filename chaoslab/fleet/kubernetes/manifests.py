@@ -117,6 +117,7 @@ class Manifests:
             "restartPolicy": "OnFailure",
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 0,
+            "securityContext": _pod_context(self.settings.others),
             "containers": [container],
             "volumes": [volume],
         }
@@ -217,7 +218,7 @@ class Manifests:
         pod: dict[str, Json] = {
             **self.settings.others,
             "automountServiceAccountToken": False,
-            "securityContext": {"fsGroup": _USER},
+            "securityContext": _pod_context(self.settings.others),
             "restartPolicy": "Never",
             "containers": [container],
             "volumes": [{"name": "state", **_claimed(self.name(node))}],
@@ -277,7 +278,7 @@ class Manifests:
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
             **template,
-            "securityContext": {"fsGroup": _USER, **_mapped(template, "securityContext")},
+            "securityContext": _pod_context(template),
             "restartPolicy": "Never",
             "shareProcessNamespace": True,
             "containers": [container],
@@ -289,10 +290,11 @@ class Manifests:
         wanted: dict[str, tuple[str, dict[str, Json]]] = {
             "control": (CONTROL, {"emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
             "state": (NODE, _claimed(self.name(spec.name)) if spec.keeps else {"emptyDir": {}}),
-            "shared": (SHARED, _claimed(self.name("shared"))),
             "cache": (CACHE, _claimed(claim) if (claim := self.settings.cache_claim)
                       else {"emptyDir": {}}),
         }  # fmt: skip
+        if spec.role is not Role.LEARNER:  # a claim may be on one machine at a time
+            wanted["shared"] = (SHARED, _claimed(self.name("shared")))
         if spec.private_files:
             items: list[Json] = [{"key": name, "path": name} for name in spec.private_files]
             secret: dict[str, Json] = {"secretName": self.name(spec.name), "items": items}
@@ -314,6 +316,12 @@ class Manifests:
 def _literal(command: Sequence[str]) -> list[Json]:
     """The command with every `$` doubled: Kubernetes itself expands `$(NAME)` and `$$`."""
     return [word.replace("$", "$$") for word in command]
+
+
+def _pod_context(template: Mapping[str, Json]) -> dict[str, Json]:
+    """The plan's own, and what the Pod Security level `restricted` asks for."""
+    profile: dict[str, Json] = {"type": "RuntimeDefault"}
+    return {"fsGroup": _USER, "seccompProfile": profile, **_mapped(template, "securityContext")}
 
 
 def _mapped(spec: Mapping[str, Json], key: str) -> dict[str, Json]:

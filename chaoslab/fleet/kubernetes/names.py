@@ -19,11 +19,11 @@ RENEWED: Final = "chaoslab/renewed"
 """Annotation of the keeper's pod that the harness changes while it lives."""
 
 DELETE_RUN: Final = "delete_kubernetes_run"
-"""context, namespace, run: delete all objects of a run."""
+"""server, context, namespace, run: delete all objects of a run."""
 RESUME_POD: Final = "resume_pod"
-"""context, namespace, pod: let its processes go on."""
+"""server, context, namespace, pod: let its processes go on."""
 UNWEDGE_POD: Final = "unwedge_pod"
-"""context, namespace, pod: let its training thread go on."""
+"""server, context, namespace, pod: let its training thread go on."""
 
 _LABEL_MOST: Final = 63
 

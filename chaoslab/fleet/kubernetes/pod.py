@@ -11,8 +11,8 @@ the lines that are no events. Signals reach its processes by a command in the po
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import ClassVar, Final
 
@@ -22,10 +22,10 @@ from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, signal_name
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import PODS, Missing
+from chaoslab.fleet.kubernetes.cluster import JOBS, PODS, Missing, Refused
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import CONTROL, NODE, PRIVATE
-from chaoslab.fleet.kubernetes.pod_state import PodState
+from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.run_context import Arrival, RunContext
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.incarnation import Incarnation
@@ -37,6 +37,8 @@ _TO_ALL: Final = ENDING_SIGNALS - {"SIGHUP"}
 """SIGHUP is a notice to the main process."""
 _TICKS: Final = 100
 _PAGE: Final = 4096
+_STARTING_S: Final = 30.0
+"""How long whoever wants something of a pod waits for its start."""
 _ENDED_S: Final = 10.0
 """How long the server may take to say that a container has ended in which nothing can be done."""
 _LOOK_S: Final = 0.1
@@ -85,9 +87,10 @@ class PodIncarnation(Incarnation):
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:
-        """Context, namespace and pod. FleetError if it does not start."""
+        """Cluster, namespace and pod. FleetError if it does not start."""
         self.await_start()
         return {
+            "server": self.cluster.server,
             "context": self.cluster.context,
             "namespace": self.cluster.namespace,
             "pod": self.pod,
@@ -112,6 +115,7 @@ class PodIncarnation(Incarnation):
             self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
             objects.prepare(self.spec)
             manifest = objects.manifests.node(self.spec, self.incarnation, command, environment)
+            if_it_fails.callback(self._withdraw)
             self.cluster.create(manifest)
             where: dict[str, Json] = {
                 "job": self.job, "namespace": self.cluster.namespace,
@@ -120,6 +124,11 @@ class PodIncarnation(Incarnation):
             self._files.begun(self.spec, command, where)
             if_it_fails.pop_all()
         self._follower = LogFollower(self.cluster, self.job, self, self.run_context.start_s)
+
+    def _withdraw(self) -> None:
+        """Delete its Job, which may be there all the same if the server's answer was lost."""
+        with suppress(FleetError):
+            self.cluster.delete(JOBS, self.job)
 
     # ---------------------------------------------------------------- on the follower's thread
 
@@ -158,7 +167,8 @@ class PodIncarnation(Incarnation):
         if self.is_over:
             return []
         if not chunk.startswith(b"{"):
-            self._errors.write(chunk)
+            with suppress(OSError):  # a full disk: stdout.log has it, or exit.json what is missing
+                self._errors.write(chunk)
         return self._output.take(chunk)
 
     @property
@@ -167,9 +177,9 @@ class PodIncarnation(Incarnation):
         return self._state is not None
 
     def await_start(self) -> None:
-        """Wait until its pod runs. FleetError if it does not."""
-        if not self._runs.wait(self.run_context.start_s) or self._state is None:
-            raise FleetError(f"{self.spec.name} ({self.where}) has not started")
+        """Wait a while until its pod runs, as the harness waits, too. FleetError if it does not."""
+        if not self._runs.wait(_STARTING_S) or self._state is None:
+            raise FleetError(f"{self.spec.name} ({self.where}) has not started yet")
 
     @property
     def has_exited(self) -> bool:
@@ -179,11 +189,9 @@ class PodIncarnation(Incarnation):
         if self._state is None:
             return False
         try:
-            pod = self.cluster.pod(self._state.name)
+            return state_of(self.cluster.pod(self._state.name)).has_ended
         except Missing:
             return True
-        statuses = (pod.status.containerStatuses if pod.status else None) or []
-        return any(one.state is not None and one.state.terminated for one in statuses)
 
     def signal(self, name: str) -> None:
         """A signal that ends processes to all of its processes, another one to the main one."""
@@ -225,17 +233,33 @@ class PodIncarnation(Incarnation):
             raise OSError(f"{self.where} has ended")
 
     def delete(self) -> None:
-        """Delete its pod by force: even then its processes get SIGTERM, and SIGKILL soon after."""
+        """Delete its pod by force: even then its processes get SIGTERM, and SIGKILL soon after.
+
+        FleetError if somebody else has deleted it, so that nobody takes that for ours.
+        """
         self.await_start()
-        self.note_sent("SIGTERM")
-        self.note_sent("SIGKILL")
-        self.cluster.delete(PODS, self.pod, is_forced=True)
+        with self._being_ended("SIGTERM", "SIGKILL"):
+            if not self.cluster.delete(PODS, self.pod, is_forced=True):
+                raise Missing(f"the pod {self.pod} of {self.spec.name} was gone already")
 
     def evict(self) -> None:
         """Have the cluster take its pod away in order: SIGTERM, then SIGKILL."""
         self.await_start()
-        self.note_sent("SIGTERM")
-        self.cluster.evict(self.pod)
+        with self._being_ended("SIGTERM"):
+            self.cluster.evict(self.pod)
+
+    @contextmanager
+    def _being_ended(self, *signals: str) -> Iterator[None]:
+        """It is ending, and gets these signals, unless the server refuses: then it runs on."""
+        before = self.is_ending, list(self._sent)
+        self.is_ending = True
+        for name in signals:
+            self.note_sent(name)
+        try:
+            yield
+        except Refused:
+            self.is_ending, self._sent[:] = before
+            raise
 
     def cpu_used(self) -> tuple[float, float] | None:
         """Unknown: nobody measures it steadily."""

@@ -45,6 +45,8 @@ class PodState:
     container: str = ""
     image: str = ""
     image_id: str = ""
+    is_failed: bool = False
+    """Whether the cluster gave it up, with or without a word on its container."""
     is_deleted: bool = False
     """Whether its deletion was asked for."""
     disruption: str = ""
@@ -57,8 +59,8 @@ class PodState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its container ran and ended."""
-        return self.exit_code is not None
+        """Whether its container ran and ended, or nobody will ever tell how."""
+        return self.exit_code is not None or (self.is_failed and self.has_started)
 
     @property
     def was_out_of_memory(self) -> bool:
@@ -77,6 +79,7 @@ def state_of(pod: Pod) -> PodState:
     running = state.running if state else None
     ended = state.terminated if state else None
     is_over = ended is not None
+    is_failed = (status.phase if status else None) == "Failed"
     waiting = "" if running or ended else _waiting(pod, container)
     return PodState(
         name=(metadata.name if metadata else None) or "",
@@ -85,7 +88,7 @@ def state_of(pod: Pod) -> PodState:
         incarnation=int(labels.get(names.LABEL_INCARNATION, "0")),
         machine=(pod.spec.nodeName if pod.spec else None) or "",
         waiting=waiting,
-        is_hopeless=waiting.partition(":")[0] in _HOPELESS,
+        is_hopeless=waiting.partition(":")[0] in _HOPELESS or (bool(waiting) and is_failed),
         started_s=_epoch_s((ended.startedAt if ended else None)
                            or (running.startedAt if running else None)),
         finished_s=_epoch_s(ended.finishedAt) if ended else None,
@@ -94,6 +97,7 @@ def state_of(pod: Pod) -> PodState:
         container=(container.containerID if container else None) or "",
         image=(container.image if container else None) or "",
         image_id=(container.imageID if container else None) or "",
+        is_failed=is_failed,
         is_deleted=bool(metadata and metadata.deletionTimestamp),
         disruption=next((one.reason or "" for one in told), ""),
     )  # fmt: skip
@@ -108,6 +112,8 @@ def _waiting(pod: Pod, container: ContainerStatus | None) -> str:
     waits = container.state.waiting if container and container.state else None
     if waits and waits.reason:
         return f"{waits.reason}: {waits.message}" if waits.message else waits.reason
+    if pod.status and pod.status.phase == "Failed" and pod.status.reason:
+        return f"{pod.status.reason}: {pod.status.message}"
     for one in (pod.status.conditions if pod.status else None) or []:
         if one.type == "PodScheduled" and one.status != "True":
             return f"{one.reason}: {one.message}" if one.message else one.reason or "Pending"

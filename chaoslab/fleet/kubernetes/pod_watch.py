@@ -71,7 +71,7 @@ class PodWatch:
                 for state in states:
                     self._see(state)
                 self._watch(version)
-            except FleetError:  # the server is away; the training goes on meanwhile
+            except (FleetError, ValueError):  # the server is away, or cut a line off
                 self._is_closing.wait(_AGAIN_S)
 
     def _watch(self, version: str) -> None:

@@ -70,7 +70,8 @@ class RunObjects:
         """Write down how to delete it all, then create the keeper."""
         self._owed = self._undo_log.open(
             names.DELETE_RUN,
-            context=self.cluster.context, namespace=self.cluster.namespace, run=self.run,
+            server=self.cluster.server, context=self.cluster.context,
+            namespace=self.cluster.namespace, run=self.run,
         )  # fmt: skip
         keeper = self.cluster.create(self.manifests.keeper(self._lease_s))
         metadata = keeper.get("metadata")

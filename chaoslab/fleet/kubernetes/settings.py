@@ -92,6 +92,9 @@ class Kubernetes:
                 raise PlanError(f"chaoslab itself sets `{clash[0]}`: leave it out", key=key)
         if self.cpus is not None and self.cpus <= 0:
             raise PlanError(f"must be above 0, got {self.cpus:g}", key="cpus")
+        for key, size in (("memory", self.memory_bytes), ("disk", self.disk_bytes)):
+            if size is not None and size <= 0:
+                raise PlanError(f"must be above 0 bytes, got {size}", key=key)
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the cluster when a fleet is made.
@@ -135,9 +138,10 @@ class ClusterFleets:
     def abilities(self) -> frozenset[Ability]:
         """What it can do; AbilityError if no cluster answers, or this user lacks rights.
 
-        The server checks Jobs of the keeper and of a learner without creating them.
+        The server checks a keeper, a claim, and Jobs of a syncer and a learner; none is created.
         """
-        from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415  # lightkube
+        from chaoslab.fleet.kubernetes.cluster import CLAIMS  # noqa: PLC0415  # lightkube
+        from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.rights import lacking  # noqa: PLC0415
 
@@ -153,9 +157,17 @@ class ClusterFleets:
                         "Role that is needed"
                     )
                 trial = Manifests(run="trial", directory="trial", settings=pods, owner="trial")
-                cluster.create(trial.keeper(self.settings.lease_s), is_trial=True)
-                learner = NodeSpec(name="learner-0", role=Role.LEARNER, command=("true",))
-                cluster.create(trial.node(learner, 1, learner.command, {}), is_trial=True)
+                trial_nodes = (
+                    NodeSpec(name=role.value, role=role, command=("true",), keeps="state")
+                    for role in (Role.SYNCER, Role.LEARNER)
+                )
+                for manifest in (
+                    trial.keeper(self.settings.lease_s), trial.claim("claim"),
+                    *(trial.node(one, 1, one.command, {}) for one in trial_nodes),
+                ):  # fmt: skip
+                    cluster.create(manifest, is_trial=True)
+                if self.settings.cache_claim:
+                    cluster.get(CLAIMS, self.settings.cache_claim)
             except FleetError as error:
                 raise AbilityError(str(error)) from error
         return abilities_of(KubernetesFleet)

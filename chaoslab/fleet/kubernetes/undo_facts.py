@@ -1,7 +1,7 @@
 """Facts of the undo verbs of the kubernetes fleet: what an undo log says of each, checked.
 
-Objects that do not belong to the run that wrote them are refused. Where the cluster is and who asks
-there is up to the kubeconfig of whoever undoes: a record names only the context.
+Objects that do not belong to the run that wrote them are refused. Who asks the cluster is up to the
+kubeconfig of whoever undoes: a record names the context and the server that it meant.
 """
 
 import re
@@ -18,6 +18,8 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 class ClusterFacts(Facts):
     """Something in a namespace of a cluster."""
 
+    server: str
+    """Address of its API server: a context may come to mean another one."""
     context: str
     namespace: str
 

@@ -69,6 +69,8 @@ def test_without_harness_and_janitor_the_cluster_deletes_everything(
     assert remains(here, run)
     fleet._objects._is_over.set()  # as if this process were dead: nobody renews it
     wait_until(lambda: not remains(here, run))
+    for life in fleet._lives.values():
+        life.abandon()  # closes its files
     fleet._close_objects()
 
 

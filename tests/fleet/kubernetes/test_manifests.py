@@ -89,7 +89,9 @@ def test_the_users_pod_settings_stay_beside_ours(manifests: Manifests) -> None:
     own = replace(manifests, settings=replace(manifests.settings, learners=template))
     spec = job(own)["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"pool": "tpu"}
-    assert spec["securityContext"] == {"fsGroup": 10001, "runAsGroup": 5}
+    assert spec["securityContext"] == {
+        "fsGroup": 10001, "runAsGroup": 5, "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
     assert [one["name"] for one in spec["volumes"]][:2] == ["data", "control"]
     assert spec["terminationGracePeriodSeconds"] == 30
     assert spec["shareProcessNamespace"] is True
@@ -149,6 +151,7 @@ def test_a_context_that_looks_like_production_is_known(context: str, is_so: bool
     ({"pod": {"containers": []}}, "pod"), ({"image_pull": "Sometimes"}, "image_pull"),
     ({"container": {"command": []}}, "container"),
     ({"lease_s": 5.0}, "lease"), ({"start_within_s": 0.0}, "start_within"), ({"cpus": 0.0}, "cpus"),
+    ({"disk_bytes": 0}, "disk"), ({"memory_bytes": -1}, "memory"),
 ])  # fmt: skip
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], key: str) -> None:
     with pytest.raises(PlanError) as refused:
