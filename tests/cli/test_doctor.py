@@ -34,7 +34,7 @@ def diagnosis(tmp_path: Path) -> Diagnosis:
 
 def test_every_ability_says_what_it_is_and_what_to_do(diagnosis: Diagnosis) -> None:
     names = [one.name for one in diagnosis.abilities]
-    assert len(names) == len(set(names)) == 20
+    assert len(names) == len(set(names)) == 21
     assert all(one.detail for one in diagnosis.abilities)
     assert not any(one.remedy for one in diagnosis.abilities if one.state is State.OK)
 
