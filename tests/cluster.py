@@ -31,8 +31,10 @@ from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: E402
 from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: E402
 
 STATE = Path(os.environ.get("CHAOSLAB_KUBERNETES_STATE", "/var/lib/chaoslab-kubernetes"))
-_BUILT_S = 1200.0
+_BUILT_S = 2000.0
 """How long the cluster may take to be built, where it is required."""
+LIMIT_S = 2400
+"""Of one test, which may have to wait for that."""
 CONTEXT, NAMESPACE = "chaoslab-test", "chaoslab-tests"
 
 

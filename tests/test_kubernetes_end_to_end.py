@@ -8,10 +8,10 @@ from chaoslab.core.events import Kind
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
-from tests.cluster import CONTEXT, NAMESPACE, cluster
+from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster
 from tests.whole_runs import start, verdict_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.kubernetes]
+pytestmark = [pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S)]
 PLAN = f"""
 version: 1
 name: pods
