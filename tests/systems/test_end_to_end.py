@@ -40,7 +40,7 @@ def test_a_system_that_dies_is_a_finding_and_no_crash(tmp_path: Path) -> None:
         tmp_path,
         "faults.half-dies.fault=syncer.kill",
         "faults.half-dies.target={syncer: all}",
-        "limits.timeout=60s",
+        "limits.timeout=90s",
     )
     assert run.error is None
     assert run.verdict.outcome is Outcome.FAIL
