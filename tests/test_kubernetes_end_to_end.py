@@ -25,10 +25,10 @@ limits: {{min_alive: 1, max_affected: 100%, timeout: 10m}}
 faults:
   - {{id: killed, fault: process.kill, target: {{learners: [learner-0]}}, at: {{round: 24}},
      for: 8s}}
-  - {{id: deleted, fault: pod.delete, target: {{learners: [learner-1]}}, at: {{round: 60}},
-     for: 10s}}
-  - {{id: evicted, fault: pod.evict, target: {{learners: [learner-2]}}, at: {{round: 96}},
-     for: 10s}}
+  - {{id: deleted, fault: pod.delete, target: {{learners: [learner-1]}}, for: 10s,
+     at: {{after: killed, offset: 15s}}}}
+  - {{id: evicted, fault: pod.evict, target: {{learners: [learner-2]}}, for: 10s,
+     at: {{after: deleted, offset: 15s}}}}
 expect:
   - {{check: rejoin, within: 120s, contributions: 2}}
   - {{check: ledger, answer_within: 30s}}
