@@ -90,7 +90,11 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _group(item: pytest.Item) -> str:
-    """What one worker does in one go: all that is not patient, or a module of what is."""
+    """What one worker does in one go: all that is not patient, or a module of what is; all that
+    is in the cluster, whose API server one of the tests stops.
+    """
+    if item.get_closest_marker("kubernetes") is not None:
+        return "patient kubernetes"
     return f"patient {item.nodeid.partition('::')[0]}" if _is_patient(item) else "real"
 
 

@@ -11,7 +11,9 @@ from chaoslab.record.journal import History
 from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster
 from tests.whole_runs import start, verdict_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S)]
+pytestmark = [
+    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+]  # fmt: skip
 PLAN = f"""
 version: 1
 name: pods

@@ -10,18 +10,16 @@ here raises AbilityError if the context is not in the kubeconfig any more.
 from contextlib import closing, suppress
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
-from chaoslab.fleet.kubernetes.manifests import CONTROL
 from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.run_objects import empty, remains
 from chaoslab.fleet.kubernetes.undo_facts import ClusterFacts, PodFacts, RunFacts
 
-_SCRIPTS = {
-    names.RESUME_POD: "kill -s CONT -- -1",
-    names.UNWEDGE_POD: f'kill -s USR2 -- "$(cat {CONTROL}/pid)"',
+_COMMANDS = {
+    names.RESUME_POD: (*scripts.SIGNAL_ALL, "CONT"),
+    names.UNWEDGE_POD: (*scripts.SIGNAL_MAIN, "USR2"),
 }
-_IS_STOPPED = f'cut -d" " -f3 "/proc/$(cat {CONTROL}/pid)/stat"'
 
 
 def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
@@ -33,7 +31,7 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
             case PodFacts(pod=pod):
                 with suppress(Missing):  # what was done to it is gone with it
                     if _runs(cluster, pod):
-                        cluster.exec(pod, ("/bin/sh", "-c", _SCRIPTS[do]))
+                        cluster.exec(pod, _COMMANDS[do])
                         return (f"{pod} was told to go on",)
         return ()
 
@@ -46,9 +44,8 @@ def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 return remains(cluster, run)
             case PodFacts(pod=pod) if do == names.RESUME_POD:
                 with suppress(Missing):
-                    is_stopped = _runs(cluster, pod) and "T" in cluster.exec(
-                        pod, ("/bin/sh", "-c", _IS_STOPPED)
-                    )
+                    stat = cluster.exec(pod, scripts.STAT) if _runs(cluster, pod) else ""
+                    is_stopped = stat.rpartition(")")[2].split()[:1] == ["T"]
                     return (f"{pod} is stopped",) if is_stopped else ()
         return ()
 

@@ -20,6 +20,7 @@ from typing import Final
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.scripts import ENTRY
 
 CONTAINER: Final = "node"
 HOME: Final = "/var/lib/chaoslab"
@@ -34,15 +35,6 @@ _SECRETS: Final = "/run/secrets/chaoslab"
 _RENEWED: Final = "/run/keeper"
 _USER: Final = 10001
 """User of the image, whose group owns the volumes."""
-ENTRY: Final = (
-    "trap '' USR1 USR2 HUP; umask 077\n"
-    f"if [ -d {_SECRETS} ]; then mkdir {PRIVATE} && cp -L {_SECRETS}/* {PRIVATE}/ "
-    f"&& chmod 600 {PRIVATE}/* || exit 125; fi\n"
-    f"mkfifo {CONTROL}/hooks && umask 022 && echo $$ >{CONTROL}/pid || exit 125\n"
-    'if [ -n "$CHAOSLAB_HEARS" ]; then exec "$@" <>' + f"{CONTROL}/hooks; fi\n"
-    'exec "$@" </dev/null'
-)
-"""The hooks do nothing to a program until it takes them up, as with a local node."""
 _KEEPER: Final = """
 import pathlib, sys, time
 limit_s, file = float(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -267,7 +259,7 @@ class Manifests:
             "name": CONTAINER,
             "image": self.settings.image,
             "imagePullPolicy": self.settings.pull,
-            "command": _literal(("/bin/sh", "-c", ENTRY, "node", *command)),
+            "command": _literal((*ENTRY, *command)),
             "env": [*_listed(own, "env"), *variables],
             "resources": self._resources(own),
             "volumeMounts": [*_listed(own, "volumeMounts"), *mounts],

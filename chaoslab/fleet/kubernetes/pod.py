@@ -21,10 +21,10 @@ from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, signal_name
-from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cluster import JOBS, PODS, Missing, Refused
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
-from chaoslab.fleet.kubernetes.manifests import CONTROL, NODE, PRIVATE
+from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.run_context import Arrival, RunContext
 from chaoslab.fleet.node_output import NodeOutput
@@ -210,14 +210,14 @@ class PodIncarnation(Incarnation):
 
     def _send(self, name: str, *, everybody: bool) -> None:
         """By a command in the pod. It does nothing if nobody is there any more."""
-        whom = "-1" if everybody else f'"$(cat {CONTROL}/pid)"'
+        command = scripts.SIGNAL_ALL if everybody else scripts.SIGNAL_MAIN
         self.await_start()
-        self._exec(f"kill -s {name.removeprefix('SIG')} -- {whom}")
+        self._exec((*command, name.removeprefix("SIG")))
 
-    def _exec(self, script: str, stdin: bytes | None = None) -> str | None:
-        """What a shell command in the pod prints; None if its container has ended."""
+    def _exec(self, command: Sequence[str], stdin: bytes | None = None) -> str | None:
+        """What a command in the pod prints; None if its container has ended."""
         try:
-            return self.cluster.exec(self.pod, ("/bin/sh", "-c", script), stdin=stdin)
+            return self.cluster.exec(self.pod, command, stdin=stdin)
         except FleetError:  # where a container has just ended, the server may not know it yet
             deadline = time.monotonic() + _ENDED_S
             while not self.has_exited:
@@ -228,7 +228,7 @@ class PodIncarnation(Incarnation):
 
     def _write(self, line: bytes) -> None:
         self.await_start()
-        said = self._exec(f"timeout 10 cat >{CONTROL}/hooks", stdin=line)
+        said = self._exec(scripts.TELL, stdin=line)
         if said is None and not self.is_ending:  # else it may have ended of what it was told
             raise OSError(f"{self.where} has ended")
 
@@ -271,7 +271,7 @@ class PodIncarnation(Incarnation):
         gone = probed(name, incarnation=incarnation, pid=0)
         if self._state is None and not self.is_over:
             return probed(name, incarnation=incarnation, pid=0, state="unknown")
-        said = None if self.has_exited else self._exec(f'cat "/proc/$(cat {CONTROL}/pid)/stat"')
+        said = None if self.has_exited else self._exec(scripts.STAT)
         if not said:
             return gone
         fields = said.rpartition(")")[2].split()
