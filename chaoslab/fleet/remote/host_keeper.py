@@ -156,6 +156,8 @@ class HostKeeper:
         """
         try:
             with tarfile.open(fileobj=io.BytesIO(record)) as archive:
+                # Python 3.11.2, of Debian 12, has no filters yet; names are checked below
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)
                 for member in archive.getmembers():
                     is_of_agent = _OF_AGENT.fullmatch(member.name) is not None
                     is_known = is_of_agent or _OF_NODE.fullmatch(member.name) is not None
@@ -163,7 +165,7 @@ class HostKeeper:
                         raise FleetError(f"{host.name} sent {member.name!r} as a record of a node")
                     if is_of_agent:
                         member.name = f"hosts/{host.name}/{member.name}"
-                    archive.extract(member, self._run_directory, filter="data")
+                    archive.extract(member, self._run_directory)
         except tarfile.TarError as error:
             raise FleetError(f"{host.name} sent no tar file as its record: {error}") from error
 
