@@ -275,6 +275,7 @@ def test_a_training_is_the_same_when_its_syncer_was_started_again(training: Stan
     (again,) = [process.pid for name, process in training.processes() if name == "syncer"]
     assert again != training.syncer
     assert fleet._identity(replace(syncer, handle=str(again))) == before
+    leave(fleet)
 
 
 # ---------------------------------------------------------------- who is started by others
