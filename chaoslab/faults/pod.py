@@ -34,6 +34,9 @@ class _TakesPod(HitsTogether, EndsProcess):
     verb: ClassVar[str]
     """The same in a sentence: was …"""
 
+    def requested(self) -> Mapping[str, Json]:
+        return {"reported": self.action}
+
     def look(self, window: EvidenceWindow) -> Found:
         """The end of the node, and the cluster's word for its cause.
 
@@ -74,9 +77,6 @@ class PodDelete(_TakesPod):
         """Delete the pods of all targets at once."""
         able(fleet, HasPods).delete_pod(*injection.targets)
 
-    def requested(self) -> Mapping[str, Json]:
-        return {"reported": self.action}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEvict(_TakesPod):
@@ -92,6 +92,3 @@ class PodEvict(_TakesPod):
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask for the eviction of all targets at once."""
         able(fleet, HasPods).evict_pod(*injection.targets)
-
-    def requested(self) -> Mapping[str, Json]:
-        return {"reported": self.action}

@@ -21,6 +21,8 @@ from chaoslab.undo.base import UndoLog
 _ASKED = ("SIGKILL", "SIGTERM")
 """Signals by which the harness ends nodes."""
 _WORDS_BYTES_MOST = 2000
+_SIGNALS = 128
+"""Exit codes above it tell a signal."""
 
 
 class IncarnationFiles:
@@ -68,6 +70,15 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"SIG{number}"
+
+
+def end_by_code(code: int) -> dict[str, Json]:
+    """`exit_code` and `signal` of an exit code as shells, engines and clusters have it."""
+    by_signal = _SIGNALS < code < _SIGNALS + signal.NSIG
+    return {
+        "exit_code": None if by_signal else code,
+        "signal": signal_name(code - _SIGNALS) if by_signal else None,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.settings import ContainerFleets, Containers
 from chaoslab.fleet.docker.undo_facts import RunResourcesFacts
+from chaoslab.fleet.nodes.arrivals import Arrival
 from chaoslab.fleet.run_name import run_name
 from chaoslab.fleet.stressors import Slowness
 from chaoslab.undo import leftovers as residue
@@ -35,7 +36,6 @@ from tests.fleet.local_stage import Remembered
 from chaoslab.fleet.docker import cleanup  # isort: skip  # after the engine
 from chaoslab.fleet.docker.engine_events import ENGINE  # isort: skip  # after the engine
 from chaoslab.fleet.docker.fleet import DockerFleet  # isort: skip  # after the engine
-from chaoslab.fleet.docker.run_context import Arrival  # isort: skip  # after the engine
 from chaoslab.fleet.docker.images import images  # isort: skip  # after the engine
 from chaoslab.fleet.docker.engine import labels  # isort: skip  # after the engine
 from chaoslab.fleet.docker.engine.engine import CPU_PERIOD_US, ContainerSpec  # isort: skip

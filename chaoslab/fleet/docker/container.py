@@ -9,7 +9,6 @@ It is attached to before it starts, so nothing that it prints is missed, and its
 when the harness does. The thread carries bytes and decides nothing.
 """
 
-import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -31,18 +30,16 @@ from chaoslab.fleet.docker.run_context import (
     NODE,
     PRIVATE,
     SHARED,
-    Arrival,
     RunContext,
 )
 from chaoslab.fleet.docker.run_resources import LABEL_NODE
-from chaoslab.fleet.incarnation_files import IncarnationFiles, signal_name
+from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
 from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
+from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
 from chaoslab.fleet.nodes.incarnation import Incarnation
 
 _ENDED_S: Final = 10.0
 """How long an engine may take to say that a container has ended whose output has."""
-_SIGNALS: Final = 128
-"""Exit codes above it tell a signal, as shells and engines have it."""
 
 
 class Container(Incarnation):
@@ -164,11 +161,9 @@ class Container(Incarnation):
         self._hand_over(self.finish)
 
     def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
-        """Wait while the queue is full: then the node is held up, as by a full pipe."""
-        while not self._is_closing:
-            with suppress(queue.Full):
-                self.run_context.arrivals.put(Arrival(observe=observe), timeout=0.5)
-                return
+        """While the queue is full the node is held up, as by a full pipe."""
+        arrivals, arrival = self.run_context.arrivals, Arrival(observe=observe)
+        hand_over(arrivals, arrival, lambda: not self._is_closing)
 
     def take(self, chunk: bytes) -> list[Observation]:
         """The observations in what it printed."""
@@ -292,9 +287,4 @@ class Container(Incarnation):
 
 def ending_of(seen: Seen) -> dict[str, Json]:
     """Exit code and signal of a container that has ended, and whether memory was wanting."""
-    by_signal = _SIGNALS < seen.exit_code < _SIGNALS + 65
-    return {
-        "exit_code": None if by_signal else seen.exit_code,
-        "signal": signal_name(seen.exit_code - _SIGNALS) if by_signal else None,
-        "out_of_memory": seen.was_out_of_memory,
-    }
+    return {**end_by_code(seen.exit_code), "out_of_memory": seen.was_out_of_memory}

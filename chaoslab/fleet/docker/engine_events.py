@@ -7,10 +7,8 @@ The fleet says what it did, the engine what happened: the two are written down a
 death that nobody here asked for shows as what it is.
 """
 
-import queue
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
@@ -19,8 +17,8 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.labels import LABEL_RUN
-from chaoslab.fleet.docker.run_context import Arrival
 from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
+from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
 
 ENGINE: Final = "engine"
 _TOLD: Final = frozenset(
@@ -49,7 +47,7 @@ Who: TypeAlias = Callable[[Reported], tuple[str, int] | None]
 class EngineEvents:
     """Listens from its making until it is closed."""
 
-    def __init__(self, engine: Engine, arrivals: "queue.Queue[Arrival]", who: Who) -> None:
+    def __init__(self, engine: Engine, arrivals: Arrivals, who: Who) -> None:
         self._arrivals, self._who = arrivals, who
         self._is_closing = False
         self._events = engine.events()
@@ -74,10 +72,7 @@ class EngineEvents:
             self._hand_over(Arrival(error=error))
 
     def _hand_over(self, arrival: Arrival) -> None:
-        while not self._is_closing:
-            with suppress(queue.Full):
-                self._arrivals.put(arrival, timeout=0.5)
-                return
+        hand_over(self._arrivals, arrival, lambda: not self._is_closing)
 
     def _observation(self, event: Mapping[str, Json]) -> Observation | None:
         action, _, state = str(event.get("Action", "")).partition(":")

@@ -14,7 +14,6 @@ Other threads only carry bytes to the queue on which `poll` waits.
 
 import queue
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -27,10 +26,11 @@ from chaoslab.fleet.docker import stress_drivers
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine_events import EngineEvents, OfRun
-from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, RunContext, Setup
+from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, RunContext, Setup
 from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.storage import VolumeFiles
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import Unpluggable, Upgradable
 from chaoslab.links.base import Link
@@ -39,9 +39,6 @@ from chaoslab.undo.base import UndoLog
 SYNCER_PORT: Final = 4600
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 2048
-_BATCH: Final = 2048
-"""How many arrivals are recorded before `poll` may return."""
-_AT_ONCE: Final = 8
 
 
 class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
@@ -160,12 +157,12 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
         return VolumeFiles(spec, self._run_context, is_tried=is_tried)
 
     def _signal(self, lives: Sequence[Container], name: str) -> None:
-        _together(lives, lambda life: life.signal(name))
+        together(lives, lambda life: life.signal(name))
 
     def _pause(self, lives: Sequence[Container]) -> None:
         """The engine freezes the whole containers."""
         try:
-            _together(lives, lambda life: life.engine.pause(life.name))
+            together(lives, lambda life: life.engine.pause(life.name))
         except FleetError:
             for life in lives:
                 with suppress(FleetError):
@@ -177,18 +174,8 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
 
     def _wait(self, limit_s: float) -> None:
         """Record what has arrived, after waiting for the first of it."""
-        arrivals = self._run_context.arrivals
-        try:
-            arrival = arrivals.get(timeout=limit_s) if limit_s else arrivals.get_nowait()
-        except queue.Empty:
-            return
-        for _ in range(_BATCH):
+        for arrival in taken(self._run_context.arrivals, limit_s):
             self._take(arrival)
-            try:
-                arrival = arrivals.get_nowait()
-            except queue.Empty:
-                return
-        self._take(arrival)
 
     def _take(self, arrival: Arrival) -> None:
         if arrival.error is not None and self._is_open:
@@ -204,11 +191,3 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
         life = self._lives.get(str(reported["node"]))
         if life is not None and life.incarnation == reported["incarnation"]:
             life.was_out_of_memory = True
-
-
-def _together(lives: Iterable[Container], verb: Callable[[Container], None]) -> None:
-    """Side by side, to arrive together; the first FleetError is raised when all are done."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        done = [pool.submit(verb, life) for life in lives]
-    for one in done:
-        one.result()

@@ -1,18 +1,13 @@
-"""Context of a run, shared by its containers, and the queue on which their threads report.
+"""Context of a run, shared by its containers."""
 
-threads ── Arrival ──► `RunContext.arrivals` ──► the fleet's one thread
-"""
-
-import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Observation
 from chaoslab.fleet.docker.engine.engine import Limits
 from chaoslab.fleet.docker.run_resources import HOME, RunResources
 from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.nodes.arrivals import Arrivals
 
 NODE: Final = f"{HOME}/node"
 SHARED: Final = f"{HOME}/shared"
@@ -42,14 +37,5 @@ class RunContext(Place):
 
     run_resources: RunResources
     setup: Setup
-    arrivals: "queue.Queue[Arrival]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """Something that another thread leaves for the fleet's thread."""
-
-    observe: Callable[[], Sequence[Observation]] = tuple
-    """Called there; what it observed."""
-    error: FleetError | None = None
-    """Raised there, unless the fleet is closing."""
+    arrivals: Arrivals
+    """On which the threads of containers report."""

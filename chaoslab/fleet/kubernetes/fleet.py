@@ -15,7 +15,6 @@ Other threads only carry bytes to the queue on which `poll` waits.
 
 import queue
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,16 +22,16 @@ from typing import Final, Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_watch import PodWatch
-from chaoslab.fleet.kubernetes.run_context import Arrival, RunContext
+from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import HasPods
 from chaoslab.fleet.stress.registry import StressDriver, Wish
@@ -43,9 +42,6 @@ from chaoslab.undo.base import UndoLog
 
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 8192
-_BATCH: Final = 2048
-"""How many arrivals are recorded before `poll` may return."""
-_AT_ONCE: Final = 16
 
 
 class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
@@ -142,12 +138,12 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
     def delete_pod(self, *names: str) -> None:
         """By force, without grace."""
         lives = [self._running(name) for name in names]
-        _together(lives, PodIncarnation.delete)
+        together(lives, PodIncarnation.delete)
 
     def evict_pod(self, *names: str) -> None:
         """By the eviction API, which respects budgets. FleetError: those it refused run on."""
         lives = [self._running(name) for name in names]
-        _together(lives, PodIncarnation.evict)
+        together(lives, PodIncarnation.evict)
 
     def link(self, name: str, upstream: str) -> Link:
         """No link; learners dial the syncer's Service."""
@@ -169,11 +165,11 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
         return ClaimFiles(spec, self._objects)
 
     def _signal(self, lives: Sequence[PodIncarnation], name: str) -> None:
-        _together([life for life in lives if not life.is_over], lambda life: life.signal(name))
+        together([life for life in lives if not life.is_over], lambda life: life.signal(name))
 
     def _pause(self, lives: Sequence[PodIncarnation]) -> None:
         try:
-            _together(lives, PodIncarnation.stop)
+            together(lives, PodIncarnation.stop)
         except FleetError:
             for life in lives:
                 with suppress(FleetError):
@@ -186,24 +182,13 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
 
     def _wait(self, limit_s: float) -> None:
         """Record what has arrived, after waiting for the first of it."""
-        arrivals = self._run_context.arrivals
-        try:
-            arrival = arrivals.get(timeout=limit_s) if limit_s else arrivals.get_nowait()
-        except queue.Empty:
-            return
-        for _ in range(_BATCH):
+        for arrival in taken(self._run_context.arrivals, limit_s):
             self._take(arrival)
-            try:
-                arrival = arrivals.get_nowait()
-            except queue.Empty:
-                return
-        self._take(arrival)
 
     def _take(self, arrival: Arrival) -> None:
         if arrival.error is not None and self._is_open:
             raise arrival.error
-        observed: Sequence[Observation] = arrival.observe()
-        self._record(observed)
+        self._record(arrival.observe())
 
 
 def _driver(wish: Wish[PodIncarnation]) -> StressDriver:
@@ -213,11 +198,3 @@ def _driver(wish: Wish[PodIncarnation]) -> StressDriver:
             return StepRest(wish.life, slowness)
         case other:
             raise FleetError(f"the kubernetes fleet cannot put a {other.kind} upon a node")
-
-
-def _together(lives: Iterable[PodIncarnation], verb: Callable[[PodIncarnation], None]) -> None:
-    """Side by side, to arrive together; the first FleetError is raised when all are done."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        done = [pool.submit(verb, life) for life in lives]
-    for one in done:
-        one.result()

@@ -20,19 +20,18 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
-from chaoslab.fleet.incarnation_files import IncarnationFiles, signal_name
+from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cluster import JOBS, PODS, Missing, Refused
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
-from chaoslab.fleet.kubernetes.run_context import Arrival, RunContext
+from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.node_output import NodeOutput
+from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
 from chaoslab.fleet.nodes.incarnation import Incarnation
 from chaoslab.record.exits import ENDING_SIGNALS
 
-_SIGNALS: Final = 128
-"""Exit codes above it tell a signal."""
 _TO_ALL: Final = ENDING_SIGNALS - {"SIGHUP"}
 """SIGHUP is a notice to the main process."""
 _TICKS: Final = 100
@@ -158,7 +157,7 @@ class PodIncarnation(Incarnation):
         self._hand_over(Arrival(observe=partial(self.finish, None)))
 
     def _hand_over(self, arrival: Arrival) -> None:
-        self.run_context.hand_over(arrival, is_wanted=lambda: not self.is_over)
+        hand_over(self.run_context.arrivals, arrival, lambda: not self.is_over)
 
     # ---------------------------------------------------------------- while it runs
 
@@ -316,9 +315,4 @@ def ending_of(state: PodState | None, sent: Sequence[str]) -> dict[str, Json]:
     if state is None or state.exit_code is None:
         signal = sent[-1] if sent else None
         return {"exit_code": None, "signal": signal, "out_of_memory": False, "is_seen": False}
-    by_signal = _SIGNALS < state.exit_code < _SIGNALS + 65
-    return {
-        "exit_code": None if by_signal else state.exit_code,
-        "signal": signal_name(state.exit_code - _SIGNALS) if by_signal else None,
-        "out_of_memory": state.was_out_of_memory,
-    }
+    return {**end_by_code(state.exit_code), "out_of_memory": state.was_out_of_memory}

@@ -19,11 +19,12 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.fleet.incarnation_files import signal_name
+from chaoslab.fleet.incarnation_files import end_by_code
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import PODS, pod_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
-from chaoslab.fleet.kubernetes.run_context import Arrival, RunContext
+from chaoslab.fleet.kubernetes.run_context import RunContext
+from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
 
 CLUSTER: Final = "cluster"
 """Source of the reports."""
@@ -32,7 +33,6 @@ _WATCH_S: Final = 30
 _SILENT_S: Final = 45.0
 _AGAIN_S: Final = 1.0
 _PATIENCE_S: Final = 3.0
-_SIGNALS: Final = 128
 
 
 class PodWatch:
@@ -105,7 +105,8 @@ class PodWatch:
     def _report(self, state: PodState, actions: tuple[str, ...]) -> None:
         for action in actions:
             arrival = Arrival(observe=partial(tuple, (report(state, action),)))
-            self._run_context.hand_over(arrival, is_wanted=lambda: not self._is_closing.is_set())
+            arrivals = self._run_context.arrivals
+            hand_over(arrivals, arrival, lambda: not self._is_closing.is_set())
 
 
 def changes(before: PodState | None, now: PodState) -> Iterator[str]:
@@ -125,7 +126,6 @@ def changes(before: PodState | None, now: PodState) -> Iterator[str]:
 def report(state: PodState, action: str) -> Observation:
     """The ENGINE_REPORTED observation of a change; `reason` is the cluster's word for it."""
     code = state.exit_code if action in ("die", "oom") else None
-    by_signal = code is not None and _SIGNALS < code < _SIGNALS + 65
     at_s = {"start": state.started_s, "die": state.finished_s, "oom": state.finished_s}
     reasons = {"evict": state.disruption, "die": state.reason, "oom": state.reason}
     data: Mapping[str, Json] = {
@@ -134,7 +134,7 @@ def report(state: PodState, action: str) -> Observation:
         "action": action,
         "at_s": at_s.get(action) or time.time(),
         "exit_code": code,
-        "signal": signal_name(code - _SIGNALS) if code is not None and by_signal else None,
+        "signal": None if code is None else end_by_code(code)["signal"],
         "reason": reasons.get(action, ""),
     }
     return Observation(source=CLUSTER, kind=Kind.ENGINE_REPORTED, data=data)

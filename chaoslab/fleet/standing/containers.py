@@ -22,9 +22,9 @@ from chaoslab.fleet.docker.engine.container_facts import epoch_s
 from chaoslab.fleet.docker.engine.engine import Engine, Missing, Usage
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
-from chaoslab.fleet.docker.run_context import Arrival
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.arrivals import Arrivals, taken
 from chaoslab.fleet.protocols import Unpluggable
 from chaoslab.fleet.standing.fleet import StandingFleet
 from chaoslab.fleet.standing.found import Found, command_of, training_of
@@ -246,7 +246,7 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
         self._recipes: dict[str, ContainerRecipe] = {}
         self._ids: dict[str, str] = {}
         """Node by the id of its container."""
-        self._arrivals: queue.Queue[Arrival] = queue.Queue()
+        self._arrivals: Arrivals = queue.Queue()
         self._engine_events: EngineEvents | None = None
 
     def __enter__(self) -> Self:
@@ -271,12 +271,10 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
     def _news(self) -> list[Observation]:
         """Reports of the engine."""
         found: list[Observation] = []
-        with suppress(queue.Empty):
-            while True:
-                arrival = self._arrivals.get_nowait()
-                if arrival.error is not None:
-                    raise arrival.error
-                found += arrival.observe()
+        for arrival in taken(self._arrivals, 0.0):
+            if arrival.error is not None:
+                raise arrival.error
+            found += arrival.observe()
         return found
 
     def _find(self) -> Sequence[Found]:

@@ -12,7 +12,6 @@ node that ended stays dead until others have started it, and nothing is owed for
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,6 +23,7 @@ from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import Standing
 from chaoslab.fleet.standing import lock
@@ -38,7 +38,6 @@ _BLINK_S: Final = 0.02
 """How often output and exits are looked for."""
 _RETURN_S: Final = 2.0
 """How often nodes that ended are looked for, which somebody else may have started again."""
-_AT_ONCE: Final = 8
 _LACKING: Final = frozenset(
     {Ability.HOOKS, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
      Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.HOSTS, Ability.LINK}
@@ -211,9 +210,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
     def _signal(self, lives: Sequence[_Node], name: str) -> None:
         for life in lives:
             self._owe_restart(life, name)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for done in [pool.submit(life.signal_all, name) for life in lives]:
-                done.result()
+        together(lives, lambda life: life.signal_all(name))
 
     def _owe_restart(self, life: _Node, signal: str) -> None:
         """Before a signal that may end it, unless others start it again."""

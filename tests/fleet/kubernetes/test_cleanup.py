@@ -16,19 +16,13 @@ from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.log import open_undos
-from tests.cluster import LIMIT_S, STATE, Cluster, cluster, small_fleet
+from tests.cluster import LIMIT_S, STATE, Cluster, small_fleet
 from tests.contracts.fleet_kit import wait_until
 from tests.engine import learner
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
-
-
-@pytest.fixture(name="here")
-def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    with cluster(monkeypatch) as found:
-        yield found
 
 
 def killed_when(word: str, run_directory: Path) -> None:

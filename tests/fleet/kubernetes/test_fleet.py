@@ -13,7 +13,7 @@ from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import NoUndoLog
-from tests.cluster import LIMIT_S, Cluster, cluster, image, small_fleet
+from tests.cluster import LIMIT_S, Cluster, image, small_fleet
 from tests.contracts.fleet_kit import LivingFleetKit, Stage
 from tests.engine import learner
 from tests.fleet.local_stage import Remembered
@@ -21,12 +21,6 @@ from tests.fleet.local_stage import Remembered
 pytestmark = [
     pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
-
-
-@pytest.fixture(name="here")
-def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    with cluster(monkeypatch) as found:
-        yield found
 
 
 @pytest.fixture

@@ -1,0 +1,61 @@
+"""Arrivals: what other threads leave for the one thread of a fleet, and verbs done side by side.
+
+    threads ── hand_over(Arrival) ──► Arrivals ── taken ──► the fleet's thread: observe, or raise
+    together(nodes, verb) ──► a thread for each of them, until all are done
+
+The threads carry bytes and decide nothing.
+"""
+
+import queue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Observation
+
+_BATCH: Final = 2048
+"""How many arrivals are taken before `poll` may return."""
+_AT_ONCE: Final = 16
+_ASK_S: Final = 0.5
+"""How often a thread that waits asks whether it is still wanted."""
+_Node = TypeVar("_Node")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Something that another thread leaves for the fleet's thread."""
+
+    observe: Callable[[], Sequence[Observation]] = tuple
+    """Called there; what it observed."""
+    error: FleetError | None = None
+    """Raised there, unless the fleet is closing."""
+
+
+Arrivals: TypeAlias = "queue.Queue[Arrival]"
+
+
+def hand_over(arrivals: Arrivals, arrival: Arrival, is_wanted: Callable[[], bool]) -> None:
+    """Leave it, on another thread: waits while the queue is full, as long as it is wanted."""
+    while is_wanted():
+        with suppress(queue.Full):
+            arrivals.put(arrival, timeout=_ASK_S)
+            return
+
+
+def taken(arrivals: Arrivals, limit_s: float) -> Iterator[Arrival]:
+    """What has arrived, after waiting `limit_s` at most for the first of it."""
+    with suppress(queue.Empty):
+        yield arrivals.get(timeout=limit_s) if limit_s else arrivals.get_nowait()
+        for _ in range(_BATCH):
+            yield arrivals.get_nowait()
+
+
+def together(nodes: Iterable[_Node], verb: Callable[[_Node], None]) -> None:
+    """Side by side, to arrive together; the first FleetError is raised when all are done."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        done = [pool.submit(verb, node) for node in nodes]
+    for one in done:
+        one.result()
