@@ -5,6 +5,7 @@
 #
 #     docker/start_kubernetes.sh                start it, print its kubeconfig; 0 too if it runs
 #     docker/start_kubernetes.sh load IMAGE…    give it images of the Docker engine
+#     docker/start_kubernetes.sh kubectl …      kubectl of the same version, with its kubeconfig
 #     docker/start_kubernetes.sh stop           end it, with all its pods, volumes and traces
 #
 #     etcd ─► kube-apiserver ─┬─► kube-controller-manager, kube-scheduler
@@ -45,7 +46,8 @@ main() {
     start) own_state; start ;;
     stop) own_state; stop ;;
     load) shift && load "$@" ;;
-    *) say "unknown command $1: use none, load IMAGE… or stop"; exit 2 ;;
+    kubectl) shift && KUBECONFIG="$state/kubeconfig" exec "$programs/kubectl" "$@" ;;
+    *) say "unknown command $1: use none, load IMAGE…, kubectl … or stop"; exit 2 ;;
   esac
 }
 
@@ -69,7 +71,7 @@ start() {
   mkdir -p "$state/pid" "$state/log" "$state/run" "$state/volumes"
   chmod 711 "$state"
   install_packages
-  if [ ! -d "$programs" ]; then
+  if [ ! -x "$programs/kubectl" ]; then
     say "building Kubernetes $version into $programs, which takes minutes"
     nice "$here/build.sh" "$version" "$programs"
   fi

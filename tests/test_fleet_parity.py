@@ -1,41 +1,68 @@
-"""The same plan on processes, containers and hosts by ssh: verdict and evidence are the same.
+"""The same plan on processes, containers, hosts by ssh and pods: verdict and evidence are the same.
 
 python -m pytest -m soak -s tests/test_fleet_parity.py        and prints them side by side
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from chaoslab.prepare.plans import Asked, decode
+from tests.cluster import CONTEXT, NAMESPACE, cluster
 from tests.docker_runs import engine_with_images
 from tests.ssh_runs import fleet_of_hosts, left_on
 from tests.whole_runs import start, verdict_of
 
-pytestmark = [pytest.mark.soak, pytest.mark.docker, pytest.mark.timeout(1800)]
-FLEETS = {"local": "processes", "docker": "containers", "ssh": "hosts by ssh"}
+pytestmark = [
+    pytest.mark.soak, pytest.mark.docker, pytest.mark.kubernetes, pytest.mark.timeout(3600),
+]  # fmt: skip
+FLEETS = {
+    "local": "processes", "docker": "containers", "ssh": "hosts by ssh", "kubernetes": "pods",
+}  # fmt: skip
+EVERYWHERE = tuple(FLEETS)
+PLANS = {
+    "kill_half": EVERYWHERE,
+    "slow_chip": EVERYWHERE,
+    "syncer_crash": EVERYWHERE,
+    "pause_one": ("local", "docker", "kubernetes"),
+    "wedge_one": ("local", "docker", "kubernetes"),
+    "wan_throttle": ("local", "docker", "ssh"),
+    "host_kill": ("local", "docker", "ssh"),
+    "slice_regions": ("local", "docker", "ssh"),
+}
 
 
-@pytest.mark.parametrize(
-    "plan",
-    ["kill_half", "wan_throttle", "slow_chip", "syncer_crash", "host_kill", "slice_regions"],
-)
-def test_all_fleets_reach_the_same_verdict(tmp_path: Path, plan: str) -> None:
+@pytest.mark.parametrize(("plan", "fleets"), PLANS.items(), ids=PLANS)
+def test_all_fleets_reach_the_same_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str, fleets: Sequence[str]
+) -> None:
     engine_with_images().close()
-    told = {
-        fleet: judged(verdict_of(start(plan, tmp_path / fleet, "--fleet", fleet)))
-        for fleet in ("local", "docker")
-    }
-    with fleet_of_hosts(tmp_path, *hosts_of(plan)) as (inventory, hosts):
-        run = start(plan, tmp_path / "ssh", "--fleet", "ssh", "--inventory", str(inventory))
-        told["ssh"] = judged(verdict_of(run))
-        assert left_on(hosts) == []
+    told = {fleet: judged(on(fleet, plan, tmp_path / fleet, monkeypatch)) for fleet in fleets}
     sys.stdout.write(table(plan, told))
-    for fleet in ("docker", "ssh"):
-        assert outcomes(told[fleet]) == outcomes(told["local"])
     assert told["local"]["verdict"][0] == "PASS"
+    for fleet in fleets:
+        assert outcomes(told[fleet]) == outcomes(told["local"])
+
+
+def on(
+    fleet: str, plan: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Mapping[str, object]:
+    """The verdict of the plan on a fleet that leaves nothing."""
+    folder.mkdir()
+    if fleet == "ssh":
+        with fleet_of_hosts(folder, *hosts_of(plan)) as (inventory, hosts):
+            run = start(plan, folder, "--fleet", "ssh", "--inventory", str(inventory))
+            verdict = verdict_of(run)
+            assert left_on(hosts) == []
+            return verdict
+    if fleet == "kubernetes":
+        where = {"context": CONTEXT, "namespace": NAMESPACE, "image_pull": "Never", "disk": "50MB"}
+        words = [word for key, value in where.items() for word in ("--set", f"fleet.{key}={value}")]
+        with cluster(monkeypatch):
+            return verdict_of(start(plan, folder, "--fleet", "kubernetes", *words))
+    return verdict_of(start(plan, folder, "--fleet", fleet))
 
 
 def hosts_of(plan: str) -> tuple[int, ...]:
@@ -71,10 +98,11 @@ def rows(verdict: Mapping[str, object], what: str) -> list[Mapping[str, object]]
 
 def table(plan: str, told: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
     """In Markdown: each row is a finding, with its margin where it has one."""
-    names = dict.fromkeys(name for fleet in FLEETS for name in told[fleet])
+    names = dict.fromkeys(name for fleet in told for name in told[fleet])
     cells = (
-        (name, *(" ".join(told[fleet].get(name, ("missing", ""))).strip() for fleet in FLEETS))
+        (name, *(" ".join(said.get(name, ("missing", ""))).strip() for said in told.values()))
         for name in names
     )
-    head = f"\n| {plan} | {' | '.join(FLEETS.values())} |\n|{' --- |' * (1 + len(FLEETS))}\n"
+    columns = " | ".join(FLEETS[fleet] for fleet in told)
+    head = f"\n| {plan} | {columns} |\n|{' --- |' * (1 + len(told))}\n"
     return head + "\n".join(f"| {' | '.join(row)} |" for row in cells) + "\n"

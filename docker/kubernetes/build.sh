@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the programs of a Kubernetes node and the pause image from Go modules.
+# Builds the programs of a Kubernetes node, kubectl and the pause image from Go modules.
 #
 #     docker/kubernetes/build.sh VERSION FOLDER      FOLDER is complete, or does not exist
 #
@@ -13,7 +13,7 @@ set -eu
 version="${1:?usage: build.sh VERSION FOLDER}"
 folder="${2:?usage: build.sh VERSION FOLDER}"
 here="$(cd "$(dirname "$0")" && pwd)"
-programs="kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet"
+programs="kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet"
 
 command -v go >/dev/null || {
   echo "build.sh: Go is missing on PATH: install Go 1.24 or newer" >&2

@@ -788,6 +788,49 @@ def test_a_wrong_receiver_is_refused_before_anything_starts(
     assert not (tmp_path / "runs").exists()
 
 
+def test_every_file_of_a_record_is_uploaded_and_a_failure_changes_no_exit_code(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    done = run_once("--upload", f"file://{store}/gates", "--quiet")
+    assert done.exit_code == 0, done.output
+    here = (tmp_path / "runs" / "latest").resolve()
+    there = store / "gates" / "one_dies" / here.name
+    assert f"record: file://{there}" in done.stderr
+    assert content(there) == content(here)
+    assert [one.name for one in (store / "gates").iterdir()] == ["one_dies"], "no trial file"
+    (there / "junit.xml").unlink()
+    (there / "junit.xml").mkdir()
+    again = call("report", "--upload", f"file://{store}/gates")
+    assert again.exit_code == 0
+    assert "warning: --upload: junit.xml was not copied" in again.stderr
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*") if path.is_file()
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("bucket/gates", "must be a URL"),
+        ("carrier-pigeon://bucket", "must be a URL"),
+        ("dropbox://gates", "dropboxdrivefs"),
+        ("file:///dev/null/gates", "nothing can be written to"),
+    ],
+)
+def test_a_store_that_takes_no_record_is_refused_before_anything_starts(
+    fleets: FakeFleets, tmp_path: Path, url: str, why: str
+) -> None:
+    done = run_once("--upload", url)
+    assert done.exit_code == 2
+    assert why in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_run_that_was_not_judged_has_a_report_without_a_verdict(
     fleets: FakeFleets, tmp_path: Path
 ) -> None:

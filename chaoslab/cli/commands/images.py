@@ -25,6 +25,7 @@ def command() -> None:
         "chaoslab images build",
         "chaoslab images build --base registry.example/python:3.11-slim",
         "chaoslab images build --wheels wheelhouse/",
+        "chaoslab images build --harness",
     ),
 )
 @click.option("--base", metavar="IMAGE", help="Base image of learner and syncer: Python 3.11 "
@@ -32,9 +33,13 @@ def command() -> None:
               "made of Debian packages.")  # fmt: skip
 @click.option("--wheels", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Folder of wheels to install from instead of collecting them.")  # fmt: skip
+@click.option("--harness", "has_harness", is_flag=True,
+              help="Also build the image of the harness, for a gate in a cluster.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Rebuild images that exist.")
 @json_option
-def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) -> None:
+def build(
+    *, base: str | None, wheels: Path | None, has_harness: bool, force: bool, as_json: bool
+) -> None:
     """Build the missing images and print their base image.
 
     Tags contain the version and a hash of the source. The engine is that of DOCKER_HOST, or of this
@@ -61,6 +66,9 @@ def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) 
             f"without {images.tools_image()}, links: netem and network.loss are refused: {error}",
             err=True,
         )
+    if has_harness:
+        _say(images.build_harness(engine, source, used, wheels, force=is_anew))
+        names.append(images.harness_image(source))
     _report(engine.url, used, {name: engine.image_bytes(name) for name in names}, as_json)
 
 

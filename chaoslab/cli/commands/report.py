@@ -21,6 +21,7 @@ from chaoslab.run.records import history_of
         "chaoslab report 3f9a1c --to page.html",
         "chaoslab report latest --trace",
         "chaoslab report latest --otlp http://localhost:4318",
+        "chaoslab report latest --upload s3://bucket/gates",
     ),
 )
 @click.argument("run", default="latest", shell_complete=completing.runs)
@@ -61,7 +62,7 @@ def command(
         from chaoslab.report.trace.file import write_trace  # noqa: PLC0415  # perfetto, when asked
 
         written["trace"] = write_trace(directory.path, history)
-    telemetry.send(directory.id, history, verdict)
+    telemetry.send(directory, history, verdict)
     if as_json:
         sizes = {"bytes" if name == "report" else f"{name}_bytes": path.stat().st_size
                  for name, path in written.items()}  # fmt: skip

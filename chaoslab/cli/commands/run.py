@@ -95,7 +95,7 @@ def command(  # noqa: PLR0913  # one for each group of options
         return judged
 
     def send(judged: Judged) -> Judged:
-        telemetry.send(judged.directory.id, judged.history, judged.verdict)
+        telemetry.send(judged.directory, judged.history, judged.verdict)
         return judged
 
     def made(directory: Path) -> None:

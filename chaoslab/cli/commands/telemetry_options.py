@@ -1,4 +1,4 @@
-"""--otlp and --grafana: where a finished run is sent, given to the command as `telemetry`.
+"""--otlp, --grafana and --upload: where a finished run is sent, given as one `telemetry`.
 
 addresses, token ─► checked before anything starts ─► Telemetry.send ─► warnings on stderr
 """
@@ -13,27 +13,36 @@ import click
 
 from chaoslab.checks.verdict import Verdict
 from chaoslab.cli.commands.output import warn
+from chaoslab.core.errors import FleetError
 from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    from chaoslab.report.telemetry.object_store import ObjectStore
     from chaoslab.report.telemetry.sending import Receivers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """The receivers; None without any."""
+    """Where runs are sent; None for what was not asked for."""
 
-    receivers: "Receivers | None"
+    receivers: "Receivers | None" = None
+    store: "ObjectStore | None" = None
 
-    def send(self, run: str, history: History, verdict: Verdict | None) -> None:
+    def send(self, directory: RunDirectory, history: History, verdict: Verdict | None) -> None:
         """Send a run, if that was asked; warn once of each receiver that did not take it."""
         if self.receivers is not None:
-            for complaint in self.receivers.send(run, history, verdict):
+            for complaint in self.receivers.send(directory.id, history, verdict):
                 warn(complaint)
+        if self.store is not None:
+            try:
+                click.echo(f"record: {self.store.keep(directory)}", err=True)
+            except FleetError as error:
+                warn(f"--upload: {error}")
 
 
 def telemetry_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Both options. PlanError or AbilityError before the command begins."""
+    """The three options. PlanError or AbilityError before the command begins."""
 
     @click.option(
         "--otlp",
@@ -47,15 +56,32 @@ def telemetry_options(function: Callable[..., None]) -> Callable[..., None]:
         help="Send fault windows as annotations to this Grafana; the environment variable "
         "GRAFANA_TOKEN has the token.",
     )
+    @click.option(
+        "--upload",
+        metavar="URL",
+        default="",
+        help="Copy the record of the finished run to URL/PLAN/ID, such as s3://bucket/gates "
+        "(needs chaoslab[upload] and the protocol's package, such as s3fs).",
+    )
     @wraps(function)
     def with_telemetry(
-        *context: click.Context, otlp: str | None, grafana: str | None, **others: object
+        *context: click.Context,
+        otlp: str | None,
+        grafana: str | None,
+        upload: str,
+        **others: object,
     ) -> None:
-        receivers = None
+        receivers = store = None
         if otlp is not None or grafana is not None:
             from chaoslab.report.telemetry.sending import Receivers  # noqa: PLC0415  # when asked
 
             receivers = Receivers.asked(otlp, grafana, os.environ)
-        function(*context, telemetry=Telemetry(receivers=receivers), **others)
+        if upload:
+            from chaoslab.report.telemetry.object_store import (  # noqa: PLC0415  # when asked
+                ObjectStore,
+            )
+
+            store = ObjectStore.asked(upload)
+        function(*context, telemetry=Telemetry(receivers=receivers, store=store), **others)
 
     return with_telemetry

@@ -28,6 +28,7 @@ from chaoslab.links.toxiproxy import server_binary
 NODE: Final = "chaoslab-node"
 PROXY: Final = "chaoslab-toxiproxy"
 TOOLS: Final = "chaoslab-tools"
+HARNESS: Final = "chaoslab"
 OFFICIAL_BASE: Final = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim-bookworm"
 DEBIAN_BASE: Final = "chaoslab-base:bookworm"
 _DEBIAN_TOOLS: Final = ("chaoslab-tools-base:bookworm", "conntrack,iproute2,iptables")
@@ -79,6 +80,12 @@ def proxy_image() -> str:
 def tools_image() -> str:
     """The image with iptables and tc, and the program that runs them."""
     return f"{TOOLS}:{chaoslab.__version__}-{_content(_tools_files())}"
+
+
+def harness_image(made_of: Source) -> str:
+    """The image of the harness on that of these nodes, for a gate in a cluster."""
+    content = {name: path.read_bytes() for name, path in _harness_files().items()}
+    return f"{HARNESS}:{chaoslab.__version__}-{_content({**content, **made_of.files})}"
 
 
 def needed() -> tuple[str, ...]:
@@ -138,10 +145,11 @@ def build_node(
             if wheels is None:
                 wheels = Path(scratch)
                 yield "collecting the wheels of what a learner needs"
-                _collect_wheels(wheels)
+                _collect_wheels(wheels, _recipes() / "requirements.txt")
             yield f"building {name} on {base}"
             yield from _build(
-                engine, name, {**made_of.files, **_wheels(wheels)}, dockerfile="docker/Dockerfile",
+                engine, name, {**made_of.files, **_wheels(wheels, "docker/wheelhouse")},
+                dockerfile="docker/Dockerfile",
                 arguments={
                     "BASE": base, "VERSION": chaoslab.__version__, "CONTENT": made_of.content,
                 },
@@ -150,6 +158,25 @@ def build_node(
         recipe = f'FROM {name}\nLABEL chaoslab.release="{NEXT}"\n'
         yield f"calling it {made_of.next_image}, too"
         yield from _build(engine, made_of.next_image, {"Dockerfile": recipe.encode()}, {})
+
+
+def build_harness(
+    engine: Engine, made_of: Source, base: str, wheels: Path | None, *, force: bool
+) -> Iterator[str]:
+    """Build the image of the harness on the one of its nodes, if it is not there."""
+    name = harness_image(made_of)
+    if engine.image_id(name) is not None and not force:
+        yield f"{name} is there"
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        if wheels is None:
+            wheels = Path(scratch)
+            yield "collecting the wheels of what the harness needs"
+            _collect_wheels(wheels, _recipes() / "gate" / "requirements.txt")
+        yield f"building {name} on {made_of.image}"
+        files = {**_harness_files(), **_wheels(wheels, "wheelhouse")}
+        arguments = {"BASE": base, "NODE": made_of.image, "VERSION": chaoslab.__version__}
+        yield from _build(engine, name, files, arguments)
 
 
 def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
@@ -228,6 +255,19 @@ def _node_files() -> Mapping[str, Path]:
     return files
 
 
+def _harness_files() -> Mapping[str, Path]:
+    """The whole package and its plans, by name in the build context, without the wheels."""
+    recipes = _recipes() / "gate"
+    files = {name: recipes / name for name in ("Dockerfile", "requirements.txt")}
+    for place in (_PACKAGE, _recipes().parent / "fault_plans"):
+        files |= {
+            f"source/{one.relative_to(place.parent).as_posix()}": one
+            for one in sorted(place.rglob("*"))
+            if one.is_file() and "__pycache__" not in one.parts
+        }
+    return files
+
+
 def _tools_files() -> Mapping[str, bytes]:
     return {
         "Dockerfile": (_recipes() / "tools.Dockerfile").read_bytes(),
@@ -235,8 +275,8 @@ def _tools_files() -> Mapping[str, bytes]:
     }
 
 
-def _wheels(folder: Path) -> Mapping[str, Path]:
-    return {f"docker/wheelhouse/{wheel.name}": wheel for wheel in sorted(folder.glob("*.whl"))}
+def _wheels(folder: Path, inside: str) -> Mapping[str, Path]:
+    return {f"{inside}/{wheel.name}": wheel for wheel in sorted(folder.glob("*.whl"))}
 
 
 def _content(files: Mapping[str, bytes]) -> str:
@@ -266,11 +306,11 @@ def _is_program(what: "Path | bytes") -> bool:
 # ---------------------------------------------------------------- what it is made of
 
 
-def _collect_wheels(folder: Path) -> None:
+def _collect_wheels(folder: Path, requirements: Path) -> None:
     """For the Python that runs here, which is that of the base as well."""
     command = (
         sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check",
-        "--wheel-dir", str(folder), "-r", str(_recipes() / "requirements.txt"),
+        "--wheel-dir", str(folder), "-r", str(requirements),
     )  # fmt: skip
     _run(command, "the wheels could not be collected")
 
