@@ -55,6 +55,18 @@ def test_all_that_the_run_under_test_needs_is_asked_for() -> None:
     assert all(f'  "{line}",' in project for line in lines(ROOT / "docker" / "requirements.txt"))
 
 
+def test_the_image_of_the_harness_has_what_a_gate_in_a_cluster_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = {*project["dependencies"]}.union(
+        *(extras[name] for name in ("kubernetes", "metrics", "otlp", "upload"))
+    )
+    nodes, own = (set(lines(ROOT / "docker" / name)) for name in (
+        "requirements.txt", "gate/requirements.txt",
+    ))  # fmt: skip
+    assert own - {"s3fs>=2024.6", "gcsfs>=2024.6"} == wanted - nodes
+
+
 def test_the_docker_extra_brings_what_the_links_between_containers_need() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "optional-dependencies"
