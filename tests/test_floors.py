@@ -180,6 +180,7 @@ def test_checks_see_the_record_and_nothing_else() -> None:
     allowed = (
         "checks",
         "core.events",
+        "core.on_demand",
         "core.payload",
         "record.exits",
         "core.units",

@@ -1,59 +1,38 @@
 """Every check by its name in a plan. To add one: one class, one line here, one run of its kit."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from typing import Final
 
-from chaoslab.checks.agreement import Agreement
-from chaoslab.checks.answer_checks import LearnersRejoin, TrainingContinues
-from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Check
-from chaoslab.checks.checkpoints import Checkpoints
-from chaoslab.checks.cleanup import Cleanup
-from chaoslab.checks.contribution import ContributionShare
-from chaoslab.checks.convergence import LossParity, NumericHealth
-from chaoslab.checks.detection import Detection
-from chaoslab.checks.goodput import Goodput
-from chaoslab.checks.handover import Handover
-from chaoslab.checks.injections import Injections
-from chaoslab.checks.join import Join
-from chaoslab.checks.ledger import Ledger
-from chaoslab.checks.progress import Continuity
-from chaoslab.checks.quorum import QuorumProgress
-from chaoslab.checks.recovery import Recovery
-from chaoslab.checks.rejoin import Rejoin
-from chaoslab.checks.repairs import Repairs
-from chaoslab.checks.retries import Retries
-from chaoslab.checks.staleness import Staleness
-from chaoslab.checks.succession import Succession
-from chaoslab.checks.survivors import Survivors
-from chaoslab.checks.versions import Versions
+from chaoslab.core.on_demand import OnDemand
 
-CHECKS: Mapping[str, type[Check]] = MappingProxyType(
+CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
     {
-        TrainingContinues.name: TrainingContinues,
-        LearnersRejoin.name: LearnersRejoin,
-        Injections.name: Injections,
-        Continuity.name: Continuity,
-        QuorumProgress.name: QuorumProgress,
-        Rejoin.name: Rejoin,
-        Join.name: Join,
-        Handover.name: Handover,
-        Survivors.name: Survivors,
-        Goodput.name: Goodput,
-        ContributionShare.name: ContributionShare,
-        Ledger.name: Ledger,
-        Agreement.name: Agreement,
-        LossParity.name: LossParity,
-        Detection.name: Detection,
-        Staleness.name: Staleness,
-        Retries.name: Retries,
-        Recovery.name: Recovery,
-        Repairs.name: Repairs,
-        Bandwidth.name: Bandwidth,
-        Versions.name: Versions,
-        Succession.name: Succession,
-        NumericHealth.name: NumericHealth,
-        Checkpoints.name: Checkpoints,
-        Cleanup.name: Cleanup,
+        "training_continues": "chaoslab.checks.answer_checks:TrainingContinues",
+        "learners_rejoin": "chaoslab.checks.answer_checks:LearnersRejoin",
+        "injections": "chaoslab.checks.injections:Injections",
+        "continuity": "chaoslab.checks.progress:Continuity",
+        "quorum_progress": "chaoslab.checks.quorum:QuorumProgress",
+        "rejoin": "chaoslab.checks.rejoin:Rejoin",
+        "join": "chaoslab.checks.join:Join",
+        "handover": "chaoslab.checks.handover:Handover",
+        "survivors": "chaoslab.checks.survivors:Survivors",
+        "goodput": "chaoslab.checks.goodput:Goodput",
+        "contribution_share": "chaoslab.checks.contribution:ContributionShare",
+        "ledger": "chaoslab.checks.ledger:Ledger",
+        "agreement": "chaoslab.checks.agreement:Agreement",
+        "loss_parity": "chaoslab.checks.convergence:LossParity",
+        "detection": "chaoslab.checks.detection:Detection",
+        "staleness": "chaoslab.checks.staleness:Staleness",
+        "retries": "chaoslab.checks.retries:Retries",
+        "recovery": "chaoslab.checks.recovery:Recovery",
+        "repairs": "chaoslab.checks.repairs:Repairs",
+        "bandwidth": "chaoslab.checks.bandwidth:Bandwidth",
+        "versions": "chaoslab.checks.versions:Versions",
+        "succession": "chaoslab.checks.succession:Succession",
+        "numeric_health": "chaoslab.checks.convergence:NumericHealth",
+        "checkpoints": "chaoslab.checks.checkpoints:Checkpoints",
+        "cleanup": "chaoslab.checks.cleanup:Cleanup",
     }
 )
+"""Name, as written in a plan, to the class whose fields are its settings."""

@@ -26,7 +26,7 @@ import click
 from chaoslab.cli.invocation import Invocation
 from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError
-from chaoslab.core.garbage import without_collection
+from chaoslab.core.garbage import collect_seldom, without_collection
 from chaoslab.core.private_files import replace_file
 
 CRASH_TXT = "crash.txt"
@@ -211,6 +211,7 @@ def _print_versions(
 def main(context: click.Context) -> None:
     """Inject faults into a multi-learner training run, and judge whether it recovers."""
     context.obj = Invocation()
+    collect_seldom()
 
 
 def _not_a_command(given: str) -> str:

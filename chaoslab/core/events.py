@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, TypeVar
@@ -191,12 +191,12 @@ class _OnceData:
         return data
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False)
 class Event(Generic[P_co]):
     """One thing that happened. `time_s` is the harness clock; `node_s` the node's own, if any.
 
-    A record has so many of them that they are made without `__init__` where they are read, with the
-    JSON of `data` as it stands in the line. They have no slots for that.
+    A record has so many of them that all attributes are set at once, and where they are read the
+    JSON of `data` stays as it stands in the line. They have no slots for that.
     """
 
     seq: int
@@ -208,6 +208,27 @@ class Event(Generic[P_co]):
     node_s: float | None = None
     payload = _OncePayload()
     """`data` with typed fields, see `core.payloads`; they are read when they are asked for."""
+
+    def __init__(
+        self,
+        *,
+        seq: int,
+        time_s: float,
+        source: str,
+        kind: Kind,
+        data: Mapping[str, Json] | None = None,
+        wall: str = "",
+        node_s: float | None = None,
+    ) -> None:
+        vars(self).update(
+            seq=seq,
+            time_s=time_s,
+            source=source,
+            kind=kind,
+            data={} if data is None else data,
+            wall=wall,
+            node_s=node_s,
+        )
 
     def __str__(self) -> str:
         return f"event {self.seq} ({self.kind})"
@@ -225,10 +246,11 @@ class Event(Generic[P_co]):
         head: dict[str, Json] = {"seq": self.seq, "time_s": round(self.time_s, 6)}
         if self.wall:
             head["wall"] = self.wall
-        head |= {"source": self.source, "kind": self.kind.value}
+        head["source"], head["kind"] = self.source, self.kind
         if self.node_s is not None:
             head["node_s"] = round(self.node_s, 6)
-        return encode({**head, "data": self.data})
+        head["data"] = self.data
+        return encode(head)
 
     @classmethod
     def unparsed(
@@ -276,7 +298,9 @@ class Event(Generic[P_co]):
             raise MalformedEvent(f"not an event: {line[:200]!r} ({error})") from error
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_ENCODER = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
+)
 Event.data = _OnceData()  # type: ignore[assignment]  # after the dataclass has seen its default
 _PAYLOADS: dict[Kind, "Callable[[Event, Buffer | None], Any]"] = {}
 
@@ -289,8 +313,7 @@ def register_payload(kind: Kind, read: "Callable[[Event, Buffer | None], Any]") 
     _PAYLOADS[kind] = read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(NamedTuple):
     """Something a node said or that happened to it; `run` stamps it into the journal."""
 
     source: str

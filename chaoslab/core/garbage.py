@@ -1,8 +1,16 @@
-"""Garbage collection, put off while many objects are made that all stay."""
+"""Garbage collection, seldom, and put off while many objects are made that all stay."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_MADE_MOST = 200_000
+"""How many objects more may be made than freed before garbage is looked for: some 50 MB."""
+
+
+def collect_seldom() -> None:
+    """Look for garbage no more often than a record of many events, which all stay, needs it."""
+    gc.set_threshold(_MADE_MOST, *gc.get_threshold()[1:])
 
 
 @contextmanager

@@ -42,12 +42,12 @@ def brought(
     `why_not` says why an object cannot be what it was registered as, empty if it can. PackageError
     for one that cannot be loaded, and for a name that is used twice.
     """
-    found = dict(own)
+    theirs: dict[str, Brought] = {}
     packages = dict.fromkeys(own, "chaoslab")
     points = _points(tuple(sys.path))[group]
     for point in sorted(points, key=lambda one: (one.name, one.value)):
         package = point.dist.name if point.dist else "an unknown package"
-        if point.name in found:
+        if point.name in packages:
             raise PackageError(
                 f"{_entry(point, package)} is refused: the name is used by "
                 f"{packages[point.name]}; rename it, or uninstall one of them"
@@ -55,8 +55,8 @@ def brought(
         thing = _loaded(point, package)
         if why := why_not(point.name, thing):
             raise PackageError(f"{_entry(point, package)} is refused: {why}")
-        found[point.name], packages[point.name] = thing, package
-    return found
+        theirs[point.name], packages[point.name] = thing, package
+    return {**own, **theirs} if theirs else own  # as it is, a table on demand stays one
 
 
 @cache

@@ -14,8 +14,8 @@ from typing import Final
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.standing.found import Found
-from chaoslab.fleet.standing.settings import Compose, FindsNodes, Processes
+from chaoslab.fleet.standing.found import FindsNodes, Found
+from chaoslab.fleet.standing.settings import Compose, Processes
 from chaoslab.prepare.plans import Asked
 
 _ENDLESS_ROUNDS: Final = 1_000_000_000

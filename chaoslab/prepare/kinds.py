@@ -10,49 +10,43 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from inspect import getattr_static, isfunction, signature
-from typing import Any
+from typing import Any, Final
 
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.core.errors import HarnessBug, PlanError
+from chaoslab.core.on_demand import OnDemand
 from chaoslab.core.registry import Group, brought
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.fleet.docker.settings import Docker
-from chaoslab.fleet.kubernetes.settings import Kubernetes
-from chaoslab.fleet.local.settings import Local
-from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.settings import FleetSettings
-from chaoslab.fleet.standing.settings import Compose, Processes
-from chaoslab.fleet.tpu_vm.settings import TpuVm
-from chaoslab.links.netem.links import Netem
-from chaoslab.links.proxied.settings import Embedded
-from chaoslab.links.settings import Direct, LinksSettings
-from chaoslab.links.toxiproxy.settings import Toxiproxy
+from chaoslab.links.settings import LinksSettings
 from chaoslab.plan.file import Kinds
 from chaoslab.plan.file.conventions import is_required, key_of, keys_in
 from chaoslab.plan.file.shape import keys_of
 from chaoslab.plan.model import NO_LINKS, FaultPlan, FleetSpec
-from chaoslab.sim.links import Simulated
-from chaoslab.sim.settings import Sim
 
-FLEETS: Mapping[str, type[FleetSettings]] = {
-    "local": Local,
-    "docker": Docker,
-    "kubernetes": Kubernetes,
-    "ssh": Ssh,
-    "tpu-vm": TpuVm,
-    "processes": Processes,
-    "compose": Compose,
-    "sim": Sim,
-}
-LINKS: Mapping[str, type[LinksSettings]] = {
-    NO_LINKS: Direct,
-    "embedded": Embedded,
-    "toxiproxy": Toxiproxy,
-    "netem": Netem,
-    "sim": Simulated,
-}
+FLEETS: Final[Mapping[str, type[FleetSettings]]] = OnDemand(
+    {
+        "local": "chaoslab.fleet.local.settings:Local",
+        "docker": "chaoslab.fleet.docker.settings:Docker",
+        "kubernetes": "chaoslab.fleet.kubernetes.settings:Kubernetes",
+        "ssh": "chaoslab.fleet.remote.settings:Ssh",
+        "tpu-vm": "chaoslab.fleet.tpu_vm.settings:TpuVm",
+        "processes": "chaoslab.fleet.standing.settings:Processes",
+        "compose": "chaoslab.fleet.standing.settings:Compose",
+        "sim": "chaoslab.sim.settings:Sim",
+    }
+)
+LINKS: Final[Mapping[str, type[LinksSettings]]] = OnDemand(
+    {
+        NO_LINKS: "chaoslab.links.settings:Direct",
+        "embedded": "chaoslab.links.proxied.settings:Embedded",
+        "toxiproxy": "chaoslab.links.toxiproxy.settings:Toxiproxy",
+        "netem": "chaoslab.links.netem.links:Netem",
+        "sim": "chaoslab.sim.links:Simulated",
+    }
+)
 
 
 @cache

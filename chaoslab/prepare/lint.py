@@ -27,7 +27,8 @@ from chaoslab.core.units import Pacing, Relative, plural, show_duration, show_sh
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.plan.file import Document, Mistake
 from chaoslab.plan.file.conventions import keys_in
-from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, Trigger
+from chaoslab.plan.file.shape import keys_of
+from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, FleetSpec, Trigger
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
@@ -251,13 +252,12 @@ def doubtful(plan: FaultPlan, schedule: Schedule, document: Document) -> tuple[s
 
 def _unused(plan: FaultPlan, document: Document) -> Iterator[str]:
     """Settings of other fleets than the plan's; they hold when `--fleet` selects one of those."""
-    given, fleets = document.tree.get("fleet"), kinds().fleets
-    used = keys_in(fleets[plan.fleet.kind])
+    given, known = document.tree.get("fleet"), kinds()
+    used = keys_in(known.fleets[plan.fleet.kind]) | keys_of(FleetSpec).keys()
     if plan.fleet.links is not None:
-        used |= keys_in(kinds().links[plan.fleet.links])
-    for key in given if isinstance(given, dict) else ():
-        owners = [name for name, kind in fleets.items() if key in keys_in(kind)]
-        if owners and key not in used:
+        used |= keys_in(known.links[plan.fleet.links])
+    for key in (key for key in given if key not in used) if isinstance(given, dict) else ():
+        if owners := [name for name, kind in known.fleets.items() if key in keys_in(kind)]:
             yield (
                 f"{document.where(('fleet', key), is_key=True)}: fleet.{key}: a setting of "
                 f"{', '.join(owners)}, unused with kind {plan.fleet.kind}"

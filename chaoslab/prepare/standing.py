@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.fleet.standing.settings import FindsNodes
+from chaoslab.fleet.standing.found import FindsNodes
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import fleet_of
 

@@ -71,7 +71,9 @@ class Journal:
         *,
         observers: Sequence[Observer] = (),
         secrets: Secrets | None = None,
+        lines_at_once: int = 1,
     ) -> None:
+        """`lines_at_once`: see `JournalFile`."""
         self.clock = clock
         self.history = History(())
         self._observers = list(observers)
@@ -80,7 +82,7 @@ class Journal:
         self.secrets = secrets or Secrets()
         self._has_failed = False
         try:
-            self._file = JournalFile(directory)
+            self._file = JournalFile(directory, lines_at_once=lines_at_once)
         except OSError as error:
             raise FleetError(f"the journal cannot be begun: {error}") from error
 
@@ -116,12 +118,8 @@ class Journal:
         try:
             self._file.append(event.to_line())
         except OSError as error:
-            if self._has_failed:
-                return event
-            self._has_failed = True
-            raise FleetError(
-                f"the journal cannot be written ({error}): the run is healed and stopped"
-            ) from error
+            self._fail(error)
+            return event
         self.history.append(event)
         if self._unseen is None:
             self._show(event)
@@ -133,14 +131,27 @@ class Journal:
         """Let observers wait, which may take long to draw; afterwards they see what they missed."""
         if is_urgent:
             self._unseen = self._unseen or []
-            return
-        unseen, self._unseen = self._unseen or [], None
-        for event in unseen:
-            self._show(event)
+        elif self._unseen is not None:
+            unseen, self._unseen = self._unseen, None
+            for event in unseen:
+                self._show(event)
+
+    def _fail(self, error: OSError) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            raise FleetError(
+                f"the journal cannot be written ({error}): the run is healed and stopped"
+            ) from error
 
     @property
     def seal(self) -> Seal:
-        """Of what was written so far; what run.json says of it when the run is over."""
+        """Of what was written so far, all of which is on its way to the disk now; what run.json
+        says of it when the run is over. FleetError as of `write`.
+        """
+        try:
+            self._file.flush()
+        except OSError as error:
+            self._fail(error)
         return self._file.seal
 
     def _show(self, event: Event) -> None:
@@ -205,7 +216,8 @@ class History:
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
         self._views: dict[object, tuple[int, object]] = {}
-        self._extend(events)
+        for event in events:
+            self.append(event)
 
     @classmethod
     def read(
@@ -227,15 +239,11 @@ class History:
 
     def append(self, event: Event) -> None:
         """Used by Journal alone."""
-        self._extend([event])
-
-    def _extend(self, events: Iterable[Event]) -> None:
-        for due, event in enumerate(events, len(self._events)):
-            if event.seq != due:
-                raise HarnessBug(f"event {event.seq} follows {due - 1} in the journal")
-            self._events.append(event)
-            if event.kind is not Kind.ROUND_MERGED or not self._is_known(event):
-                self._by_kind[event.kind].append(event)
+        if event.seq != len(self._events):
+            raise HarnessBug(f"event {event.seq} follows {len(self._events) - 1} in the journal")
+        self._events.append(event)
+        if event.kind is not Kind.ROUND_MERGED or not self._is_known(event):
+            self._by_kind[event.kind].append(event)
 
     def _is_known(self, event: Event) -> bool:
         """Whether it says again what was heard before: it stays in the record and counts once."""

@@ -45,41 +45,67 @@ class Seal:
 class JournalFile:
     """The writer's side. One writer, append only."""
 
-    def __init__(self, directory: Path) -> None:
-        """Begin it; OSError if it is there already, or cannot be made."""
+    def __init__(self, directory: Path, *, lines_at_once: int = 1) -> None:
+        """Begin it; OSError if it is there already, or cannot be made.
+
+        `lines_at_once`: lines wait until there are so many, and are written together.
+        """
         self._file = (directory / JOURNAL).open("xb", buffering=0)
-        self._lines, self._bytes, self._chain = 0, 0, _NOTHING
+        self._bytes, self._chain = 0, _NOTHING
+        self._seal = 0, _NOTHING
+        """Lines in the file, and the chain of the last one."""
+        self._lines_at_once = lines_at_once
+        self._waiting: list[bytes] = []
 
     @property
     def seal(self) -> Seal:
         """Of what was written so far."""
-        return Seal(lines=self._lines, digest=self._chain.hex())
+        lines, chain = self._seal
+        return Seal(lines=lines, digest=chain.hex())
 
     def append(self, line: str) -> None:
-        """A JSON object without a newline, on its way to the disk when this returns.
+        """A JSON object without a newline; with the last of `lines_at_once` they are on their way
+        to the disk when this returns.
 
-        All of it or nothing: OSError leaves the file as it was, for a disk may become full in the
-        midst of a line.
+        All of them or nothing: OSError leaves the file as it was, for a disk may become full in the
+        midst of a line. Then this line is dropped, and those before it go on waiting.
         """
-        body = line.encode()[:-1]
-        chain = _next(self._chain, body)
-        self._write(body + _link(chain) + b"\n")
-        self._lines, self._chain = self._lines + 1, chain
-
-    def _write(self, line: bytes) -> None:
+        body, before = line.encode()[:-1], self._chain
+        self._chain = _next(before, body)
+        self._waiting.append(body + _link(self._chain) + b"\n")
+        if len(self._waiting) < self._lines_at_once:
+            return
         try:
-            written = self._file.write(line)
-            while written < len(line):  # what did not fit is refused now, with the reason
-                written += self._file.write(line[written:])
+            self.flush()
+        except OSError:
+            self._waiting.pop()
+            self._chain = before
+            raise
+
+    def flush(self) -> None:
+        """Write what waits; OSError leaves the file as it was."""
+        if self._waiting:
+            self._write(b"".join(self._waiting))
+            self._seal = self._seal[0] + len(self._waiting), self._chain
+            self._waiting.clear()
+
+    def _write(self, lines: bytes) -> None:
+        try:
+            written = self._file.write(lines)
+            while written < len(lines):  # what did not fit is refused now, with the reason
+                written += self._file.write(lines[written:])
         except OSError:
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
             raise
-        self._bytes += len(line)
+        self._bytes += len(lines)
 
     def close(self) -> None:
-        """Nothing can be written after it."""
-        self._file.close()
+        """Write what waits; nothing can be written after it."""
+        try:
+            self.flush()
+        finally:
+            self._file.close()
 
 
 # ---------------------------------------------------------------- reading

@@ -36,7 +36,7 @@ JUNIT_XML = "junit.xml"
 REPORT_MD = "report.md"
 REPORT_HTML = "report.html"
 
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _MARKS = {Outcome.PASS: "✅ PASS", Outcome.FAIL: "❌ FAIL", Outcome.UNKNOWN: "❔ UNKNOWN"}
 
 

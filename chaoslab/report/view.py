@@ -39,6 +39,8 @@ class ViewModel:
     def see(self, event: Event) -> tuple[Sentence, ...]:
         """Take one event in and return the sentences it is worth, already kept in `recent`."""
         self.now_s = event.time_s
+        if not self.cares_for(event.kind):  # most events
+            return ()
         try:
             said = describe(event)
             fold = self._FOLDS.get(event.kind)
@@ -46,7 +48,7 @@ class ViewModel:
         except MalformedEvent:
             self.unreadable += 1
             return ()
-        if isinstance(event.payload, payloads.RunSettled) and event.payload.is_settled and said:
+        if said and isinstance(event.payload, payloads.RunSettled) and event.payload.is_settled:
             said = self._settled(said)
         sentences = tuple(sentence for sentence in (said, derived) if sentence)
         self.recent.extend(sentences)

@@ -45,6 +45,9 @@ GAMEDAY: Final = "gameday"
 """Key of run.json: whether operators decided of its faults."""
 _TWIN_GOES_ON = 1.1
 """Times the committed tokens of the run that it is for."""
+_SIMULATED_LINES = 256
+"""Lines of the journal of a simulation that are written at once: the simulation goes on nowhere but
+in this process, and can be repeated."""
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -125,10 +128,11 @@ def run_plan(
                 provenance=twin.provenance(plan, links=kind, simulated_by=_simulator(fleet_setup)),
                 plan_digest=directory.plan_digest() or "",
             )
-            outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
+            outcome, run = _carry_out(plan, schedule.injections, directory, means, basis, observers)
             wants_twin = plan.control is Control.TWIN and attached.inbox is None
             if wants_twin and outcome is RunOutcome.COMPLETED:
-                directory.note(control=_make_twin(plan, basis, directory, root, means, observers))
+                made = _make_twin(plan, basis, run, directory, root, means, observers)
+                directory.note(control=made)
         yield directory
 
 
@@ -148,10 +152,16 @@ def _carry_out(
     means: _Means,
     basis: Basis,
     observers: Sequence[Observer],
-) -> RunOutcome:
+) -> tuple[RunOutcome, History]:
     clock = means.fleet_setup.clock()
     undo_log = means.undo_log
-    with Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal:
+    with Journal(
+        directory.path,
+        clock,
+        observers=observers,
+        secrets=means.secrets,
+        lines_at_once=_SIMULATED_LINES if means.fleet_setup.is_simulated else 1,
+    ) as journal:
         node_links = NodeLinks(
             clock=clock,
             made_by=means.links.factory(directory.path, undo_log=undo_log),
@@ -171,7 +181,7 @@ def _carry_out(
             machine=None if means.fleet_setup.is_simulated else Machine(),
         )
         try:
-            return run.execute(basis)
+            return run.execute(basis), journal.history
         finally:
             directory.note(
                 outcome=run.outcome.value,
@@ -215,6 +225,7 @@ def _calendar(fleet_setup: FleetSetup) -> Clock:
 def _make_twin(
     plan: FaultPlan,
     basis: Basis,
+    run: History,
     directory: RunDirectory,
     root: Path,
     means: _Means,
@@ -226,8 +237,8 @@ def _make_twin(
     run.json and the verdict say so. It goes on for a little longer than the run did, so that the
     next run finds it long enough, too.
     """
-    control, run, links = directory.make_control(), History.read(directory.path), means.links.ask()
-    name = twin.key(plan, links=links.kind, simulated_by=_simulator(means.fleet_setup))
+    control, links = directory.make_control(), means.links.ask().kind
+    name = twin.key(plan, links=links, simulated_by=_simulator(means.fleet_setup))
     if name is not None and twin.fetch(name, root, control, run):
         return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
     control.note(plan=plan.name, seed=plan.seed, started=_calendar(means.fleet_setup).wall())
@@ -237,9 +248,9 @@ def _make_twin(
             least = _TWIN_GOES_ON * twin.reach_tokens(run)
             its_basis = replace(basis, plan_digest="", is_twin=True, least_tokens=least)
             its_plan = twin.without_faults(plan, run)
-            _carry_out(its_plan, (), control, its_own, its_basis, observers)
+            _, made = _carry_out(its_plan, (), control, its_own, its_basis, observers)
         if name is not None:
-            twin.keep(name, root, control)
+            twin.keep(name, root, control, made)
     except FleetError as error:
         control.note(outcome=RunOutcome.BROKEN.value, reason=means.secrets.text(str(error)))
     facts = control.facts

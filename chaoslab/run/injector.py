@@ -117,7 +117,7 @@ class Injector:
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
         is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
-        return not is_open and not self.is_kept and not any(True for _ in self.waiting)
+        return not is_open and not self.is_kept and not self.waiting
 
     @property
     def is_busy(self) -> bool:
@@ -219,6 +219,8 @@ class Injector:
     # ---------------------------------------------------------------- what is due when
 
     def _next(self) -> _Due | None:
+        if not self._opened and not self.waiting:
+            return None
         return min(self._agenda(), key=lambda due: due.time_s, default=None)
 
     def _agenda(self) -> Iterator[_Due]:

@@ -42,6 +42,9 @@ class Pacer:
     """The step time that holds; None: none yet."""
     _told: set[tuple[str, int]] = field(default_factory=set)
     """Names and incarnations of those that were told."""
+    _seen: object = None
+    """Whom `Progress.alive` named when all of them were told: nobody has started since, if it is
+    that very tuple."""
 
     @property
     def is_asked(self) -> bool:
@@ -67,6 +70,7 @@ class Pacer:
         self._step_s = step_s
         self.recorder.note(Kind.PACE_SET, {"step_s": step_s, "measured_s": measured_s})
         self._told.clear()
+        self._seen = None
         self.tell()
 
     def is_too_short(self, since_s: float) -> bool:
@@ -82,11 +86,16 @@ class Pacer:
 
     def tell(self) -> None:
         """Tell a measured step time to every learner that has started since the last call."""
-        is_told = self.training.step_time is Pacing.AUTO and self._step_s is not None
-        for name in self._learners() if is_told else ():
-            life = name, self.recorder.progress.incarnations[name]
-            if life not in self._told and self._tell(name):
+        if self.training.step_time is not Pacing.AUTO or self._step_s is None:
+            return
+        learners = self.recorder.progress.alive(Role.LEARNER)
+        if learners is self._seen:
+            return
+        lives = [(name, self.recorder.progress.incarnations[name]) for name in learners]
+        for life in lives:
+            if life not in self._told and self._tell(life[0]):
                 self._told.add(life)
+        self._seen = learners if self._told.issuperset(lives) else None
 
     def missing(self) -> list[str]:
         """Living learners that have not reported yet that they keep the step time."""
@@ -113,10 +122,10 @@ class Pacer:
     def _measured_s(self) -> dict[str, float]:
         """Median step time at full speed of each learner that has reported enough of them."""
         found: dict[str, list[float]] = defaultdict(list)
+        speeds = self.training.speeds
         for event in self._heard():
             said = event.payload
-            speed = self.training.speeds.get(said.learner, 1.0)
-            found[said.learner].append(said.step_s * speed)
+            found[said.learner].append(said.step_s * speeds.get(said.learner, 1.0))
         return {name: median(took[1:]) for name, took in found.items() if len(took) > _SAMPLES}
 
     def _heard(self) -> Sequence[Event[LearnerStep]]:

@@ -105,7 +105,7 @@ class Run:
             heartbeat=heartbeat,
             machine=machine,
         )
-        self.has_faults = any(True for _ in self.injector.waiting)
+        self.has_faults = bool(self.injector.waiting)
         self.outcome = RunOutcome.BROKEN
         self.remarks: list[str] = []
         self.basis = Basis()

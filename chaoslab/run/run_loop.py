@@ -13,6 +13,7 @@ import gc
 import math
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
@@ -38,6 +39,8 @@ _SOON_S = 0.2
 """So long before something is due the harness prepares it, and sees to it that it gets a core."""
 _URGENT_S = 0.05
 """So long before it nothing else is begun that could take long."""
+_ORDINARY = nullcontext()
+"""The priority that the harness has anyway."""
 
 
 class Ended(Exception):
@@ -101,10 +104,10 @@ class RunLoop:
         """Wait for news or for what is due, and do that; if it is urgent, wait for it alone, and
         keep the priority meanwhile.
         """
-        next_s = self._next_time_s()
-        is_urgent = self.recorder.now_s >= next_s - _URGENT_S
+        now_s, next_s = self.recorder.now_s, self._next_time_s()
+        is_urgent = now_s >= next_s - _URGENT_S
         self._hurry(is_urgent=is_urgent)
-        with realtime_priority(is_urgent=self.recorder.now_s >= next_s - _SOON_S):
+        with realtime_priority() if now_s >= next_s - _SOON_S else _ORDINARY:
             self.injector.prepare(within_s=_SOON_S)
             wake_s = next_s if is_urgent else self._wake_s(next_s)
             wake_s = min(until_s, wake_s)
@@ -202,12 +205,12 @@ class RunLoop:
 
     def _wake_s(self, next_s: float) -> float:
         """When there is something to do even without news, until `next_s` becomes urgent."""
-        now_s = self.recorder.now_s
+        now_s, progress = self.recorder.now_s, self._progress
         times_s = [self._sample_s, self._deadline_s, now_s + BEAT_S, next_s - _URGENT_S]
         if next_s - _SOON_S > now_s:
             times_s.append(next_s - _SOON_S)
         if (since_s := self._since_s) is not None:
-            times_s += [fires_s(rule, self._progress, since_s=since_s) for rule in self.plan.abort]
+            times_s += [fires_s(rule, progress, since_s=since_s) for rule in self.plan.abort]
         return min(times_s)
 
     def _show_life(self) -> None:
@@ -263,24 +266,26 @@ class RunLoop:
         if now_s >= self._deadline_s:
             key = "limits.timeout" if self.interrupts.inbox is None else "gameday.length"
             self._abort(key, f"the run took longer than {limit_s:g} s")
-        if self._progress.links_lost and not self.is_over:
-            self._abort("the links hold", self._progress.links_lost)
+        progress = self._progress
+        if progress.links_lost and not progress.is_over:
+            self._abort("the links hold", progress.links_lost)
         if (since_s := self._since_s) is None:
             return
         for rule in self.plan.abort:
-            if observed := fired(rule, self._progress, now_s, since_s=since_s):
+            if observed := fired(rule, progress, now_s, since_s=since_s):
                 self._abort(rule_text(rule), observed)
         if reason := self._why_training_cannot_go_on():
             self._abort("training can go on", reason)
 
     def _why_training_cannot_go_on(self) -> str | None:
-        exited = self._progress.exits.get(SYNCER)
-        if exited is not None and SYNCER not in self.injector.returning:
+        progress, injector = self._progress, self.injector
+        exited = progress.exits.get(SYNCER)
+        if exited is not None and SYNCER not in injector.returning:
             return f"the syncer is gone ({how_it_ended(exited)}) and nothing brings it back"
-        learners = set(self._progress.alive(Role.LEARNER)) - self.injector.away
-        if not learners and not self.injector.returning and not self._progress.is_stopping:
-            return "no learner is left, and no injection brings one back"
-        return None
+        has_learner = not injector.away.issuperset(progress.alive(Role.LEARNER))
+        if has_learner or injector.returning or progress.is_stopping:
+            return None
+        return "no learner is left, and no injection brings one back"
 
     def _abort(self, rule: str, observed: str) -> NoReturn:
         self.recorder.note(Kind.ABORT_FIRED, {"rule": rule, "observed": observed})

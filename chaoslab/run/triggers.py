@@ -122,6 +122,11 @@ class Progress:
         """Merged rounds so far."""
         return len(self.rounds_s)
 
+    @property
+    def last_round_s(self) -> float:
+        """When the last merged round was seen; -infinity before the first."""
+        return self.rounds_s[-1] if self.rounds_s else -math.inf
+
     def has_merged(self, rounds: int) -> bool:
         """Whether so many rounds are merged."""
         return self.rounds >= rounds
@@ -265,7 +270,7 @@ def is_near(trigger: Trigger, progress: Progress) -> bool:
 def fired(rule: AbortRule, progress: Progress, now_s: float, *, since_s: float) -> str | None:
     """What breaks the rule now, in words; None while it holds. Gaps count from `since_s` on."""
     if rule.no_round_for_s is not None:
-        gap_s = now_s - max([since_s, *progress.rounds_s[-1:]])
+        gap_s = now_s - max(since_s, progress.last_round_s)
         return f"no round for {gap_s:.1f} s" if gap_s >= rule.no_round_for_s else None
     if rule.loss_above is not None:
         loss = progress.mean_loss()
@@ -280,7 +285,7 @@ def fires_s(rule: AbortRule, progress: Progress, *, since_s: float) -> float:
     """When silence alone would break the rule; infinity for rules that need an event."""
     if rule.no_round_for_s is None:
         return math.inf
-    return max([since_s, *progress.rounds_s[-1:]]) + rule.no_round_for_s
+    return max(since_s, progress.last_round_s) + rule.no_round_for_s
 
 
 def rule_text(rule: AbortRule) -> str:

@@ -34,6 +34,7 @@ from chaoslab.record.run_directory import RunDirectory, fingerprint
 TWINS = ".twins"
 _KEPT = (JOURNAL, RUN_JSON)
 _PACKAGE = Path(chaoslab.__file__).parent
+_CODE = (".py", ".proto")
 _READS_RECORDS = frozenset({"archive", "checks", "cli", "replay", "report"})
 """Packages that only judge and show what was recorded: nothing trains otherwise for them."""
 
@@ -123,9 +124,9 @@ def reach_tokens(history: History) -> float:
     return max((event.payload.committed_tokens for event in measured), default=0.0)
 
 
-def keep(name: str, root: Path, twin: RunDirectory) -> bool:
+def keep(name: str, root: Path, twin: RunDirectory, history: History) -> bool:
     """Keep a whole twin for the next run; False, and nothing is kept, if it is not whole."""
-    if why_not_whole(History.read(twin.path)):
+    if why_not_whole(history):
         return False
     place = root / TWINS / name
     partial = place.with_name(f"{name}.partial-{secrets.token_hex(4)}")
@@ -166,10 +167,12 @@ def _own_code() -> str:
 
     Read once: this process goes on with what it has loaded.
     """
-    found = (path for end in ("py", "proto") for path in _PACKAGE.rglob(f"*.{end}"))
-    return _contents(
-        sorted(path for path in found if path.relative_to(_PACKAGE).parts[0] not in _READS_RECORDS)
-    )
+    found: list[str] = []
+    for folder, below, files in os.walk(_PACKAGE):
+        passed_over = _READS_RECORDS if Path(folder) == _PACKAGE else {"__pycache__"}
+        below[:] = sorted(set(below) - passed_over)
+        found += [os.path.join(folder, file) for file in sorted(files) if file.endswith(_CODE)]
+    return _contents(map(Path, found))
 
 
 def _foreign(plan: FaultPlan) -> list[list[Path] | None]:

@@ -66,6 +66,9 @@ class WaitingInjections:
         yield from self._others
         yield from self._held
 
+    def __bool__(self) -> bool:
+        return bool(self._by_time or self._later or self._others or self._held)
+
     def arm(self) -> None:
         """From now on triggers count; those by time that are overdue move later together."""
         self._armed_s = self.recorder.now_s
@@ -208,11 +211,13 @@ class WaitingInjections:
         """Do beforehand what is possible for injections that are due within so long, or after the
         next few rounds.
         """
+        if self._armed_s is None or not self:
+            return
         now_s = self.recorder.now_s
         for asked_s, injection in tuple(self.due(until_s=now_s + within_s)):
             if now_s < asked_s <= now_s + within_s:
                 self._prepare(injection, asked_s - now_s)
-        for injection in self._others if self._armed_s is not None else ():
+        for injection in self._others:
             if is_near(injection.trigger, self.recorder.progress):
                 self._prepare(injection, _NEAR_ROUND_S)
 

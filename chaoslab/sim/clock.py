@@ -123,12 +123,17 @@ class Agenda:
 
     def run_until(self, until_s: float, news: Sequence[object]) -> None:
         """Let happen what is due until then, one event after the other, until there is news."""
-        while not news and self.next_s <= until_s:
+        heap = self._heap
+        while heap and not news and heap[0][0] <= until_s:
             self.run_next()
 
     def run_next(self) -> None:
-        """Let the next event happen; there must be one. Livelock after too many at one time."""
+        """Let the next event happen, unless it was cancelled; there must be one. Livelock after too
+        many at one time.
+        """
         time_s, _, _, timer = heapq.heappop(self._heap)
+        if timer.act is None:
+            return
         if time_s >= self._second_ends_s:
             self._second_ends_s, self._events = math.floor(time_s) + 1.0, 0
         self._events += 1
@@ -138,10 +143,8 @@ class Agenda:
                 f"{time_s:.6f} s"
             )
         self.clock.sleep_until(time_s)
-        if timer.act is not None:
-            timer.act()
+        timer.act()
 
     def catch_up(self) -> None:
         """Let everything happen that is due by now."""
-        while self.next_s <= self.now_s:
-            self.run_next()
+        self.run_until(self.clock.time_s, ())

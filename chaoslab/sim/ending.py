@@ -39,8 +39,10 @@ class Ending:
     @property
     def is_over(self) -> bool:
         """Whether all members have left, or had their time."""
+        if not self.has_begun:
+            return False
         is_late = self._process.now_s >= self.until_s
-        return self.has_begun and (is_late or not self._policy.membership.members)
+        return is_late or not self._policy.membership.members
 
     def ask(self) -> None:
         """SIGTERM: training ends once the open rounds are closed."""

@@ -95,9 +95,9 @@ class Pipe:
         return len(self._packets)
 
     def _plan(self, packet: Packet, now_s: float) -> None:
-        packet.begin_s = max(now_s, self._free_s)
-        packet.end_s = self._free_s = packet.begin_s + packet.left_bytes / self.rate_bytes_per_s
-        packet.arrive_s = self._last_s = max(packet.end_s + self._latency_s(), self._last_s)
+        begin_s = packet.begin_s = max(now_s, self._free_s)
+        end_s = packet.end_s = self._free_s = begin_s + packet.left_bytes / self.rate_bytes_per_s
+        packet.arrive_s = self._last_s = max(end_s + self._latency_s(), self._last_s)
 
     def _latency_s(self) -> float:
         latency_s = self._own_latency_s

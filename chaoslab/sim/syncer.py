@@ -248,7 +248,8 @@ class Syncer(Process):
 
     def _turn(self) -> None:
         """Do whatever is due, and come back when the next thing is."""
-        self._actions.carry_out(self.policy.advance(self.now_s))
+        now_s = self.now_s
+        self._actions.carry_out(self.policy.advance(now_s))
         self._commits.reserve()
         end = self._actions.end
         if end is not None and self._commits.is_empty:
@@ -257,9 +258,9 @@ class Syncer(Process):
         if self._ending.is_over:
             self._finish()
         else:
-            self._come_back()
+            self._come_back(now_s)
 
-    def _come_back(self) -> None:
+    def _come_back(self, now_s: float) -> None:
         next_s = min(self.policy.next_s(), self._ending.until_s)
         if self._wake is not None:
             if next_s >= self._wake_s:
@@ -268,7 +269,7 @@ class Syncer(Process):
             self._wake = None
         self._wake_s = next_s
         if math.isfinite(next_s):
-            delay_s = max(_TICK_S, next_s - self.now_s)
+            delay_s = max(_TICK_S, next_s - now_s)
             self._wake = self.later(delay_s, self._woken, Priority.DEADLINE)
 
     def _woken(self) -> None:

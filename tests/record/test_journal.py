@@ -211,6 +211,44 @@ def test_a_full_disk_is_an_error_once_and_never_half_a_line(
     assert second.payload.phase == "there is room again"
 
 
+def test_lines_that_wait_are_on_disk_when_there_are_enough_or_it_is_sealed_or_closed(
+    tmp_path: Path,
+) -> None:
+    with Journal(tmp_path, VirtualClock(), lines_at_once=3) as journal:
+        seen = []
+        for phase in ("start", "baseline", "inject", "settle"):
+            journal.write(Kind.PHASE_ENTERED, {"phase": phase})
+            seen.append(len(History.read(tmp_path).events))
+        assert seen == [0, 0, 3, 3]
+        assert journal.seal.lines == len(History.read(tmp_path).events) == 4
+        journal.write(Kind.PHASE_ENTERED, {"phase": "stop"})
+    assert len(History.read(tmp_path).events) == 5
+
+
+def test_lines_that_wait_are_the_same_as_those_that_do_not(tmp_path: Path) -> None:
+    for lines_at_once in (1, 7):
+        (tmp_path / str(lines_at_once)).mkdir()
+        with Journal(
+            tmp_path / str(lines_at_once), VirtualClock(), lines_at_once=lines_at_once
+        ) as journal:
+            for event in half_killed().end().events[:30]:
+                journal.write(event.kind, event.data, source=event.source)
+    assert (tmp_path / "1" / JOURNAL).read_bytes() == (tmp_path / "7" / JOURNAL).read_bytes()
+
+
+def test_lines_that_wait_are_all_written_once_a_full_disk_has_room(tmp_path: Path) -> None:
+    with Journal(tmp_path, VirtualClock(), lines_at_once=2) as journal:
+        with no_file_larger_than(40):
+            journal.write(Kind.PHASE_ENTERED, {"phase": "start"})
+            with pytest.raises(FleetError, match="healed"):
+                journal.write(Kind.PHASE_ENTERED, {"phase": "lost"})
+            assert journal.seal.lines == 0
+        journal.write(Kind.PHASE_ENTERED, {"phase": "stop"})
+        assert journal.seal.lines == 2
+    phases = [event.data["phase"] for event in History.read(tmp_path).events]
+    assert phases == ["start", "stop"]
+
+
 # ---------------------------------------------------------------- changed after it was written
 
 

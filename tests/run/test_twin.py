@@ -210,11 +210,15 @@ def test_a_task_that_is_not_found_has_no_twin_to_share() -> None:
 # ---------------------------------------------------------------- keeping
 
 
+def keep(root: Path, made: RunDirectory) -> bool:
+    return twin.keep("abc", root, made, History.read(made.path))
+
+
 def test_a_whole_twin_is_kept_and_fetched_with_its_journal_and_facts(
     tmp_path: Path, run: History
 ) -> None:
     made = ran(tmp_path)
-    assert twin.keep("abc", tmp_path, made)
+    assert keep(tmp_path, made)
 
     control = empty(tmp_path)
     assert twin.fetch("abc", tmp_path, control, run)
@@ -225,7 +229,7 @@ def test_a_whole_twin_is_kept_and_fetched_with_its_journal_and_facts(
 
 
 def test_a_fetched_twin_is_the_control_of_its_run(tmp_path: Path, run: History) -> None:
-    twin.keep("abc", tmp_path, ran(tmp_path))
+    keep(tmp_path, ran(tmp_path))
     control = empty(tmp_path)
     twin.fetch("abc", tmp_path, control, run)
     (control.path.parent / "journal.jsonl").write_text("")
@@ -261,24 +265,24 @@ def test_a_kept_twin_that_was_spoilt_is_thrown_away(
     spoil: Callable[[Path], None],
     said: str,
 ) -> None:
-    twin.keep("abc", tmp_path, ran(tmp_path))
+    keep(tmp_path, ran(tmp_path))
     spoil(tmp_path / ".twins" / "abc")
     control = empty(tmp_path)
     assert not twin.fetch("abc", tmp_path, control, run)
     assert said in caplog.text
     assert not (control.path / "journal.jsonl").exists()
     assert not (tmp_path / ".twins" / "abc").exists()
-    twin.keep("abc", tmp_path, ran(tmp_path))
+    keep(tmp_path, ran(tmp_path))
     assert twin.fetch("abc", tmp_path, control, run)
 
 
 def test_a_kept_twin_of_another_run_or_a_shorter_one_is_thrown_away(
     tmp_path: Path, run: History, caplog: pytest.LogCaptureFixture
 ) -> None:
-    twin.keep("abc", tmp_path, ran(tmp_path, is_twin=False))
+    keep(tmp_path, ran(tmp_path, is_twin=False))
     assert not twin.fetch("abc", tmp_path, empty(tmp_path), run)
     assert "the run itself" in caplog.text
-    twin.keep("abc", tmp_path, ran(tmp_path))
+    keep(tmp_path, ran(tmp_path))
     last = run.of(Kind.EVALUATION_MEASURED)[-1]
     further = {**last.data, "committed_tokens": last.payload.committed_tokens + 1}
     longer = History([replace(e, data=further) if e == last else e for e in run.events])
@@ -287,8 +291,8 @@ def test_a_kept_twin_of_another_run_or_a_shorter_one_is_thrown_away(
 
 
 def test_keeping_the_same_twin_twice_changes_nothing(tmp_path: Path) -> None:
-    assert twin.keep("abc", tmp_path, ran(tmp_path))
-    assert twin.keep("abc", tmp_path, ran(tmp_path))
+    assert keep(tmp_path, ran(tmp_path))
+    assert keep(tmp_path, ran(tmp_path))
     assert [path.name for path in (tmp_path / ".twins").iterdir()] == ["abc"]
 
 
@@ -296,7 +300,7 @@ def test_a_place_where_nothing_can_be_kept_is_an_error(tmp_path: Path) -> None:
     made = ran(tmp_path)
     (tmp_path / ".twins").write_text("")
     with pytest.raises(FleetError, match="cannot be kept"):
-        twin.keep("abc", tmp_path, made)
+        keep(tmp_path, made)
 
 
 def _interrupted(fleet: FakeFleet, interrupts: Interrupts) -> None:
@@ -326,5 +330,5 @@ def test_a_twin_that_is_not_whole_is_never_kept(
     script: Callable[[FakeFleet, Interrupts], None] | None,
 ) -> None:
     made = ran(tmp_path, troubles=troubles, script=script)
-    assert not twin.keep("abc", tmp_path, made)
+    assert not keep(tmp_path, made)
     assert not (tmp_path / ".twins").exists()

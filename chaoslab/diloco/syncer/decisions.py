@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 from chaoslab.diloco.settings import Source
 
@@ -113,8 +113,7 @@ class Hello:
     """Versions that it holds, by fragment; () for a new process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(NamedTuple):
     """A learner's counters after a step; per fragment since it last adopted that fragment."""
 
     step: int

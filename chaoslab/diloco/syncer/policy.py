@@ -128,9 +128,9 @@ class Policy:
 
     def impossible(self, report: Progress) -> str:
         """Why no learner can have sent these counters; empty if they are possible."""
-        counts = len(report.c_steps), len(report.c_tokens), len(report.versions)
-        if counts != (self.settings.fragments,) * 3:
-            return f"counters of another number of fragments than {self.settings.fragments}"
+        fragments = self.settings.fragments
+        if not len(report.c_steps) == len(report.c_tokens) == len(report.versions) == fragments:
+            return f"counters of another number of fragments than {fragments}"
         if max(report.step, report.tokens, report.data_position) > _MOST:
             return f"a step, tokens or a data position beyond {_MOST}"
         if not 0 <= report.step_s < float("inf"):
@@ -217,7 +217,8 @@ class Policy:
                 actions.append(change)
         actions += self.transfers.late(now_s)
         actions += self.rounds.close(now_s)
-        actions += self._communicate(now_s)
+        if self.settings.data_parallel != "off":
+            actions += self._communicate(now_s)
         if (reason := self._met_stop(now_s)) is not None:
             if self.is_held:
                 self.held_reason = reason
@@ -234,8 +235,7 @@ class Policy:
 
     def _communicate(self, now_s: float) -> list[Action]:
         """End and form communicators, and let rounds need what they make possible."""
-        is_off = self.settings.data_parallel == "off" or self._is_stopped
-        if is_off or not self.versions or self._is_gathering(now_s):
+        if self._is_stopped or not self.versions or self._is_gathering(now_s):
             return []
         has_round = bool(self.rounds.open)
         actions: list[Action] = [

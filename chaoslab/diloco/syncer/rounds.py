@@ -262,6 +262,8 @@ class Rounds:
 
     def close(self, now_s: float) -> list[Merge | Abandon]:
         """Merge or abandon the rounds that are complete or overdue."""
+        if not self.open:
+            return []
         over = [round_ for round_ in self.open.values() if self._is_over(now_s, round_)]
         return [self._close(round_) for round_ in over]
 
@@ -313,7 +315,7 @@ class Rounds:
 
     def next_end_s(self) -> float:
         """Time at which `close` is next due without arrivals; may be infinite."""
-        return min((round_.deadline_s for round_ in self.open.values()), default=_NEVER_S)
+        return min([round_.deadline_s for round_ in self.open.values()], default=_NEVER_S)
 
     def next_beginning_s(self) -> float:
         """Time at which `begin` is next due without arrivals; may be infinite."""

@@ -50,6 +50,8 @@ class Transfers:
 
     def late(self, now_s: float) -> list[Action]:
         """Replace donors that take too long or are suspected."""
+        if not self._open:
+            return []
         return [
             self._another(now_s, transfer)
             for transfer in list(self._open.values())

@@ -142,7 +142,7 @@ class Placed:
         for one in others:
             whole["rss_bytes"] = int(str(whole["rss_bytes"])) + int(str(one.data["rss_bytes"]))
             whole["cpu_s"] = float(str(whole["cpu_s"])) + float(str(one.data["cpu_s"]))
-        return replace(first, data=whole)
+        return first._replace(data=whole)
 
     def _started(self, number: int, seen: Observation) -> list[Observation]:
         if number == 0:
@@ -182,7 +182,7 @@ class Placed:
         seen = life.exits[lost]
         said = self._lost(life, lost, seen)
         pid = life.pids.get(0, seen.data["pid"])
-        return [*said, self._ended(replace(seen, data={**seen.data, "pid": pid}))]
+        return [*said, self._ended(seen._replace(data={**seen.data, "pid": pid}))]
 
     def _lost(self, life: _Life, number: int, seen: Observation) -> list[Observation]:
         """That a host was lost, unless the node left, or all of it was told to end."""

@@ -7,7 +7,6 @@ Ground.news ─► Reports.take ─┬─ observation ─► of several processe
 
 import queue
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -54,7 +53,7 @@ class Reports:
 
     def _seen(self, host: Host, seen: Observation) -> list[Observation]:
         if seen.kind in _OF_HOST:
-            return [replace(seen, data={**seen.data, "host": host.name})]
+            return [seen._replace(data={**seen.data, "host": host.name})]
         one = self._placed.get(seen.source)
         if one is None:
             return [seen]

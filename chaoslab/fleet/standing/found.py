@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.events import Json
@@ -55,6 +55,15 @@ class Found:
     handle: str
     """By which it is found again: a pid, or the name of a container."""
     command: Command
+
+
+@runtime_checkable
+class FindsNodes(Protocol):
+    """What the settings of a fleet say in addition if its nodes run already."""
+
+    def find(self) -> Sequence[Found]:
+        """The syncer and its learners. AbilityError if there are none."""
+        ...
 
 
 def command_of(words: Sequence[str]) -> Command | None:

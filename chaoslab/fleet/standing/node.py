@@ -10,7 +10,6 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from chaoslab.core.errors import FleetError
@@ -97,7 +96,7 @@ class StandingNode(Incarnation):
     def _told_before(self) -> list[Observation]:
         past, self._past = self._past, None
         told = [] if past is None else self._output.take(past.lines)
-        return [replace(one, node_s=None, data=_without_versions(one.data)) for one in told]
+        return [one._replace(node_s=None, data=_without_versions(one.data)) for one in told]
 
     def finish(self) -> list[Observation]:
         """Once it has exited: its last lines, then NODE_EXITED."""

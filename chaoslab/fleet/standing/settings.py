@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError
@@ -22,15 +22,6 @@ from chaoslab.fleet.stressors import Mechanism
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS
 from chaoslab.undo.base import UndoLog
-
-
-@runtime_checkable
-class FindsNodes(Protocol):
-    """What the settings of a fleet say in addition if its nodes run already."""
-
-    def find(self) -> Sequence[Found]:
-        """The syncer and its learners. AbilityError if there are none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

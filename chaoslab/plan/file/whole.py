@@ -6,12 +6,12 @@
 Plain records (training, baseline, limits) need nothing here: `shape.record` serves them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import TypeAdapter, WithJsonSchema, WrapValidator
+from pydantic import PlainValidator, TypeAdapter, WithJsonSchema
 
 from chaoslab.core.errors import PlanError
 from chaoslab.plan.file.conventions import class_doc, field_docs, keys_in
@@ -62,17 +62,18 @@ class Kinds:
 
     @cached_property
     def adapter(self) -> TypeAdapter[dict[str, Any]]:
-        """What decodes plans with these kinds; faults and checks when a plan first names them."""
+        """What decodes plans with these kinds, each of them when a plan first names it."""
         return TypeAdapter(plan_shape(self))
 
 
 def plan_shape(kinds: Kinds, *, is_whole: bool = False) -> Shape:
     """The shape of a plan; decodes to the arguments of `FaultPlan`.
 
-    If it `is_whole`, the shapes of all faults and checks are made at once, for a JSON Schema.
+    If it `is_whole`, the shapes of all its kinds are made at once, for a JSON Schema.
     """
+    fleets = _Fleets(kinds.fleets, kinds.links)
     special = {
-        FleetSpec: _fleet(kinds.fleets, kinds.links),
+        FleetSpec: fleets.whole() if is_whole else fleets.on_demand(),
         FaultSpec: _named("fault", kinds.faults, _fault, is_whole=is_whole),
         CheckSpec: _named("check", kinds.checks, _check, is_whole=is_whole),
         AbortRule: _ABORT,
@@ -115,57 +116,86 @@ def _version(value: object) -> int:
     return _VERSION
 
 
-def _fleet(fleets: Mapping[str, type], links: Mapping[str, type]) -> Shape:
+class _Fleets:
     """The shape of `fleet`: its own keys, and those of every fleet and kind of links.
 
     Several may have a setting of the same name: those that the plan chooses decode theirs.
     Settings of a fleet that is not chosen are passed over, so that `--fleet` may choose another.
+    As long as a plan writes none of them, the fleets and links that it does not choose are not
+    looked at.
     """
-    own = keys_of(FleetSpec)
-    kind, link = choice(str, [*fleets], noun="fleet"), choice(str, [*links], noun="kind of links")
-    own["kind"] = entry(kind, _kinds("Where nodes run.", fleets), default="local")
-    own["links"] = entry(link, lambda: _kinds(field_docs(FleetSpec)["links"], links))
-    own["programs"] = entry(_PROGRAMS, lambda: field_docs(FleetSpec)["programs"])
-    by_fleet = {name: with_settings(own, name, kind) for name, kind in fleets.items()}
-    by_links = {name: with_settings(own, name, kind) for name, kind in links.items()}
-    entries: dict[str, list[Shape]] = {}
-    for keys in (*by_fleet.values(), *by_links.values()):
-        for key in keys.keys() - own.keys():
-            entries.setdefault(key, []).append(keys[key])
-    every = {**own, **{key: any_of(entries[key]) for key in sorted(entries)}}
-    of_fleets = frozenset().union(*map(keys_in, fleets.values()))
 
-    def build(found: Found) -> FleetSpec:
+    def __init__(self, fleets: Mapping[str, type], links: Mapping[str, type]) -> None:
+        self._fleets, self._links = fleets, links
+        kind = choice(str, [*fleets], noun="fleet")
+        link = choice(str, [*links], noun="kind of links")
+        self._own = own = keys_of(FleetSpec)
+        own["kind"] = entry(kind, lambda: _kinds("Where nodes run.", fleets), default="local")
+        own["links"] = entry(link, lambda: _kinds(field_docs(FleetSpec)["links"], links))
+        own["programs"] = entry(_PROGRAMS, lambda: field_docs(FleetSpec)["programs"])
+        self._keys, self._adapter = cache(self._keys_of), cache(self._adapter_of)
+
+    def whole(self) -> Shape:
+        """With the keys of all, for a JSON Schema."""
+        return mapping("FleetSpec", self._all_keys, self._build, doc=class_doc(FleetSpec))
+
+    def on_demand(self) -> Shape:
+        """The same without a JSON Schema; the keys of all only where a plan's are others than
+        those of what it chooses.
+        """
+        return Annotated[Any, PlainValidator(self._decode)]
+
+    def _decode(self, value: object) -> FleetSpec:
+        if isinstance(value, dict):
+            name, chosen = value.get("kind", "local"), value.get("links")
+            if name in [*self._fleets] and chosen in [None, *self._links]:
+                is_narrow = value.keys() <= self._keys(name, chosen).keys()
+                return self._adapter(name, chosen, is_narrow).validate_python(value)
+        return TypeAdapter[FleetSpec](self.whole()).validate_python(value)
+
+    def _adapter_of(self, name: str, chosen: str | None, is_narrow: bool) -> TypeAdapter[FleetSpec]:
+        likely = self._keys(name, chosen)
+        keys = likely if is_narrow else {**self._all_keys, **likely}
+        return TypeAdapter(mapping("FleetSpec", keys, self._build, likely=likely))
+
+    def _keys_of(self, name: str, chosen: str | None) -> Mapping[str, Shape]:
+        """Those of a fleet and its links."""
+        of_links = {} if chosen is None else with_settings(self._own, chosen, self._links[chosen])
+        found = {**of_links, **with_settings(self._own, name, self._fleets[name])}
+        return {**self._own, **{key: found[key] for key in sorted(found.keys() - self._own.keys())}}
+
+    @cached_property
+    def _all_keys(self) -> Mapping[str, Shape]:
+        entries: dict[str, list[Shape]] = {}
+        for name, kind in (*self._fleets.items(), *self._links.items()):
+            keys = with_settings(self._own, name, kind)
+            for key in keys.keys() - self._own.keys():
+                entries.setdefault(key, []).append(keys[key])
+        return {**self._own, **{key: any_of(entries[key]) for key in sorted(entries)}}
+
+    def _build(self, found: Found) -> FleetSpec:
         name, chosen = found.get("kind", "local"), found.get("links")
-        of_links = frozenset() if chosen is None else keys_in(links[chosen])
-        if both := sorted(keys_in(fleets[name]) & of_links):
+        fleet, links = self._fleets[name], None if chosen is None else self._links[chosen]
+        of_links = frozenset() if links is None else keys_in(links)
+        if both := sorted(keys_in(fleet) & of_links):
             raise PlanError(
                 f"the fleet {name} and the links {chosen} both have a setting `{both[0]}`, so "
                 "they cannot be used together: choose another of the two"
             )
-        for other, kind in links.items():
-            if given := sorted((found.keys() & keys_in(kind)) - of_fleets - of_links):
-                raise PlanError(f"`{given[0]}` needs `links: {other}`")
+        if others := found.keys() - self._own.keys() - keys_in(fleet) - of_links:
+            self._refuse_other_links(others)
         return FleetSpec(
             **arguments(FleetSpec, found),
-            settings=_settings(fleets[name], found),
-            links_settings=None if chosen is None else _settings(links[chosen], found),
+            settings=_settings(fleet, found),
+            links_settings=None if links is None else _settings(links, found),
         )
 
-    @cache
-    def chosen_shape(name: str, chosen: str | None) -> TypeAdapter[FleetSpec]:
-        likely = {**by_links.get(chosen or "", own), **by_fleet[name]}
-        return TypeAdapter(mapping("FleetSpec", {**every, **likely}, build, likely=likely))
-
-    def decode(value: object, handler: Callable[[object], FleetSpec]) -> FleetSpec:
-        if isinstance(value, dict):
-            name, chosen = value.get("kind", "local"), value.get("links")
-            if name in [*fleets] and chosen in [None, *links]:
-                return chosen_shape(name, chosen).validate_python(value)
-        return handler(value)
-
-    shape = mapping("FleetSpec", every, build, doc=class_doc(FleetSpec))
-    return Annotated[shape, WrapValidator(decode)]
+    def _refuse_other_links(self, others: Set[str]) -> None:
+        """PlanError for a setting that only links have which the plan does not choose."""
+        of_fleets = frozenset().union(*map(keys_in, self._fleets.values()))
+        for other, kind in self._links.items():
+            if given := sorted((others & keys_in(kind)) - of_fleets):
+                raise PlanError(f"`{given[0]}` needs `links: {other}`")
 
 
 def _kinds(doc: str, kinds: Mapping[str, type]) -> str:
