@@ -57,10 +57,12 @@ DOORS: dict[str, tuple[str, ...]] = {
     "starlette": ("gameday.live",),
     "uvicorn": ("gameday.live",),
     "torch": tuple(
-        f"systems.{name}" for name in ("torchft", "hivemind", "torchrun", "torch_store")
+        f"systems.{name}"
+        for name in ("torchft", "hivemind", "torchrun", "nvrx", "data_parallel", "torch_store")
     ),
     "torchft": ("systems.torchft",),
     "hivemind": ("systems.hivemind",),
+    "nvidia_resiliency_ext": ("systems.nvrx",),
 }
 
 MUTANTS = "selftest.mutants"

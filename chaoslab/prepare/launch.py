@@ -206,7 +206,7 @@ class Launch:
                 *hooks,
                 *flags,
             ),
-            environment=_ENVIRONMENT,
+            environment={**_ENVIRONMENT, **(SYSTEMS[system].environment if is_theirs else {})},
             secrets=self._named_in(flags),
             private_files=self._admission.private_files(name, role),
             labels=self.plan.labels.get(name, {}),

@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,8 @@ class Learner:
         steps = version * int(self.settings["sync_every"])
         counters = self._counts.resumed(step=steps, version=version)
         self._replica.begin(counters, steps)
+        if self._epoch:  # what ended the training before may have ended its reading, too
+            self._read_from(counters.data_position)
         self._sampled = (counters.step, self._pace.overruns, time.monotonic())
         self._waited_s = 0.0
         self._epoch = self._reports.join(donor)
@@ -210,7 +212,10 @@ class Learner:
         self.controls.install(hears=self._options.test_hooks)
 
     def leave(self) -> None:
-        """Print the final counts; those of another process, if that was ended with this one."""
+        """Print the final counts; those of another process, if that was ended with this one.
+
+        It is no member then, and a second time there is nothing to print.
+        """
         if not self._epoch:
             if self._is_leaving and self._counts.version >= 0:
                 self._say(Kind.LEARNER_LEFT, step=self._counts.step, reason="asked")
@@ -222,6 +227,7 @@ class Learner:
         reason = "asked" if self._is_leaving else "stopped"
         self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=reason)
         self._reports.leave(self._write)
+        self._epoch = 0
 
     # ------------------------------------------------------------ inside
 
@@ -237,10 +243,10 @@ class Learner:
             parameters=inner.parameters,
         )
         replica = OneFragment(inner, self._pace, seed=options.seed, is_split=self._is_split)
-        self._batches: Iterator[Batch] = inner.task.batches(
-            options.shard, options.shards, options.seed, self._counts.data_position
+        self._batches_from = partial(
+            inner.task.batches, options.shard, options.shards, options.seed
         )
-        self._next_batch()
+        self._read_from(self._counts.data_position)
         return replica
 
     @cached_property
@@ -250,6 +256,10 @@ class Learner:
     @property
     def _is_split(self) -> bool:
         return str(self.settings.get("data_parallel", "off")) != "off"
+
+    def _read_from(self, position: int) -> None:
+        self._batches: Iterator[Batch] = self._batches_from(position)
+        self._next_batch()
 
     def _next_batch(self) -> None:
         self._batch = next(self._batches)

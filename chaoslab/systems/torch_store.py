@@ -2,8 +2,15 @@
 
 import os
 import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from torch import distributed
+
+_LEAVE_S = 30.0
+"""How long a store that is served waits, after the end, for its clients to hang up."""
 
 
 def listen(host: str, port: int = 0) -> tuple[distributed.TCPStore, int]:
@@ -19,6 +26,34 @@ def listen(host: str, port: int = 0) -> tuple[distributed.TCPStore, int]:
         master_listen_fd=listener.detach(),
     )
     return store, port
+
+
+@contextmanager
+def served(host: str, folder: Path) -> Iterator[int]:
+    """A store in this process during the block: its port, the same as before in `folder`."""
+    kept = folder / "port"
+    store, port = listen(host, int(kept.read_text()) if kept.exists() else 0)
+    kept.write_text(str(port))
+    yield port
+    over_s = time.monotonic() + _LEAVE_S
+    while _connections(port) > 1 and time.monotonic() < over_s:  # one is its own
+        time.sleep(0.1)
+    del store
+
+
+def _connections(port: int) -> int:
+    """How many clients the store has, as the kernel tells."""
+    lines = [
+        line.split()
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for line in Path(table).read_text().splitlines()
+    ]
+    return sum(line[1].endswith(f":{port:04X}") and line[3] == "01" for line in lines)
+
+
+def place() -> tuple[int, int]:
+    """Rank and number of learners, as the environment says at this moment."""
+    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def keep_gloo_on_loopback(host: str) -> None:

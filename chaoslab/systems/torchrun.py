@@ -17,26 +17,21 @@ import logging
 import multiprocessing
 import os
 import signal
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, PContext, SignalException
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from chaoslab.systems import torch_store
+from chaoslab.systems import data_parallel, torch_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chaoslab.diloco.model.fragments import FloatArray
     from chaoslab.systems.learner import Learner
 
 _RUN_ID = "chaoslab"
@@ -48,35 +43,17 @@ _RENDEZVOUS = {
     "read_timeout_s": "read_timeout",
 }
 """Settings of `--rdzv-conf`, which takes whole numbers, and torchrun's names of them."""
-_LEAVE_S = 30.0
-"""How long the store waits, after the end, for the agents to hang up."""
-_KEPT = 2
-"""Checkpoints that are kept, so that none is removed while another worker reads it."""
 
 
 @contextmanager
 def coordinator(host: str, folder: Path, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Serve the rendezvous store in this process; its HOST:PORT, the same as before in `folder`."""
+    """Serve the rendezvous store in this process; its HOST:PORT, the same as before in `folder`.
+
+    An agent that loses the store fails, even if its worker has finished.
+    """
     del settings  # none of them is the store's
-    kept = folder / "port"
-    port = int(kept.read_text()) if kept.exists() else 0
-    store, port = torch_store.listen(host, port)
-    kept.write_text(str(port))
-    yield f"{host}:{port}"
-    over_s = time.monotonic() + _LEAVE_S
-    while _connections(port) > 1 and time.monotonic() < over_s:  # one is its own
-        time.sleep(0.1)  # an agent that loses the store fails, even if its worker has finished
-    del store
-
-
-def _connections(port: int) -> int:
-    """How many clients the store has, as the kernel tells."""
-    lines = [
-        line.split()
-        for table in ("/proc/net/tcp", "/proc/net/tcp6")
-        for line in Path(table).read_text().splitlines()
-    ]
-    return sum(line[1].endswith(f":{port:04X}") and line[3] == "01" for line in lines)
+    with torch_store.served(host, folder) as port:
+        yield f"{host}:{port}"
 
 
 def train(learner: "Learner") -> None:
@@ -134,68 +111,17 @@ def _work(again: "Callable[[], Learner]") -> None:
     """The training script: what a worker does, from the newest checkpoint on."""
     learner = again()
     learner.controls.follow()
-    torch_store.keep_gloo_on_loopback(os.environ["MASTER_ADDR"])
-    timeout_s = learner.settings.get("gloo_timeout_s")
-    dist.init_process_group("gloo", timeout=timeout_s and timedelta(seconds=float(timeout_s)))
-    names = _all_names(learner.name)
-    version = _resume(learner)
-    while not _is_over_for_any(learner):
+    data_parallel.meet(learner, os.environ["MASTER_ADDR"])
+    names = data_parallel.all_names(learner.name)
+    version, donor = data_parallel.load(learner)
+    learner.joined(version, donor)
+    while not data_parallel.is_over_for_any(learner):
         for _ in range(int(learner.settings["sync_every"])):
-            learner.step(_mean)
+            learner.step(data_parallel.mean)
         version += 1
         if dist.get_rank() == 0:
-            _save(learner, version)
+            data_parallel.save(learner, version)
         dist.barrier()
         learner.committed(version, names)
     learner.leave()
     dist.destroy_process_group()
-
-
-def _mean(values: "FloatArray") -> "FloatArray":
-    """Mean over the group, float32 [n]."""
-    total = torch.from_numpy(np.array(values))  # a copy: what JAX returned must not change
-    dist.all_reduce(total)
-    mean: FloatArray = (total / dist.get_world_size()).numpy()
-    return mean
-
-
-def _all_names(name: str) -> Sequence[str]:
-    """Names of the learners in the group, by rank."""
-    names: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(names, name)
-    return names
-
-
-def _is_over_for_any(learner: "Learner") -> bool:
-    """All leave the loop at the same version, whoever heard first."""
-    is_over = torch.tensor([learner.is_over], dtype=torch.int32)
-    dist.all_reduce(is_over, dist.ReduceOp.MAX)
-    return bool(is_over.item())
-
-
-def _resume(learner: "Learner") -> int:
-    """Load the newest checkpoint, if there is one; its version."""
-    saved = _checkpoints(learner)
-    if not saved:
-        learner.joined(0)
-        return 0
-    checkpoint = torch.load(saved[-1])
-    version, donor = int(checkpoint["version"]), str(checkpoint["donor"])
-    learner.set_state(checkpoint["state"].numpy().tobytes())
-    learner.joined(version, donor)
-    return version
-
-
-def _save(learner: "Learner", version: int) -> None:
-    """Write a checkpoint as a whole or not at all, and remove old ones."""
-    state = torch.frombuffer(bytearray(learner.state()), dtype=torch.uint8)
-    folder = learner.shared
-    part = folder / f"{learner.name}.part"
-    torch.save({"version": version, "donor": learner.name, "state": state}, part)
-    part.replace(folder / f"{version:09d}.pt")
-    for old in _checkpoints(learner)[:-_KEPT]:
-        old.unlink(missing_ok=True)
-
-
-def _checkpoints(learner: "Learner") -> Sequence[Path]:
-    return sorted(learner.shared.glob("*.pt"))

@@ -15,6 +15,7 @@ from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.plans import Asked, decode, prepare
 
 TORCHRUN = ("training.system=torchrun", "training.algorithm=elastic_data_parallel")
+NVRX = ("training.system=nvrx", "training.algorithm=elastic_data_parallel")
 TORCHFT = ("training.system=torchft", "training.algorithm=diloco")
 
 
@@ -89,6 +90,9 @@ def test_other_packages_need_another_environment(monkeypatch: pytest.MonkeyPatch
         ((*TORCHFT, "training.torchft.min_replica_size=5"), "at least 5 learners"),
         ((*TORCHFT, "training.torchrun.min_nodes=1"), "`system` is torchft"),
         ((*TORCHRUN, "training.torchrun.last_call_timeout=1500ms"), "whole seconds"),
+        ((*NVRX, "training.nvrx.soft_timeout=100s"), r"below `hard_timeout` \(90s\), is 100s"),
+        ((*NVRX, "training.nvrx.heartbeat_timeout=1s"), "heartbeat_interval"),
+        ((*NVRX, "training.nvrx.store=elsewhere"), "learner, service"),
         ((*TORCHFT, "fleet.programs.learner=this"), "leave one of the two out"),
         ((*TORCHFT, "faults.half-dies.at={phase: publish}"), "protocol points"),
         (TORCHFT, "chaoslab systems install torchft"),
@@ -124,6 +128,17 @@ def test_learners_and_syncer_are_started_in_its_environment(tmp_path: Path) -> N
     for spec in launch.learners(addresses):
         assert spec.command[:5] == (python, "-m", "chaoslab.systems.node", "torchft", "learner")
     assert launch.evaluator().command[0] != python
+
+
+def test_what_its_documentation_asks_for_is_in_the_environment_of_its_processes(
+    tmp_path: Path,
+) -> None:
+    plan, _ = decode(Asked(plan="kill_half", settings=NVRX))
+    launch = Launch(plan=plan, snapshots=tmp_path, tokens=tmp_path)
+    addresses = dict.fromkeys(plan.training.learner_names, "127.0.0.1:1")
+    for spec in (launch.syncer(), *launch.learners(addresses)):
+        assert spec.environment["TORCH_CPP_LOG_LEVEL"] == "error"
+    assert "TORCH_CPP_LOG_LEVEL" not in launch.evaluator().environment
 
 
 def test_the_catalogue_names_an_adapter_for_each_system() -> None:

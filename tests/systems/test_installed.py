@@ -26,11 +26,19 @@ TUNED = {
         "last_call_timeout": "1s",
         "keep_alive_interval": "1s",
     },
+    "nvrx": {
+        "store": "service",
+        "heartbeat_timeout": "5s",
+        "soft_timeout": "20s",
+        "hard_timeout": "40s",
+        "gloo_timeout": "5s",
+    },
 }
 """docs/systems.md says what these change."""
-FINDINGS = {"hivemind": {"ledger"}}
-"""Learners that start one after the other average alone at first, and that work is in no version of
-the others."""
+FINDINGS = {"hivemind": {"ledger"}, "nvrx": {"rejoin", "learners_rejoin", "unasked"}}
+"""hivemind: learners that start one after the other average alone at first, and that work is in no
+version of the others. nvrx: a process that was killed is refused when it comes back, which ends it,
+and the others do not end by themselves after a loss."""
 
 
 @pytest.mark.soak

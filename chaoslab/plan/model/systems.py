@@ -7,7 +7,7 @@ the settings under the names of these fields.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
 from chaoslab.core.errors import PlanError
@@ -18,7 +18,7 @@ _WHOLE: Final = frozenset(
     {"last_call_timeout_s", "join_timeout_s", "keep_alive_interval_s", "read_timeout_s"}
 )
 """Of torchrun, which counts them in whole seconds."""
-SystemName: TypeAlias = Literal["chaoslab", "torchft", "hivemind", "torchrun"]
+SystemName: TypeAlias = Literal["chaoslab", "torchft", "hivemind", "torchrun", "nvrx"]
 
 
 class _Positive:
@@ -131,6 +131,82 @@ class Torchrun(_Positive):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nvrx(_Positive):
+    """Settings of NVRx: of its wrapper around the training function, and of the collectives in it.
+
+    Its own defaults: 60 s, 90 s, 30 s, 120 s and 120 s for the timeouts, 5 s of grace, 1 s for the
+    rest.
+    """
+
+    store: Literal["learner", "service"] | None = None
+    """Who serves the store in which faults and barriers are noted; without this key the first
+    learner, as NVRx does, whose end then ends the training. service: the central service."""
+    soft_timeout_s: float | None = None
+    """A learner that makes no progress for so long has its training function restarted, and with it
+    all others."""
+    hard_timeout_s: float | None = None
+    """A learner that makes no progress for so long is ended."""
+    heartbeat_timeout_s: float | None = None
+    """A learner whose monitor process is silent for so long is lost."""
+    barrier_timeout_s: float | None = None
+    """How long a restart waits for all learners."""
+    completion_timeout_s: float | None = None
+    """How long a learner that has finished waits for the others."""
+    last_call_wait_s: float | None = None
+    """How long a restart waits for more learners to fail."""
+    heartbeat_interval_s: float | None = None
+    """Time between two heartbeats of a monitor process."""
+    monitor_thread_interval_s: float | None = None
+    """Time between two looks of a learner for faults of others."""
+    monitor_process_interval_s: float | None = None
+    """Time between two looks of a monitor process at its learner."""
+    progress_watchdog_interval_s: float | None = None
+    """Time between two looks whether the training thread goes on."""
+    termination_grace_time_s: float | None = None
+    """Time between SIGTERM and SIGKILL for a learner that is ended."""
+    gloo_timeout_s: float | None = None
+    """How long a collective may take; without this key 10s, as in NVRx's example for CPUs. Nothing
+    else ends a collective of gloo that waits."""
+
+    def __post_init__(self) -> None:
+        _Positive.__post_init__(self)
+        for lower, higher in _NVRX_ORDER:
+            values = [self._value(name) for name in (lower, higher)]
+            if values[0] >= values[1]:
+                rule = "must be below `{}` ({:g}s)".format(higher.removesuffix("_s"), values[1])
+                raise PlanError(f"{rule}, is {values[0]:g}s", key=lower.removesuffix("_s"))
+
+    def _value(self, name: str) -> float:
+        """What the plan sets, or NVRx's default, s."""
+        given: float | None = getattr(self, name)
+        return _NVRX_TIMES_S[name] if given is None else given
+
+
+_NVRX_TIMES_S: Final[Mapping[str, float]] = {
+    "soft_timeout_s": 60.0,
+    "hard_timeout_s": 90.0,
+    "heartbeat_timeout_s": 30.0,
+    "barrier_timeout_s": 120.0,
+    "heartbeat_interval_s": 1.0,
+    "monitor_thread_interval_s": 1.0,
+    "monitor_process_interval_s": 1.0,
+    "progress_watchdog_interval_s": 1.0,
+}
+"""NVRx's defaults of the times that it compares with each other."""
+_NVRX_ORDER: Final = (
+    ("soft_timeout_s", "hard_timeout_s"),
+    ("hard_timeout_s", "barrier_timeout_s"),
+    ("heartbeat_timeout_s", "barrier_timeout_s"),
+    ("heartbeat_interval_s", "heartbeat_timeout_s"),
+    ("monitor_process_interval_s", "heartbeat_timeout_s"),
+    ("monitor_process_interval_s", "soft_timeout_s"),
+    ("monitor_thread_interval_s", "soft_timeout_s"),
+    ("progress_watchdog_interval_s", "soft_timeout_s"),
+)
+"""Of each pair NVRx takes only a first one that is shorter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     """What is known of a system before a run."""
 
@@ -140,6 +216,8 @@ class System:
     """What its environment consists of, as pip names it."""
     about: str
     """What it is, in a line."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What its documentation asks for in the environment of its processes."""
 
 
 _TORCH: Final = ("torch==2.15.0", "numpy")
@@ -158,6 +236,12 @@ SYSTEMS: Final[Mapping[str, System]] = {
         algorithm="elastic_data_parallel",
         packages=_TORCH,
         about="PyTorch's elastic launcher: all workers restart from a checkpoint",
+    ),
+    "nvrx": System(
+        algorithm="elastic_data_parallel",
+        packages=(*_TORCH, "nvidia-resiliency-ext==0.4.1"),
+        about="NVIDIA's in-process restart: the survivors restart the training function",
+        environment={"TORCH_CPP_LOG_LEVEL": "error"},
     ),
 }
 """Beside chaoslab itself."""

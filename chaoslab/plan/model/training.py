@@ -18,7 +18,7 @@ from chaoslab.core.units import Count, Limit, Pacing, Share, StepTime, show_dura
 from chaoslab.plan.model import systems
 from chaoslab.plan.model.optimizers import Inner, Outer
 from chaoslab.plan.model.rules import hold
-from chaoslab.plan.model.systems import Hivemind, Setting, SystemName, Torchft, Torchrun
+from chaoslab.plan.model.systems import Hivemind, Nvrx, Setting, SystemName, Torchft, Torchrun
 
 MOST_LEARNERS: Final = 10_000
 """A larger number is taken for a typing error."""
@@ -135,6 +135,7 @@ class Training:
     torchft: Torchft = field(default_factory=Torchft)
     hivemind: Hivemind = field(default_factory=Hivemind)
     torchrun: Torchrun = field(default_factory=Torchrun)
+    nvrx: Nvrx = field(default_factory=Nvrx)
     learners: int | tuple[LearnerGroup, ...] = field(default=4, metadata={"example": _LEARNERS})
     """Number of learners; or groups of different ones: [{count: 4, speed: 100%, region: us},
     {count: 4, speed: 82%, region: eu}]."""
