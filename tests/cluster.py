@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,11 +103,17 @@ def image() -> str:
 
 
 def small_fleet(
-    run_directory: Path, clock: Clock, cluster: Cluster, undo_log: UndoLog, *, lease_s: float = 60.0
+    run_directory: Path,
+    clock: Clock,
+    cluster: Cluster,
+    undo_log: UndoLog,
+    *,
+    lease_s: float = 60.0,
+    **settings: Any,
 ) -> KubernetesFleet:
     """Its nodes run whatever the image has."""
-    settings = PodSettings(image=image(), pull="Never", disk_bytes=10_000_000)
+    asked = PodSettings(image=image(), pull="Never", disk_bytes=10_000_000, **settings)
     return KubernetesFleet(
-        run_directory, clock, undo_log=undo_log, cluster=cluster, settings=settings, start_s=60.0,
+        run_directory, clock, undo_log=undo_log, cluster=cluster, settings=asked, start_s=60.0,
         lease_s=lease_s,
     )  # fmt: skip

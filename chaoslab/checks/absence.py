@@ -25,7 +25,7 @@ from chaoslab.checks.timeline import (
     parts_after,
     training_end_s,
 )
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     LearnerStep,
     MemberLeft,
@@ -53,6 +53,8 @@ class Absence:
     """No later absence of this learner."""
     since: Event | None = None
     """The restart or the beginning of the heal; None if neither came before `until_s`."""
+    ended: Event[NodeExited] | None = None
+    """The end of the life before the one that came back, if it ended."""
     up: Event | None = None
     """Its new process was started; it was healed, if it had never died."""
     incarnation: int | None = None
@@ -75,6 +77,16 @@ class Absence:
         if event is None or self.since is None:
             return None
         return max(0.0, event.time_s - self.since.time_s)
+
+    @property
+    def cluster_start_s(self) -> float | None:
+        """From the end of the former life to the start of the next, where it was the cluster that
+        started it; None where chaoslab did.
+        """
+        said = self.up.payload if self.up else None
+        if self.ended is None or self.up is None or not isinstance(said, NodeStarted):
+            return None
+        return self.up.time_s - self.ended.time_s if said.started_by == "cluster" else None
 
     @property
     def back_s(self) -> float:
@@ -185,13 +197,18 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
     """Which life came back and since when: the last one started, or the old one if it lived on."""
     gone_seq = absence.stories[0].injecting.seq
     heal_seq = healing.seq if healing else len(history.events)
-    events = [
+    starts = [
         event
-        for event in history.of(NodeStarted, NodeExited)
+        for event in history.of(NodeStarted)
         if event.payload.node == absence.learner and event.time_s <= absence.until_s
     ]
-    starts = [event for event in events if event.kind is Kind.NODE_STARTED]
-    exits = [e for e in events if e.kind is Kind.NODE_EXITED and gone_seq < e.seq < heal_seq]
+    exits = [
+        event
+        for event in history.of(NodeExited)
+        if event.payload.node == absence.learner
+        and gone_seq < event.seq < heal_seq
+        and event.time_s <= absence.until_s
+    ]
     life = starts[-1] if starts else None
     ended = {event.payload.incarnation for event in exits}
     if life is None or life.payload.incarnation in ended:
@@ -201,6 +218,7 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
     return replace(
         absence,
         since=life if was_started and life.seq < heal_seq else healing,
+        ended=exits[-1] if exits and was_started else None,
         up=life if was_started else healed,
         incarnation=life.payload.incarnation,
     )

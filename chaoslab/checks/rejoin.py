@@ -73,7 +73,8 @@ class Rejoin:
             self.name,
             [self._problem(absence, history) for absence in found],
             nothing=Doubt(Code.NO_FAULT, "no fault took a learner away"),
-            passed=f"{names} came back and contributed again {after_longest(waited_s)}",
+            passed=f"{names} came back and contributed again {after_longest(waited_s)}"
+            f"{_said_of_cluster(found)}",
             samples=len(found),
             measured=Measured(longest_s, self.within_s, Unit.SECONDS) if found else None,
             numbers=_numbers(found),
@@ -236,9 +237,22 @@ def _current(history: History) -> Mapping[str, int]:
 def _numbers(found: Sequence[Absence]) -> Mapping[str, Json]:
     """The three clocks, and how often each contributed, by learner and injection."""
     labels = [f"{a.learner} ({', '.join(s.injection for s in a.stories)})" for a in found]
+    by_cluster = {
+        label: a.cluster_start_s
+        for label, a in zip(labels, found, strict=True)
+        if a.cluster_start_s is not None
+    }
     return {
         "up_s": by_label(labels, (a.clock_s(a.up) for a in found)),
         "first_step_s": by_label(labels, (a.clock_s(a.stepped) for a in found)),
         "first_contribution_s": by_label(labels, (a.clock_s(a.accepted) for a in found)),
         "contributions": by_label(labels, (float(len(a.merged)) for a in found)),
+        **({"cluster_start_s": by_label(by_cluster, by_cluster.values())} if by_cluster else {}),
     }
+
+
+def _said_of_cluster(found: Sequence[Absence]) -> str:
+    took_s = [a.cluster_start_s for a in found if a.cluster_start_s is not None]
+    if not took_s:
+        return ""
+    return f"; the cluster started {len(took_s)} of them again, {after_longest(took_s)}"

@@ -47,6 +47,8 @@ FAULTS: Final[Mapping[str, type[Fault]]] = OnDemand(
         "container.replace": "chaoslab.faults.container:ContainerReplace",
         "pod.delete": "chaoslab.faults.pod:PodDelete",
         "pod.evict": "chaoslab.faults.pod:PodEvict",
+        "pod.image": "chaoslab.faults.pod:PodImage",
+        "job.restart": "chaoslab.faults.pod:JobRestart",
         "chip.held": "chaoslab.faults.chip:HoldChip",
         "chip.shared": "chaoslab.faults.chip:ShareChip",
         "tpu.delete": "chaoslab.faults.tpu:TpuDelete",

@@ -1,15 +1,19 @@
-"""Faults that only a cluster can do: delete the pod of a node, or evict it.
+"""Faults that only a cluster can do: to the pod of a node, to its Job, or to its image.
 
-Both are proved by two witnesses: the end of the node, and what the cluster itself reports of the
-pod. Deleting, evicting and a signal inside (`process.kill`) are three deaths: the first leaves no
-pod and no exit status, the second a reason, the third an exit code.
+All are proved by two witnesses: the end of the node, and what the cluster itself reports of pod and
+Job. Each is another death: a deletion leaves no pod and no exit status, an eviction a reason, a
+missing image a pod that waits, a new Job another unique id; a signal inside (`process.kill`) leaves
+an exit code.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from chaoslab.core.events import Json
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import EngineReported, NodeExited
+from chaoslab.core.units import delay
 from chaoslab.faults.actions import EndsProcess, HitsTogether
 from chaoslab.faults.base import Layer
 from chaoslab.faults.container import reported
@@ -21,8 +25,8 @@ from chaoslab.fleet.protocols import HasPods, able
 from chaoslab.plan.model import Injection
 
 
-class _TakesPod(HitsTogether, EndsProcess):
-    """A fault that takes the pods of its targets away, all at once."""
+class _ByCluster(HitsTogether, EndsProcess):
+    """A fault that the cluster carries out on all its targets at once."""
 
     __slots__ = ()
 
@@ -30,32 +34,47 @@ class _TakesPod(HitsTogether, EndsProcess):
     needs = frozenset({Ability.KILL, Ability.POD})
     duration_key = "down_s"
     action: ClassVar[str]
-    """What the cluster is to report of the pod."""
-    verb: ClassVar[str]
-    """The same in a sentence: was …"""
+    """What the cluster is to report."""
+    deed: ClassVar[str]
+    """The same in a sentence: the node ended when …"""
 
     def requested(self) -> Mapping[str, Json]:
         return {"reported": self.action}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """The end of the node, and the cluster's word for its cause.
-
-        What an outage lasts counts from that word on: to leave in order is part of it.
-        """
+        """The end of the node, and the cluster's word for its cause."""
         exited, told = window.exited, reported(window, self.action)
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
-            return no_evidence(Code.STILL_RUNNING, f"did not end when its pod was {self.verb}")
+            return no_evidence(Code.STILL_RUNNING, f"did not end when {self.deed}")
         if told is None:
-            text = f"ended, and the cluster does not report that its pod was {self.verb}"
+            text = f"ended, and the cluster does not report that {self.deed}"
             return no_evidence(Code.NOT_APPLIED, text)
+        return self.look_further(window, exited, told)
+
+    @abstractmethod
+    def look_further(
+        self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
+    ) -> Found:
+        """What the record shows of a target that ended, with the cluster's word for it."""
+
+
+class _TakesPod(_ByCluster):
+    """A fault that takes the pods of its targets away."""
+
+    __slots__ = ()
+
+    def look_further(
+        self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
+    ) -> Found:
+        """An outage counts from the cluster's word on: to leave in order is part of it."""
         found = death(window, exited)
         why = f" ({told.payload.reason})" if told.payload.reason else ""
         away_s = window.down_s(exited) + max(0.0, exited.time_s - told.time_s)
         return Found(
             code=window.lasted(away_s),
-            text=f"had its pod {self.verb}, by the cluster's word{why}, {away_s:.1f} s before its "
+            text=f"ended when {self.deed}, by the cluster's word{why}, {away_s:.1f} s before its "
             f"return; {found.text}",
             measured={**found.measured, "away_s": away_s},
             proof=(told, *found.proof),
@@ -71,7 +90,7 @@ class PodDelete(_TakesPod):
     imitates = "kubectl delete --force, a machine that the cluster gave up, a preempted pod"
     proof = "the pod is gone, by the cluster's report; the syncer dropped the member"
     action = "gone"
-    verb = "deleted"
+    deed = "its pod was deleted"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Delete the pods of all targets at once."""
@@ -87,8 +106,84 @@ class PodEvict(_TakesPod):
     imitates = "the drain of a machine, an upgrade of the cluster, a node pool that shrinks"
     proof = "DisruptionTarget, by the cluster's report; the node ended"
     action = "evict"
-    verb = "evicted"
+    deed = "its pod was evicted"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask for the eviction of all targets at once."""
         able(fleet, HasPods).evict_pod(*injection.targets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodImage(_ByCluster):
+    """End the node, and ask for its next pod with an image that nobody has; heal by its own one."""
+
+    name = "pod.image"
+    summary = "the next pod cannot start, because its image cannot be pulled"
+    imitates = "a release that was not pushed, a registry that is away or refuses"
+    proof = "ErrImagePull or ImagePullBackOff, by the cluster's report; no start meanwhile"
+    action = "no_image"
+    deed = "its image could not be pulled"
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Delete the Jobs of all targets, then ask for the next ones."""
+        able(fleet, HasPods).withhold_image(*injection.targets)
+
+    def look_further(
+        self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
+    ) -> Found:
+        """Whether it stayed away meanwhile."""
+        found = death(window, exited)
+        if window.restarted is not None:
+            after_s = window.restarted.time_s - window.begin_s
+            text = f"started {delay(after_s)}, while its image could not be pulled"
+            return no_evidence(Code.NO_EFFECT, text, **found.measured)
+        text = f"could not start ({told.payload.reason}, by the cluster's word); {found.text}"
+        return replace(found, text=text, proof=(told, *found.proof))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRestart(_ByCluster):
+    """Delete the node's Job, and create the next one at once.
+
+    The heal starts a target that died again meanwhile.
+    """
+
+    name = "job.restart"
+    summary = "the Job is deleted, with its pod, and another one is created"
+    imitates = "kubectl replace --force, a JobSet that recreates its Jobs"
+    proof = "the Job is gone and the next one has another unique id, by the cluster's report"
+    comes_back = True
+    duration_key = ""
+    action = "job_gone"
+    deed = "its Job was deleted"
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Delete the Jobs of all targets, then create theirs anew."""
+        able(fleet, HasPods).delete_job(*injection.targets)
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def requested(self) -> Mapping[str, Json]:
+        return {"reported": self.action, "restarts": 1}
+
+    def look_further(
+        self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
+    ) -> Found:
+        """The next Job, and whether the node ran in it."""
+        restarted, new = window.restarted, reported(window, "job")
+        if restarted is None or restarted.seq < exited.seq:
+            text = "ended with its Job and was not started again before the fault ended"
+            return no_evidence(Code.NOT_RESTARTED, text)
+        if new is None or new.payload.uid == told.payload.uid:
+            return no_evidence(Code.NO_EFFECT, "came back in the same Job", uid=told.payload.uid)
+        down_s = restarted.time_s - exited.time_s
+        return Found(
+            code=Code.AS_ASKED,
+            text=f"ended when {self.deed}, by the cluster's word, and started in another one "
+            f"{delay(down_s, '{} later')}",
+            measured={
+                "restarts": 1, "down_s": down_s,
+                "uid": new.payload.uid, "uid_before": told.payload.uid,
+            },
+            proof=(told, new, exited, restarted),
+        )  # fmt: skip

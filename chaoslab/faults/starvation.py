@@ -15,6 +15,7 @@ from chaoslab.core.payloads import NodeCounted
 from chaoslab.core.units import Factor, plural
 from chaoslab.faults.actions import Stresses, start_all
 from chaoslab.faults.base import Layer
+from chaoslab.faults.container import reported
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.pace import Stage, pace_of
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
@@ -139,13 +140,15 @@ class ProcessOom(Stresses):
     """The learner is killed for want of memory; heal by starting its next incarnation.
 
     By the kernel: the learner shares a limit of memory with processes that use it up, and is the
-    first in its line. That needs memory cgroups; `by: imitation` needs none and proves less.
+    first in its line; in a pod the cluster calls it OOMKilled. That needs memory cgroups;
+    `by: imitation` needs none and proves less.
     """
 
     by: Killer = Killer.KERNEL
     """kernel, or imitation: the same SIGKILL without any want of memory."""
     limit_bytes: int = 256 * _MiB
-    """What it shares; refused above half of what the machine has left."""
+    """What it shares; refused above half of what the machine has left. In a pod it is the limit of
+    its container that counts."""
 
     name = "process.oom"
     summary = "the kernel kills the learner for want of memory"
@@ -212,7 +215,7 @@ class ProcessOom(Stresses):
             f"{plural(kills, 'kill')}, those of our own processes included) and was down for "
             f"{down_s:.1f} s",
             measured=measured,
-            proof=(exited, counted[-1]),
+            proof=(exited, counted[-1], reported(window, "oom")),
         )
 
 

@@ -62,7 +62,7 @@ class Ability(StrEnum):
     SLICE = "slice"
     """Delete, stop or preempt the slice of a provider that it runs on, and get another."""
     POD = "pod"
-    """Delete or evict the pod that it runs in."""
+    """Delete or evict the pod that it runs in, delete its Job, or ask for an image nobody has."""
 
 
 class Damage(StrEnum):

@@ -262,6 +262,17 @@ class HasPods(Protocol):
         """Have their pods evicted, as the drain of a machine does. FleetError if refused."""
         ...
 
+    def delete_job(self, *names: str) -> None:
+        """Delete the Jobs to which their pods belong, and the pods with them."""
+        ...
+
+    def withhold_image(self, *names: str) -> None:
+        """Delete their Jobs, and ask for the next ones with an image that nobody has.
+
+        `restart` asks with the image that they had.
+        """
+        ...
+
 
 @runtime_checkable
 class Standing(Protocol):

@@ -39,6 +39,16 @@ class FleetFactory(Protocol):
     ) -> Fleet: ...
 
 
+@runtime_checkable
+class HasRemedies(Protocol):
+    """What a factory says in addition where a setting would give its fleet an ability."""
+
+    @property
+    def remedies(self) -> Mapping[Ability, str]:
+        """What to write, for each such ability that is missing."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
     """What a plan asks of any fleet."""

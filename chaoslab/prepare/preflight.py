@@ -17,7 +17,7 @@ from chaoslab.core.errors import AbilityError, HarnessBug, PlanError
 from chaoslab.core.units import Pacing
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
-from chaoslab.fleet.settings import FleetFactory
+from chaoslab.fleet.settings import FleetFactory, HasRemedies
 from chaoslab.fleet.task_trial import TRIAL_S, problem_in
 from chaoslab.links.base import Links, require
 from chaoslab.links.effects import Shaping
@@ -29,6 +29,7 @@ from chaoslab.prepare.setup import LinkSetup
 
 _DISKS = frozenset({Ability.VOLUME, Ability.CUT_POWER})
 """No node has both."""
+_OTHERWISE = "choose another fault or fleet (`--fleet`), or see `chaoslab doctor`"
 
 
 # ---------------------------------------------------------------- fleet and links
@@ -91,10 +92,11 @@ def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
 
 def _refuse_missing_abilities(injection: Injection, fault: Fault, fleet: FleetFactory) -> None:
     if missing := fault.needs - fleet.abilities:
+        remedies = fleet.remedies if isinstance(fleet, HasRemedies) else {}
+        what = "; ".join(remedies[one] for one in sorted(missing) if one in remedies)
         raise AbilityError(
             f"{_who(injection)} needs a fleet that can {', '.join(sorted(missing))}; the "
-            f"{fleet.kind} fleet cannot here: choose another fault or fleet (`--fleet`), or see "
-            "`chaoslab doctor`"
+            f"{fleet.kind} fleet cannot here: {what or _OTHERWISE}"
         )
     if injection.watched and Ability.HOOKS not in fleet.abilities:
         raise AbilityError(

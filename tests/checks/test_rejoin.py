@@ -21,6 +21,19 @@ def test_victims_that_come_back_and_contribute_pass() -> None:
     }
 
 
+def test_what_the_cluster_took_to_start_a_learner_is_told_apart() -> None:
+    story = half_killed(rejoin_s=2.0).end()
+    by_chaoslab = Rejoin().judge(story.history())
+    assert "cluster_start_s" not in by_chaoslab.numbers
+    altered = story.altered(Kind.NODE_STARTED, lambda _: {"started_by": "cluster"})
+    finding = Rejoin().judge(altered.history())
+    assert finding.outcome is Outcome.PASS
+    assert finding.numbers["cluster_start_s"] == {
+        "learner-3 (injection-0)": pytest.approx(6.0, 0.1)
+    }
+    assert "the cluster started 1 of them again" in finding.reason
+
+
 def test_to_ask_for_no_contribution_is_a_plan_error() -> None:
     with pytest.raises(PlanError, match="asks for nothing"):
         Rejoin(contributions=0)

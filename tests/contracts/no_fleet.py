@@ -157,6 +157,12 @@ class NoFleet:
     def evict_pod(self, *names: str) -> None:
         self.kill(*names)
 
+    def delete_job(self, *names: str) -> None:
+        self.kill(*names)
+
+    def withhold_image(self, *names: str) -> None:
+        self.kill(*names)
+
     def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
         if not self._nodes[name].is_alive:
             self.restart(name)

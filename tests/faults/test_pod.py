@@ -6,12 +6,14 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.pod import PodDelete, PodEvict
+from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict, PodImage
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_network import Record
 
 
-@pytest.fixture(params=[PodDelete(), PodEvict()], ids=lambda one: one.name)
+@pytest.fixture(
+    params=[PodDelete(), PodEvict(), PodImage(), JobRestart()], ids=lambda one: one.name
+)
 def fault(request: pytest.FixtureRequest) -> Fault:
     found = request.param
     assert isinstance(found, Fault)
@@ -22,10 +24,10 @@ class TestPodFaults(FaultKit):
     """The kit."""
 
 
-def reported(record: Record, time_s: float, action: str, reason: str = "") -> Record:
+def reported(record: Record, time_s: float, action: str, reason: str = "", uid: str = "") -> Record:
     return record.add(
         time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action=action, at_s=0.0,
-        reason=reason,
+        reason=reason, uid=uid,
     )  # fmt: skip
 
 
@@ -69,3 +71,46 @@ def test_an_eviction_is_proved_with_the_clusters_reason_and_counts_from_its_word
 def test_a_pod_that_came_back_too_soon_is_weak() -> None:
     evidence = back(gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0), 23.0).evidence
     assert evidence.code is Code.TOO_SHORT
+
+
+# ---------------------------------------------------------------- images and Jobs
+
+
+def test_a_missing_image_is_proved_by_the_clusters_word_and_a_node_that_stays_away() -> None:
+    record = reported(gone(Record(PodImage()), 21.0), 22.0, "no_image", "ErrImagePull")
+    evidence = record.fault_event(30.5, Kind.FAULT_HEALING).evidence
+    assert evidence.status is Status.PROVED
+    assert "(ErrImagePull, by the cluster's word)" in evidence.text
+
+
+def test_an_image_that_the_cluster_does_not_miss_proves_nothing() -> None:
+    evidence = gone(Record(PodImage()), 21.0).fault_event(30.5, Kind.FAULT_HEALING).evidence
+    assert evidence.code is Code.NOT_APPLIED
+
+
+def test_a_node_that_starts_although_its_image_is_missing_shows_no_effect() -> None:
+    record = reported(gone(Record(PodImage()), 21.0), 22.0, "no_image", "ErrImagePull")
+    assert back(record, 24.0).evidence.code is Code.NO_EFFECT
+
+
+def test_another_job_is_proved_by_both_unique_ids() -> None:
+    record = reported(gone(Record(JobRestart()), 21.0), 20.5, "job_gone", uid="a")
+    evidence = back(reported(record, 21.5, "job", uid="b"), 23.0).evidence
+    assert evidence.status is Status.PROVED
+    assert (evidence.measured["uid_before"], evidence.measured["uid"]) == ("a", "b")
+    assert evidence.measured["down_s"] == pytest.approx(2.0)
+
+
+def test_a_job_that_is_still_there_was_not_deleted() -> None:
+    record = reported(gone(Record(JobRestart()), 21.0), 21.5, "job", uid="b")
+    assert back(record, 23.0).evidence.code is Code.NOT_APPLIED
+
+
+def test_the_same_job_is_no_other_one() -> None:
+    record = reported(gone(Record(JobRestart()), 21.0), 20.5, "job_gone", uid="a")
+    assert back(reported(record, 21.5, "job", uid="a"), 23.0).evidence.code is Code.NO_EFFECT
+
+
+def test_a_node_that_was_not_started_in_another_job_was_not_restarted() -> None:
+    record = reported(gone(Record(JobRestart()), 21.0), 20.5, "job_gone", uid="a")
+    assert record.evidence.code is Code.NOT_RESTARTED

@@ -1,6 +1,8 @@
 """What a fleet lacks, and where a refusal says that it was written."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -56,6 +58,17 @@ def test_what_a_fleet_lacks_is_placed_at_the_fault_that_needs_it(tmp_path: Path)
     ) as refused:
         hold_against(Hosts(), tmp_path)
     assert refused.value.where
+
+
+class Short(Hosts):
+    """A fleet that lacks what a setting would give it."""
+
+    remedies: ClassVar[Mapping[Ability, str]] = {Ability.KILL: "write fleet.sharp: true"}
+
+
+def test_what_a_setting_would_give_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AbilityError, match=r"cannot here: write fleet\.sharp: true$"):
+        hold_against(Short(), tmp_path)
 
 
 def test_what_is_wrong_with_a_host_is_placed_at_no_fault(tmp_path: Path) -> None:

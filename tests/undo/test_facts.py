@@ -82,6 +82,7 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "delete_kubernetes_run": {**cluster, "run": run_name(directory)},
         "resume_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "unwedge_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
+        "relieve_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "end_agent": {
             "host": "10.0.0.3", "port": 22, "user": "ubuntu", "key": "~/.ssh/id",
             "known_hosts": "~/.ssh/known_hosts", "jump": "", "host_keys": [],

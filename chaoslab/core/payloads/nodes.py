@@ -29,6 +29,8 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     image_id: str | None = None
     start_time: float | None = None
     """Of a container, by its engine, in s since the epoch."""
+    started_by: str = ""
+    """cluster: the cluster started it again, not chaoslab; else empty."""
     imports_cpu_s: float | None = None
     """It was forked from a process that had imported its libraries, in so much CPU time; None: it
     imports them itself, as on any machine."""
@@ -63,7 +65,7 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     incarnation: int
     action: str
     """start, die, oom, kill, pause, unpause, update, connect, disconnect, health_status, …; of a
-    cluster: start, die, oom, evict, delete, gone."""
+    cluster: start, die, oom, evict, delete, gone, no_image, job, job_gone."""
     at_s: float
     """By the engine's clock, in s since the epoch."""
     exit_code: int | None = None
@@ -71,7 +73,9 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     health: str | None = None
     """healthy or unhealthy, with `health_status`."""
     reason: str = ""
-    """The cluster's word for why: Error, OOMKilled, EvictionByEvictionAPI, …"""
+    """The cluster's word for why: Error, OOMKilled, EvictionByEvictionAPI, ErrImagePull, …"""
+    uid: str = ""
+    """Unique id of the Job, with `job` and `job_gone`."""
 
 
 class ProviderReported(Payload, kind=Kind.PROVIDER_REPORTED):

@@ -19,6 +19,7 @@ from chaoslab.fleet.kubernetes.undo_facts import ClusterFacts, PodFacts, RunFact
 _COMMANDS = {
     names.RESUME_POD: (*scripts.SIGNAL_ALL, "CONT"),
     names.UNWEDGE_POD: (*scripts.SIGNAL_MAIN, "USR2"),
+    names.RELIEVE_POD: scripts.RELIEVE,
 }
 
 

@@ -2,13 +2,14 @@
 
     start ──► PodIncarnation (one Job) ──► cluster
     kill, pause, signals … ──────────────► a command in the pod   threads ─► queue ─► poll
-    delete_pod, evict_pod ───────────────► cluster                              ▲
+    delete_pod, delete_job, … ───────────► cluster                              ▲
     logs of the pods, what the cluster reports of them ─────────────────────────┘
 
-Every incarnation is a Job that the cluster never starts again, with one pod; what a node keeps is
-on a claim that its next incarnation finds again, wherever the cluster puts it. The syncer has a
-Service, so that its address outlives its pods. Learners are told to end, to wait and to go on by
-commands in their pods: that needs no rights on the machines.
+Every incarnation is a Job that the cluster never starts again, with one pod; where the cluster is
+to heal (`PodSettings.replaces`), it is a pod of the node's one Job, and `restart` waits for the
+next. What a node keeps is on a claim that its next incarnation finds again, wherever the cluster
+puts it. The syncer has a Service, so that its address outlives its pods. Learners are told to end,
+to wait and to go on by commands in their pods: that needs no rights on the machines.
 
 Other threads only carry bytes to the queue on which `poll` waits.
 """
@@ -22,21 +23,23 @@ from typing import Final, Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
+from chaoslab.core.events import Observation
+from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
-from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.cluster import JOBS, Cluster
+from chaoslab.fleet.kubernetes.job_watch import JobWatch
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
+from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import PodWatch
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
+from chaoslab.fleet.kubernetes.stress_drivers import driver
+from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import HasPods
-from chaoslab.fleet.stress.registry import StressDriver, Wish
-from chaoslab.fleet.stress.slowing import StepRest
-from chaoslab.fleet.stressors import Mechanism, Slowness
 from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 
@@ -57,7 +60,6 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
             Ability.QUOTA,
             Ability.DUTY_CYCLE,
             Ability.CROWD,
-            Ability.MEMORY_LIMIT,
         }
     )
     node_site = NodeSite(
@@ -95,14 +97,21 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
             arrivals=queue.Queue(_ARRIVALS_MOST),
             start_s=start_s,
         )
-        super().__init__(self._run_context, node_links, _driver)
+        super().__init__(self._run_context, node_links, driver)
         self._cluster = cluster
-        self._watch: PodWatch | None = None
+        self._watches: tuple[Watch, ...] = ()
+        self._replacements: dict[str, PodState] = {}
+        """By node: the pod that the cluster put in the place of its last one."""
+        self._withheld: dict[str, str] = {}
+        """By node whose image nobody has: the Job of its next incarnation."""
 
     def __enter__(self) -> Self:
         self._objects.open()
-        self._watch = PodWatch(self._run_context)
-        self._run_context = replace(self._run_context, last_of=self._watch.last_of)
+        pods = PodWatch(self._run_context, self._note_replacement)
+        self._watches = (pods, JobWatch(self._run_context))
+        self._run_context = replace(self._run_context, last_of=pods.last_of)
+        for one in self._watches:
+            one.start()
         return super().__enter__()
 
     @property
@@ -129,8 +138,8 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
         try:
             self._objects.close()
         finally:
-            if self._watch is not None:
-                self._watch.close()
+            for one in self._watches:
+                one.close()
             self._cluster.close()
 
     # ---------------------------------------------------------------- verbs
@@ -144,6 +153,35 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
         """By the eviction API, which respects budgets. FleetError: those it refused run on."""
         lives = [self._running(name) for name in names]
         together(lives, PodIncarnation.evict)
+
+    def delete_job(self, *names: str) -> None:
+        """With its pod, which has its grace."""
+        lives = [self._running(name) for name in names]
+        together(lives, PodIncarnation.delete_job)
+
+    def withhold_image(self, *names: str) -> None:
+        """The Job of the next incarnation asks for an image that nobody has."""
+        self.delete_job(*names)
+        for name in names:
+            spec, life = self._specs[name], self._lives[name]
+            self._withheld[name] = self._objects.start_without_image(spec, life.incarnation + 1)
+
+    def restart(self, name: str) -> Node:
+        """Where the cluster is to start it, take up what it has started; until then it is dead."""
+        if job := self._withheld.get(name):
+            self._cluster.delete(JOBS, job)
+            del self._withheld[name]
+        life = self._latest(name)
+        if life is None or not self._is_left_to_the_cluster(life):
+            return super().restart(name)
+        if not life.is_over and (life.is_ending or life.has_exited):
+            self._await_end(life)  # meanwhile the next one may be taken up
+        return self._node(name)
+
+    def _is_left_to_the_cluster(self, life: PodIncarnation) -> bool:
+        """Whether the cluster still replaces its pods: not once a node left in order."""
+        replaces = self._objects.manifests.settings.replaces_pods_of(life.spec.role)
+        return replaces and not self._objects.has_ended(life.job)
 
     def link(self, name: str, upstream: str) -> Link:
         """No link; learners dial the syncer's Service."""
@@ -184,17 +222,23 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
         """Record what has arrived, after waiting for the first of it."""
         for arrival in taken(self._run_context.arrivals, limit_s):
             self._take(arrival)
+        self._take_up_replacements()
+
+    def _note_replacement(self, state: PodState) -> Sequence[Observation]:
+        self._replacements[state.node] = state
+        return ()
+
+    def _take_up_replacements(self) -> None:
+        """Pods that the cluster has started, each once the one before it is over."""
+        for name, state in list(self._replacements.items()):
+            life = self._lives[name]
+            if life.is_over:
+                del self._replacements[name]
+                if state.incarnation > life.incarnation and self._is_open:
+                    begun = PodIncarnation(life.spec, state.incarnation, self._run_context, state)
+                    self._lives[name] = begun
 
     def _take(self, arrival: Arrival) -> None:
         if arrival.error is not None and self._is_open:
             raise arrival.error
         self._record(arrival.observe())
-
-
-def _driver(wish: Wish[PodIncarnation]) -> StressDriver:
-    """Rests by the learner's own hook. FleetError for any other stressor."""
-    match wish.stressor:
-        case Slowness(mechanism=Mechanism.AUTO | Mechanism.HOOK) as slowness:
-            return StepRest(wish.life, slowness)
-        case other:
-            raise FleetError(f"the kubernetes fleet cannot put a {other.kind} upon a node")

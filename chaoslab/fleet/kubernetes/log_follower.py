@@ -82,13 +82,16 @@ class LogPosition:
 
 
 class LogFollower:
-    """Follows the pod of one Job, on a thread of its own, until it ended or `close`."""
+    """Follows a pod of one Job, on a thread of its own, until it ended or `close`."""
 
-    def __init__(self, cluster: Cluster, job: str, who: Followed, start_s: float) -> None:
+    def __init__(
+        self, cluster: Cluster, job: str, who: Followed, start_s: float, *, pod: str = ""
+    ) -> None:
+        """`pod`: its name, if it is known already and may be one of several."""
         self._cluster, self._job, self._who, self._start_s = cluster, job, who, start_s
         self._position = LogPosition()
         self._is_closing = threading.Event()
-        self.pod = ""
+        self.pod = pod
         """Name of the pod, once it runs."""
         threading.Thread(target=self._follow, name=job, daemon=True).start()
 
@@ -127,9 +130,10 @@ class LogFollower:
         FleetError if it cannot start, or takes too long. A pod that is gone before it ran has
         ended.
         """
-        deadline, was_there, waiting = time.monotonic() + self._start_s, False, "no pod yet"
+        deadline, waiting = time.monotonic() + self._start_s, "no pod yet"
+        was_there = bool(self.pod)
         while not self.is_closing:
-            pods = [state_of(one) for one in self._cluster.pods(f"job-name={self._job}")]
+            pods = self._found()
             for state in pods:
                 if state.has_started:
                     return state
@@ -146,6 +150,14 @@ class LogFollower:
                 )
             self._is_closing.wait(_LOOK_S)
         return None
+
+    def _found(self) -> list[PodState]:
+        if not self.pod:
+            return [state_of(one) for one in self._cluster.pods(f"job-name={self._job}")]
+        try:
+            return [state_of(self._cluster.pod(self.pod))]
+        except Missing:
+            return []
 
     def _read_rest(self) -> None:
         """Until it was read whole; not for ever, for its machine may be gone."""

@@ -1,7 +1,7 @@
 """Manifests of what a run makes in a cluster.
 
     keeper   Job that owns all the rest; ends, and is deleted, once the harness no longer renews it
-    node     Job of one incarnation: one pod, never restarted by the cluster
+    node     Job of one incarnation, whose pod the cluster replaces only where it is to heal
     service  stable address of the syncer
     claim    volume that outlives the incarnations of a node
     secret   private files and secret environment of a node
@@ -14,7 +14,7 @@ ignores SIGKILL from its own namespace. Node programs hear their test hooks from
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chaoslab.core.events import Json
@@ -47,7 +47,8 @@ while time.monotonic() - since < limit_s:
 """
 """Ends when the annotation has not changed for so long."""
 _RETRIES: Final = 1_000_000
-"""The keeper is started again wherever its pod is lost: only its own end counts."""
+"""The keeper is started again wherever its pod is lost: only its own end counts. The same where the
+cluster is to bring nodes back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,12 @@ class PodSettings:
     """More labels of their Jobs and pods."""
     others: Mapping[str, Json] = field(default_factory=dict)
     """The plan's own spec of all other pods."""
+    replaces: bool = False
+    """Whether the cluster replaces pods of the syncer and of learners that fail."""
+
+    def replaces_pods_of(self, role: Role) -> bool:
+        """Whether the cluster brings such a node back."""
+        return self.replaces and role is not Role.EVALUATOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +154,15 @@ class Manifests:
             },
         }
 
+    def keeps(self, spec: NodeSpec) -> bool:
+        """Whether a node has a claim: for files, or to count its pods."""
+        return bool(spec.keeps) or self.settings.replaces_pods_of(spec.role)
+
+    def without_image(self) -> "Manifests":
+        """The same with an image that nobody has, and that the cluster is to fetch."""
+        settings = replace(self.settings, image=absent(self.settings.image), pull="IfNotPresent")
+        return replace(self, settings=settings)
+
     def claim(self, name: str) -> Mapping[str, Json]:
         """A volume that outlives pods, of one node at a time."""
         spec: dict[str, Json] = {
@@ -184,12 +200,16 @@ class Manifests:
         own = self.settings.labels if spec.role is Role.LEARNER else {}
         labels = {**own, **names.labels_of(self.run, **about)}
         metadata = self._metadata(self.name(spec.name, str(incarnation)), **about)
+        again: dict[str, Json] = {"backoffLimit": 0}
+        if self.settings.replaces_pods_of(spec.role):
+            again = {"backoffLimit": _RETRIES, "podReplacementPolicy": "Failed"}
+            environment = {**environment, "CHAOSLAB_INCARNATION": str(incarnation)}
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {**metadata, "labels": {**labels}},
             "spec": {
-                "backoffLimit": 0,
+                **again,
                 "template": {
                     "metadata": {"labels": {**labels}},
                     "spec": self._pod(spec, command, environment),
@@ -281,7 +301,8 @@ class Manifests:
         """Volumes of the pod, and where its container has them."""
         wanted: dict[str, tuple[str, dict[str, Json]]] = {
             "control": (CONTROL, {"emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
-            "state": (NODE, _claimed(self.name(spec.name)) if spec.keeps else {"emptyDir": {}}),
+            "state": (NODE, _claimed(self.name(spec.name)) if self.keeps(spec)
+                      else {"emptyDir": {}}),
             "cache": (CACHE, _claimed(claim) if (claim := self.settings.cache_claim)
                       else {"emptyDir": {}}),
         }  # fmt: skip
@@ -303,6 +324,12 @@ class Manifests:
         if self.settings.memory_bytes is not None:
             limits["memory"] = str(self.settings.memory_bytes)
         return {**asked, "limits": limits} if limits else asked
+
+
+def absent(image: str) -> str:
+    """Name of an image that nobody has, in the same place as this one."""
+    name = image.partition("@")[0]
+    return f"{name}{'-' if ':' in name.rpartition('/')[2] else ':'}missing"
 
 
 def _literal(command: Sequence[str]) -> list[Json]:

@@ -8,6 +8,8 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
+from chaoslab.core.events import Json
+
 LABEL_RUN: Final = "chaoslab/run"
 LABEL_NODE: Final = "chaoslab/node"
 LABEL_INCARNATION: Final = "chaoslab/incarnation"
@@ -24,6 +26,8 @@ RESUME_POD: Final = "resume_pod"
 """server, context, namespace, pod: let its processes go on."""
 UNWEDGE_POD: Final = "unwedge_pod"
 """server, context, namespace, pod: let its training thread go on."""
+RELIEVE_POD: Final = "relieve_pod"
+"""server, context, namespace, pod: end what fills its memory limit."""
 
 _LABEL_MOST: Final = 63
 
@@ -50,3 +54,25 @@ def labels_of(run: str, **more: str) -> Mapping[str, str]:
 def label_value(word: str) -> str:
     """The word with what no label may hold left out."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", word)[:_LABEL_MOST].strip("-_.")
+
+
+def metadata_of(found: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Of an object as the server has it."""
+    metadata = found.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def name_of(found: Mapping[str, Json]) -> str:
+    """Name of an object."""
+    return str(metadata_of(found).get("name", ""))
+
+
+def created(found: Mapping[str, Json]) -> str:
+    """When an object was created; sorts by time."""
+    return str(metadata_of(found).get("creationTimestamp", ""))
+
+
+def labels_in(found: Mapping[str, Json]) -> Mapping[str, str]:
+    """Labels of an object."""
+    labels = metadata_of(found).get("labels")
+    return {key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}

@@ -44,17 +44,32 @@ _LOOK_S: Final = 0.1
 
 
 class PodIncarnation(Incarnation):
-    """A started Job. `is_over` once the end of its pod was noticed."""
+    """A pod of a Job that was created for it, or that the cluster put in the place of an earlier
+    pod of the same Job. `is_over` once the end of its pod was noticed.
+    """
 
     undo_pause: ClassVar[str] = names.RESUME_POD
     undo_wedge: ClassVar[str] = names.UNWEDGE_POD
 
-    def __init__(self, spec: NodeSpec, incarnation: int, run_context: RunContext) -> None:
-        """Create its Job. FleetError if the server refuses; then nothing is left of it."""
+    def __init__(
+        self,
+        spec: NodeSpec,
+        incarnation: int,
+        run_context: RunContext,
+        replacement: PodState | None = None,
+    ) -> None:
+        """Create its Job, unless its pod is a `replacement` that is there.
+
+        FleetError if the server refuses; then nothing is left of it.
+        """
         super().__init__(spec, incarnation, run_context)
         self.run_context = run_context
         self.cluster = run_context.run_objects.cluster
-        self.job = run_context.run_objects.manifests.name(spec.name, str(incarnation))
+        own_job = run_context.run_objects.manifests.name(spec.name, str(incarnation))
+        self.job = own_job if replacement is None else replacement.job
+        self._replacement = replacement
+        self.was_out_of_memory = False
+        """Whether the kernel killed it for want of memory, by the cluster's word."""
         self._state: PodState | None = None
         self._runs = threading.Event()
         """Set once its container has started, or it never will."""
@@ -82,6 +97,7 @@ class PodIncarnation(Incarnation):
             "container": state.name,
             "image": state.image,
             "image_id": state.image_id or None,
+            **({} if self._replacement is None else {"started_by": "cluster"}),
         }
 
     @property
@@ -98,10 +114,9 @@ class PodIncarnation(Incarnation):
     # ---------------------------------------------------------------- beginning
 
     def _begin(self) -> None:
-        objects, command = self.run_context.run_objects, self._command(NODE, PRIVATE)
-        environment = {**self.spec.environment, NODE_MARK: self.mark}
-        if self.spec.hears:
-            environment["CHAOSLAB_HEARS"] = "1"
+        manifests = self.run_context.run_objects.manifests
+        is_counted = manifests.settings.replaces_pods_of(self.spec.role)
+        command = self._command(NODE, PRIVATE, scripts.INCARNATION if is_counted else "")
         with ExitStack() as if_it_fails:
             try:
                 self._files = IncarnationFiles(self._directory, self.place.clock)
@@ -112,17 +127,29 @@ class PodIncarnation(Incarnation):
             if_it_fails.callback(self._errors.close)
             log = self._files.log
             self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
-            objects.prepare(self.spec)
-            manifest = objects.manifests.node(self.spec, self.incarnation, command, environment)
-            if_it_fails.callback(self._withdraw)
-            self.cluster.create(manifest)
+            if self._replacement is None:
+                if_it_fails.callback(self._withdraw)
+                self._create(command)
             where: dict[str, Json] = {
                 "job": self.job, "namespace": self.cluster.namespace,
                 "context": self.cluster.context,
             }  # fmt: skip
             self._files.begun(self.spec, command, where)
             if_it_fails.pop_all()
-        self._follower = LogFollower(self.cluster, self.job, self, self.run_context.start_s)
+        pod = "" if self._replacement is None else self._replacement.name
+        self._follower = LogFollower(
+            self.cluster, self.job, self, self.run_context.start_s, pod=pod
+        )
+
+    def _create(self, command: Sequence[str]) -> None:
+        """Its Job, and what that needs."""
+        objects = self.run_context.run_objects
+        environment = {**self.spec.environment, NODE_MARK: self.mark}
+        if self.spec.hears:
+            environment["CHAOSLAB_HEARS"] = "1"
+        objects.prepare(self.spec)
+        manifest = objects.manifests.node(self.spec, self.incarnation, command, environment)
+        self.cluster.create(manifest)
 
     def _withdraw(self) -> None:
         """Delete its Job, which may be there all the same if the server's answer was lost."""
@@ -211,9 +238,9 @@ class PodIncarnation(Incarnation):
         """By a command in the pod. It does nothing if nobody is there any more."""
         command = scripts.SIGNAL_ALL if everybody else scripts.SIGNAL_MAIN
         self.await_start()
-        self._exec((*command, name.removeprefix("SIG")))
+        self.execute((*command, name.removeprefix("SIG")))
 
-    def _exec(self, command: Sequence[str], stdin: bytes | None = None) -> str | None:
+    def execute(self, command: Sequence[str], stdin: bytes | None = None) -> str | None:
         """What a command in the pod prints; None if its container has ended."""
         try:
             return self.cluster.exec(self.pod, command, stdin=stdin)
@@ -227,7 +254,7 @@ class PodIncarnation(Incarnation):
 
     def _write(self, line: bytes) -> None:
         self.await_start()
-        said = self._exec(scripts.TELL, stdin=line)
+        said = self.execute(scripts.TELL, stdin=line)
         if said is None and not self.is_ending:  # else it may have ended of what it was told
             raise OSError(f"{self.where} has ended")
 
@@ -240,6 +267,16 @@ class PodIncarnation(Incarnation):
         with self._being_ended("SIGTERM", "SIGKILL"):
             if not self.cluster.delete(PODS, self.pod, is_forced=True):
                 raise Missing(f"the pod {self.pod} of {self.spec.name} was gone already")
+
+    def delete_job(self) -> None:
+        """Delete its Job, and its pod with it: SIGTERM, and SIGKILL after its grace.
+
+        FleetError if somebody else has deleted it.
+        """
+        self.await_start()
+        with self._being_ended("SIGTERM", "SIGKILL"):
+            if not self.cluster.delete(JOBS, self.job):
+                raise Missing(f"the Job {self.job} of {self.spec.name} was gone already")
 
     def evict(self) -> None:
         """Have the cluster take its pod away in order: SIGTERM, then SIGKILL."""
@@ -270,7 +307,7 @@ class PodIncarnation(Incarnation):
         gone = probed(name, incarnation=incarnation, pid=0)
         if self._state is None and not self.is_over:
             return probed(name, incarnation=incarnation, pid=0, state="unknown")
-        said = None if self.has_exited else self._exec(scripts.STAT)
+        said = None if self.has_exited else self.execute(scripts.STAT)
         if not said:
             return gone
         fields = said.rpartition(")")[2].split()
@@ -292,6 +329,7 @@ class PodIncarnation(Incarnation):
         last = self._output.end()
         self._release()
         ending = ending_of(state, self._sent)
+        self.was_out_of_memory = ending["out_of_memory"] is True
         return self._report_exit(last, ending, self._output.lost_log_bytes)
 
     def abandon(self) -> None:

@@ -17,6 +17,9 @@ _HOPELESS: Final = frozenset(
     {"ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError",
      "RunContainerError"}
 )  # fmt: skip
+_NO_IMAGE: Final = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
+)
 _OUT_OF_MEMORY: Final = "OOMKilled"
 
 
@@ -29,6 +32,8 @@ class PodState:
     node: str = ""
     """Node of the training, not of the cluster."""
     incarnation: int = 0
+    job: str = ""
+    """Name of its Job."""
     machine: str = ""
     """Node of the cluster."""
     waiting: str = ""
@@ -63,6 +68,16 @@ class PodState:
         return self.exit_code is not None or (self.is_failed and self.has_started)
 
     @property
+    def waiting_for(self) -> str:
+        """Why it does not run yet, in one word of the cluster."""
+        return self.waiting.partition(":")[0]
+
+    @property
+    def lacks_image(self) -> bool:
+        """Whether its image cannot be had, by the cluster's word."""
+        return self.waiting_for in _NO_IMAGE
+
+    @property
     def was_out_of_memory(self) -> bool:
         """Whether the kernel killed it for want of memory, by the cluster's word."""
         return self.reason == _OUT_OF_MEMORY
@@ -86,6 +101,7 @@ def state_of(pod: Pod) -> PodState:
         uid=(metadata.uid if metadata else None) or "",
         node=labels.get(names.LABEL_NODE, ""),
         incarnation=int(labels.get(names.LABEL_INCARNATION, "0")),
+        job=labels.get("job-name", ""),
         machine=(pod.spec.nodeName if pod.spec else None) or "",
         waiting=waiting,
         is_hopeless=waiting.partition(":")[0] in _HOPELESS or (bool(waiting) and is_failed),

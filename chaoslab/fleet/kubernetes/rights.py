@@ -24,7 +24,7 @@ class Rule:
 
 
 RULES: Final = (
-    Rule(group="batch", resource="jobs", verbs=("create", "get", "list", "delete"),
+    Rule(group="batch", resource="jobs", verbs=("create", "get", "list", "watch", "delete"),
          use="a Job for each incarnation of a node, and the keeper that owns all"),
     Rule(group="", resource="pods", verbs=("get", "list", "watch", "patch", "delete"),
          use="their pods: watched, renewed (the keeper's), deleted"),

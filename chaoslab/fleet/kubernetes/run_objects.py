@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import (
@@ -74,8 +73,7 @@ class RunObjects:
             namespace=self.cluster.namespace, run=self.run,
         )  # fmt: skip
         keeper = self.cluster.create(self.manifests.keeper(self._lease_s))
-        metadata = keeper.get("metadata")
-        uid = str(metadata.get("uid")) if isinstance(metadata, Mapping) else ""
+        uid = str(names.metadata_of(keeper).get("uid"))
         self.manifests = replace(self.manifests, owner=uid)
         threading.Thread(target=self._renew, name="renewals", daemon=True).start()
 
@@ -105,7 +103,7 @@ class RunObjects:
     def prepare(self, spec: NodeSpec) -> None:
         """Make the volumes and the secret of a node, unless they are there."""
         self._claim("shared")
-        if spec.keeps:
+        if self.manifests.keeps(spec):
             self._claim(spec.name)
         if spec.name not in self._secrets and (spec.private_files or spec.secrets):
             content = {
@@ -115,6 +113,27 @@ class RunObjects:
             files = {name: base64.b64encode(one).decode() for name, one in content.items()}
             self.cluster.create(self.manifests.secret(spec, files))
             self._secrets.add(spec.name)
+
+    def start_without_image(self, spec: NodeSpec, incarnation: int) -> str:
+        """Create a Job of a node whose image nobody has; its name."""
+        job = self.manifests.without_image().node(spec, incarnation, ("true",), {})
+        name = self.manifests.name(spec.name, str(incarnation), "missing")
+        self.cluster.create({**job, "metadata": {**names.metadata_of(job), "name": name}})
+        return name
+
+    def has_ended(self, job: str) -> bool:
+        """Whether the cluster starts no more pods of a Job."""
+        try:
+            status = self.cluster.get(JOBS, job).get("status")
+        except Missing:
+            return True
+        told = status.get("conditions") if isinstance(status, Mapping) else None
+        conditions = told if isinstance(told, list) else []
+        return any(
+            one.get("type") in ("Complete", "Failed") and one.get("status") == "True"
+            for one in conditions
+            if isinstance(one, Mapping)
+        )
 
     def run_beside(self, node: str, command: Sequence[str], within_s: float) -> str:
         """What a command prints that runs beside a node's pod, with its claim.
@@ -171,7 +190,7 @@ def empty(cluster: Cluster, run: str) -> tuple[str, ...]:
         for path in (JOBS, PODS, CLAIMS, SECRETS, SERVICES):
             for one in cluster.list(path, selector)[0]:
                 with suppress(Missing):
-                    cluster.delete(path, _name(one), is_forced=path is PODS)
+                    cluster.delete(path, names.name_of(one), is_forced=path is PODS)
         if time.monotonic() > deadline:
             where = f"namespace {cluster.namespace} of context {cluster.context}"
             raise FleetError(f"in {where} there still are {', '.join(left)}")
@@ -183,12 +202,7 @@ def remains(cluster: Cluster, run: str) -> tuple[str, ...]:
     """What there is of a run now."""
     selector = f"{names.LABEL_RUN}={run}"
     return tuple(
-        f"{path.plural[:-1]} {_name(one)}"
+        f"{path.plural[:-1]} {names.name_of(one)}"
         for path in (JOBS, PODS, CLAIMS, SECRETS, SERVICES)
         for one in cluster.list(path, selector)[0]
     )
-
-
-def _name(one: Mapping[str, Json]) -> str:
-    metadata = one.get("metadata")
-    return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""

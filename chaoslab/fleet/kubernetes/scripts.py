@@ -1,15 +1,19 @@
 """Shell scripts that run in pods, whole and constant: what varies comes as their arguments.
 
     ENTRY                    starts the node's program, with its private files and hooks in place
+                             and counts the pods of a node where the cluster replaces them
     SIGNAL_ALL, SIGNAL_MAIN  + a signal's name without SIG
     STAT                     prints /proc/PID/stat of the main process
     TELL                     writes its standard input to the hooks
+    RELIEVE                  ends what fills the memory, if anything does (`memory_filler`)
 
 The paths are those of `manifests.CONTROL`.
 """
 
 from typing import Final
 
+INCARNATION: Final = "@incarnation@"
+"""In a command: the incarnation, where ENTRY has to count it."""
 ENTRY: Final = (
     "/bin/sh",
     "-c",
@@ -19,6 +23,17 @@ ENTRY: Final = (
         " && cp -L /run/secrets/chaoslab/* /run/chaoslab/private/"
         " && chmod 600 /run/chaoslab/private/* || exit 125; fi\n"
         "mkfifo /run/chaoslab/hooks && umask 022 && echo $$ >/run/chaoslab/pid || exit 125\n"
+        'if [ -n "$CHAOSLAB_INCARNATION" ]; then\n'
+        "  ran=/var/lib/chaoslab/node/.ran\n"
+        "  now=$(cat $ran 2>/dev/null || echo 0); now=$((now + 1))\n"
+        '  [ "$now" -ge "$CHAOSLAB_INCARNATION" ] || now=$CHAOSLAB_INCARNATION\n'
+        '  echo "$now" >$ran.new && mv $ran.new $ran || exit 125\n'
+        "  for word do\n"
+        "    case $word in *@incarnation@*)"
+        ' word="${word%%@incarnation@*}$now${word#*@incarnation@}";; esac\n'
+        '    set -- "$@" "$word"; shift\n'
+        "  done\n"
+        "fi\n"
         'if [ -n "$CHAOSLAB_HEARS" ]; then exec "$@" <>/run/chaoslab/hooks; fi\n'
         'exec "$@" </dev/null'
     ),
@@ -29,4 +44,9 @@ SIGNAL_ALL: Final = ("/bin/sh", "-c", 'kill -s "$1" -- -1', "kill")
 """To all processes of the pod's user, but the shell itself."""
 SIGNAL_MAIN: Final = ("/bin/sh", "-c", 'kill -s "$1" -- "$(cat /run/chaoslab/pid)"', "kill")
 STAT: Final = ("/bin/sh", "-c", 'cat "/proc/$(cat /run/chaoslab/pid)/stat"')
+RELIEVE: Final = (
+    "/bin/sh",
+    "-c",
+    'cd /run/chaoslab && [ ! -f filler ] || { kill -s TERM -- "$(cat filler)"; rm -f filler; }',
+)
 TELL: Final = ("/bin/sh", "-c", "timeout 10 cat >/run/chaoslab/hooks")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -36,6 +37,13 @@ _LEASE_LEAST_S: Final = 30.0
 _OURS: Final = frozenset({"containers", "restartPolicy", "shareProcessNamespace"})
 _OURS_OF_CONTAINER: Final = frozenset({"name", "image", "imagePullPolicy", "command", "args"})
 _PULLS: Final = ("IfNotPresent", "Never", "Always")
+
+
+class Healer(StrEnum):
+    """Who starts a node again that a fault ended."""
+
+    CHAOSLAB = "chaoslab"
+    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +76,9 @@ class Kubernetes:
     """More labels of the learners' Jobs and pods, such as Kueue's queue."""
     other_pods: Mapping[str, Json] = field(default_factory=dict)
     """Spec of all other pods: syncer, evaluator, keeper."""
+    heal: Healer = Healer.CHAOSLAB
+    """Who starts syncer and learners again that a fault ended: chaoslab, at the heal, by a Job for
+    each start; or the cluster, as soon as their one Job replaces its pod."""
     start_within_s: float = 300.0
     """How long a pod may take to start, its image and its machine included."""
     lease_s: float = 180.0
@@ -95,6 +106,14 @@ class Kubernetes:
         for key, size in (("memory", self.memory_bytes), ("disk", self.disk_bytes)):
             if size is not None and size <= 0:
                 raise PlanError(f"must be above 0 bytes, got {size}", key=key)
+
+    @property
+    def limits_memory(self) -> bool:
+        """Whether learners have a memory limit: without one, a machine would run out of it."""
+        resources = self.container.get("resources")
+        limits = resources.get("limits") if isinstance(resources, Mapping) else None
+        has_own = isinstance(limits, Mapping) and "memory" in limits
+        return has_own or self.memory_bytes is not None
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the cluster when a fleet is made.
@@ -170,7 +189,13 @@ class ClusterFleets:
                     cluster.get(CLAIMS, self.settings.cache_claim)
             except FleetError as error:
                 raise AbilityError(str(error)) from error
-        return abilities_of(KubernetesFleet)
+        return abilities_of(KubernetesFleet) - self.remedies.keys()
+
+    @property
+    def remedies(self) -> Mapping[Ability, str]:
+        """Without a limit there is none that could be used up."""
+        what = "give the nodes a limit by fleet.memory, such as fleet.memory: 1GB"
+        return {} if self.settings.limits_memory else {Ability.MEMORY_LIMIT: what}
 
     def __call__(
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
@@ -205,6 +230,7 @@ class ClusterFleets:
             memory_bytes=asked.memory_bytes, storage_class=asked.storage_class,
             disk_bytes=asked.disk_bytes, cache_claim=asked.cache_claim, learners=asked.pod,
             others=asked.other_pods, container=asked.container, labels=asked.job_labels,
+            replaces=asked.heal is Healer.CLUSTER,
         )  # fmt: skip
 
 

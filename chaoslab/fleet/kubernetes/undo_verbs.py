@@ -2,6 +2,7 @@
 
     delete_kubernetes_run    the objects of a run in a namespace
     resume_pod, unwedge_pod  a pod goes on
+    relieve_pod              what fills its memory limit ends
 
 `cleanup` asks the cluster when it comes to that: few runs owe this, and lightkube, which this
 module does not import, may be missing.
@@ -71,6 +72,7 @@ MAINTENANCE = Maintenance(
         names.DELETE_RUN: _in_cluster(names.DELETE_RUN, RunFacts, lets_go=False, looks=True),
         names.RESUME_POD: _in_cluster(names.RESUME_POD, PodFacts, looks=True),
         names.UNWEDGE_POD: _in_cluster(names.UNWEDGE_POD, PodFacts),
+        names.RELIEVE_POD: _in_cluster(names.RELIEVE_POD, PodFacts),
     },
     diagnose=_diagnose,
 )

@@ -129,10 +129,10 @@ class Incarnation(ABC):
         if name in ENDING_SIGNALS:
             self._sent.append(name)
 
-    def _command(self, directory: str, private: str) -> list[str]:
-        """Its command line, with incarnation and both folders filled in."""
+    def _command(self, directory: str, private: str, incarnation: str = "") -> list[str]:
+        """Its command line, with incarnation (by default its own) and both folders filled in."""
         values = {
-            "{incarnation}": str(self.incarnation),
+            "{incarnation}": incarnation or str(self.incarnation),
             "{directory}": directory,
             "{private}": private,
         }

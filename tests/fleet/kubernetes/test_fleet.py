@@ -12,9 +12,10 @@ from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.stressors import MemoryLimit
 from chaoslab.undo.base import NoUndoLog
 from tests.cluster import LIMIT_S, Cluster, image, small_fleet
-from tests.contracts.fleet_kit import LivingFleetKit, Stage
+from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import learner
 from tests.fleet.local_stage import Remembered
 
@@ -78,6 +79,81 @@ def test_an_eviction_leaves_the_clusters_reason(stage: Stage, spec: NodeSpec) ->
     stage.fleet.evict_pod(spec.name)  # type: ignore[attr-defined]
     stage.until(Kind.NODE_EXITED)
     assert reported(stage, "evict")["reason"] == "EvictionByEvictionAPI"
+
+
+def test_memory_that_is_given_back_in_time_kills_nobody(
+    tmp_path: Path, here: Cluster, undo_log: Remembered, spec: NodeSpec
+) -> None:
+    clock = WallClock()
+    with small_fleet(tmp_path, clock, here, undo_log, memory_bytes=4 << 30) as fleet:
+        stage = Stage(fleet=fleet, clock=clock)
+        fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)
+        fleet.stress(spec.name, "injection-0", MemoryLimit(limit_bytes=1, for_s=30.0))
+        (owed,) = [n for n, one in enumerate(undo_log.opened) if one["do"] == "relieve_pod"]
+        assert owed not in undo_log.closed
+        fleet.relieve(spec.name, "injection-0")
+        assert owed in undo_log.closed
+        assert fleet.probe(spec.name).data["state"] != "gone"
+
+
+def test_a_pod_without_a_limit_is_not_filled(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    with pytest.raises(FleetError, match="no memory limit"):
+        stage.fleet.stress(  # type: ignore[attr-defined]
+            spec.name, "injection-0", MemoryLimit(limit_bytes=1, for_s=30.0)
+        )
+
+
+# ---------------------------------------------------------------- where the cluster heals
+
+
+def test_the_cluster_brings_back_what_died_as_the_next_incarnation(
+    tmp_path: Path, here: Cluster, undo_log: Remembered
+) -> None:
+    deeds = {"learner-0": "kill", "learner-1": "delete_pod", "learner-2": "evict_pod"}
+    clock = WallClock()
+    with small_fleet(tmp_path, clock, here, undo_log, replaces=True) as fleet:
+        stage = Stage(fleet=fleet, clock=clock)
+
+        def have(kind: Kind, **facts: object) -> set[str]:
+            return {
+                one.source for one in stage.seen
+                if one.kind is kind and facts.items() <= one.data.items()
+            }  # fmt: skip
+
+        def poll_until(kind: Kind, **facts: object) -> None:
+            wait_until(lambda: stage.poll(0.1) is not None and have(kind, **facts) == set(deeds))
+
+        for name in deeds:
+            fleet.start(learner(name, "--stubborn"))
+        poll_until(Kind.LEARNER_STEP, incarnation=1)
+        for name, how in deeds.items():
+            getattr(fleet, how)(name)
+        for name in deeds:
+            fleet.restart(name)  # which is left to the cluster
+        poll_until(Kind.NODE_EXITED, incarnation=1)
+        poll_until(Kind.NODE_STARTED, incarnation=2, started_by="cluster")
+        poll_until(Kind.LEARNER_STEP, incarnation=2)
+        for name in deeds:
+            assert fleet.restart(name).incarnation == 2, "and not started once more"
+
+
+def test_what_left_in_order_is_not_the_clusters_to_start(
+    tmp_path: Path, here: Cluster, undo_log: Remembered, spec: NodeSpec
+) -> None:
+    clock = WallClock()
+    with small_fleet(tmp_path, clock, here, undo_log, replaces=True) as fleet:
+        stage = Stage(fleet=fleet, clock=clock)
+        fleet.start(spec)
+        stage.until_step_of(1)
+        fleet.signal(spec.name, signal="SIGTERM")
+        assert stage.until(Kind.NODE_EXITED).data["exit_code"] == 0
+        wait_until(lambda: fleet.restart(spec.name).is_alive)
+        started = stage.until(Kind.NODE_STARTED)
+        assert (started.data["incarnation"], started.data.get("started_by")) == (2, None)
+        stage.until_step_of(2)
 
 
 def test_an_image_that_is_not_there_is_an_error_that_says_so(

@@ -1,6 +1,9 @@
 """Manifests of a run: owned by its keeper, confined, and with the user's own pod settings."""
 
+import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +11,10 @@ from ruamel.yaml import YAML
 
 from chaoslab.core.errors import PlanError
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
+from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings, absent
 from chaoslab.fleet.kubernetes.names import labels_of, object_name
 from chaoslab.fleet.kubernetes.rights import RULES, role
+from chaoslab.fleet.kubernetes.scripts import ENTRY
 from chaoslab.fleet.kubernetes.settings import Kubernetes, looks_like_production
 
 SPEC = NodeSpec(
@@ -47,6 +51,42 @@ def test_the_cluster_never_starts_a_node_again(manifests: Manifests) -> None:
     spec = job(manifests)["spec"]
     assert spec["backoffLimit"] == 0
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_where_the_cluster_heals_one_job_replaces_pods_that_failed(manifests: Manifests) -> None:
+    own = replace(manifests, settings=replace(manifests.settings, replaces=True))
+    for one in (Role.LEARNER, Role.SYNCER):
+        spec = job(own, replace(SPEC, role=one, keeps=""))["spec"]
+        assert spec["backoffLimit"] > 1000
+        assert spec["podReplacementPolicy"] == "Failed"
+        pod = spec["template"]["spec"]
+        assert pod["restartPolicy"] == "Never"
+        assert {"name": "CHAOSLAB_INCARNATION", "value": "1"} in pod["containers"][0]["env"]
+        (state,) = [volume for volume in pod["volumes"] if volume["name"] == "state"]
+        assert state["persistentVolumeClaim"], "where its pods are counted"
+    evaluator = job(own, replace(SPEC, role=Role.EVALUATOR))
+    assert evaluator["spec"]["backoffLimit"] == 0
+
+
+def test_pods_of_one_job_count_themselves(tmp_path: Path) -> None:
+    count = ENTRY[2].partition("exit 125\nif")[2].replace("/var/lib/chaoslab/node", str(tmp_path))
+    count = f"if{count}"
+    command = ("/bin/sh", "-c", count, "node", "echo", "--incarnation", "@incarnation@", "a b")
+    environment = {"CHAOSLAB_INCARNATION": "4", "CHAOSLAB_HEARS": "", "PATH": os.environ["PATH"]}
+    said = [
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert said == ["--incarnation 4 a b\n", "--incarnation 5 a b\n"]
+
+
+@pytest.mark.parametrize(("image", "missing"), [
+    ("chaoslab-node:1", "chaoslab-node:1-missing"), ("node", "node:missing"),
+    ("registry.example.com:5000/node", "registry.example.com:5000/node:missing"),
+    ("registry.example.com/node:2@sha256:abc", "registry.example.com/node:2-missing"),
+])  # fmt: skip
+def test_an_image_that_nobody_has_is_in_the_same_place(image: str, missing: str) -> None:
+    assert absent(image) == missing
 
 
 def test_the_keeper_outlives_its_pods_and_takes_all_with_it(manifests: Manifests) -> None:
@@ -145,6 +185,17 @@ def test_names_and_labels_are_what_kubernetes_takes() -> None:
 ])  # fmt: skip
 def test_a_context_that_looks_like_production_is_known(context: str, is_so: bool) -> None:
     assert looks_like_production(context) is is_so
+
+
+@pytest.mark.parametrize(("settings", "is_so"), [
+    ({}, False), ({"memory_bytes": 1 << 30}, True),
+    ({"container": {"resources": {"limits": {"memory": "1Gi"}}}}, True),
+    ({"container": {"resources": {"limits": {"google.com/tpu": 4}}}}, False),
+])  # fmt: skip
+def test_memory_can_run_out_only_where_there_is_a_limit(
+    settings: dict[str, Any], is_so: bool
+) -> None:
+    assert Kubernetes(**settings).limits_memory is is_so
 
 
 @pytest.mark.parametrize(("settings", "key"), [

@@ -1,5 +1,6 @@
 """What the cluster shows of a pod, and what it reports when that changes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,9 +8,12 @@ import pytest
 pytest.importorskip("lightkube")
 
 from chaoslab.fleet.kubernetes.cluster import pod_of
+from chaoslab.fleet.kubernetes.job_watch import JobWatch, facts_of
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
-from chaoslab.fleet.kubernetes.pod_watch import changes, report
+from chaoslab.fleet.kubernetes.pod_watch import PodNumbers, PodWatch, changes, report
+from chaoslab.fleet.kubernetes.rights import RULES
+from chaoslab.fleet.kubernetes.watch import Watch
 
 STARTED, ENDED = "2026-11-27T10:00:00Z", "2026-11-27T10:00:09Z"
 BEGIN_S = 1795773600.0
@@ -94,14 +98,52 @@ def test_an_eviction_is_reported_with_the_clusters_reason() -> None:
     running = seen({"running": {"startedAt": STARTED}})
     evicted = seen({"running": {"startedAt": STARTED}}, conditions=told, deleted=True)
     assert list(changes(running, evicted)) == ["evict", "delete"]
-    assert report(evicted, "evict").data["reason"] == "EvictionByEvictionAPI"
+    assert report(evicted, "evict")["reason"] == "EvictionByEvictionAPI"
 
 
 def test_each_change_is_reported_once() -> None:
     ended = terminated(137, "Error")
     assert list(changes(ended, ended)) == []
-    data = report(ended, "die").data
+    data = report(ended, "die")
     assert (data["node"], data["incarnation"], data["exit_code"], data["signal"]) == (
         "learner-0", 2, 137, "SIGKILL",
     )  # fmt: skip
     assert data["at_s"] == BEGIN_S + 9
+
+
+def test_an_image_that_cannot_be_had_is_reported_once_by_the_clusters_word() -> None:
+    refused = seen({"waiting": {"reason": "ErrImagePull", "message": "no such host"}})
+    again = seen({"waiting": {"reason": "ImagePullBackOff"}})
+    assert list(changes(None, refused)) == ["no_image"]
+    assert report(refused, "no_image")["reason"] == "ErrImagePull"
+    assert list(changes(refused, again)) == []
+
+
+def test_a_pod_that_replaces_another_of_its_job_is_the_next_incarnation() -> None:
+    numbers = PodNumbers()
+    running = seen({"running": {"startedAt": STARTED}})
+    first, waits, second = (
+        replace(running, name="a", job="j"),
+        replace(running, name="b", job="j", started_s=None),
+        replace(running, name="b", job="j"),
+    )
+    assert [numbers.numbered(one).incarnation for one in (first, waits, second, first)] == [
+        2, 3, 3, 2,
+    ]  # fmt: skip
+    assert [numbers.is_replacement(one) for one in (first, second)] == [False, True]
+    elsewhere = replace(running, name="c", job="k", incarnation=9)
+    assert numbers.numbered(elsewhere).incarnation == 9
+    assert not numbers.is_replacement(elsewhere)
+
+
+@pytest.mark.parametrize("watch", [PodWatch, JobWatch])
+def test_whatever_is_watched_is_in_the_role(watch: type[Watch]) -> None:
+    (verbs,) = [rule.verbs for rule in RULES if rule.resource == watch.resource.plural]
+    assert {"list", "watch"} <= set(verbs)
+
+
+def test_a_job_is_reported_with_its_unique_id() -> None:
+    labels = {"chaoslab/node": "learner-0", "chaoslab/incarnation": "2"}
+    assert facts_of({"metadata": {"uid": "u", "labels": labels}}) == {
+        "node": "learner-0", "incarnation": 2, "uid": "u",
+    }  # fmt: skip

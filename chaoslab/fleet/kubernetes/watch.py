@@ -1,0 +1,99 @@
+"""Watch of objects of a run, begun again with a fresh list whenever it ends, hangs or is cut off.
+
+    list ─► watch, until it ends or is silent ─► list … ─► seen, lost ─► queue ─► ENGINE_REPORTED
+
+No end of an object is lost by that; what came and went within such a gap is not seen.
+"""
+
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.cluster import Resource
+from chaoslab.fleet.kubernetes.run_context import RunContext
+from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
+
+CLUSTER: Final = "cluster"
+"""Source of the reports."""
+_WATCH_S: Final = 30
+"""The server ends a watch after so long."""
+_SILENT_S: Final = 45.0
+_AGAIN_S: Final = 1.0
+
+
+class Watch(ABC):
+    """Watches objects of nodes on a thread of its own, until it is closed."""
+
+    resource: ClassVar[Resource]
+
+    def __init__(self, run_context: RunContext) -> None:
+        self._run_context = run_context
+        self._cluster = run_context.run_objects.cluster
+        self._selector = f"{names.LABEL_RUN}={run_context.run_objects.run},{names.LABEL_NODE}"
+        self._is_closing = threading.Event()
+        name = self.resource.plural
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._is_closing.set()
+
+    # ---------------------------------------------------------------- on its thread
+
+    @property
+    @abstractmethod
+    def _there(self) -> frozenset[str]:
+        """Names of those that were seen and not lost."""
+
+    @abstractmethod
+    def _see(self, found: Mapping[str, Json]) -> str:
+        """One as it is now; returns its name."""
+
+    @abstractmethod
+    def _lose(self, name: str) -> None:
+        """One is gone."""
+
+    def _run(self) -> None:
+        while not self._is_closing.is_set() and not self._cluster.is_closing:
+            try:
+                found, version = self._cluster.list(self.resource, self._selector)
+                for name in self._there - {names.name_of(one) for one in found}:
+                    self._lose(name)
+                for one in sorted(found, key=names.created):
+                    self._see(one)
+                self._watch(version)
+            except (FleetError, ValueError):  # the server is away, or cut a line off
+                self._is_closing.wait(_AGAIN_S)
+
+    def _watch(self, version: str) -> None:
+        params = {
+            "watch": "true",
+            "labelSelector": self._selector,
+            "resourceVersion": version,
+            "timeoutSeconds": str(_WATCH_S),
+        }
+        for line in self._cluster.lines(self.resource, "", params, silent_s=_SILENT_S):
+            event = json.loads(line)
+            if self._is_closing.is_set() or event.get("type") == "ERROR":
+                return
+            name = self._see(event["object"])
+            if event.get("type") == "DELETED":
+                self._lose(name)
+
+    def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
+        arrivals, arrival = self._run_context.arrivals, Arrival(observe=observe)
+        hand_over(arrivals, arrival, lambda: not self._is_closing.is_set())
+
+    def _report(self, data: Mapping[str, Json]) -> None:
+        seen = Observation(source=CLUSTER, kind=Kind.ENGINE_REPORTED, data=data)
+        self._hand_over(partial(tuple, (seen,)))
