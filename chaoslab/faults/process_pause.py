@@ -70,7 +70,7 @@ class PausesProcess(HitsTogether):
             for e in window.during
             if e.source == window.target
             and not e.kind.startswith("node.")
-            and e.time_s > window.begin_s + AFTERGLOW_S
+            and e.time_s > stopped[0].time_s + AFTERGLOW_S
         ]
         held = [e for e in probes if e.payload.state == "T" or _stood_still(e, stopped[-1])]
         paused_s = stopped[-1].time_s - held[0].time_s

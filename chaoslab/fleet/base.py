@@ -62,7 +62,9 @@ class Ability(StrEnum):
     SLICE = "slice"
     """Delete, stop or preempt the slice of a provider that it runs on, and get another."""
     POD = "pod"
-    """Delete or evict the pod that it runs in, delete its Job, or ask for an image nobody has."""
+    """Delete or evict the pod that it runs in."""
+    JOB = "job"
+    """Delete the Job that it runs in, or ask for an image that nobody has."""
 
 
 class Damage(StrEnum):

@@ -262,6 +262,11 @@ class HasPods(Protocol):
         """Have their pods evicted, as the drain of a machine does. FleetError if refused."""
         ...
 
+
+@runtime_checkable
+class HasJobs(Protocol):
+    """Has made a Job of a cluster for each node."""
+
     def delete_job(self, *names: str) -> None:
         """Delete the Jobs to which their pods belong, and the pods with them."""
         ...
@@ -320,6 +325,7 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         HasChips: frozenset({Ability.CHIP}),
         HasSlices: frozenset({Ability.SLICE}),
         HasPods: frozenset({Ability.POD}),
+        HasJobs: frozenset({Ability.JOB}),
     }
 )
 """What each stands for in a plan."""

@@ -15,7 +15,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.standing.found import FindsNodes, Found
-from chaoslab.fleet.standing.settings import Compose, Processes
+from chaoslab.fleet.standing.settings import Compose, Namespace, Processes
 from chaoslab.prepare.plans import Asked
 
 _ENDLESS_ROUNDS: Final = 1_000_000_000
@@ -36,15 +36,20 @@ class Target:
 
     @classmethod
     def of(cls, text: str) -> "Target":
-        """PlanError if it is none: `processes`, `processes:PID` or `compose:PROJECT`."""
+        """PlanError if it is none: `processes`, `processes:PID`, `compose:PROJECT`,
+        `namespace:NAME` or `namespace:NAME@CONTEXT`.
+        """
         kind, _, which = text.partition(":")
         if kind == "processes" and (not which or which.isdecimal()):
             return cls(kind=kind, settings=Processes(syncer=int(which) if which else None))
         if kind == "compose":
             return cls(kind=kind, settings=Compose(project=which) if which else Compose())
+        if kind == "namespace":
+            name, _, cluster = which.partition("@")
+            return cls(kind=kind, settings=Namespace(namespace=name, context=cluster))
         raise PlanError(
             f"{text!r} names no training: write `processes`, `processes:PID` with the syncer's "
-            "pid, or `compose:PROJECT`"
+            "pid, `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`"
         )
 
     def find(self) -> Sequence[Found]:
@@ -55,6 +60,8 @@ class Target:
         """Keys of `fleet:` by which these very nodes are found again."""
         if isinstance(self.settings, Compose):
             return {"project": self.settings.project}
+        if isinstance(self.settings, Namespace):
+            return {"namespace": self.settings.namespace, "context": self.settings.context}
         return {"syncer": next(int(one.handle) for one in nodes if one.role is Role.SYNCER)}
 
 

@@ -35,6 +35,7 @@ FLEETS: Final[Mapping[str, type[FleetSettings]]] = OnDemand(
         "tpu-vm": "chaoslab.fleet.tpu_vm.settings:TpuVm",
         "processes": "chaoslab.fleet.standing.settings:Processes",
         "compose": "chaoslab.fleet.standing.settings:Compose",
+        "namespace": "chaoslab.fleet.standing.settings:Namespace",
         "sim": "chaoslab.sim.settings:Sim",
     }
 )

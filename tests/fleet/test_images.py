@@ -99,6 +99,28 @@ def test_the_compose_file_passes_flags_that_are_understood(name: str) -> None:
     assert name in ("syncer", found.name)
 
 
+def containers() -> Mapping[str, Mapping[str, object]]:
+    """Of docker/kubernetes-example, by the name of their StatefulSet."""
+    text = (ROOT / "docker" / "kubernetes-example" / "training.yaml").read_text(encoding="utf-8")
+    found = list(YAML(typ="safe").load_all(text))
+    specs = {one["metadata"]["name"]: one["spec"] for one in found if one["kind"] == "StatefulSet"}
+    assert all(spec["template"]["spec"]["shareProcessNamespace"] for spec in specs.values())
+    return {name: spec["template"]["spec"]["containers"][0] for name, spec in specs.items()}
+
+
+@pytest.mark.parametrize("name", ["syncer", "learner"])
+def test_the_manifests_pass_flags_that_are_understood(name: str) -> None:
+    container = containers()[name]
+    command = container["command"]
+    assert isinstance(command, list)
+    words = [word.replace("$(POD_INDEX)", "0").replace("$(POD_NAME)", name) for word in command]
+    python, _, module, *flags = words
+    assert (python, module) == ("python3", f"chaoslab.diloco.{name}")
+    options = syncer_options if name == "syncer" else learner_options
+    found = options.parser().parse_args(flags)
+    assert (found.private_network, found.name) == (True, name)
+
+
 @pytest.mark.parametrize("name", services())
 def test_what_dies_in_the_standing_training_is_started_again(name: str) -> None:
     service = services()[name]

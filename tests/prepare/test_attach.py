@@ -7,7 +7,7 @@ import pytest
 from chaoslab.core.errors import PlanError
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.standing.found import Command, Found
-from chaoslab.fleet.standing.settings import Compose, Processes
+from chaoslab.fleet.standing.settings import Compose, Namespace, Processes
 from chaoslab.prepare.attach import Target, attached
 from chaoslab.prepare.plans import Asked, decode
 
@@ -33,6 +33,9 @@ def settings_of(target: str, *settings: str) -> object:
 def test_the_nodes_that_were_found_are_those_of_the_plan() -> None:
     assert settings_of("processes") == Processes(syncer=7)
     assert settings_of("compose:day") == Compose(project="day")
+    assert settings_of("namespace:day") == Namespace(namespace="day")
+    named = Namespace(namespace="day", context="admin@cluster:1/x")
+    assert settings_of("namespace:day@admin@cluster:1/x") == named
 
 
 @pytest.mark.parametrize("target", ["processes", "processes:7", "compose:day"])

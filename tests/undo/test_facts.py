@@ -80,6 +80,7 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
             **engine, "run": run_name(directory), "volume": f"{own}-learner-0", "image": "node",
         },
         "delete_kubernetes_run": {**cluster, "run": run_name(directory)},
+        "delete_lease": {**cluster, "run": run_name(directory)},
         "resume_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "unwedge_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "relieve_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},

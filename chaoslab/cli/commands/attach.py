@@ -40,6 +40,7 @@ from chaoslab.report.page import verdict_page
         "chaoslab attach processes",
         "chaoslab attach compose:chaoslab-training",
         "chaoslab attach compose:chaoslab-training kill_half",
+        "chaoslab attach namespace:training@my-cluster my_plan.yaml",
         "chaoslab attach processes:4711 my_plan.yaml --yes --fail-on unknown",
         "chaoslab gameday kill_half --attach compose:chaoslab-training --serve",
     ),
@@ -73,13 +74,16 @@ def command(  # noqa: PLR0913  # one for each group of options
     """Run a fault plan on a training that runs already, and leave it running.
 
     TARGET is `processes`, the syncer and learners on this machine, or `processes:PID` with the
-    syncer's pid where there are several; or `compose:PROJECT`, the containers of a Docker Compose
-    project. Without PLAN its nodes are listed and nothing is done to them.
+    syncer's pid where there are several; `compose:PROJECT`, the containers of a Docker Compose
+    project; or `namespace:NAME`, the pods of a Kubernetes namespace by kubectl's current context,
+    `namespace:NAME@CONTEXT` by another one. Without PLAN its nodes are listed and nothing is done
+    to them.
 
     Of the plan, `training` gives way to what runs. Rounds and times of triggers count from the
     moment at which chaoslab comes: `at: {round: 60}` is the 60th round that it sees. Nodes can be
-    killed, paused and hung, and containers be taken from their networks; whoever was killed is
-    started again by its own command. Checks that need the end of a training or a twin are left out.
+    killed, paused and hung, containers be taken from their networks, and pods be deleted and
+    evicted. Whoever was killed is started again by its own command; pods are by whoever deployed
+    them. Checks that need the end of a training or a twin are left out.
     Ctrl-C heals all faults.
 
     Exit codes are those of `chaoslab run`.

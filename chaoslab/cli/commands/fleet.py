@@ -17,7 +17,7 @@ from chaoslab.cli.commands.quantities import duration
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import show_duration
-from chaoslab.fleet.kubernetes.rights import role
+from chaoslab.fleet.kubernetes.rights import RIGHTS, role
 from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.remote.inventory import load
 from chaoslab.fleet.tpu.claim import claim
@@ -53,17 +53,19 @@ def command() -> None:
     epilog=examples(
         "chaoslab fleet rights kubernetes",
         "chaoslab fleet rights kubernetes --namespace chaos | kubectl apply -f -",
+        "chaoslab fleet rights namespace --namespace training | kubectl apply -f -",
     ),
 )
-@click.argument("kind", type=click.Choice(["kubernetes"]))
+@click.argument("kind", type=click.Choice(list(RIGHTS)))
 @click.option("--namespace", default="chaoslab", show_default=True, metavar="NAME",
               help="Namespace of the Role.")  # fmt: skip
-def rights(*, kind: str, namespace: str) -> None:  # noqa: ARG001 - the only one
+def rights(*, kind: str, namespace: str) -> None:
     """Print the Role with exactly the rights that a fleet of KIND uses in its namespace.
 
-    Bind it to whoever runs chaoslab. Nothing outside the namespace is asked for.
+    KIND is `kubernetes`, for runs that chaoslab starts, or `namespace`, for `chaoslab attach
+    namespace:NAME`. Bind it to whoever runs chaoslab. Nothing outside the namespace is asked for.
     """
-    click.echo(role(namespace), nl=False)
+    click.echo(role(namespace, kind), nl=False)
 
 
 @command.command(

@@ -94,7 +94,8 @@ _NOBODY = "operator"
                    "its run: a path, `latest`, or the beginning of its id.")  # fmt: skip
 @click.option("--attach", "target", metavar="TARGET", default=None,
               help="On a training that runs already, and goes on afterwards: `processes`, "
-                   "`processes:PID` or `compose:PROJECT`, as for `chaoslab attach`.")  # fmt: skip
+                   "`processes:PID`, `compose:PROJECT` or `namespace:NAME`, as for "
+                   "`chaoslab attach`.")  # fmt: skip
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
 @sealing_options
 @live_options

@@ -9,10 +9,10 @@ here raises AbilityError if the context is not in the kubeconfig any more.
 
 from contextlib import closing, suppress
 
-from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.kubernetes.reconnection import connect_again
 from chaoslab.fleet.kubernetes.run_objects import empty, remains
 from chaoslab.fleet.kubernetes.undo_facts import ClusterFacts, PodFacts, RunFacts
 
@@ -25,7 +25,7 @@ _COMMANDS = {
 
 def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
     """Do one undo; what was done. FleetError if the cluster refuses."""
-    with closing(_cluster(facts)) as cluster:
+    with closing(_connected(facts)) as cluster:
         match facts:
             case RunFacts(run=run):
                 return tuple(f"{one}, deleted" for one in empty(cluster, run))
@@ -39,7 +39,7 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
 
 def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
     """What is still there. FleetError if the cluster refuses."""
-    with closing(_cluster(facts)) as cluster:
+    with closing(_connected(facts)) as cluster:
         match facts:
             case RunFacts(run=run):
                 return remains(cluster, run)
@@ -51,16 +51,8 @@ def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
         return ()
 
 
-def _cluster(facts: ClusterFacts) -> Cluster:
-    """FleetError if the context means another cluster than in the run."""
-    cluster = Cluster.connect(facts.context, facts.namespace)
-    if cluster.server != facts.server:
-        cluster.close()
-        raise FleetError(
-            f"context {facts.context} is {cluster.server} now, and was {facts.server} in the run: "
-            "name the run's kubeconfig by KUBECONFIG and heal again"
-        )
-    return cluster
+def _connected(facts: ClusterFacts) -> Cluster:
+    return connect_again(facts.server, facts.context, facts.namespace)
 
 
 def _runs(cluster: Cluster, pod: str) -> bool:

@@ -12,11 +12,10 @@ opens them again.
 """
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -25,6 +24,7 @@ from typing import Final, TypeVar, cast
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes.streams import wake
 
 try:
     import httpx2
@@ -83,8 +83,9 @@ SERVICES: Final = Resource(api="api/v1", plural="services")
 SECRETS: Final = Resource(api="api/v1", plural="secrets")
 CLAIMS: Final = Resource(api="api/v1", plural="persistentvolumeclaims")
 JOBS: Final = Resource(api="apis/batch/v1", plural="jobs")
+LEASES: Final = Resource(api="apis/coordination.k8s.io/v1", plural="leases")
 _KINDS: Final = {"Service": SERVICES, "Secret": SECRETS, "PersistentVolumeClaim": CLAIMS,
-                 "Job": JOBS}  # fmt: skip
+                 "Job": JOBS, "Lease": LEASES}  # fmt: skip
 
 
 class Cluster:
@@ -127,7 +128,7 @@ class Cluster:
         with self._guard:
             streams = tuple(self._streams)
         for stream in streams:
-            _wake(stream)
+            wake(stream.extensions.get("network_stream"))
         deadline = time.monotonic() + _CLOSED_S
         while self._streams and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
@@ -184,12 +185,15 @@ class Cluster:
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else ""
         return found, str(version or "")
 
-    def delete(self, resource: Resource, name: str, *, is_forced: bool = False) -> bool:
+    def delete(
+        self, resource: Resource, name: str, *, is_forced: bool = False, **only: str
+    ) -> bool:
         """Delete an object and what it owns; whether it was there. `is_forced`: without grace.
 
-        True as well if it is gone after a try whose answer was lost.
+        True as well if it is gone after a try whose answer was lost. `only`: Refused unless it has
+        this `uid`, or `resourceVersion`.
         """
-        options: dict[str, Json] = {"propagationPolicy": "Background"}
+        options: dict[str, Json] = {"propagationPolicy": "Background", "preconditions": {**only}}
         if is_forced:
             options["gracePeriodSeconds"] = 0
 
@@ -209,16 +213,22 @@ class Cluster:
 
     def annotate(self, resource: Resource, name: str, **annotations: str) -> None:
         """Set annotations of an object; `_` in a key stands for `/`."""
-        named = {key.replace("_", "/", 1): value for key, value in annotations.items()}
-        body = {"metadata": {"annotations": named}}
+        named: dict[str, Json] = {
+            key.replace("_", "/", 1): value for key, value in annotations.items()
+        }
+        self.patch(resource, name, {"metadata": {"annotations": named}})
+
+    def patch(
+        self, resource: Resource, name: str, changes: Mapping[str, Json]
+    ) -> Mapping[str, Json]:
+        """Merge changes into an object; as the server has it then."""
+        url, content = f"{self._url(resource)}/{name}", json.dumps(changes).encode()
         headers = {"Content-Type": "application/merge-patch+json"}
-        content = json.dumps(body).encode()
-        self._ask(
-            f"patch {resource.plural[:-1]} {name}",
-            lambda: _json(
-                self._http.patch(f"{self._url(resource)}/{name}", content=content, headers=headers)
-            ),
-        )
+
+        def patched() -> Mapping[str, Json]:
+            return _json(self._http.patch(url, content=content, headers=headers))
+
+        return self._ask(f"patch {resource.plural[:-1]} {name}", patched)
 
     def evict(self, pod: str) -> None:
         """Ask the server to evict a pod, as a drain does. FleetError if a budget forbids it."""
@@ -253,6 +263,7 @@ class Cluster:
         pod: str,
         command: Sequence[str],
         *,
+        container: str | None = None,
         stdin: bytes | None = None,
         within_s: float = 20.0,
     ) -> str:
@@ -264,7 +275,7 @@ class Cluster:
         def done() -> str:
             said = self._client.exec(
                 pod, command=command, stdin=stdin, stdout=True, stderr=True, timeout=within_s,
-                decode=None,
+                decode=None, container=container,
             )  # fmt: skip
             out, complaint = _text(said.stdout), _text(said.stderr)
             if said.exit_code:
@@ -340,18 +351,6 @@ def _prepare_models() -> None:
 def pod_of(found: Mapping[str, Json]) -> Pod:
     """A pod as lightkube models it."""
     return cast("Pod", Pod.from_dict(dict(found)))
-
-
-def _wake(stream: httpx2.Response) -> None:
-    """End a stream that another thread reads, which then closes it.
-
-    To close it here would not wake that thread, and free the number of a descriptor it reads from.
-    """
-    network = stream.extensions.get("network_stream")
-    connection = network.get_extra_info("socket") if network is not None else None
-    if isinstance(connection, socket.socket):
-        with suppress(OSError):  # it has ended
-            socket.socket.shutdown(connection, socket.SHUT_RDWR)  # beneath its TLS
 
 
 def _json(answer: httpx2.Response) -> Mapping[str, Json]:

@@ -29,9 +29,10 @@ from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import JOBS, Cluster
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
+from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
-from chaoslab.fleet.kubernetes.pod_watch import PodWatch
+from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver
@@ -39,7 +40,7 @@ from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
-from chaoslab.fleet.protocols import HasPods
+from chaoslab.fleet.protocols import HasJobs, HasPods
 from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 
@@ -47,7 +48,7 @@ _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not w
 _ARRIVALS_MOST: Final = 8192
 
 
-class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
+class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
     """A fleet of Jobs; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "kubernetes"
@@ -107,9 +108,11 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods):
 
     def __enter__(self) -> Self:
         self._objects.open()
-        pods = PodWatch(self._run_context, self._note_replacement)
-        self._watches = (pods, JobWatch(self._run_context))
-        self._run_context = replace(self._run_context, last_of=pods.last_of)
+        run, arrivals = self._run_context, self._run_context.arrivals
+        selector = f"{LABEL_RUN}={self._objects.run},{LABEL_NODE}"
+        pods = PodWatch(self._cluster, selector, arrivals, NumberedPods(self._note_replacement))
+        self._watches = (pods, JobWatch(self._cluster, selector, arrivals))
+        self._run_context = replace(run, last_of=pods.last_of)
         for one in self._watches:
             one.start()
         return super().__enter__()

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import JOBS
-from chaoslab.fleet.kubernetes.run_context import RunContext
+from chaoslab.fleet.kubernetes.cluster import JOBS, Cluster
 from chaoslab.fleet.kubernetes.watch import Watch
+from chaoslab.fleet.nodes.arrivals import Arrivals
 
 
 class JobWatch(Watch):
@@ -18,34 +18,30 @@ class JobWatch(Watch):
 
     resource = JOBS
 
-    def __init__(self, run_context: RunContext) -> None:
-        super().__init__(run_context)
+    def __init__(self, cluster: Cluster, selector: str, arrivals: Arrivals) -> None:
+        super().__init__(cluster, selector, arrivals)
         self._jobs: dict[str, Mapping[str, Json]] = {}
-        """By name: what is reported of those that are there."""
+        """By unique id: what is reported of those that are there."""
 
     @property
     def _there(self) -> frozenset[str]:
         return frozenset(self._jobs)
 
-    def _see(self, found: Mapping[str, Json]) -> str:
-        name, about = names.name_of(found), facts_of(found)
-        before = self._jobs.get(name)
-        if before is not None and before["uid"] != about["uid"]:
-            self._lose(name)
-        if name not in self._jobs:
-            self._jobs[name] = about
-            self._report({**about, "action": "job", "at_s": time.time()})
-        return name
+    def _see(self, found: Mapping[str, Json]) -> None:
+        uid = names.uid_of(found)
+        if uid not in self._jobs:
+            self._jobs[uid] = facts_of(found)
+            self._report({**self._jobs[uid], "action": "job", "at_s": time.time()})
 
-    def _lose(self, name: str) -> None:
-        self._report({**self._jobs.pop(name), "action": "job_gone", "at_s": time.time()})
+    def _lose(self, uid: str) -> None:
+        self._report({**self._jobs.pop(uid), "action": "job_gone", "at_s": time.time()})
 
 
 def facts_of(job: Mapping[str, Json]) -> Mapping[str, Json]:
     """Node, incarnation and unique id of a Job."""
-    labels, metadata = names.labels_in(job), names.metadata_of(job)
+    labels = names.labels_in(job)
     return {
         "node": labels.get(names.LABEL_NODE, ""),
         "incarnation": int(labels.get(names.LABEL_INCARNATION, "0")),
-        "uid": str(metadata.get("uid", "")),
+        "uid": names.uid_of(job),
     }

@@ -28,6 +28,8 @@ UNWEDGE_POD: Final = "unwedge_pod"
 """server, context, namespace, pod: let its training thread go on."""
 RELIEVE_POD: Final = "relieve_pod"
 """server, context, namespace, pod: end what fills its memory limit."""
+DELETE_LEASE: Final = "delete_lease"
+"""server, context, namespace, run: give back the lease of a namespace."""
 
 _LABEL_MOST: Final = 63
 
@@ -65,6 +67,11 @@ def metadata_of(found: Mapping[str, Json]) -> Mapping[str, Json]:
 def name_of(found: Mapping[str, Json]) -> str:
     """Name of an object."""
     return str(metadata_of(found).get("name", ""))
+
+
+def uid_of(found: Mapping[str, Json]) -> str:
+    """Unique id of an object: another one of the same name has another."""
+    return str(metadata_of(found).get("uid", ""))
 
 
 def created(found: Mapping[str, Json]) -> str:

@@ -10,9 +10,8 @@ the lines that are no events. Signals reach its processes by a command in the po
 """
 
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import ClassVar, Final
 
@@ -23,6 +22,7 @@ from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cluster import JOBS, PODS, Missing, Refused
+from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
@@ -38,9 +38,6 @@ _TICKS: Final = 100
 _PAGE: Final = 4096
 _STARTING_S: Final = 30.0
 """How long whoever wants something of a pod waits for its start."""
-_ENDED_S: Final = 10.0
-"""How long the server may take to say that a container has ended in which nothing can be done."""
-_LOOK_S: Final = 0.1
 
 
 class PodIncarnation(Incarnation):
@@ -242,15 +239,9 @@ class PodIncarnation(Incarnation):
 
     def execute(self, command: Sequence[str], stdin: bytes | None = None) -> str | None:
         """What a command in the pod prints; None if its container has ended."""
-        try:
-            return self.cluster.exec(self.pod, command, stdin=stdin)
-        except FleetError:  # where a container has just ended, the server may not know it yet
-            deadline = time.monotonic() + _ENDED_S
-            while not self.has_exited:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_LOOK_S)
-            return None
+        return unless_ended(
+            lambda: self.cluster.exec(self.pod, command, stdin=stdin), lambda: self.has_exited
+        )
 
     def _write(self, line: bytes) -> None:
         self.await_start()
@@ -264,7 +255,7 @@ class PodIncarnation(Incarnation):
         FleetError if somebody else has deleted it, so that nobody takes that for ours.
         """
         self.await_start()
-        with self._being_ended("SIGTERM", "SIGKILL"):
+        with self.being_ended("SIGTERM", "SIGKILL", unless=Refused):
             if not self.cluster.delete(PODS, self.pod, is_forced=True):
                 raise Missing(f"the pod {self.pod} of {self.spec.name} was gone already")
 
@@ -274,28 +265,15 @@ class PodIncarnation(Incarnation):
         FleetError if somebody else has deleted it.
         """
         self.await_start()
-        with self._being_ended("SIGTERM", "SIGKILL"):
+        with self.being_ended("SIGTERM", "SIGKILL", unless=Refused):
             if not self.cluster.delete(JOBS, self.job):
                 raise Missing(f"the Job {self.job} of {self.spec.name} was gone already")
 
     def evict(self) -> None:
         """Have the cluster take its pod away in order: SIGTERM, then SIGKILL."""
         self.await_start()
-        with self._being_ended("SIGTERM"):
+        with self.being_ended("SIGTERM", unless=Refused):
             self.cluster.evict(self.pod)
-
-    @contextmanager
-    def _being_ended(self, *signals: str) -> Iterator[None]:
-        """It is ending, and gets these signals, unless the server refuses: then it runs on."""
-        before = self.is_ending, list(self._sent)
-        self.is_ending = True
-        for name in signals:
-            self.note_sent(name)
-        try:
-            yield
-        except Refused:
-            self.is_ending, self._sent[:] = before
-            raise
 
     def cpu_used(self) -> tuple[float, float] | None:
         """Unknown: nobody measures it steadily."""

@@ -4,7 +4,7 @@ Pod ─► state_of ─► PodState: waits (why), runs (since when), ended (how)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -83,13 +83,13 @@ class PodState:
         return self.reason == _OUT_OF_MEMORY
 
 
-def state_of(pod: Pod) -> PodState:
-    """What the cluster shows of a pod."""
+def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
+    """What the cluster shows of a pod and this container of it."""
     metadata, status = pod.metadata, pod.status
     labels = (metadata.labels if metadata else None) or {}
     conditions = (status.conditions if status else None) or []
     told = [one for one in conditions if one.type == "DisruptionTarget" and one.status == "True"]
-    container = _container((status.containerStatuses if status else None) or [])
+    container = _container((status.containerStatuses if status else None) or [], container_name)
     state = container.state if container else None
     running = state.running if state else None
     ended = state.terminated if state else None
@@ -119,8 +119,26 @@ def state_of(pod: Pod) -> PodState:
     )  # fmt: skip
 
 
-def _container(statuses: Sequence[ContainerStatus]) -> ContainerStatus | None:
-    return next((one for one in statuses if one.name == CONTAINER), None)
+def previous_of(pod: Pod, container_name: str) -> PodState | None:
+    """How the last life of a container ended that the cluster has started again in its pod."""
+    statuses = (pod.status.containerStatuses if pod.status else None) or []
+    container = _container(statuses, container_name)
+    ended = container.lastState.terminated if container and container.lastState else None
+    if ended is None:
+        return None
+    return replace(
+        state_of(pod, container_name),
+        waiting="",
+        started_s=_epoch_s(ended.startedAt),
+        finished_s=_epoch_s(ended.finishedAt),
+        exit_code=ended.exitCode,
+        reason=ended.reason or "",
+        container=ended.containerID or "",
+    )
+
+
+def _container(statuses: Sequence[ContainerStatus], name: str) -> ContainerStatus | None:
+    return next((one for one in statuses if one.name == name), None)
 
 
 def _waiting(pod: Pod, container: ContainerStatus | None) -> str:

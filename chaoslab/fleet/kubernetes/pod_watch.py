@@ -1,4 +1,4 @@
-"""Watch of all pods of a run: what the cluster says of them, whoever caused it.
+"""Watch of pods by their labels: what the cluster says of them, whoever caused it.
 
     start    its container runs            die       its container ended: exit code, reason
     oom      the kernel killed it          evict     the cluster takes it away, and why
@@ -17,35 +17,81 @@ from typing import Final
 
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.incarnation_files import end_by_code
-from chaoslab.fleet.kubernetes.cluster import PODS, pod_of
+from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, pod_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
-from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.watch import Watch
+from chaoslab.fleet.nodes.arrivals import Arrivals
 
 _PATIENCE_S: Final = 3.0
 
 
+class PodReader:
+    """What a watch makes of a pod. Called on the watch's thread."""
+
+    def state(self, pod: Mapping[str, Json]) -> PodState:
+        """As the cluster shows it now."""
+        return state_of(pod_of(pod))
+
+    def whose(self, state: PodState) -> tuple[str, int] | None:
+        """Node and incarnation; None: of no interest."""
+        return state.node, state.incarnation
+
+    def started(self, state: PodState) -> Callable[[], Sequence[Observation]] | None:
+        """What the fleet's thread is to do, now that it has started; None: nothing."""
+        del state
+        return None
+
+
+class NumberedPods(PodReader):
+    """Pods of a run: their incarnation is their Job's, and one more for each that ran in it before.
+
+    `replaced` is called on the fleet's thread, once a pod started that another one ran before.
+    """
+
+    def __init__(self, replaced: Callable[[PodState], Sequence[Observation]]) -> None:
+        self._replaced = replaced
+        self._ran: dict[str, list[str]] = {}
+        """By Job: unique ids of its pods that ran, in order."""
+
+    def state(self, pod: Mapping[str, Json]) -> PodState:
+        return self.numbered(super().state(pod))
+
+    def numbered(self, state: PodState) -> PodState:
+        """The pod, with its own incarnation."""
+        ran = self._ran.setdefault(state.job, [])
+        if state.has_started and state.uid not in ran:
+            ran.append(state.uid)
+        place = ran.index(state.uid) if state.uid in ran else len(ran)
+        return replace(state, incarnation=state.incarnation + place)
+
+    def started(self, state: PodState) -> Callable[[], Sequence[Observation]] | None:
+        is_first = self._ran[state.job][0] == state.uid
+        return None if is_first else partial(self._replaced, state)
+
+
 class PodWatch(Watch):
-    """Watches until it is closed; `replaced` is called on the fleet's thread."""
+    """Watches until it is closed."""
 
     resource = PODS
 
     def __init__(
-        self, run_context: RunContext, replaced: Callable[[PodState], Sequence[Observation]]
+        self, cluster: Cluster, selector: str, arrivals: Arrivals, reader: PodReader
     ) -> None:
-        super().__init__(run_context)
-        self._replaced = replaced
+        super().__init__(cluster, selector, arrivals)
+        self._reader = reader
         self._changed = threading.Condition()
         self._states: dict[str, PodState] = {}
-        """By name of the pod: as it was seen last, also of those that are gone."""
+        """By unique id of the pod: as it was seen last, also of those that are gone."""
         self._gone: set[str] = set()
-        self._numbers = PodNumbers()
 
     def last_of(self, pod: str) -> PodState | None:
         """A pod that is gone, as it was seen last; waits a moment for the watch to hear of it."""
         with self._changed:
-            self._changed.wait_for(lambda: pod in self._gone, _PATIENCE_S)
-            return self._states.get(pod)
+            self._changed.wait_for(lambda: self._named(pod) & self._gone, _PATIENCE_S)
+            return next((self._states[uid] for uid in self._named(pod)), None)
+
+    def _named(self, pod: str) -> set[str]:
+        return {uid for uid, state in self._states.items() if state.name == pod}
 
     # ---------------------------------------------------------------- on its thread
 
@@ -53,42 +99,26 @@ class PodWatch(Watch):
     def _there(self) -> frozenset[str]:
         return frozenset(self._states.keys() - self._gone)
 
-    def _see(self, found: Mapping[str, Json]) -> str:
-        state = self._numbers.numbered(state_of(pod_of(found)))
-        before = self._states.get(state.name)
+    def _see(self, found: Mapping[str, Json]) -> None:
+        state = self._reader.state(found)
+        before = self._states.get(state.uid)
         with self._changed:
-            self._states[state.name] = state
+            self._states[state.uid] = state
         for action in changes(before, state):
-            self._report(report(state, action))
-            if action == "start" and self._numbers.is_replacement(state):
-                self._hand_over(partial(self._replaced, state))
-        return state.name
+            self._tell(state, action)
+            if action == "start" and (act := self._reader.started(state)):
+                self._hand_over(act)
 
-    def _lose(self, name: str) -> None:
+    def _lose(self, uid: str) -> None:
         with self._changed:
-            self._gone.add(name)
+            self._gone.add(uid)
             self._changed.notify_all()
-        self._report(report(self._states[name], "gone"))
+        self._tell(self._states[uid], "gone")
 
-
-class PodNumbers:
-    """Incarnations of pods: their Job's, and one more for each that ran in it before."""
-
-    def __init__(self) -> None:
-        self._ran: dict[str, list[str]] = {}
-        """By Job: its pods that ran, in order."""
-
-    def numbered(self, state: PodState) -> PodState:
-        """The pod, with its own incarnation."""
-        ran = self._ran.setdefault(state.job, [])
-        if state.has_started and state.name not in ran:
-            ran.append(state.name)
-        place = ran.index(state.name) if state.name in ran else len(ran)
-        return replace(state, incarnation=state.incarnation + place)
-
-    def is_replacement(self, state: PodState) -> bool:
-        """Whether another pod of its Job ran before it."""
-        return self._ran.get(state.job, [])[:1] != [state.name]
+    def _tell(self, state: PodState, action: str) -> None:
+        if whose := self._reader.whose(state):
+            node, incarnation = whose
+            self._report(report(replace(state, node=node, incarnation=incarnation), action))
 
 
 def changes(before: PodState | None, now: PodState) -> Iterator[str]:

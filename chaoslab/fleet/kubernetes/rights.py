@@ -1,11 +1,12 @@
-"""Rights that the kubernetes fleet uses: a Role with exactly these, and the server's word on each.
+"""Rights that fleets in a cluster use: a Role with exactly these, and the server's word on each.
 
-RULES ─┬─► role: YAML for `kubectl apply`
-       └─► lacking: those that this user has not, as the server says
+RIGHTS ─┬─► role: YAML for `kubectl apply`
+        └─► lacking: those that this user has not, as the server says
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Rule:
     use: str
 
 
-RULES: Final = (
+_RUN: Final = (
     Rule(group="batch", resource="jobs", verbs=("create", "get", "list", "watch", "delete"),
          use="a Job for each incarnation of a node, and the keeper that owns all"),
     Rule(group="", resource="pods", verbs=("get", "list", "watch", "patch", "delete"),
@@ -39,19 +40,36 @@ RULES: Final = (
     Rule(group="", resource="secrets", verbs=("create", "get", "list", "delete"),
          use="keys and certificates of nodes"),
 )  # fmt: skip
+_ATTACH: Final = (
+    Rule(group="", resource="pods", verbs=("get", "list", "watch", "delete"),
+         use="the pods of the training: found, watched; pod.delete"),
+    Rule(group="", resource="pods/log", verbs=("get",), use="events that nodes print"),
+    Rule(group="", resource="pods/exec", verbs=("create", "get"),
+         use="which node a pod runs, its state, signals to it"),
+    Rule(group="", resource="pods/eviction", verbs=("create",), use="pod.evict"),
+    Rule(group="coordination.k8s.io", resource="leases",
+         verbs=("create", "get", "patch", "delete"), use="one run at a time"),
+)  # fmt: skip
+RIGHTS: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
+    {"kubernetes": _RUN, "namespace": _ATTACH}
+)
+"""By the kind of the fleet."""
+_WHAT: Final = {
+    "kubernetes": "chaoslab run --fleet kubernetes", "namespace": "chaoslab attach namespace:NAME"
+}  # fmt: skip
 
 
-def role(namespace: str, name: str = "chaoslab") -> str:
+def role(namespace: str, kind: str = "kubernetes", name: str = "chaoslab") -> str:
     """The Role as YAML, with the use of each rule as a comment."""
     rules = "".join(
         f"# {one.use}\n"
         f"- apiGroups: ['{one.group}']\n"
         f"  resources: [{one.resource}]\n"
         f"  verbs: [{', '.join(one.verbs)}]\n"
-        for one in RULES
+        for one in RIGHTS[kind]
     )
     return (
-        "# What `chaoslab run --fleet kubernetes` does in a namespace.\n"
+        f"# What `{_WHAT[kind]}` does in a namespace.\n"
         "apiVersion: rbac.authorization.k8s.io/v1\n"
         "kind: Role\n"
         f"metadata: {{name: {name}, namespace: {namespace}}}\n"
@@ -59,10 +77,10 @@ def role(namespace: str, name: str = "chaoslab") -> str:
     )
 
 
-def lacking(cluster: "Cluster") -> Sequence[str]:
+def lacking(cluster: "Cluster", rules: Sequence[Rule]) -> Sequence[str]:
     """Rights that this user lacks, such as `create pods/exec`; empty if there are all."""
     found = []
-    for rule in RULES:
+    for rule in rules:
         resource, _, below = rule.resource.partition("/")
         found += [
             f"{verb} {rule.resource}"

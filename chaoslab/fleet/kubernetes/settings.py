@@ -162,19 +162,12 @@ class ClusterFleets:
         from chaoslab.fleet.kubernetes.cluster import CLAIMS  # noqa: PLC0415  # lightkube
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
-        from chaoslab.fleet.kubernetes.rights import lacking  # noqa: PLC0415
 
         pods = self._pods()
         with closing(self._connect()) as cluster:
             try:
                 cluster.version()
-                missing = lacking(cluster)
-                if missing:
-                    raise AbilityError(
-                        f"in namespace {cluster.namespace} of context {cluster.context} you may "
-                        f"not {', '.join(missing)}: `chaoslab fleet rights kubernetes` prints the "
-                        "Role that is needed"
-                    )
+                require_rights(cluster, self.kind)
                 trial = Manifests(run="trial", directory="trial", settings=pods, owner="trial")
                 trial_nodes = (
                     NodeSpec(name=role.value, role=role, command=("true",), keeps="state")
@@ -210,16 +203,7 @@ class ClusterFleets:
         )  # fmt: skip
 
     def _connect(self) -> "Cluster":
-        from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: PLC0415  # lightkube
-
-        cluster = Cluster.connect(self.settings.context, self.settings.namespace)
-        if not self.settings.context and looks_like_production(cluster.context):
-            cluster.close()
-            raise AbilityError(
-                f"the current context, {cluster.context}, looks like production: to break nodes "
-                f"there, say so by fleet.context: {cluster.context}"
-            )
-        return cluster
+        return connect(self.settings.context, self.settings.namespace)
 
     def _pods(self) -> "PodSettings":
         from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: PLC0415
@@ -232,6 +216,32 @@ class ClusterFleets:
             others=asked.other_pods, container=asked.container, labels=asked.job_labels,
             replaces=asked.heal is Healer.CLUSTER,
         )  # fmt: skip
+
+
+def connect(context: str, namespace: str) -> "Cluster":
+    """A namespace. AbilityError for a context that looks like production, unless it is named."""
+    from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: PLC0415  # lightkube
+
+    cluster = Cluster.connect(context, namespace)
+    if not context and looks_like_production(cluster.context):
+        cluster.close()
+        raise AbilityError(
+            f"the current context, {cluster.context}, looks like production: to break nodes there, "
+            f"name it: fleet.context: {cluster.context}, or in `chaoslab attach` namespace:NAME@"
+            f"{cluster.context}"
+        )
+    return cluster
+
+
+def require_rights(cluster: "Cluster", kind: str) -> None:
+    """AbilityError if this user may not do what a fleet of this kind does, by the server's word."""
+    from chaoslab.fleet.kubernetes.rights import RIGHTS, lacking  # noqa: PLC0415
+
+    if missing := lacking(cluster, RIGHTS[kind]):
+        raise AbilityError(
+            f"in namespace {cluster.namespace} of context {cluster.context} you may not "
+            f"{', '.join(missing)}: `chaoslab fleet rights {kind}` prints the Role that is needed"
+        )
 
 
 def looks_like_production(context: str) -> bool:

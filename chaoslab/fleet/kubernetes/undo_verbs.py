@@ -48,12 +48,12 @@ def _diagnose() -> Iterator[Examined]:
     name = "kubernetes"
     try:
         from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: PLC0415
-        from chaoslab.fleet.kubernetes.rights import lacking  # noqa: PLC0415
+        from chaoslab.fleet.kubernetes.rights import RIGHTS, lacking  # noqa: PLC0415
 
         with closing(Cluster.connect()) as cluster:
             where = f"context {cluster.context}, namespace {cluster.namespace}"
             version = cluster.version()
-            lacks = lacking(cluster)
+            lacks = lacking(cluster, RIGHTS["kubernetes"])
     except AbilityError as error:
         yield missing(name, "no cluster can be used from here", str(error))
         return

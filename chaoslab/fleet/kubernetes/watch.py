@@ -1,4 +1,4 @@
-"""Watch of objects of a run, begun again with a fresh list whenever it ends, hangs or is cut off.
+"""Watch of objects, begun again with a fresh list whenever it ends, hangs or is cut off.
 
     list ─► watch, until it ends or is silent ─► list … ─► seen, lost ─► queue ─► ENGINE_REPORTED
 
@@ -15,9 +15,8 @@ from typing import ClassVar, Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import Resource
-from chaoslab.fleet.kubernetes.run_context import RunContext
-from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
+from chaoslab.fleet.kubernetes.cluster import Cluster, Resource
+from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
 
 CLUSTER: Final = "cluster"
 """Source of the reports."""
@@ -32,10 +31,8 @@ class Watch(ABC):
 
     resource: ClassVar[Resource]
 
-    def __init__(self, run_context: RunContext) -> None:
-        self._run_context = run_context
-        self._cluster = run_context.run_objects.cluster
-        self._selector = f"{names.LABEL_RUN}={run_context.run_objects.run},{names.LABEL_NODE}"
+    def __init__(self, cluster: Cluster, selector: str, arrivals: Arrivals) -> None:
+        self._cluster, self._selector, self._arrivals = cluster, selector, arrivals
         self._is_closing = threading.Event()
         name = self.resource.plural
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -53,22 +50,22 @@ class Watch(ABC):
     @property
     @abstractmethod
     def _there(self) -> frozenset[str]:
-        """Names of those that were seen and not lost."""
+        """Unique ids of those that were seen and not lost."""
 
     @abstractmethod
-    def _see(self, found: Mapping[str, Json]) -> str:
-        """One as it is now; returns its name."""
+    def _see(self, found: Mapping[str, Json]) -> None:
+        """One as it is now."""
 
     @abstractmethod
-    def _lose(self, name: str) -> None:
-        """One is gone."""
+    def _lose(self, uid: str) -> None:
+        """One that was seen is gone."""
 
     def _run(self) -> None:
         while not self._is_closing.is_set() and not self._cluster.is_closing:
             try:
                 found, version = self._cluster.list(self.resource, self._selector)
-                for name in self._there - {names.name_of(one) for one in found}:
-                    self._lose(name)
+                for uid in self._there - {names.uid_of(one) for one in found}:
+                    self._lose(uid)
                 for one in sorted(found, key=names.created):
                     self._see(one)
                 self._watch(version)
@@ -86,13 +83,13 @@ class Watch(ABC):
             event = json.loads(line)
             if self._is_closing.is_set() or event.get("type") == "ERROR":
                 return
-            name = self._see(event["object"])
+            self._see(event["object"])
             if event.get("type") == "DELETED":
-                self._lose(name)
+                self._lose(names.uid_of(event["object"]))
 
     def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
-        arrivals, arrival = self._run_context.arrivals, Arrival(observe=observe)
-        hand_over(arrivals, arrival, lambda: not self._is_closing.is_set())
+        arrival = Arrival(observe=observe)
+        hand_over(self._arrivals, arrival, lambda: not self._is_closing.is_set())
 
     def _report(self, data: Mapping[str, Json]) -> None:
         seen = Observation(source=CLUSTER, kind=Kind.ENGINE_REPORTED, data=data)

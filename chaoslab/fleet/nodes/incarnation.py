@@ -10,7 +10,8 @@ It knows one process; names, verbs and waiting are the fleet's.
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
@@ -128,6 +129,19 @@ class Incarnation(ABC):
         """Remember a signal that is sent to end it; others are left out."""
         if name in ENDING_SIGNALS:
             self._sent.append(name)
+
+    @contextmanager
+    def being_ended(self, *signals: str, unless: type[FleetError]) -> Iterator[None]:
+        """It is ending, and gets these signals, unless this error is raised: then it runs on."""
+        before = self.is_ending, list(self._sent)
+        self.is_ending = True
+        for name in signals:
+            self.note_sent(name)
+        try:
+            yield
+        except unless:
+            self.is_ending, self._sent[:] = before
+            raise
 
     def _command(self, directory: str, private: str, incarnation: str = "") -> list[str]:
         """Its command line, with incarnation (by default its own) and both folders filled in."""

@@ -1,4 +1,4 @@
-"""Fleets of nodes that run already, whatever they run in (`processes`, `containers`).
+"""Fleets of nodes that run already, whatever they run in (`processes`, `containers`, `pods`).
 
     adopt ──► lock, find ─► StandingNode, each with its Recipe in the private folder
     kill, pause, hang ──► the node ─► restart: by its own command, unless somebody was faster
@@ -115,7 +115,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
         nodes = self._find()
         self._refuse_others(nodes)
         syncer = next(node for node in nodes if node.role is Role.SYNCER)
-        self._unlock = lock.take(self._identity(syncer), self._place.run_directory)
+        self._unlock = self._lock(syncer)
         for found in nodes:
             spec = NodeSpec(
                 name=found.name,
@@ -129,6 +129,10 @@ class StandingFleet(NodeFleet[_Node], Standing):
             self._lives[found.name] = life
             self._observed.append(life.started())
         return tuple(self.nodes.values())
+
+    def _lock(self, syncer: Found) -> Callable[[], None]:
+        """Keep other runs away; what lets them come again. FleetError while one is there."""
+        return lock.take(self._identity(syncer), self._place.run_directory)
 
     def _refuse_others(self, nodes: Sequence[Found]) -> None:
         """AbilityError if a plan asks for other learners than there are."""

@@ -22,6 +22,7 @@ _STATE: Final = frozenset(
 _KIND: Final = re.compile(rb'\{"kind":\s*"([\w.]+)"')
 _MEMBER: Final = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
 _LINE_BYTES_MOST: Final = 1 << 20
+_KEEP: Final = "keep what it printed since it was started, or start it again"
 
 
 class Past:
@@ -56,15 +57,14 @@ class Past:
                 return said
         return None
 
-    def require_complete(self, node: str, role: Role) -> None:
+    def require_complete(self, node: str, role: Role, remedy: str = _KEEP) -> None:
         """AbilityError if the output does not go back to where its state begins."""
         signs = [Kind.LEARNER_STARTED, Kind.LEARNER_JOINED]
         if role is Role.SYNCER:
             signs = [Kind.SYNCER_READY]
         if not any((sign, "") in self._kept for sign in signs):
             raise AbilityError(
-                f"the output of {node} does not go back to its `{signs[0]}`: keep what it printed "
-                "since it was started, or start it again"
+                f"the output of {node} does not go back to its `{signs[0]}`: {remedy}"
             )
 
     def _keep(self, kind: str, line: bytes) -> None:

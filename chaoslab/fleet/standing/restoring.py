@@ -76,7 +76,19 @@ class ContainerRecipe:
     """As of a process."""
 
 
-Recipe: TypeAlias = ProcessRecipe | ContainerRecipe
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRecipe:
+    """A node in some pod of a namespace, by its own name: its pods come and go."""
+
+    node: str
+    server: str
+    context: str
+    namespace: str
+    pod: str
+    """In which it was found; looked into first."""
+
+
+Recipe: TypeAlias = ProcessRecipe | ContainerRecipe | PodRecipe
 
 
 def written(recipe: Recipe) -> bytes:
@@ -91,6 +103,8 @@ def read(folder: Path, node: str) -> Recipe:
         if "container" in found:
             networks = {name: tuple(names) for name, names in found.pop("networks").items()}
             return ContainerRecipe(**found, networks=networks)
+        if "namespace" in found:
+            return PodRecipe(**found)
         return ProcessRecipe(**{**found, "command": tuple(found["command"])})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise FleetError(f"{node} cannot be restored: its recipe in {folder}: {error}") from error

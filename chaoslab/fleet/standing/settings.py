@@ -2,6 +2,7 @@
 
 fleet: {kind: processes}                           ─► ProcessFleet
 fleet: {kind: compose, project: chaoslab-training} ─► ComposeFleet
+fleet: {kind: namespace, namespace: training}      ─► NamespaceFleet
 """
 
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.errors import AbilityError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.kubernetes.settings import connect, require_rights
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
@@ -94,6 +96,38 @@ class Compose:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    """A training in the pods of a Kubernetes namespace; whoever deployed it starts nodes again."""
+
+    namespace: str = ""
+    """Its name; empty: that of the context."""
+    context: str = ""
+    """Context of the kubeconfig; empty: the current one, unless it looks like production."""
+
+    default_links: ClassVar[str] = NO_LINKS
+    runs_here: ClassVar[bool] = False
+
+    def find(self) -> Sequence[Found]:
+        """The nodes that run now."""
+        search = import_module("chaoslab.fleet.standing.pod_search")  # needs lightkube
+        with closing(connect(self.context, self.namespace)) as cluster:
+            found: Sequence[Found] = search.find(cluster)
+            return found
+
+    def factory(self, request: FleetRequest) -> FleetFactory:
+        """Factory that asks the cluster when a fleet is made."""
+        return NamespaceFleets(settings=self, learners=tuple(request.learners))
+
+    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
+        """None: its nodes have dialled each other already."""
+        return _no_links("namespace", kind, settings, seed)
+
+    def slowing(self, mechanism: Mechanism) -> str:
+        """Nothing slows them."""
+        return f"nothing ({mechanism}): its nodes were not started by chaoslab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFleets:
     """Makes the fleets of one plan; see `FleetFactory`."""
 
@@ -148,6 +182,41 @@ class ComposeFleets:
             run_directory, clock, undo_log=undo_log, node_links=node_links,
             learners=self.learners, restarts=self.restarts, engine=Engine.connect(),
             project=self.project,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFleets:
+    """Makes the fleets of one plan; see `FleetFactory`."""
+
+    settings: Namespace
+    learners: Sequence[str]
+    kind: str = "namespace"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What can be done to pods that others have started.
+
+        AbilityError if no cluster answers, or this user lacks rights.
+        """
+        from chaoslab.fleet.standing.pods import NamespaceFleet  # noqa: PLC0415  # lightkube
+
+        try:
+            with closing(connect(self.settings.context, self.settings.namespace)) as cluster:
+                require_rights(cluster, self.kind)
+        except FleetError as error:
+            raise AbilityError(str(error)) from error
+        return abilities_of(NamespaceFleet)
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+    ) -> Fleet:
+        """Make the fleet of one run."""
+        from chaoslab.fleet.standing.pods import NamespaceFleet  # noqa: PLC0415  # lightkube
+
+        return NamespaceFleet(
+            run_directory, clock, undo_log=undo_log, node_links=node_links,
+            learners=self.learners, cluster=connect(self.settings.context, self.settings.namespace),
         )  # fmt: skip
 
 

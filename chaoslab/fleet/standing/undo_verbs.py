@@ -2,19 +2,27 @@
 
 restore_node   the node goes on, is on its networks, and runs
 release_node   its training thread, which hangs, goes on
+delete_lease   other runs may break the training of a namespace
 """
 
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.kubernetes.names import DELETE_LEASE
+from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.local.private_folder import is_made_for, lies_here
 from chaoslab.fleet.standing import restoring
-from chaoslab.fleet.standing.restoring import RELEASE, RESTORE, ContainerRecipe, Recipe
+from chaoslab.fleet.standing.restoring import RELEASE, RESTORE, PodRecipe, ProcessRecipe, Recipe
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Healed, Maintenance, Verb
+
+_CONTAINERS: Final = "chaoslab.fleet.standing.restoring_containers"
+"""It needs the SDK of the engine."""
+_PODS: Final = "chaoslab.fleet.standing.restoring_pods"
+"""It needs lightkube."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +58,8 @@ def _restore(facts: NodeFacts) -> Healed:
     recipe = facts.recipe
     if recipe is None:
         return Healed()
-    if isinstance(recipe, ContainerRecipe):
-        return Healed(actions=_by_engine("restore", recipe))
+    if not isinstance(recipe, ProcessRecipe):
+        return Healed(actions=_elsewhere("restore", recipe))
     restoring.await_end(facts.pid, facts.start_ticks)
     return Healed(actions=restoring.restore(recipe))
 
@@ -60,33 +68,51 @@ def _release(facts: NodeFacts) -> Healed:
     recipe = facts.recipe
     if recipe is None:
         return Healed()
-    if isinstance(recipe, ContainerRecipe):
-        return Healed(actions=_by_engine("release", recipe))
+    if not isinstance(recipe, ProcessRecipe):
+        return Healed(actions=_elsewhere("release", recipe))
     return Healed(actions=restoring.release(recipe))
 
 
 def _left(facts: NodeFacts) -> tuple[str, ...]:
     try:
         recipe = facts.recipe
-        if isinstance(recipe, ContainerRecipe):
-            return _by_engine("lacks", recipe)
-        return () if recipe is None else restoring.lacks(recipe)
+        if recipe is None:
+            return ()
+        if not isinstance(recipe, ProcessRecipe):
+            return _elsewhere("lacks", recipe)
+        return restoring.lacks(recipe)
     except FleetError as error:
         return (str(error),)
 
 
-def _by_engine(do: Literal["restore", "release", "lacks"], recipe: Recipe) -> tuple[str, ...]:
-    """FleetError also without the SDK or an engine."""
+def _give_back(facts: RunFacts) -> Healed:
+    return Healed(actions=_by(_PODS, "give_back", facts))
+
+
+def _holds(facts: RunFacts) -> tuple[str, ...]:
     try:
-        module = import_module("chaoslab.fleet.standing.restoring_containers")  # needs the SDK
-        return tuple(getattr(module, do)(recipe))
+        return _by(_PODS, "holds", facts)
+    except FleetError as error:
+        return (str(error),)
+
+
+def _elsewhere(do: Literal["restore", "release", "lacks"], recipe: Recipe) -> tuple[str, ...]:
+    return _by(_PODS if isinstance(recipe, PodRecipe) else _CONTAINERS, do, recipe)
+
+
+def _by(module: str, do: str, what: Recipe | RunFacts) -> tuple[str, ...]:
+    """FleetError also without the SDK, an engine, lightkube or the context."""
+    try:
+        done: tuple[str, ...] = getattr(import_module(module), do)(what)
     except AbilityError as error:
         raise FleetError(str(error)) from error
+    return done
 
 
 MAINTENANCE = Maintenance(
     verbs={
         RESTORE: Verb(facts=NodeFacts, undo=_restore, left=_left, lets_go=True),
         RELEASE: Verb(facts=NodeFacts, undo=_release, left=_left, lets_go=True, looks=False),
+        DELETE_LEASE: Verb(facts=RunFacts, undo=_give_back, left=_holds),
     }
 )

@@ -13,7 +13,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings, absent
 from chaoslab.fleet.kubernetes.names import labels_of, object_name
-from chaoslab.fleet.kubernetes.rights import RULES, role
+from chaoslab.fleet.kubernetes.rights import RIGHTS, role
 from chaoslab.fleet.kubernetes.scripts import ENTRY
 from chaoslab.fleet.kubernetes.settings import Kubernetes, looks_like_production
 
@@ -210,12 +210,13 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], key: st
     assert refused.value.key == key
 
 
-def test_the_role_has_exactly_the_rules() -> None:
-    text = role("chaos")
+@pytest.mark.parametrize("kind", RIGHTS)
+def test_the_role_has_exactly_the_rules(kind: str) -> None:
+    text = role("chaos", kind)
     manifest = YAML(typ="safe").load(text)
     assert (manifest["kind"], manifest["metadata"]["namespace"]) == ("Role", "chaos")
-    assert len(manifest["rules"]) == len(RULES)
-    for rule, written in zip(RULES, manifest["rules"], strict=True):
+    assert len(manifest["rules"]) == len(RIGHTS[kind])
+    for rule, written in zip(RIGHTS[kind], manifest["rules"], strict=True):
         assert written == {
             "apiGroups": [rule.group], "resources": [rule.resource], "verbs": list(rule.verbs),
         }  # fmt: skip

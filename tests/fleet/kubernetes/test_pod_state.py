@@ -7,12 +7,13 @@ import pytest
 
 pytest.importorskip("lightkube")
 
+from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.kubernetes.cluster import pod_of
 from chaoslab.fleet.kubernetes.job_watch import JobWatch, facts_of
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
-from chaoslab.fleet.kubernetes.pod_watch import PodNumbers, PodWatch, changes, report
-from chaoslab.fleet.kubernetes.rights import RULES
+from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch, changes, report
+from chaoslab.fleet.kubernetes.rights import RIGHTS
 from chaoslab.fleet.kubernetes.watch import Watch
 
 STARTED, ENDED = "2026-11-27T10:00:00Z", "2026-11-27T10:00:09Z"
@@ -120,25 +121,27 @@ def test_an_image_that_cannot_be_had_is_reported_once_by_the_clusters_word() -> 
 
 
 def test_a_pod_that_replaces_another_of_its_job_is_the_next_incarnation() -> None:
-    numbers = PodNumbers()
+    numbers = NumberedPods(lambda state: [Observation(source=state.name, kind=Kind.NODE_STARTED)])
     running = seen({"running": {"startedAt": STARTED}})
     first, waits, second = (
-        replace(running, name="a", job="j"),
-        replace(running, name="b", job="j", started_s=None),
-        replace(running, name="b", job="j"),
+        replace(running, uid="a", job="j"),
+        replace(running, uid="b", job="j", started_s=None),
+        replace(running, uid="b", job="j"),
     )
     assert [numbers.numbered(one).incarnation for one in (first, waits, second, first)] == [
         2, 3, 3, 2,
     ]  # fmt: skip
-    assert [numbers.is_replacement(one) for one in (first, second)] == [False, True]
-    elsewhere = replace(running, name="c", job="k", incarnation=9)
+    assert [numbers.started(one) is not None for one in (first, second)] == [False, True]
+    elsewhere = replace(running, uid="c", job="k", incarnation=9)
     assert numbers.numbered(elsewhere).incarnation == 9
-    assert not numbers.is_replacement(elsewhere)
+    assert numbers.started(elsewhere) is None
 
 
 @pytest.mark.parametrize("watch", [PodWatch, JobWatch])
 def test_whatever_is_watched_is_in_the_role(watch: type[Watch]) -> None:
-    (verbs,) = [rule.verbs for rule in RULES if rule.resource == watch.resource.plural]
+    (verbs,) = [
+        rule.verbs for rule in RIGHTS["kubernetes"] if rule.resource == watch.resource.plural
+    ]
     assert {"list", "watch"} <= set(verbs)
 
 

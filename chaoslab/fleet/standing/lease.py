@@ -1,0 +1,208 @@
+"""Lease of a namespace: one run at a time breaks the training there, from whatever machine.
+
+    adopt ─► undo entry ─► Lease `chaoslab-attach`, renewed by a thread ─► deleted on leaving
+                             ├─ another run renews it ─► FleetError: which run, and on which machine
+                             └─ nobody renewed it for its time ─► it is taken
+
+The lease ends by itself when its harness is gone. Two clocks need not agree: what looks expired is
+watched for as long as a renewal may take.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.cluster import LEASES, Cluster, Missing, Refused
+from chaoslab.fleet.run_name import run_name
+from chaoslab.undo.base import PendingUndos, UndoLog
+
+NAME: Final = "chaoslab-attach"
+_LASTS_S: Final = 60
+_RENEWALS: Final = 6
+"""How often it is renewed within its time."""
+_WATCHED_S: Final = 2 * _LASTS_S / _RENEWALS
+_LOOK_S: Final = 0.5
+
+
+class Lease:
+    """Held from `take` to `give_back`."""
+
+    def __init__(self, cluster: Cluster, run_directory: Path, undo_log: UndoLog) -> None:
+        self._cluster, self._run_directory = cluster, run_directory
+        self._pending_undos = PendingUndos(undo_log)
+        self._version = ""
+        self._renewed_s = 0.0
+        self._is_over = threading.Event()
+        self._is_taken_away = False
+
+    def take(self) -> None:
+        """FleetError while another run has it."""
+        there = _found(self._cluster)
+        if there is not None:
+            self._remove_if_expired(there)
+        run = run_name(self._run_directory)
+        self._pending_undos.owe(
+            names.DELETE_LEASE,
+            server=self._cluster.server, context=self._cluster.context,
+            namespace=self._cluster.namespace, run=run,
+        )  # fmt: skip
+        try:
+            made = self._cluster.create(self._manifest(run))
+        except Refused:
+            there = _found(self._cluster)
+            if there is None:
+                raise
+            made = there
+        if _holder(made)[0] != run:  # somebody was faster
+            raise _held(made)
+        self._note(made)
+        threading.Thread(target=self._renew, name="lease", daemon=True).start()
+
+    def give_back(self) -> None:
+        """Another run may come."""
+        self._is_over.set()
+        if self._version:
+            release(self._cluster, run_name(self._run_directory))
+        self._pending_undos.settle_all()
+
+    def require(self) -> None:
+        """FleetError if it is not held any more: another run may break the same training."""
+        is_late = time.monotonic() - self._renewed_s > _LASTS_S
+        if self._version and not self._is_over.is_set() and (self._is_taken_away or is_late):
+            raise FleetError(
+                f"the lease {NAME} of namespace {self._cluster.namespace} could not be renewed, so "
+                "another run may be attached to this training: this one ends"
+            )
+
+    def _remove_if_expired(self, there: Mapping[str, Json]) -> None:
+        before = _spec(there).get("renewTime")
+        if _left_s(there) > 0:
+            raise _held(there)
+        deadline = time.monotonic() + _WATCHED_S
+        while time.monotonic() < deadline:
+            now = _found(self._cluster)
+            if now is None:
+                return
+            if _spec(now).get("renewTime") != before:
+                raise _held(now)
+            time.sleep(_LOOK_S)
+        try:
+            version = str(_metadata(there).get("resourceVersion"))
+            self._cluster.delete(LEASES, NAME, resourceVersion=version)
+        except Refused as error:  # somebody was faster
+            raise _held(there) from error
+
+    def _manifest(self, run: str) -> Mapping[str, Json]:
+        holder = f"{run} {os.getpid()}@{socket.gethostname()} {self._run_directory}"
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": NAME, "labels": {**names.labels_of(run)}},
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": _LASTS_S,
+                "acquireTime": _now(),
+                "renewTime": _now(),
+            },
+        }
+
+    def _note(self, lease: Mapping[str, Json]) -> None:
+        self._version = str(_metadata(lease).get("resourceVersion"))
+        self._renewed_s = time.monotonic()
+
+    def _renew(self) -> None:
+        """On a thread of its own."""
+        while not self._is_over.wait(_LASTS_S / _RENEWALS):
+            changes: Mapping[str, Json] = {
+                "metadata": {"resourceVersion": self._version},
+                "spec": {"renewTime": _now()},
+            }
+            try:
+                self._note(self._cluster.patch(LEASES, NAME, changes))
+            except Refused:
+                self._is_taken_away = not self._is_ours()
+                if self._is_taken_away:
+                    return
+            except FleetError:  # the next one may pass
+                continue
+
+    def _is_ours(self) -> bool:
+        """Where the answer to a renewal was lost, the next one is refused all the same."""
+        try:
+            there = _found(self._cluster)
+        except FleetError:
+            return True  # nobody knows: `require` sees to it that this does not last
+        if there is None or _holder(there)[0] != run_name(self._run_directory):
+            return False
+        self._note(there)
+        return True
+
+
+def release(cluster: Cluster, run: str) -> bool:
+    """Delete the lease if this run has it; whether it had."""
+    there = _found(cluster)
+    if there is None or _holder(there)[0] != run:
+        return False
+    uid = str(_metadata(there).get("uid"))
+    return cluster.delete(LEASES, NAME, uid=uid)
+
+
+def is_held(cluster: Cluster, run: str) -> bool:
+    """Whether this run has the lease."""
+    there = _found(cluster)
+    return there is not None and _holder(there)[0] == run
+
+
+def _found(cluster: Cluster) -> Mapping[str, Json] | None:
+    try:
+        return cluster.get(LEASES, NAME)
+    except Missing:
+        return None
+
+
+def _held(there: Mapping[str, Json]) -> FleetError:
+    _, who, run_directory = _holder(there)
+    pid, _, host = who.partition("@")
+    return FleetError(
+        f"process {pid} of {host} is attached to this training, for the run {run_directory}: wait "
+        f"until that is over; if it is dead, its lease ends within {max(0.0, _left_s(there)):.0f} s"
+    )
+
+
+def _holder(there: Mapping[str, Json]) -> tuple[str, str, str]:
+    """Run, process at host, and run directory."""
+    run, _, rest = str(_spec(there).get("holderIdentity")).partition(" ")
+    who, _, run_directory = rest.partition(" ")
+    return run, who, run_directory
+
+
+def _left_s(there: Mapping[str, Json]) -> float:
+    """Until it is over, by the clock here."""
+    try:
+        renewed = datetime.fromisoformat(str(_spec(there).get("renewTime")))
+        lasts_s = float(str(_spec(there).get("leaseDurationSeconds")))
+    except ValueError:
+        return 0.0
+    return renewed.timestamp() + lasts_s - time.time()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _spec(lease: Mapping[str, Json]) -> Mapping[str, Json]:
+    found = lease.get("spec")
+    return found if isinstance(found, dict) else {}
+
+
+def _metadata(lease: Mapping[str, Json]) -> Mapping[str, Json]:
+    found = lease.get("metadata")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,168 @@
+"""Program that runs in a pod of a standing training: finds its node, signals it, shows its state.
+
+    python3 -I -S -c SOURCE find                      {"nodes": [{"pid", "ticks", "words", …}]}
+                            show PID TICKS            {"state", "cpu_ticks", "pages", "stopped"}
+                            send PID TICKS NAME all   the same, and "is_dead"; to all of its tree
+                            send PID TICKS NAME main  {"is_sent"}: not if it would die of it
+
+It prints one line of JSON. A process is known by its pid and its start in ticks of the kernel, so
+that another one, in a container that was started again, is never met: {"is_gone": true}. It imports
+nothing of chaoslab, because its source is sent to the pod. Failures are {"refused": why}.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+
+MODULES = ("chaoslab.diloco.syncer", "chaoslab.diloco.learner")
+_TRIES, _PAUSE_S = 200, 0.005
+_DYING_TRIES, _DYING_S = 60, 0.005
+_STOPPED = "Tt"
+_HAS_HANDLER = ("USR1", "USR2")
+"""Signals that a node takes, and of which another program would die."""
+
+
+def main(words: list[str]) -> int:
+    """Do what the words say; exit status 0."""
+    try:
+        said: dict[str, object] = {"nodes": find()} if words[0] == "find" else _of_one(words)
+    except OSError as error:
+        said = {"refused": str(error)}
+    sys.stdout.write(json.dumps(said) + "\n")
+    return 0
+
+
+def _of_one(words: list[str]) -> dict[str, object]:
+    do, pid, ticks, *more = words
+    node = int(pid)
+    seen = stat(node)
+    if not is_it(seen, ticks):
+        return {"is_gone": True}
+    if do == "show":
+        return shown(node)
+    name, whom = more
+    if whom == "main":
+        return {"is_sent": send_to_main(node, name)}
+    send_to_all(node, name)
+    is_dead = name == "KILL" and dies(node, ticks)
+    return {"stopped": [], "is_dead": True} if is_dead else {**shown(node), "is_dead": False}
+
+
+def shown(pid: int) -> dict[str, object]:
+    """State of a process, and what of its tree is stopped."""
+    seen = stat(pid)
+    if not seen:
+        return {"stopped": []}
+    return {"state": seen[0], "cpu_ticks": int(seen[11]) + int(seen[12]), "pages": int(seen[21]),
+            "stopped": stopped(pid)}  # fmt: skip
+
+
+def find() -> list[object]:
+    """Processes that run a node's program; not what starts one, nor the parts of one."""
+    every = {pid: cmdline(pid) for pid in pids()}
+    nodes = {pid: words for pid, words in every.items() if set(words) & set(MODULES)}
+    found: list[object] = []
+    for pid, words in nodes.items():
+        parent = every.get(parent_of(pid), [])
+        begun = [other for child, other in nodes.items() if parent_of(child) == pid]
+        is_starter = any(words != other and words[-len(other) :] == other for other in begun)
+        if parent != words and not is_starter and (seen := stat(pid)):
+            found.append({"pid": pid, "ticks": int(seen[19]), "words": words,
+                          "stopped": stopped(pid)})  # fmt: skip
+    return found
+
+
+def send_to_main(pid: int, name: str) -> bool:
+    """Signal this one process; whether it was sent."""
+    number = signal.Signals["SIG" + name]
+    if name in _HAS_HANDLER and not handles(pid, number):
+        return False
+    os.kill(pid, number)
+    return True
+
+
+def send_to_all(pid: int, name: str) -> None:
+    """Signal a process and all that descends from it, until it shows that it stopped or goes on."""
+    number = signal.Signals["SIG" + name]
+    for _ in range(_TRIES):
+        members = tree(pid)
+        for member in members:
+            try:
+                os.kill(member, number)
+            except ProcessLookupError:
+                continue
+        still = len(stopped(pid))
+        if not (name == "CONT" and still) and not (name == "STOP" and still < len(tree(pid))):
+            break
+        time.sleep(_PAUSE_S)
+
+
+def dies(pid: int, ticks: str) -> bool:
+    """Whether it is dead soon; not waited for longer, because this program may die with it."""
+    for _ in range(_DYING_TRIES):
+        if not is_it(stat(pid), ticks):
+            return True
+        time.sleep(_DYING_S)
+    return False
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all that descends from it, the living."""
+    parents = {child: parent_of(child) for child in pids()}
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return [one for one in found if stat(one)[:1] not in ([], ["Z"])]
+
+
+def stopped(pid: int) -> list[int]:
+    """Which of its tree are stopped."""
+    return [one for one in tree(pid) if (stat(one) or "R")[0] in _STOPPED]
+
+
+def is_it(seen: list[str], ticks: str) -> bool:
+    """Whether this is the process that began then, and not dead."""
+    return bool(seen) and seen[19] == ticks and seen[0] != "Z"
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether a process has a handler of its own for a signal."""
+    for line in read(f"/proc/{pid}/status").splitlines():
+        if line.startswith("SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+def stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; none if it is gone."""
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def parent_of(pid: int) -> int:
+    """Its parent; 0 if it has none here, or is gone."""
+    return int((stat(pid) or ["", "0"])[1])
+
+
+def cmdline(pid: int) -> list[str]:
+    """Its command line."""
+    return read(f"/proc/{pid}/cmdline").split("\0")[:-1]
+
+
+def pids() -> list[int]:
+    """All processes here."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def read(file: str) -> str:
+    """A file of /proc; empty if its process is gone."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as source:
+            return source.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,231 @@
+"""Search for the nodes of a training in the pods of a namespace, and questions to one of them.
+
+    pods of a namespace ─► those whose command names a node's program ─► exec ─► NodePod
+                            not those of a run of chaoslab              `pod_program`
+
+The command line is read from the process itself, so what the cluster or a shell filled in is known.
+Each life of a container is looked into once.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Refused, pod_of
+from chaoslab.fleet.kubernetes.names import LABEL_RUN
+from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.standing import pod_program
+from chaoslab.fleet.standing.found import Command, Found, command_of, training_of
+
+_PACKAGE: Final = "chaoslab.diloco."
+"""Of the programs of nodes, wherever a command has it."""
+_TRIES, _AGAIN_S = 2, 0.3
+_AT_ONCE: Final = 16
+_SOURCE: Final = Path(pod_program.__file__).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePod:
+    """A node that runs in a container of a pod."""
+
+    command: Command
+    state: PodState
+    """Of the pod and that container, when it was found."""
+    container: str
+    """Name of the container."""
+    pid: int
+    """Of the node, as its pod counts."""
+    ticks: int
+    """When it began, in ticks of the kernel."""
+    was_stopped: bool = False
+    """Whether some of its processes were stopped when it was looked into."""
+    owner: str = ""
+    """What puts another pod in the place of this one, such as `StatefulSet learner`; or nothing."""
+    is_started_again: bool = True
+    """Whether the kubelet starts its container again in the same pod, after a failure at least."""
+
+    @property
+    def name(self) -> str:
+        """Of the node."""
+        return self.command.name
+
+    @property
+    def pod(self) -> str:
+        """Name of the pod."""
+        return self.state.name
+
+
+_Running: TypeAlias = tuple[Mapping[str, Json], PodState, str]
+"""A pod, its state, and the name of a container of it."""
+
+
+class PodSearch:
+    """Looks for nodes, any number of times."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[str, NodePod] = {}
+        """By id of the container."""
+
+    def look(self) -> Sequence[NodePod]:
+        """The nodes that run now. FleetError: what may be one cannot be looked into."""
+        running = tuple(self._running())
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return [node for node in pool.map(self._node, running) if node is not None]
+
+    def named(self, name: str, first: str = "") -> NodePod | None:
+        """The node of this name, looked for in the pod `first` at first; None: it does not run.
+
+        FleetError as of `look`.
+        """
+        nodes = map(self._node, self._running(first))
+        return next((one for one in nodes if one is not None and one.name == name), None)
+
+    def _running(self, first: str = "") -> Iterator[_Running]:
+        """Containers that run and may have a node."""
+        pods = self._cluster.list(PODS, "")[0]
+        for pod in sorted(pods, key=lambda one: _mapped(one, "metadata").get("name") != first):
+            if LABEL_RUN in _mapped(_mapped(pod, "metadata"), "labels"):
+                continue
+            for container in _candidates(pod):
+                state = state_of(pod_of(pod), container)
+                if state.has_started and not state.has_ended and not state.is_deleted:
+                    yield pod, state, container
+
+    def _node(self, running: _Running) -> NodePod | None:
+        pod, state, container = running
+        node = self._known.get(state.container) or self._look_into(pod, state, container)
+        if node is not None:
+            self._known[state.container] = node
+        return node
+
+    def _look_into(
+        self, pod: Mapping[str, Json], state: PodState, container: str
+    ) -> NodePod | None:
+        """None while it does not run a node's program."""
+        for one in _listed(_asked(self._cluster, state.name, container, "find"), "nodes"):
+            words = [str(word) for word in _listed(one, "words")]
+            command = command_of(words)
+            if command is not None:
+                return NodePod(
+                    command=command, state=state, container=container,
+                    pid=_whole(one, "pid"), ticks=_whole(one, "ticks"), owner=_owner(pod),
+                    was_stopped=bool(_listed(one, "stopped")),
+                    is_started_again=_mapped(pod, "spec").get("restartPolicy") != "Never",
+                )  # fmt: skip
+        return None
+
+
+def find(cluster: Cluster) -> Sequence[Found]:
+    """The training in a namespace; AbilityError if there is none, or it cannot be broken."""
+    try:
+        return found_of(PodSearch(cluster).look(), cluster.namespace)
+    except FleetError as error:
+        raise AbilityError(f"namespace:{cluster.namespace}: {error}") from error
+
+
+def found_of(nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
+    """The same as any standing training has them; AbilityError as of `find`."""
+    for node in nodes:
+        if node.pid == 1:
+            raise AbilityError(
+                f"{node.name} is the first process of its container in pod {node.pod}, which the "
+                "kernel keeps from being killed or stopped from inside: set "
+                "`shareProcessNamespace: true` in the spec of the pod"
+            )
+        if not node.owner and not node.is_started_again:
+            raise AbilityError(
+                f"nobody would start {node.name} again after a fault: pod {node.pod} has "
+                "`restartPolicy: Never` and no owner, such as a StatefulSet"
+            )
+    found = [
+        Found(
+            name=node.name,
+            role=node.command.role,
+            where=f"pod {namespace}/{node.pod}",
+            handle=node.pod,
+            command=node.command,
+        )
+        for node in nodes
+    ]
+    none = (
+        "no running pod has a command that names `chaoslab.diloco.syncer` or "
+        f"`chaoslab.diloco.learner`; `kubectl -n {namespace} get pods` lists pods"
+    )
+    return training_of(found, f"namespace:{namespace}", none)
+
+
+def ask(cluster: Cluster, node: NodePod, do: str, *words: str) -> Mapping[str, Json]:
+    """What `pod_program` says of a node's process. Missing: its container is gone.
+
+    FleetError if it is refused there.
+    """
+    whom = (str(node.pid), str(node.ticks))
+    return _asked(cluster, node.pod, node.container, do, *whom, *words)
+
+
+def stopped(said: Mapping[str, Json]) -> Sequence[Json]:
+    """Processes that are stopped, by what `ask` returned."""
+    return _listed(said, "stopped")
+
+
+# ---------------------------------------------------------------- JSON of the cluster and of pods
+
+
+def _asked(cluster: Cluster, pod: str, container: str, *words: str) -> Mapping[str, Json]:
+    """Asked again where the connection broke: to signal the same process twice does no harm."""
+    command = ("python3", "-I", "-S", "-c", _SOURCE, *words)
+    for is_last in (False,) * _TRIES + (True,):
+        try:
+            said = cluster.exec(pod, command, container=container)
+            break
+        except Refused:
+            raise
+        except FleetError:
+            if is_last or cluster.is_closing:
+                raise
+            time.sleep(_AGAIN_S)
+    try:
+        answer = json.loads(said)
+    except ValueError as error:
+        raise FleetError(f"pod {pod} says no JSON: {said[-300:]!r}") from error
+    if not isinstance(answer, dict) or "refused" in answer:
+        why = answer.get("refused") if isinstance(answer, dict) else answer
+        raise FleetError(f"`{' '.join(words)}` in pod {pod}: {why}")
+    return answer
+
+
+def _candidates(pod: Mapping[str, Json]) -> Iterator[str]:
+    """Names of containers that may run a node."""
+    for container in _listed(_mapped(pod, "spec"), "containers"):
+        words = [*_listed(container, "command"), *_listed(container, "args")]
+        if any(_PACKAGE in str(word) for word in words) and isinstance(container, dict):
+            yield str(container.get("name"))
+
+
+def _owner(pod: Mapping[str, Json]) -> str:
+    for one in _listed(_mapped(pod, "metadata"), "ownerReferences"):
+        if isinstance(one, dict) and one.get("controller") is True:
+            return f"{one.get('kind')} {one.get('name')}"
+    return ""
+
+
+def _mapped(found: Mapping[str, Json], key: str) -> Mapping[str, Json]:
+    inner = found.get(key)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _listed(found: Json | Mapping[str, Json], key: str) -> Sequence[Json]:
+    inner = found.get(key) if isinstance(found, Mapping) else None
+    return inner if isinstance(inner, list) else []
+
+
+def _whole(found: Json, key: str) -> int:
+    inner = found.get(key) if isinstance(found, Mapping) else None
+    return inner if isinstance(inner, int) else 0

@@ -1,0 +1,398 @@
+"""Standing nodes that are pods of a Kubernetes namespace.
+
+    pods of a namespace ─► `pod_search` ─► Found
+    the log of a pod ─► a thread (`pod_log`) ─► the bytes that `read` takes
+    signals ─► `pod_program` in the pod          pod.delete, pod.evict ─► the cluster
+    what the cluster reports of the pods (`kubernetes.pod_watch`) ─► queue ─► ENGINE_REPORTED
+
+Nodes that ended are started again by whoever deployed them: in the same pod, by its restart policy,
+or in another one, by a Deployment, StatefulSet or Job. Nothing is created but a Lease (`lease`).
+"""
+
+import math
+import queue
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Missing, Refused, pod_of
+from chaoslab.fleet.kubernetes.ended import unless_ended
+from chaoslab.fleet.kubernetes.log_follower import LogPosition
+from chaoslab.fleet.kubernetes.pod import ending_of
+from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.pod_watch import PodReader, PodWatch
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.arrivals import Arrivals, taken, together
+from chaoslab.fleet.protocols import HasPods
+from chaoslab.fleet.standing.fleet import StandingFleet
+from chaoslab.fleet.standing.found import Found
+from chaoslab.fleet.standing.lease import Lease
+from chaoslab.fleet.standing.node import Keep, StandingNode
+from chaoslab.fleet.standing.past import Past
+from chaoslab.fleet.standing.pod_log import PodLog, past_of
+from chaoslab.fleet.standing.pod_search import NodePod, PodSearch, ask, found_of, stopped
+from chaoslab.fleet.standing.restoring import PodRecipe, written
+from chaoslab.fleet.standing.restoring_pods import restore, resume
+from chaoslab.undo.base import UndoLog
+
+_LAST_LINES_S: Final = 0.3
+"""How long what a node printed last may take to arrive."""
+_MOMENT_S: Final = 0.5
+_FRESH_S: Final = 2.0
+_ENDED_S: Final = 10.0
+"""How long the cluster may take to say that a container has ended that does not answer."""
+_TICKS: Final = 100
+_PAGE: Final = 4096
+_ARRIVALS_MOST: Final = 8192
+
+
+class StandingPod(StandingNode):
+    """A life of a container, found, or begun by whoever deployed it."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        incarnation: int,
+        place: Place,
+        keep: Keep,
+        *,
+        cluster: Cluster,
+        node: NodePod,
+        position: LogPosition | None = None,
+        past: Past | None = None,
+    ) -> None:
+        """What it prints is read from `position` on, by default from its beginning."""
+        self._cluster, self.node = cluster, node
+        super().__init__(spec, incarnation, place, keep, past)
+        self._log = PodLog(cluster, node, position or LogPosition())
+        self.is_taken_away = False
+        """Its pod was deleted or evicted, and ends by itself."""
+        self._shown: tuple[float, Mapping[str, Json]] | None = None
+        """What its pod said of it last, and when, for a probe that follows at once."""
+        self._was_killed, self._is_told_dead = False, False
+        self._died_s = math.inf
+        """When it was seen dead in its pod, of which the cluster knows a second or two later."""
+
+    @property
+    def where(self) -> str:
+        return f"pod {self.node.pod}"
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """Pod and image; the process has the number 0, for its own counts in the pod alone."""
+        state = self.node.state
+        return {
+            "pid": 0,
+            "start_time": state.started_s,
+            "container": state.name,
+            "image": state.image,
+            "image_id": state.image_id or None,
+        }
+
+    @property
+    def _is_dead(self) -> bool:
+        return self.has_exited or self._died_s < math.inf
+
+    @property
+    def has_exited(self) -> bool:
+        """By the cluster's word, or soon after it was seen dead in its pod."""
+        is_dead = time.monotonic() > self._died_s + _LAST_LINES_S
+        return self.is_over or is_dead or self._log.has_ended.is_set()
+
+    def signal_all(self, name: str) -> None:
+        self._was_killed = self._was_killed or name == "SIGKILL"
+        said = self._ask("send", name.removeprefix("SIG"), "all")
+        if said is not None and said.get("is_dead"):
+            self._died_s = time.monotonic()
+        if name == "SIGSTOP" and said is not None:
+            self._shown = time.monotonic(), said
+            if not stopped(said):
+                raise FleetError(f"{self.spec.name} ({self.where}) cannot be stopped")
+
+    def signal(self, name: str) -> None:
+        self.note_sent(name)
+        said = self._ask("send", name.removeprefix("SIG"), "main")
+        if said is not None and not said.get("is_sent") and name == "SIGUSR1":
+            raise FleetError(f"{self.spec.name} ({self.where}) cannot be hung: it has no handler")
+
+    def resume(self) -> None:
+        if self.has_exited:
+            return
+        said = unless_ended(lambda: resume(self._cluster, self.node), lambda: self.has_exited)
+        if said is not None and "state" in said:
+            self._shown = time.monotonic(), said
+
+    def catch_up(self) -> None:
+        """Have what it has printed by now."""
+        self._log.catch_up()
+
+    def delete(self) -> None:
+        """Delete its pod by force, without grace. FleetError if nobody would make another one."""
+        self._require_owner()
+        with self.being_ended("SIGTERM", "SIGKILL", unless=Refused):
+            uid = self.node.state.uid
+            if not self._cluster.delete(PODS, self.node.pod, is_forced=True, uid=uid):
+                raise Missing(f"the pod {self.node.pod} of {self.spec.name} was gone already")
+        self.is_taken_away = True
+
+    def evict(self) -> None:
+        """Have it evicted, as by a drain. FleetError if nobody would make another one."""
+        self._require_owner()
+        with self.being_ended("SIGTERM", unless=Refused):
+            self._cluster.evict(self.node.pod)
+        self.is_taken_away = True
+
+    def _require_owner(self) -> None:
+        if not self.node.owner:
+            raise FleetError(
+                f"the pod {self.node.pod} of {self.spec.name} has no owner, such as a StatefulSet, "
+                "that would make another one in its place"
+            )
+
+    def probe(self) -> Observation:
+        """As its pod shows it; unknown while that ends and does not answer."""
+        gone = probed(self.spec.name, incarnation=self.incarnation, pid=0)
+        shown, self._shown = self._shown, None
+        if shown is not None and time.monotonic() - shown[0] < _FRESH_S:
+            return self._probed(shown[1])
+        try:
+            said = self._ask("show", within_s=0.0 if self.is_taken_away else _ENDED_S)
+        except FleetError:
+            if not self.is_taken_away:
+                raise
+            return gone._replace(data={**gone.data, "state": "unknown"})
+        if said is None:
+            if self._is_told_dead:  # whoever looks once more is to see it exited as well
+                time.sleep(max(0.0, self._died_s + _LAST_LINES_S - time.monotonic()))
+            self._is_told_dead = self._died_s < math.inf
+            return gone
+        return self._probed(said)
+
+    def _probed(self, said: Mapping[str, Json]) -> Observation:
+        return probed(
+            self.spec.name,
+            incarnation=self.incarnation,
+            pid=0,
+            state=str(said["state"]),
+            cpu_s=float(str(said["cpu_ticks"])) / _TICKS,
+            rss_bytes=int(str(said["pages"])) * _PAGE,
+        )
+
+    def _ask(self, do: str, *words: str, within_s: float = _ENDED_S) -> Mapping[str, Json] | None:
+        """By a program in its pod; None once it has ended, for which an error waits so long."""
+        if self._is_dead:
+            return None
+
+        def asked() -> Mapping[str, Json]:
+            try:
+                return ask(self._cluster, self.node, do, *words)
+            except Refused:  # as in a container that does not run any more
+                if self._was_killed and not self.is_taken_away:
+                    self._died_s = time.monotonic()
+                raise
+
+        said = unless_ended(asked, lambda: self._is_dead, within_s)
+        is_gone = said is not None and said.get("is_gone") is True
+        if is_gone and self._was_killed:
+            self._died_s = time.monotonic()
+        return None if is_gone else said
+
+    def _printed(self) -> bytes:
+        return self._log.taken()
+
+    def _ending(self) -> dict[str, Json]:
+        """By the kubelet's word, where it is there already."""
+        return ending_of(self._log.ending, self._sent)
+
+    def _detach(self) -> None:
+        self._log.close()
+
+
+class AdoptedPods(PodReader):
+    """Pods in which nodes were found, for the watch: others in the namespace are none of ours."""
+
+    def __init__(self) -> None:
+        self._lives: dict[str, tuple[NodePod, int]] = {}
+        """By unique id of the pod: the node, and its newest incarnation in there."""
+
+    def add(self, node: NodePod, incarnation: int) -> None:
+        """From now on it is reported on."""
+        self._lives[node.state.uid] = (node, incarnation)
+
+    def state(self, pod: Mapping[str, Json]) -> PodState:
+        seen = pod_of(pod)
+        uid = state_of(seen).uid
+        container = self._lives[uid][0].container if uid in self._lives else ""
+        return state_of(seen, container)
+
+    def whose(self, state: PodState) -> tuple[str, int] | None:
+        if state.uid not in self._lives:
+            return None
+        node, incarnation = self._lives[state.uid]
+        return node.name, incarnation
+
+
+class NamespaceFleet(StandingFleet[StandingPod], HasPods):
+    """A training whose nodes are pods of a Kubernetes namespace."""
+
+    kind = "namespace"
+    end_s_max = 60.0
+
+    def __init__(
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        cluster: Cluster,
+        node_links: NodeLinks | None = None,
+        learners: Sequence[str] = (),
+    ) -> None:
+        super().__init__(
+            run_directory, clock,
+            undo_log=undo_log, node_links=node_links, learners=learners, restarts=False,
+        )  # fmt: skip
+        self._cluster, self._search = cluster, PodSearch(cluster)
+        self._lease = Lease(cluster, self._place.run_directory, undo_log)
+        self._nodes: dict[str, NodePod] = {}
+        """The newest life of each node that was found."""
+        self._recipes: dict[str, PodRecipe] = {}
+        self._adopted_pods = AdoptedPods()
+        self._arrivals: Arrivals = queue.Queue(_ARRIVALS_MOST)
+        self._watch: PodWatch | None = None
+
+    def __enter__(self) -> Self:
+        self._watch = PodWatch(self._cluster, "", self._arrivals, self._adopted_pods)
+        self._watch.start()
+        return super().__enter__()
+
+    @property
+    def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
+        return (*super()._leaving, self._close_cluster)
+
+    def _close_cluster(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._cluster.close()
+
+    def _news(self) -> list[Observation]:
+        """Reports of the cluster. FleetError if the training may be another run's now."""
+        self._lease.require()
+        return [one for arrival in taken(self._arrivals, 0.0) for one in arrival.observe()]
+
+    def _find(self) -> Sequence[Found]:
+        nodes = self._search.look()
+        found = found_of(nodes, self._cluster.namespace)
+        self._nodes = {node.name: node for node in nodes}
+        return found
+
+    def _identity(self, syncer: Found) -> str:  # noqa: ARG002 - the base's signature
+        return f"namespace {self._cluster.server} {self._cluster.namespace}"
+
+    def _lock(self, syncer: Found) -> Callable[[], None]:
+        """Against runs of this machine, and those of others."""
+        unlock = super()._lock(syncer)
+
+        def give_back() -> None:
+            try:
+                self._lease.give_back()
+            finally:
+                unlock()
+
+        try:
+            self._lease.take()
+        except FleetError:
+            give_back()
+            raise
+        return give_back
+
+    def _recipe(self, found: Found) -> bytes:
+        recipe = PodRecipe(
+            node=found.name,
+            server=self._cluster.server,
+            context=self._cluster.context,
+            namespace=self._cluster.namespace,
+            pod=found.handle,
+        )
+        self._recipes[found.name] = recipe
+        return written(recipe)
+
+    def _adopted(self, spec: NodeSpec, found: Found) -> StandingPod:
+        node, position = self._nodes[found.name], LogPosition()
+        past = past_of(self._cluster, node, position)
+        past.require_complete(
+            spec.name, spec.role,
+            "the kubelet keeps a part of a log (containerLogMaxSize): start it again by `kubectl "
+            f"-n {self._cluster.namespace} delete pod {node.pod}`",
+        )  # fmt: skip
+        return self._life(spec, past.incarnation or 1, position, past)
+
+    def _begun(self, spec: NodeSpec, incarnation: int) -> StandingPod:
+        if self._nodes[spec.name] is self._lives[spec.name].node:
+            raise FleetError(f"{spec.name} has ended as soon as it was started")
+        return self._life(spec, incarnation)
+
+    def _life(
+        self,
+        spec: NodeSpec,
+        incarnation: int,
+        position: LogPosition | None = None,
+        past: Past | None = None,
+    ) -> StandingPod:
+        node = self._nodes[spec.name]
+        self._adopted_pods.add(node, incarnation)
+        return StandingPod(
+            spec, incarnation, self._place, self._keep,
+            cluster=self._cluster, node=node, position=position, past=past,
+        )  # fmt: skip
+
+    def _runs_again(self, name: str) -> bool:
+        node = None
+        with suppress(FleetError):
+            node = self._search.named(name)
+        if node is None or node.state.container == self._lives[name].node.state.container:
+            return False
+        self._nodes[name] = node
+        return True
+
+    def _restore(self, name: str) -> None:
+        restore(self._recipes[name])
+
+    def _pause(self, lives: Sequence[StandingPod]) -> None:
+        """What they printed before is read at once, or it would seem to be printed meanwhile."""
+        try:
+            super()._pause(lives)
+            together(lives, StandingPod.catch_up)
+        except FleetError:
+            for life in lives:
+                with suppress(FleetError):
+                    life.resume()
+            raise
+
+    def _await_end(self, life: StandingPod) -> None:
+        """Of a pod that was taken away only a moment, while the run goes on: it is asked again."""
+        if not life.is_taken_away:
+            super()._await_end(life)
+            return
+        self._wait_for([life], _MOMENT_S if self._is_open else self.end_s_max)
+        if not life.is_over:
+            raise FleetError(f"{life.spec.name} ({life.where}) has not ended yet")
+
+    def _thaw(self, life: StandingPod) -> None:
+        if life.is_paused:
+            life.resume()
+
+    def delete_pod(self, *names: str) -> None:
+        """By force, without grace."""
+        together([self._running(name) for name in names], StandingPod.delete)
+
+    def evict_pod(self, *names: str) -> None:
+        """By the eviction API, which respects budgets. FleetError: those it refused run on."""
+        together([self._running(name) for name in names], StandingPod.evict)

@@ -1,0 +1,252 @@
+"""Standing pods: found, broken from inside and by the cluster, let go on, and left as they were."""
+
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+pytest.importorskip("lightkube")
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Kind, Observation
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.standing import lease, restoring_pods
+from chaoslab.fleet.standing.pod_search import PodSearch, ask, find, found_of
+from chaoslab.fleet.standing.pods import NamespaceFleet
+from chaoslab.undo.janitor import perform
+from chaoslab.undo.log import UndoLogFile, open_undos
+from tests.contracts.fleet_kit import wait_until
+from tests.fleet.standing.fake_namespace import FakeNamespace
+
+VICTIM = "learner-1"
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespace]:
+    made = FakeNamespace(tmp_path)
+    monkeypatch.setattr(restoring_pods, "connect_again", lambda *_: _Kept(made))
+    try:
+        yield made
+    finally:
+        for life in [life for fleet in made.fleets for life in fleet._lives.values()]:
+            if not life.is_over:
+                life.detach()
+        for fleet in made.fleets:
+            fleet._lease._is_over.set()
+        made.close()
+        made.end()
+
+
+class _Kept(FakeNamespace):
+    """The same one, which whoever undoes may close."""
+
+    def __init__(self, other: FakeNamespace) -> None:
+        self.__dict__ = other.__dict__
+
+    def close(self) -> None:
+        """It stays open."""
+
+
+def attached(day: FakeNamespace, folder: Path, run: str = "run") -> NamespaceFleet:
+    directory = folder / run
+    directory.mkdir(mode=0o700)
+    fleet = NamespaceFleet(
+        directory, WallClock(),
+        undo_log=UndoLogFile(directory), cluster=cast("Cluster", _Kept(day)),
+    )  # fmt: skip
+    fleet.__enter__()
+    day.fleets.append(fleet)
+    fleet.adopt({})
+    return fleet
+
+
+def leave(fleet: NamespaceFleet) -> None:
+    fleet.__exit__(None, None, None)
+
+
+def until(fleet: NamespaceFleet, *are_they: Callable[[Observation], bool]) -> list[Observation]:
+    """The first observation of each kind that is asked for."""
+    told: list[Observation] = []
+
+    def is_all_told() -> bool:
+        told.extend(fleet.poll(fleet._place.clock.now_s() + 0.1))
+        return all(any(map(is_it, told)) for is_it in are_they)
+
+    wait_until(is_all_told)
+    return [next(filter(is_it, told)) for is_it in are_they]
+
+
+def of(kind: Kind, node: str) -> Callable[[Observation], bool]:
+    return lambda one: one.kind is kind and one.data.get("node", one.source) == node
+
+
+def state(day: FakeNamespace, name: str) -> object:
+    node = next(one for one in PodSearch(cast("Cluster", day)).look() if one.name == name)
+    return ask(cast("Cluster", day), node, "show")["state"]
+
+
+def test_the_nodes_are_found_by_what_runs_in_their_pods(day: FakeNamespace) -> None:
+    found = find(cast("Cluster", day))
+    assert [(one.name, one.where) for one in found] == [
+        (name, f"pod day/{name}-pod") for name in ("syncer", "learner-0", VICTIM)
+    ]
+
+
+def test_the_first_process_of_a_container_cannot_be_broken(day: FakeNamespace) -> None:
+    nodes = [replace(one, pid=1) for one in PodSearch(cast("Cluster", day)).look()]
+    with pytest.raises(AbilityError, match="shareProcessNamespace: true"):
+        found_of(nodes, "day")
+
+
+def test_a_node_that_nobody_would_start_again_is_not_broken(day: FakeNamespace) -> None:
+    nodes = [
+        replace(one, owner="", is_started_again=False)
+        for one in PodSearch(cast("Cluster", day)).look()
+    ]
+    with pytest.raises(AbilityError, match="restartPolicy: Never"):
+        found_of(nodes, "day")
+
+
+def test_a_node_that_was_killed_is_taken_up_in_the_same_pod(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    fleet = attached(day, tmp_path)
+    fleet.kill(VICTIM)
+    (exited,) = until(fleet, of(Kind.NODE_EXITED, VICTIM))
+    assert exited.data["signal"] == "SIGKILL"
+    assert not fleet.restart(VICTIM).is_alive  # others start it
+    day.restart_in_place(VICTIM)
+    wait_until(lambda: fleet.restart(VICTIM).is_alive)
+    until(fleet, of(Kind.LEARNER_JOINED, VICTIM))
+    leave(fleet)
+    assert not day.life(VICTIM).has_ended
+    assert not open_undos(tmp_path / "run")
+
+
+def test_the_end_is_seen_even_if_the_next_life_runs_already(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    fleet = attached(day, tmp_path)
+    day.life(VICTIM).process.terminate()
+    day.life(VICTIM).process.wait(30)
+    day.restart_in_place(VICTIM)
+    exited, started = until(
+        fleet,
+        of(Kind.NODE_EXITED, VICTIM),
+        lambda one: of(Kind.NODE_STARTED, VICTIM)(one) and one.data["incarnation"] == 2,
+    )
+    assert (exited.data["signal"], exited.data["incarnation"]) == ("SIGTERM", 1)
+    assert started.data["container"] == f"{VICTIM}-pod"
+    leave(fleet)
+
+
+def test_a_pod_that_was_deleted_comes_back_as_another_one(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    fleet = attached(day, tmp_path)
+    fleet.delete_pod(VICTIM)
+    (exited,) = until(fleet, of(Kind.NODE_EXITED, VICTIM))
+    assert (exited.data["signal"], exited.data["is_seen"]) == ("SIGKILL", False)
+    day.another_pod(VICTIM)
+    wait_until(lambda: fleet.restart(VICTIM).is_alive)
+    leave(fleet)
+    assert not day.life(VICTIM).has_ended
+
+
+def test_a_pod_of_which_nobody_makes_another_one_is_not_deleted(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    day.pods[VICTIM].owner = ""
+    fleet = attached(day, tmp_path)
+    with pytest.raises(FleetError, match="has no owner"):
+        fleet.delete_pod(VICTIM)
+    leave(fleet)
+    assert not day.life(VICTIM).has_ended
+
+
+def test_a_paused_node_goes_on_when_the_fleet_is_left(day: FakeNamespace, tmp_path: Path) -> None:
+    fleet = attached(day, tmp_path)
+    fleet.pause(VICTIM)
+    assert fleet.probe(VICTIM).data["state"] == "T"
+    leave(fleet)
+    assert state(day, VICTIM) != "T"
+    assert not open_undos(tmp_path / "run")
+
+
+def test_the_janitor_lets_go_and_gives_the_lease_back(day: FakeNamespace, tmp_path: Path) -> None:
+    fleet = attached(day, tmp_path)
+    fleet.pause(VICTIM)
+    fleet.wedge("learner-0")
+    wait_until(lambda: any(b"hung" in line for line in day.life("learner-0").lines))
+    healed = perform(tmp_path / "run")
+    assert healed.remaining == ()
+    assert state(day, VICTIM) != "T"
+    wait_until(lambda: any(b"released" in line for line in day.life("learner-0").lines))
+    assert day.lease is None
+    leave(fleet)
+
+
+def test_a_second_run_is_refused_wherever_it_is(
+    day: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = attached(day, tmp_path)
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "other_machine"))
+    with pytest.raises(FleetError, match="is attached to this training"):
+        attached(day, tmp_path, "second")
+    leave(fleet)
+    assert day.lease is None
+    leave(attached(day, tmp_path, "third"))
+
+
+def test_a_lease_that_nobody_renews_is_taken(
+    day: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "_WATCHED_S", 0.0)
+    attached(day, tmp_path)  # and never left
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "other_machine"))
+    assert day.lease is not None
+    day.lease["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z"
+    leave(attached(day, tmp_path, "second"))
+    assert day.lease is None
+
+
+def test_a_run_that_lost_its_lease_ends(day: FakeNamespace, tmp_path: Path) -> None:
+    fleet = attached(day, tmp_path)
+    until(fleet, of(Kind.LEARNER_JOINED, VICTIM))
+    fleet._lease._is_taken_away = True
+    with pytest.raises(FleetError, match="could not be renewed"):
+        until(fleet, lambda _: False)
+    leave(fleet)
+
+
+def test_a_signal_meets_the_life_that_was_found_and_no_other(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    fleet = attached(day, tmp_path)
+    life = fleet._lives[VICTIM]
+    day.life(VICTIM).process.kill()
+    day.life(VICTIM).process.wait(30)
+    day.restart_in_place(VICTIM)
+    life.signal_all("SIGKILL")
+    assert not day.life(VICTIM).has_ended
+    leave(fleet)
+
+
+def test_the_state_of_a_node_is_that_of_its_process(day: FakeNamespace, tmp_path: Path) -> None:
+    fleet = attached(day, tmp_path)
+    seen = fleet.probe(VICTIM).data
+    assert seen["state"] in ("R", "S", "D")
+    assert int(str(seen["rss_bytes"])) > 1_000_000
+    day.life(VICTIM).process.send_signal(signal.SIGKILL)
+    until(fleet, of(Kind.NODE_EXITED, VICTIM))
+    assert fleet.probe(VICTIM).data["state"] == "gone"
+    leave(fleet)

@@ -1,0 +1,86 @@
+"""The program that runs in a pod, on processes of this machine."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaoslab.fleet.standing import pod_program
+from tests.contracts.fleet_kit import wait_until
+
+PROGRAM = Path(pod_program.__file__)
+NODE = Path(__file__).with_name("stand_in.py")
+WORDS = [sys.executable, str(NODE), "chaoslab.diloco.learner", "--name", "learner-0"]
+
+
+def said(*words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", PROGRAM.read_text(), *words],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def found(words: list[str], parent: int) -> list[dict[str, Any]]:
+    """Of all nodes on this machine, those with this command line below a process."""
+    return [
+        one for one in said("find")["nodes"]
+        if one["words"] == words and pod_program.parent_of(one["pid"]) == parent
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def started() -> Iterator["subprocess.Popen[bytes]"]:
+    """A node behind a program that starts it, as an init process does."""
+    code = f"import subprocess; subprocess.run({WORDS!r})"
+    starter = [sys.executable, "-c", code, *WORDS]
+    with subprocess.Popen(starter, stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: bool(found(WORDS, process.pid)))
+        try:
+            yield process
+        finally:
+            for pid in reversed(pod_program.tree(process.pid)):
+                subprocess.run(["kill", "-KILL", str(pid)], check=False)
+
+
+def test_what_starts_a_node_is_none(started: "subprocess.Popen[bytes]") -> None:
+    nodes = [one["pid"] for one in said("find")["nodes"]]
+    assert started.pid not in nodes
+    (node,) = found(WORDS, started.pid)
+    assert node["stopped"] == []
+
+
+def test_all_of_a_tree_is_stopped_and_goes_on(started: "subprocess.Popen[bytes]") -> None:
+    whom = str(started.pid), pod_program.stat(started.pid)[19]
+    stopped = said("send", *whom, "STOP", "all")["stopped"]
+    assert len(stopped) == 2
+    assert said("show", *whom)["state"] == "T"
+    assert said("send", *whom, "CONT", "all")["stopped"] == []
+    assert said("show", *whom)["stopped"] == []
+
+
+def test_another_process_of_the_same_number_is_never_met(
+    started: "subprocess.Popen[bytes]",
+) -> None:
+    assert said("send", str(started.pid), "1", "KILL", "all") == {"is_gone": True}
+    assert started.poll() is None
+
+
+def test_a_kill_says_that_it_was_deadly(started: "subprocess.Popen[bytes]") -> None:
+    (node,) = found(WORDS, started.pid)
+    whom = str(node["pid"]), str(node["ticks"])
+    assert said("send", *whom, "KILL", "all") == {"stopped": [], "is_dead": True}
+    assert said("show", *whom) == {"is_gone": True}
+
+
+def test_a_signal_of_which_it_would_die_is_not_sent() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        whom = str(process.pid), pod_program.stat(process.pid)[19]
+        assert said("send", *whom, "USR2", "main") == {"is_sent": False}
+        assert said("send", *whom, "HUP", "main") == {"is_sent": True}
+        assert process.wait(30) == -signal.SIGHUP

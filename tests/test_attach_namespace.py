@@ -1,0 +1,142 @@
+"""docker/kubernetes-example, standing: found, broken by a plan, left running and healed."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import History
+from chaoslab.undo.log import open_undos
+from tests.cluster import CONTEXT, LIMIT_S, kubeconfig_or_skip
+from tests.contracts.fleet_kit import wait_until
+
+if TYPE_CHECKING:
+    from tests.namespace_training import Deployed
+
+pytestmark = [
+    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+]  # fmt: skip
+
+ROOT = Path(__file__).parent.parent
+NAMESPACE = "chaoslab-attach-test"
+TARGET = f"namespace:{NAMESPACE}@{CONTEXT}"
+PLAN = """
+version: 1
+name: standing
+training: {learners: 3}
+baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 300%}
+limits: {min_alive: 1, max_affected: 50%, timeout: 8m}
+settle: 4m
+faults:
+  - {id: die, fault: process.kill, target: {learners: [learner-1]}, at: {time: 5s}, for: 1s}
+  - id: stand
+    fault: process.pause
+    target: {learners: [learner-0]}
+    at: {after: die, offset: 15s}
+    for: 6s
+  - id: lose
+    fault: pod.delete
+    target: {learners: [learner-2]}
+    at: {after: stand, offset: 15s}
+    for: 4s
+expect:
+  - {check: rejoin, within: 200s}
+  - {check: agreement}
+  - {check: cleanup}
+"""
+LONG_PAUSE = """
+version: 1
+name: standing
+training: {learners: 3}
+baseline: {warmup: 2 rounds, window: 4 rounds, max_variation: 300%}
+limits: {min_alive: 1, max_affected: 50%, timeout: 8m}
+faults:
+  - {id: stand, fault: process.pause, target: {learners: [learner-0]}, at: {time: 1s}, for: 300s}
+expect:
+  - {check: cleanup}
+"""
+
+
+@pytest.fixture(scope="module")
+def training() -> Iterator["Deployed"]:
+    """One for all tests here: each leaves it healthy, or fails."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("KUBECONFIG", str(kubeconfig_or_skip()))
+        from tests.namespace_training import deployed  # noqa: PLC0415  # lightkube
+
+        with deployed(NAMESPACE, learners=3) as made:
+            made.await_merges(8)
+            yield made
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "chaoslab", "attach", TARGET, *words]
+
+
+def chaoslab(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command(*words), capture_output=True, text=True, cwd=ROOT, check=False, timeout=560,
+    )  # fmt: skip
+
+
+def is_healthy(training: "Deployed") -> bool:
+    """Whether all run, none is stopped, no lease is left, and more is merged."""
+    wait_until(lambda: sorted(training.states()) == sorted(training.names))
+    assert "T" not in training.states().values()
+    assert training.leases() == []
+    return training.await_merges(4)
+
+
+def test_a_plan_breaks_the_pods_and_leaves_them_running(
+    training: "Deployed", tmp_path: Path
+) -> None:
+    listed = json.loads(chaoslab("--json").stdout)
+    assert sorted(one["node"] for one in listed) == sorted(training.names)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    run = chaoslab(str(plan), "--yes", "--json", "--out", str(tmp_path))
+    verdict = json.loads(run.stdout)
+    assert run.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{run.stderr}"
+    assert [one["status"] for one in verdict["injections"]] == ["proved"] * 3
+    history = History.read((tmp_path / "latest").resolve())
+    exited = {str(e.data["node"]): e.data for e in history.events if e.kind is Kind.NODE_EXITED}
+    assert exited["learner-1"]["signal"] == "SIGKILL"
+    reports = [e.data for e in history.events if e.kind is Kind.ENGINE_REPORTED]
+    told = {(one["node"], one["action"]) for one in reports}
+    assert ("learner-2", "gone") in told
+    assert is_healthy(training)
+
+
+def test_a_node_whose_harness_was_killed_is_resumed(training: "Deployed", tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(LONG_PAUSE)
+    words = command(str(plan), "--yes", "--quiet", "--out", str(tmp_path))
+    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as harness:
+        try:
+            wait_until(lambda: training.states().get("learner-0") == "T")
+            assert training.leases() == ["chaoslab-attach"]
+            refused = chaoslab(str(plan), "--yes", "--out", str(tmp_path / "other"))
+            assert "attached to this training" in refused.stderr
+        finally:
+            _kill_with_janitor(harness)
+    assert training.states()["learner-0"] == "T"
+    healed = subprocess.run(
+        [sys.executable, "-m", "chaoslab", "heal", str((tmp_path / "latest").resolve())],
+        capture_output=True, text=True, cwd=ROOT, check=False, timeout=120,
+    )  # fmt: skip
+    assert healed.returncode == 0, healed.stderr
+    assert not open_undos((tmp_path / "latest").resolve())
+    assert is_healthy(training)
+
+
+def _kill_with_janitor(harness: "subprocess.Popen[bytes]") -> None:
+    """Nobody is left to undo anything."""
+    for child in psutil.Process(harness.pid).children(recursive=True):
+        child.kill()
+    harness.kill()
