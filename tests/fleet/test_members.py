@@ -153,5 +153,5 @@ def test_the_next_incarnation_comes_after_those_that_only_some_members_began() -
     placed = spread()
     assert placed.next_incarnation == 2
     seen = started(12)
-    told(placed, (0, replace(seen, data={**seen.data, "incarnation": 4})))
+    told(placed, (0, seen._replace(data={**seen.data, "incarnation": 4})))
     assert placed.next_incarnation == 5

@@ -104,7 +104,8 @@ def test_it_asks_only_for_what_the_exporter_has() -> None:
 
 def test_alarms_ask_for_what_training_does_and_not_for_the_faults() -> None:
     known = exported()
-    (group,) = loaded(MONITORING / "alerts.yaml")["groups"]
+    group, of_gates = loaded(MONITORING / "alerts.yaml")["groups"]
+    assert of_gates["name"] == "chaoslab-gate"
     for rule in group["rules"]:
         names = re.findall(r"\bchaoslab_\w+", rule["expr"])
         assert [name for name in names if name not in known or "fault" in name] == []

@@ -1,7 +1,7 @@
 """Who averages gradients with whom, with `data_parallel`: by hand, and by random histories."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -425,7 +425,7 @@ def test_a_communicator_in_which_nobody_steps_ends() -> None:
     world = together("rigid", start_patience_s=30.0)
     for _ in range(int(35 / STEP_S)):
         for name in NAMES:
-            world.report(world.alive[name], replace(world.told(world.alive[name]), waits=True))
+            world.report(world.alive[name], world.told(world.alive[name])._replace(waits=True))
         world.pass_time(STEP_S)
     assert world.ended[0].reason.startswith("no step for 30")
 
@@ -438,7 +438,7 @@ def test_a_report_from_before_the_order_ends_nothing(mode: str) -> None:
     world.join(NAMES[0])
     world.settle(8)
     learner, count = world.alive[NAMES[1]], len(world.formed)
-    late = replace(world.told(learner), communicator=1, meeting="late:1")
+    late = world.told(learner)._replace(communicator=1, meeting="late:1")
     world.report(learner, late)
     assert len(world.formed) == count
     world.settle(5)
