@@ -219,8 +219,6 @@ class Injector:
     # ---------------------------------------------------------------- what is due when
 
     def _next(self) -> _Due | None:
-        if not self._opened and not self.waiting:
-            return None
         return min(self._agenda(), key=lambda due: due.time_s, default=None)
 
     def _agenda(self) -> Iterator[_Due]:

@@ -86,16 +86,8 @@ class PodIncarnation(Incarnation):
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """Pod, container and image; the process has the number 0, for it counts elsewhere."""
-        state = self._state or PodState(name="")
-        return {
-            "pid": 0,
-            "start_time": state.started_s,
-            "container": state.name,
-            "image": state.image,
-            "image_id": state.image_id or None,
-            **({} if self._replacement is None else {"started_by": "cluster"}),
-        }
+        facts = (self._state or PodState(name="")).facts
+        return facts if self._replacement is None else {**facts, "started_by": "cluster"}
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:

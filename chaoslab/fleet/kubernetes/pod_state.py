@@ -3,13 +3,14 @@
 Pod ─► state_of ─► PodState: waits (why), runs (since when), ended (how), is being deleted (why)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from lightkube.models.core_v1 import ContainerStatus, Pod
 
+from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 
@@ -66,6 +67,17 @@ class PodState:
     def has_ended(self) -> bool:
         """Whether its container ran and ended, or nobody will ever tell how."""
         return self.exit_code is not None or (self.is_failed and self.has_started)
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """For NODE_STARTED; the process has the number 0, for its own counts in the pod alone."""
+        return {
+            "pid": 0,
+            "start_time": self.started_s,
+            "container": self.name,
+            "image": self.image,
+            "image_id": self.image_id or None,
+        }
 
     @property
     def waiting_for(self) -> str:

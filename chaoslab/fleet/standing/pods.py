@@ -25,6 +25,7 @@ from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Missing, Refused, pod_of
 from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.log_follower import LogPosition
+from chaoslab.fleet.kubernetes.names import uid_of
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import PodReader, PodWatch
@@ -86,15 +87,7 @@ class StandingPod(StandingNode):
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """Pod and image; the process has the number 0, for its own counts in the pod alone."""
-        state = self.node.state
-        return {
-            "pid": 0,
-            "start_time": state.started_s,
-            "container": state.name,
-            "image": state.image,
-            "image_id": state.image_id or None,
-        }
+        return self.node.state.facts
 
     @property
     def _is_dead(self) -> bool:
@@ -227,10 +220,8 @@ class AdoptedPods(PodReader):
         self._lives[node.state.uid] = (node, incarnation)
 
     def state(self, pod: Mapping[str, Json]) -> PodState:
-        seen = pod_of(pod)
-        uid = state_of(seen).uid
-        container = self._lives[uid][0].container if uid in self._lives else ""
-        return state_of(seen, container)
+        life = self._lives.get(uid_of(pod))
+        return state_of(pod_of(pod), life[0].container if life else "")
 
     def whose(self, state: PodState) -> tuple[str, int] | None:
         if state.uid not in self._lives:
