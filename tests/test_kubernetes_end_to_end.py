@@ -91,7 +91,9 @@ def test_where_the_cluster_heals_its_own_time_is_told(
     with cluster(monkeypatch) as here:
         verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
         (record,) = (tmp_path / "runs" / "by-cluster").glob("2*")
-        assert verdict["outcome"] == "PASS", verdict
+        assert verdict["outcome"] in ("PASS", "UNKNOWN"), (
+            verdict
+        )  # an end seen late is weak evidence
         assert remains(here, run_name(record)) == ()
     (again,) = [one.payload for one in History.read(record).of(NodeStarted)
                 if one.payload.incarnation == 2]  # fmt: skip
@@ -99,4 +101,5 @@ def test_where_the_cluster_heals_its_own_time_is_told(
     findings = verdict["findings"]
     assert isinstance(findings, list)
     (rejoin,) = [one for one in findings if one["check"] == "rejoin"]
+    assert rejoin["outcome"] == "PASS"
     assert rejoin["numbers"]["cluster_start_s"]["learner-0 (injection-0)"] > 5.0
