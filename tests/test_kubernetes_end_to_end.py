@@ -91,9 +91,8 @@ def test_where_the_cluster_heals_its_own_time_is_told(
     with cluster(monkeypatch) as here:
         verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
         (record,) = (tmp_path / "runs" / "by-cluster").glob("2*")
-        assert verdict["outcome"] in ("PASS", "UNKNOWN"), (
-            verdict
-        )  # an end seen late is weak evidence
+        # an end that is seen late is weak evidence
+        assert verdict["outcome"] in ("PASS", "UNKNOWN"), verdict
         assert remains(here, run_name(record)) == ()
     (again,) = [one.payload for one in History.read(record).of(NodeStarted)
                 if one.payload.incarnation == 2]  # fmt: skip
