@@ -27,7 +27,7 @@ version: 1
 name: standing
 training: {learners: 4}
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 200%}
-limits: {min_alive: 1, max_affected: 50%, timeout: 4m}
+limits: {min_alive: 1, max_affected: 50%, timeout: 10m}
 faults:
   - {id: die, fault: process.kill, target: {learners: [learner-1]}, at: {time: 5s}, for: FOR}
 expect:

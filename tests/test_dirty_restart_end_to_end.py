@@ -9,14 +9,14 @@ from chaoslab.core.payloads import ChipFreed, ChipHeld, ChipTried, NodeExited
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.run.judged_run import carry_out
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+pytestmark = pytest.mark.slow
 PLAN = """
 version: 1
 name: dirty_restart
 training: {learners: 3, model: nano, quorum: 1, stop: {rounds: 150}}
 control: none
 baseline: {max_variation: 80%}
-limits: {min_alive: 2, timeout: 4m}
+limits: {min_alive: 2, timeout: 10m}
 faults:
   - id: held
     fault: chip.held

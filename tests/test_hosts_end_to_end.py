@@ -168,7 +168,7 @@ name: hosts_end
 seed: 5
 training: {learners: [{count: 1}, {count: 1, hosts: 2}], stop: {rounds: 40}}
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 100%}
-limits: {min_alive: 1, timeout: 4m}
+limits: {min_alive: 1, timeout: 10m}
 faults:
   - id: host-dies
     fault: host.kill

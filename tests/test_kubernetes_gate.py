@@ -31,7 +31,7 @@ fleet: {kind: kubernetes, image_pull: Never, disk: 10MB}
 training: {learners: 3, model: nano, stop: {rounds: 90}}
 baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
 control: none
-limits: {min_alive: 1, max_affected: 100%, timeout: 6m}
+limits: {min_alive: 1, max_affected: 100%, timeout: 10m}
 faults:
   - {id: killed, fault: process.kill, target: {learners: [learner-0]}, at: {round: 20}, for: 8s}
 expect:

@@ -34,7 +34,6 @@ def record_in(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(can_be_apart(), reason="the test below is this one, on hosts that share less")
 def test_a_whole_run_on_hosts_passes_and_leaves_nothing(tmp_path: Path) -> None:
     with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
@@ -42,7 +41,6 @@ def test_a_whole_run_on_hosts_passes_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_hosts_that_share_no_processes_and_no_network_run_a_plan(tmp_path: Path) -> None:
     """By addresses off loopback, each host with processes and memory files of its own."""
     with lan(3) as network:
@@ -79,7 +77,6 @@ def here() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_run_that_is_interrupted_leaves_nothing_on_its_hosts(tmp_path: Path) -> None:
     with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
         run = start_two(tmp_path, inventory)

@@ -21,7 +21,7 @@ from tests.fake_tpu import FakeCloud, Times, served
 from tests.fleet.sshd import SshHost, ssh_hosts, switch_off
 from tests.ssh_runs import left_on
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 PLAN = """
 version: 1
 name: two_slices
@@ -33,7 +33,7 @@ training:
 control: none
 baseline: {max_variation: 80%}
 settle: 3m
-limits: {min_alive: 1, timeout: 6m}
+limits: {min_alive: 1, timeout: 10m}
 faults:
   - id: thin
     fault: network.region_profile

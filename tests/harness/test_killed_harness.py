@@ -191,7 +191,6 @@ def seed_of(config: pytest.Config) -> int:
     return secrets.randbelow(1_000_000) if asked is None else int(asked)
 
 
-@pytest.mark.timeout(600)
 def test_a_harness_that_is_killed_leaves_nothing_at_eight_moments(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

@@ -22,7 +22,6 @@ def outcomes(verdict: Verdict) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_half_of_the_learners_of_a_system_are_killed(tmp_path: Path) -> None:
     run = judged(tmp_path)
     found = outcomes(run.verdict)
@@ -34,7 +33,6 @@ def test_half_of_the_learners_of_a_system_are_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_system_that_dies_is_a_finding_and_no_crash(tmp_path: Path) -> None:
     run = judged(
         tmp_path,

@@ -42,7 +42,6 @@ and the others do not end by themselves after a loss."""
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_learner_of_a_system_of_others_is_killed_and_comes_back(
     system: str, tmp_path: Path

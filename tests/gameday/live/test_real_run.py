@@ -43,7 +43,7 @@ training: {learners: 4, model: nano, sync_every: 12, stop: {rounds: 200}}
 control: none
 baseline: {warmup: 4 rounds, window: 8 rounds, max_variation: 300%}
 settle: 12s
-limits: {min_alive: 2, timeout: 4m}
+limits: {min_alive: 2, timeout: 10m}
 faults:
   - {id: half-dies, fault: process.kill, target: {learners: 50%}, at: {round: 16}, for: 60s}
 gameday: {owner: Training, facilitator: Ann, responders: [Cy]}
