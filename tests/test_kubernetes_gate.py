@@ -28,7 +28,7 @@ version: 1
 name: gate
 seed: 3
 fleet: {kind: kubernetes, image_pull: Never, disk: 10MB}
-training: {learners: 3, model: nano, stop: {rounds: 90}}
+training: {learners: 3, model: nano, stop: {rounds: 60}}
 baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
 control: none
 limits: {min_alive: 1, max_affected: 100%, timeout: 10m}

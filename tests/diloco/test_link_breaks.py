@@ -75,7 +75,7 @@ def cut_in_the_next_push(learner: LittleLearner, proxy: TcpProxy, after_bytes: i
 @pytest.mark.patient
 @pytest.mark.parametrize(
     ("specs", "cuts"),
-    [(SPECS, range(0, 360, 2)), (LARGE, range(0, 14_000, 199))],
+    [(SPECS, range(0, 360, 3)), (LARGE, range(0, 14_000, 199))],
     ids=["small pushes", "pushes of several chunks"],
 )
 def test_a_reset_anywhere_in_a_push_applies_nothing_twice(

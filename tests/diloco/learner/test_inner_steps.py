@@ -410,7 +410,7 @@ print("four devices train like one")
 
 @pytest.mark.slow
 @pytest.mark.patient
-@pytest.mark.parametrize("fully_sharded", [1, 2, 4])
+@pytest.mark.parametrize("fully_sharded", [1, pytest.param(2, marks=pytest.mark.soak), 4])
 def test_four_devices_train_like_one(fully_sharded: int):
     program = f"FULLY_SHARDED = {fully_sharded}\n{_ON_FOUR_DEVICES}"
     result = subprocess.run(
