@@ -6,6 +6,7 @@
 #     docker/start_kubernetes.sh                start it, print its kubeconfig; 0 too if it runs
 #     docker/start_kubernetes.sh load IMAGE…    give it images of the Docker engine
 #     docker/start_kubernetes.sh kubectl …      kubectl of the same version, with its kubeconfig
+#     docker/start_kubernetes.sh kwok N         N fake nodes beside the real one, by kwok; 0: none
 #     docker/start_kubernetes.sh stop           end it, with all its pods, volumes and traces
 #
 #     etcd ─► kube-apiserver ─┬─► kube-controller-manager, kube-scheduler
@@ -37,6 +38,8 @@ PATH="$PATH:/usr/local/go/bin:/usr/sbin:/sbin"
 
 # shellcheck source=docker/kubernetes/machine.sh
 . "$here/machine.sh"
+# shellcheck source=docker/kubernetes/kwok.sh
+. "$here/kwok.sh"
 
 say() { echo "start_kubernetes.sh: $*" >&2; }
 
@@ -47,7 +50,8 @@ main() {
     stop) own_state; stop ;;
     load) shift && load "$@" ;;
     kubectl) shift && KUBECONFIG="$state/kubeconfig" exec "$programs/kubectl" "$@" ;;
-    *) say "unknown command $1: use none, load IMAGE…, kubectl … or stop"; exit 2 ;;
+    kwok) own_state; shift && fake_nodes "$@" ;;
+    *) say "unknown command $1: use none, load IMAGE…, kubectl …, kwok N or stop"; exit 2 ;;
   esac
 }
 
