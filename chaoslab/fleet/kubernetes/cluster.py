@@ -48,6 +48,7 @@ _CLOSED_S: Final = 2.0
 """How long streams may take to end when they are closed."""
 _LOOK_S: Final = 0.02
 _STRICT: Final = {"fieldValidation": "Strict"}
+_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 _AWAY: Final = frozenset(
     {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 )
@@ -173,13 +174,16 @@ class Cluster:
         """Pods with these labels."""
         return [pod_of(one) for one in self.list(PODS, selector)[0]]
 
-    def list(self, resource: Resource, selector: str) -> tuple[Sequence[Mapping[str, Json]], str]:
-        """Objects with these labels, and the version to watch from."""
-
-        def listed() -> Mapping[str, Json]:
-            return _json(self._http.get(self._url(resource), params={"labelSelector": selector}))
-
-        answer = self._ask(f"list {resource.plural}", listed)
+    def list(
+        self, resource: Resource, selector: str, *, in_full: bool = True
+    ) -> tuple[Sequence[Mapping[str, Json]], str]:
+        """Objects with these labels, or their metadata alone, and the version to watch from."""
+        url, params = self._url(resource), {"labelSelector": selector}
+        headers = {} if in_full else _METADATA
+        answer = self._ask(
+            f"list {resource.plural}",
+            lambda: _json(self._http.get(url, params=params, headers=headers)),
+        )
         items, metadata = answer.get("items"), answer.get("metadata")
         found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else ""

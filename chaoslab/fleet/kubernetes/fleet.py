@@ -112,7 +112,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
         selector = f"{LABEL_RUN}={self._objects.run},{LABEL_NODE}"
         pods = PodWatch(self._cluster, selector, arrivals, NumberedPods(self._note_replacement))
         self._watches = (pods, JobWatch(self._cluster, selector, arrivals))
-        self._run_context = replace(run, last_of=pods.last_of)
+        self._run_context = replace(run, last_of=pods.last_of, pods_of=pods.pods_of)
         for one in self._watches:
             one.start()
         return super().__enter__()

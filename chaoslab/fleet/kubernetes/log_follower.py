@@ -1,10 +1,12 @@
 """Follower of one pod: waits until it runs, carries its log, says how it ended.
 
-    list ─► started ─► log, from the last line that was read ─► took ─┐   again after silence
-                                ▲                                     │   or a lost connection
-                                └──────── look: it still runs ────────┘
-                                          it ended or is gone ─► the rest of the log ─► ended
+    watch ─► started ─► log, from the last line that was read ─► took ─┐   again after silence
+                                 ▲                                     │   or a lost connection
+                                 └──────── look: it still runs ────────┘
+                                           it ended or is gone ─► the rest of the log ─► ended
 
+Starts come from the one watch of all pods, so that hundreds that wait ask the server for nothing;
+only where the watch hears nothing, which may hang, each asks for its own now and then.
 Nothing is lost or repeated where the stream breaks: each line has the time at which it was written,
 in nanoseconds, and the log is asked for from the second of the last line on. It decides nothing.
 """
@@ -12,16 +14,22 @@ in nanoseconds, and the log is asked for from the second of the last line on. It
 import re
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from math import inf
 from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Missing
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.pod_watch import JobPods
 
 _SILENT_S: Final = 10.0
 """A stream without a byte for so long is opened again: perhaps it hangs."""
-_LOOK_S: Final = 0.2
+_LOOK_S: Final = 1.0
+"""How often a follower that waits asks whether anybody still wants to know."""
+_ASK_S: Final = 10.0
+"""A watch that is silent for so long may hang: the pod is asked for, as often as that."""
 _AGAIN_S: Final = 1.0
 _REST_S: Final = 60.0
 """How long the rest of the log of a pod that has ended is asked for, if it cannot be read."""
@@ -85,10 +93,20 @@ class LogFollower:
     """Follows a pod of one Job, on a thread of its own, until it ended or `close`."""
 
     def __init__(
-        self, cluster: Cluster, job: str, who: Followed, start_s: float, *, pod: str = ""
+        self,
+        cluster: Cluster,
+        job: str,
+        who: Followed,
+        pods: JobPods,
+        *,
+        start_s: float,
+        pod: str = "",
     ) -> None:
         """`pod`: its name, if it is known already and may be one of several."""
-        self._cluster, self._job, self._who, self._start_s = cluster, job, who, start_s
+        self._cluster, self._job, self._who, self._pods = cluster, job, who, pods
+        self._start_s = start_s
+        self._asked_s = -inf
+        self._last: Sequence[PodState] = ()
         self._position = LogPosition()
         self._is_closing = threading.Event()
         self.pod = pod
@@ -140,7 +158,7 @@ class LogFollower:
                 was_there, waiting = True, state.waiting
                 if state.is_hopeless:
                     raise FleetError(f"the pod {state.name} cannot start: {state.waiting}")
-            if was_there and not pods:
+            if was_there and not pods and not self._asked():
                 self._who.pod_ended(None)
                 return None
             if time.monotonic() > deadline:
@@ -148,16 +166,23 @@ class LogFollower:
                     f"no pod of the Job {self._job} has started within {self._start_s:g} s "
                     f"({waiting}): give it more time with fleet.start_within, or free the cluster"
                 )
-            self._is_closing.wait(_LOOK_S)
+            self._pods.wait(_LOOK_S)
         return None
 
-    def _found(self) -> list[PodState]:
-        if not self.pod:
-            return [state_of(one) for one in self._cluster.pods(f"job-name={self._job}")]
-        try:
-            return [state_of(self._cluster.pod(self.pod))]
-        except Missing:
-            return []
+    def _found(self) -> Sequence[PodState]:
+        """The pods of the Job, or the pod of this name."""
+        if self._pods.silent_s < _ASK_S:
+            return self._named(self._pods.there)
+        if time.monotonic() - self._asked_s > _ASK_S:
+            self._last, self._asked_s = self._asked(), time.monotonic()
+        return self._last
+
+    def _asked(self) -> Sequence[PodState]:
+        """The same by the server's word, now."""
+        return self._named(state_of(one) for one in self._cluster.pods(f"job-name={self._job}"))
+
+    def _named(self, pods: Iterable[PodState]) -> Sequence[PodState]:
+        return [one for one in pods if self.pod in ("", one.name)]
 
     def _read_rest(self) -> None:
         """Until it was read whole; not for ever, for its machine may be gone."""

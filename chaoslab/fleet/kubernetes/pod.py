@@ -127,8 +127,9 @@ class PodIncarnation(Incarnation):
             if_it_fails.pop_all()
         pod = "" if self._replacement is None else self._replacement.name
         self._follower = LogFollower(
-            self.cluster, self.job, self, self.run_context.start_s, pod=pod
-        )
+            self.cluster, self.job, self, self.run_context.pods_of(self.job),
+            start_s=self.run_context.start_s, pod=pod,
+        )  # fmt: skip
 
     def _create(self, command: Sequence[str]) -> None:
         """Its Job, and what that needs."""

@@ -69,6 +69,42 @@ class NumberedPods(PodReader):
         return None if is_first else partial(self._replaced, state)
 
 
+class JobPods:
+    """Pods of one Job that are there, as the watch saw them last: one thread writes, one waits."""
+
+    def __init__(self, silent_s: Callable[[], float]) -> None:
+        """`silent_s`: how long the watch has heard nothing."""
+        self._states: Mapping[str, PodState] = {}
+        """By unique id; replaced as a whole, for whoever reads it meanwhile."""
+        self._changed = threading.Event()
+        self._silent_s = silent_s
+
+    @property
+    def there(self) -> Sequence[PodState]:
+        """All of them, in the order in which they were seen first."""
+        return tuple(self._states.values())
+
+    @property
+    def silent_s(self) -> float:
+        """How long the watch has heard nothing of any pod."""
+        return self._silent_s()
+
+    def wait(self, limit_s: float) -> None:
+        """Until one has changed since the last wait, at most so long."""
+        self._changed.wait(limit_s)
+        self._changed.clear()
+
+    def see(self, state: PodState) -> None:
+        """One as it is now."""
+        self._states = {**self._states, state.uid: state}
+        self._changed.set()
+
+    def lose(self, uid: str) -> None:
+        """One is gone."""
+        self._states = {key: state for key, state in self._states.items() if key != uid}
+        self._changed.set()
+
+
 class PodWatch(Watch):
     """Watches until it is closed."""
 
@@ -83,6 +119,18 @@ class PodWatch(Watch):
         self._states: dict[str, PodState] = {}
         """By unique id of the pod: as it was seen last, also of those that are gone."""
         self._gone: set[str] = set()
+        self._jobs: dict[str, JobPods] = {}
+        """By name of the Job, as somebody asked for them."""
+
+    def pods_of(self, job: str) -> JobPods:
+        """The pods of a Job, now and later."""
+        with self._changed:
+            if job not in self._jobs:
+                self._jobs[job] = JobPods(lambda: self.silent_s)
+                for uid in self._there:
+                    if self._states[uid].job == job:
+                        self._jobs[job].see(self._states[uid])
+            return self._jobs[job]
 
     def last_of(self, pod: str) -> PodState | None:
         """A pod that is gone, as it was seen last; waits a moment for the watch to hear of it."""
@@ -104,6 +152,8 @@ class PodWatch(Watch):
         before = self._states.get(state.uid)
         with self._changed:
             self._states[state.uid] = state
+            if pods := self._jobs.get(state.job):
+                pods.see(state)
         for action in changes(before, state):
             self._tell(state, action)
             if action == "start" and (act := self._reader.started(state)):
@@ -113,6 +163,8 @@ class PodWatch(Watch):
         with self._changed:
             self._gone.add(uid)
             self._changed.notify_all()
+            if pods := self._jobs.get(self._states[uid].job):
+                pods.lose(uid)
         self._tell(self._states[uid], "gone")
 
     def _tell(self, state: PodState, action: str) -> None:

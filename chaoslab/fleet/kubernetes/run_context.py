@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.pod_state import PodState
+from chaoslab.fleet.kubernetes.pod_watch import JobPods
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.nodes.arrivals import Arrivals
 
@@ -20,3 +22,5 @@ class RunContext(Place):
     """How long a pod may take to start."""
     last_of: Callable[[str], PodState | None] = lambda _: None
     """A pod that is gone, by its name, as it was seen last."""
+    pods_of: Callable[[str], JobPods] = lambda _: JobPods(lambda: inf)
+    """The pods of a Job, by its name; without a watch, which hears of none, each is asked for."""

@@ -12,8 +12,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.base import NodeSpec
@@ -26,15 +28,19 @@ from chaoslab.fleet.kubernetes.cluster import (
     SERVICES,
     Cluster,
     Missing,
+    Resource,
 )
 from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
 from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import UndoLog
 
 _GONE_S: Final = 90.0
-"""How long the cluster may take to delete all objects of a run."""
+"""How long the cluster may take until the next object of a run is deleted."""
 _LOOK_S: Final = 0.25
+_TOLD_S: Final = 5.0
+"""How long an object that was deleted may take to go before it is deleted once more."""
 _RENEWALS: Final = 6
 """How often a lease is renewed within its time."""
 
@@ -179,30 +185,53 @@ class RunObjects:
 def empty(cluster: Cluster, run: str) -> tuple[str, ...]:
     """Delete all objects of a run and wait until they are gone; what was deleted.
 
-    FleetError names what is left. The keeper's own deletion takes its dependents with it; pods are
-    deleted without grace, and what has lost its keeper is deleted by its labels.
+    FleetError names what is left, once nothing has gone for a while. The keeper's own deletion
+    takes its dependents with it; pods are deleted without grace, and what has lost its keeper is
+    deleted by its labels.
     """
-    found = remains(cluster, run)
-    selector = f"{names.LABEL_RUN}={run}"
+    first = left = _objects(cluster, run)
     cluster.delete(JOBS, names.own_name(run))
+    told_s: dict[_Object, float] = {}
     deadline = time.monotonic() + _GONE_S
-    while left := remains(cluster, run):
-        for path in (JOBS, PODS, CLAIMS, SECRETS, SERVICES):
-            for one in cluster.list(path, selector)[0]:
-                with suppress(Missing):
-                    cluster.delete(path, names.name_of(one), is_forced=path is PODS)
-        if time.monotonic() > deadline:
-            where = f"namespace {cluster.namespace} of context {cluster.context}"
-            raise FleetError(f"in {where} there still are {', '.join(left)}")
+    while left:
+        now_s = time.monotonic()
+        untold = [one for one in left if now_s - told_s.get(one, -inf) > _TOLD_S]
+        together(untold, partial(_delete, cluster))
+        told_s |= dict.fromkeys(untold, now_s)
         time.sleep(_LOOK_S)
-    return found
+        before, left = left, _objects(cluster, run)
+        if len(left) < len(before):
+            deadline = time.monotonic() + _GONE_S
+        elif time.monotonic() > deadline:
+            where = f"namespace {cluster.namespace} of context {cluster.context}"
+            raise FleetError(f"in {where} there still are {', '.join(map(str, left))}")
+    return tuple(map(str, first))
 
 
 def remains(cluster: Cluster, run: str) -> tuple[str, ...]:
     """What there is of a run now."""
+    return tuple(map(str, _objects(cluster, run)))
+
+
+class _Object(NamedTuple):
+    """An object of a run."""
+
+    resource: Resource
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource.plural[:-1]} {self.name}"
+
+
+def _objects(cluster: Cluster, run: str) -> Sequence[_Object]:
     selector = f"{names.LABEL_RUN}={run}"
-    return tuple(
-        f"{path.plural[:-1]} {names.name_of(one)}"
-        for path in (JOBS, PODS, CLAIMS, SECRETS, SERVICES)
-        for one in cluster.list(path, selector)[0]
-    )
+    return [
+        _Object(resource, names.name_of(one))
+        for resource in (JOBS, PODS, CLAIMS, SECRETS, SERVICES)
+        for one in cluster.list(resource, selector, in_full=False)[0]
+    ]
+
+
+def _delete(cluster: Cluster, one: _Object) -> None:
+    with suppress(Missing):
+        cluster.delete(one.resource, one.name, is_forced=one.resource is PODS)

@@ -7,6 +7,7 @@ No end of an object is lost by that; what came and went within such a gap is not
 
 import json
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -34,6 +35,7 @@ class Watch(ABC):
     def __init__(self, cluster: Cluster, selector: str, arrivals: Arrivals) -> None:
         self._cluster, self._selector, self._arrivals = cluster, selector, arrivals
         self._is_closing = threading.Event()
+        self._heard_s = time.monotonic()
         name = self.resource.plural
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -44,6 +46,11 @@ class Watch(ABC):
     def close(self) -> None:
         """Stop watching."""
         self._is_closing.set()
+
+    @property
+    def silent_s(self) -> float:
+        """How long the server has said nothing: there is nothing new, or the watch hangs."""
+        return time.monotonic() - self._heard_s
 
     # ---------------------------------------------------------------- on its thread
 
@@ -68,6 +75,7 @@ class Watch(ABC):
                     self._lose(uid)
                 for one in sorted(found, key=names.created):
                     self._see(one)
+                self._heard_s = time.monotonic()
                 self._watch(version)
             except (FleetError, ValueError):  # the server is away, or cut a line off
                 self._is_closing.wait(_AGAIN_S)
@@ -86,6 +94,7 @@ class Watch(ABC):
             self._see(event["object"])
             if event.get("type") == "DELETED":
                 self._lose(names.uid_of(event["object"]))
+            self._heard_s = time.monotonic()
 
     def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
         arrival = Arrival(observe=observe)

@@ -1,0 +1,126 @@
+"""A follower learns of its pod from the watch, and asks the server where the watch is silent."""
+
+import queue
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+pytest.importorskip("lightkube")
+
+from lightkube.models.core_v1 import Pod
+
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.kubernetes import log_follower
+from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Missing, Resource, pod_of
+from chaoslab.fleet.kubernetes.log_follower import LogFollower
+from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.pod_watch import JobPods, NumberedPods, PodWatch
+
+WAIT_S = 10.0
+SILENT_S = log_follower._ASK_S + 1
+
+
+def pod(name: str, *, runs: bool = True, job: str = "job") -> dict[str, Any]:
+    state = {"running": {"startedAt": "2026-11-27T10:00:00Z"}} if runs else {"waiting": {}}
+    status = {"name": "node", "image": "", "imageID": "", "ready": runs, "restartCount": 0}
+    return {
+        "metadata": {"name": name, "uid": name, "labels": {"job-name": job}},
+        "status": {"phase": "Running", "containerStatuses": [{**status, "state": state}]},
+    }
+
+
+class Server:
+    """What of a cluster a follower asks; remembers what it was asked."""
+
+    def __init__(self, *pods: Mapping[str, Any]) -> None:
+        self.there = list(pods)
+        self.asked: list[str] = []
+        self.is_closing = False
+
+    def pods(self, selector: str) -> Sequence[Pod]:
+        self.asked.append(f"pods {selector}")
+        return [pod_of(one) for one in self.there]
+
+    def pod(self, name: str) -> Pod:
+        self.asked.append(f"pod {name}")
+        raise Missing(name)
+
+    def lines(
+        self, resource: Resource, name: str, params: Mapping[str, str], *, silent_s: float
+    ) -> Iterator[bytes]:
+        assert resource is PODS
+        self.asked.append(f"log of {name}")
+        yield from ()
+
+
+class Told:
+    """Whoever is told, for a test that waits for it."""
+
+    def __init__(self) -> None:
+        self.said: queue.Queue[tuple[str, object]] = queue.Queue()
+
+    def pod_started(self, state: PodState) -> None:
+        self.said.put(("started", state.name))
+
+    def pod_printed(self, lines: bytes) -> None:
+        self.said.put(("printed", lines))
+
+    def pod_ended(self, state: PodState | None) -> None:
+        self.said.put(("ended", state))
+
+    def pod_failed(self, error: FleetError) -> None:
+        self.said.put(("failed", str(error)))
+
+    def next(self) -> tuple[str, object]:
+        return self.said.get(timeout=WAIT_S)
+
+
+def follow(server: Server, pods: JobPods, *, start_s: float = 60.0) -> tuple[LogFollower, Told]:
+    told = Told()
+    return LogFollower(cast("Cluster", server), "job", told, pods, start_s=start_s), told
+
+
+def test_a_start_that_the_watch_sees_costs_no_request() -> None:
+    server, pods = Server(), JobPods(lambda: 0.0)
+    _, told = follow(server, pods)
+    pods.see(state_of(pod_of(pod("p", runs=False))))
+    pods.see(state_of(pod_of(pod("p"))))
+    assert told.next() == ("started", "p")
+    assert told.next() == ("ended", None)
+    assert server.asked == ["log of p", "pod p", "log of p"]
+
+
+def test_where_the_watch_is_silent_the_server_is_asked() -> None:
+    server = Server(pod("p"))
+    _, told = follow(server, JobPods(lambda: SILENT_S))
+    assert told.next() == ("started", "p")
+    assert server.asked[0] == "pods job-name=job"
+
+
+def test_a_pod_that_is_gone_before_it_ran_has_ended_by_the_servers_word() -> None:
+    server, pods = Server(), JobPods(lambda: 0.0)
+    pods.see(state_of(pod_of(pod("p", runs=False))))
+    _, told = follow(server, pods)
+    pods.lose("p")
+    assert told.next() == ("ended", None)
+    assert server.asked == ["pods job-name=job"]
+
+
+def test_a_pod_that_nobody_starts_is_an_error_that_says_so() -> None:
+    _, told = follow(Server(), JobPods(lambda: 0.0), start_s=0.0)
+    what, said = told.next()
+    assert what == "failed"
+    assert "no pod of the Job job has started within 0 s (no pod yet)" in str(said)
+
+
+def test_pods_are_those_of_the_job_now_and_later() -> None:
+    watch = PodWatch(cast("Cluster", Server()), "", queue.Queue(), NumberedPods(lambda _: ()))
+    watch._see(pod("a"))
+    watch._see(pod("b", job="other"))
+    pods = watch.pods_of("job")
+    watch._see(pod("c"))
+    assert [one.name for one in pods.there] == ["a", "c"]
+    watch._lose("a")
+    assert [one.name for one in pods.there] == ["c"]
+    assert watch.pods_of("job") is pods

@@ -1,0 +1,79 @@
+"""All objects of a run are deleted, and who cannot be is named once nothing goes any more."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+pytest.importorskip("lightkube")
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes import run_objects
+from chaoslab.fleet.kubernetes.cluster import CLAIMS, JOBS, PODS, Cluster, Missing, Resource
+from chaoslab.fleet.kubernetes.run_objects import empty
+
+
+class Objects:
+    """A namespace whose objects go some looks after their deletion."""
+
+    context, namespace = "here", "chaos"
+
+    def __init__(self, there: Mapping[str, int]) -> None:
+        """By path and name: for how many looks more it is there, once it was deleted."""
+        self.there = dict(there)
+        self.deleted: list[str] = []
+        self.forced: set[str] = set()
+
+    def list(
+        self, resource: Resource, selector: str, *, in_full: bool
+    ) -> tuple[Sequence[Mapping[str, Json]], str]:
+        assert (selector, in_full) == ("chaoslab/run=r", False)
+        mine = [path for path in self.there if path.startswith(f"{resource.plural}/")]
+        for path in mine:
+            self.there[path] -= path in self.deleted
+        found: list[Mapping[str, Any]] = [
+            {"metadata": {"name": path.partition("/")[2]}} for path in mine if self.there[path] > 0
+        ]
+        self.there = {path: looks for path, looks in self.there.items() if looks > 0}
+        return found, "1"
+
+    def delete(self, resource: Resource, name: str, *, is_forced: bool = False) -> bool:
+        path = f"{resource.plural}/{name}"
+        if path not in self.there:
+            raise Missing(path)
+        self.deleted.append(path)
+        if is_forced:
+            self.forced.add(path)
+        return True
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_objects, "_LOOK_S", 0.0)
+
+
+def test_each_object_is_deleted_once_while_the_cluster_takes_its_time() -> None:
+    there = {f"{one.plural}/learner-{n}": n for one in (JOBS, PODS, CLAIMS) for n in (1, 2, 9)}
+    objects = Objects({"jobs/chaoslab-r": 1, **there})
+    was = empty(cast("Cluster", objects), "r")
+    assert len(was) == 10
+    assert "pod learner-9" in was
+    assert objects.there == {}
+    assert sorted(set(there) & set(objects.deleted)) == sorted(there)
+    assert [objects.deleted.count(path) for path in there] == [1] * len(there)
+    assert objects.forced == {path for path in there if path.startswith("pods/")}
+
+
+def test_it_goes_on_as_long_as_objects_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_objects, "_GONE_S", 0.0)
+    there = {f"jobs/learner-{n}": n for n in range(1, 20)}
+    empty(cast("Cluster", objects := Objects({"jobs/chaoslab-r": 1, **there})), "r")
+    assert objects.there == {}
+
+
+def test_what_does_not_go_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_objects, "_GONE_S", 0.0)
+    objects = Objects({"jobs/chaoslab-r": 1, "secrets/learner-0": 10**9})
+    with pytest.raises(FleetError, match=r"there still are secret learner-0$"):
+        empty(cast("Cluster", objects), "r")
