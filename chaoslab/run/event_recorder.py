@@ -8,7 +8,7 @@ A node that breaks the contract of its events ends the run.
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from chaoslab.core.errors import FleetError
@@ -51,6 +51,12 @@ class EventRecorder:
             self.take(self._unread.popleft())
             if self.now_s > leave_s:
                 return
+
+    def is_starting(self, names: Iterable[str]) -> bool:
+        """Whether the fleet has started one of these that has not reported its start yet."""
+        nodes = [self.fleet.nodes[name] for name in names]
+        known = self.progress.incarnations
+        return any(one.is_alive and one.incarnation != known.get(one.name) for one in nodes)
 
     def drain(self) -> None:
         """Take in everything that can be known now, without waiting."""

@@ -33,6 +33,7 @@ from chaoslab.undo.heartbeat import Owing, StillThere, nothing_owed
 
 _AGAIN_S = 1.0
 """After this a heal that failed is tried again."""
+_LATER_S = 0.1
 _LEAD_S = 0.005
 """So long before its time an injection is written down; the harness then waits for that alone."""
 
@@ -231,8 +232,7 @@ class Injector:
         for one in self._opened:
             if one.heals_s is not None and one.again_s is None:
                 yield _Due(one.heals_s, one.heals_s, partial(self._heal, one))
-            if one.steps:
-                step_s = one.steps[0][0]
+            for step_s, _ in one.steps[:1]:
                 yield _Due(step_s, step_s, partial(self._step, one))
         for asked_s, injection in self.waiting.due():
             yield _Due(asked_s, asked_s - _LEAD_S, partial(self._inject, injection, asked_s))
@@ -279,11 +279,12 @@ class Injector:
             self._probe(injection)
 
     def _step(self, one: _Open) -> None:
-        _, step_index = one.steps.pop(0)
-        if self._carry_out(
-            one, partial(one.fault.step, step_index, one.injection, self.recorder.fleet)
-        ):
-            self._write(Kind.FAULT_STEPPED, one.injection, beat=step_index)
+        """The next step; later, if a target was started and does not run yet, as in a cluster."""
+        fleet, (_, index) = self.recorder.fleet, one.steps.pop(0)
+        if self.recorder.is_starting(one.injection.targets):
+            one.steps.insert(0, (self.recorder.now_s + _LATER_S, index))
+        elif self._carry_out(one, partial(one.fault.step, index, one.injection, fleet)):
+            self._write(Kind.FAULT_STEPPED, one.injection, beat=index)
 
     def _carry_out(self, one: _Open, verb: Callable[[], None]) -> bool:
         """Whether the world let us. If not, what was half done is undone at once."""

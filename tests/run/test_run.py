@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Event, Kind
+from chaoslab.faults.process import ProcessCrashLoop
+from chaoslab.fleet.base import Node, NodeSpec
 from chaoslab.plan.model import Control, Trigger
 from tests.fake_faults import FakeKill, FakePause
+from tests.fake_nodes import FakeNode
 from tests.stage import HALF, PLAN, Stage, ending, the
 
 STOP_ROUNDS = PLAN.training.stop.rounds or 0
@@ -203,6 +206,28 @@ def test_beats_are_carried_out_at_their_offsets_until_the_heal(tmp_path: Path) -
     offsets = [event.time_s - story.injected.time_s for event in stepped]
     assert offsets == pytest.approx([1.0, 2.5])
     assert [event.payload.beat for event in stepped] == [0, 1]
+
+
+def test_a_beat_waits_for_a_target_that_was_started_and_does_not_run_yet(tmp_path: Path) -> None:
+    crashes = ProcessCrashLoop(times=2, lives_s=1.0)
+    loop = replace(HALF, settings=crashes, targets=("learner-1",), for_s=20.0)
+    stage = Stage(tmp_path, [loop])
+    begin, fleet = stage.fleet._begin, stage.fleet
+
+    def begin_late(spec: NodeSpec, *, incarnation: int) -> Node:
+        if incarnation == 1:
+            return begin(spec, incarnation=incarnation)
+        fleet._fakes[spec.name] = FakeNode(spec=spec, incarnation=incarnation)
+        fleet._later(3.0, lambda: begin(spec, incarnation=incarnation))
+        return fleet.nodes[spec.name]
+
+    fleet._begin = begin_late  # type: ignore[method-assign]
+    history = stage.execute()
+    injected_s = the(history, Kind.FAULT_INJECTED).time_s
+    offsets = [event.time_s - injected_s for event in history.of(Kind.FAULT_STEPPED)]
+    assert offsets == pytest.approx([3.0, 6.0], abs=0.25)
+    samples_s = [one.time_s for one in history.of(Kind.COUNTS_SAMPLED)]
+    assert max(late - early for early, late in pairwise(samples_s)) < 1.5, "nothing stood still"
 
 
 def test_a_trigger_that_never_comes_is_skipped_with_its_reason(tmp_path: Path) -> None:
