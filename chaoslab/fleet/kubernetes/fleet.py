@@ -15,6 +15,7 @@ Other threads only carry bytes to the queue on which `poll` waits.
 """
 
 import queue
+import resource
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -46,6 +47,8 @@ from chaoslab.undo.base import UndoLog
 
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 8192
+_FILES: Final = 65536
+"""How many may be open, if the system allows it: each node has two logs and a connection."""
 
 
 class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
@@ -107,6 +110,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
         """By node whose image nobody has: the Job of its next incarnation."""
 
     def __enter__(self) -> Self:
+        _allow_files()
         self._objects.open()
         run, arrivals = self._run_context, self._run_context.arrivals
         selector = f"{LABEL_RUN}={self._objects.run},{LABEL_NODE}"
@@ -245,3 +249,11 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
         if arrival.error is not None and self._is_open:
             raise arrival.error
         self._record(arrival.observe())
+
+
+def _allow_files() -> None:
+    """Raise the limit of this process, which is 1024 on most systems, as far as it may."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
