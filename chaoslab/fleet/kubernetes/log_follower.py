@@ -111,7 +111,8 @@ class LogFollower:
         self._is_closing = threading.Event()
         self.pod = pod
         """Name of the pod, once it runs."""
-        threading.Thread(target=self._follow, name=job, daemon=True).start()
+        self._thread = threading.Thread(target=self._follow, name=job, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop, at the next look."""
@@ -141,6 +142,9 @@ class LogFollower:
         except FleetError as error:
             if not self.is_closing:
                 self._who.pod_failed(error)
+        except RuntimeError:  # of the client, when it was closed meanwhile
+            if not self.is_closing:
+                raise
 
     def _await_start(self) -> PodState | None:
         """The pod once its container runs or ran; None if nobody wants to know any more.

@@ -114,6 +114,20 @@ def test_a_pod_that_nobody_starts_is_an_error_that_says_so() -> None:
     assert "no pod of the Job job has started within 0 s (no pod yet)" in str(said)
 
 
+def test_a_client_that_is_closed_meanwhile_ends_the_follower() -> None:
+    class Closing(Server):
+        def lines(self, *_: object, **__: object) -> Iterator[bytes]:
+            self.is_closing = True
+            raise RuntimeError("Cannot send a request, as the client has been closed.")
+
+    pods = JobPods(lambda: 0.0)
+    pods.see(state_of(pod_of(pod("p"))))
+    follower, told = follow(Closing(), pods)
+    assert told.next() == ("started", "p")
+    follower._thread.join(WAIT_S)
+    assert told.said.empty()
+
+
 def test_pods_are_those_of_the_job_now_and_later() -> None:
     watch = PodWatch(cast("Cluster", Server()), "", queue.Queue(), NumberedPods(lambda _: ()))
     watch._see(pod("a"))
