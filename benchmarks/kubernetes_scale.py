@@ -66,6 +66,7 @@ fleet:
   kind: kubernetes
   context: {context}
   namespace: {namespace}
+  image: "{image}"
   disk: 10MB
   start_within: 15m
   pod:
@@ -137,9 +138,8 @@ def _result(rows: Sequence[Mapping[str, float]], place: Mapping[str, Cell]) -> R
 def _measure(size: int, options: argparse.Namespace) -> Mapping[str, float]:
     """One size, in a process of its own."""
     words = [sys.executable, __file__, "--one", str(size), "--namespace", options.namespace]
-    done = subprocess.run(
-        [*words, "--log", options.log], stdout=subprocess.PIPE, text=True, check=False
-    )
+    words += ["--image", options.image, "--log", options.log]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise BenchmarkError(f"{size} learners: exit code {done.returncode}")
     row: Mapping[str, float] = json.loads(done.stdout)
@@ -151,20 +151,23 @@ def _measure_here(size: int, options: argparse.Namespace) -> int:
     """One size in this process; prints its row."""
     try:
         with workplace() as folder:
-            print(json.dumps(_row(size, folder, options.namespace, Path(options.log))))
+            print(json.dumps(_row(size, folder, options)))
     except (AbilityError, BenchmarkError, FleetError, PlanError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def _row(size: int, folder: Path, namespace: str, log: Path) -> Mapping[str, float]:
+def _row(size: int, folder: Path, options: argparse.Namespace) -> Mapping[str, float]:
+    namespace, log = options.namespace, Path(options.log)
     if not log.exists():
         raise BenchmarkError(f"{log} is missing: docker/start_kubernetes.sh kwok 200")
     log.write_bytes(b"")  # no pod prints what those of another run did
     file = folder / "scale.yaml"
     deleted = max(1, size // 10)
-    text = PLAN.format(learners=size, deleted=deleted, context=CONTEXT, namespace=namespace)
+    text = PLAN.format(
+        learners=size, deleted=deleted, context=CONTEXT, namespace=namespace, image=options.image
+    )
     file.write_text(text, encoding="utf-8")
     requests = _counted_requests()
     prepared = prepare(Asked(plan=str(file)))
@@ -315,6 +318,9 @@ def _options() -> argparse.Namespace:
         "--sizes", type=_sizes, default=SIZES, metavar="10,100", help="numbers of learners"
     )
     parser.add_argument("--namespace", default="chaoslab-tests", help="an existing one")
+    parser.add_argument(
+        "--image", default="", help="of the keeper; default: that of this source, once it is loaded"
+    )
     parser.add_argument(
         "--log", default=str(STATE / "kwok" / "pods.log"), help="the log of the fake pods"
     )
