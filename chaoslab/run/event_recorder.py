@@ -54,9 +54,10 @@ class EventRecorder:
 
     def is_starting(self, names: Iterable[str]) -> bool:
         """Whether the fleet has started one of these that has not reported its start yet."""
-        nodes = [self.fleet.nodes[name] for name in names]
-        known = self.progress.incarnations
-        return any(one.is_alive and one.incarnation != known.get(one.name) for one in nodes)
+        nodes, known = self.fleet.nodes, self.progress.incarnations
+        return any(
+            nodes[name].is_alive and nodes[name].incarnation != known.get(name) for name in names
+        )
 
     def drain(self) -> None:
         """Take in everything that can be known now, without waiting."""
