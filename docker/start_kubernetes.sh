@@ -1,17 +1,22 @@
 #!/bin/sh
-# Starts a real Kubernetes of one node on this machine, for tests of the fleet `kubernetes`.
+# Starts a real Kubernetes of one or two nodes on this machine, for tests of the fleet `kubernetes`.
 # For continuous integration and temporary machines, as root. No registry is needed: its programs
 # are built from Go modules (once; minutes) and Debian packages.
 #
 #     docker/start_kubernetes.sh                start it, print its kubeconfig; 0 too if it runs
 #     docker/start_kubernetes.sh load IMAGE…    give it images of the Docker engine
+#     docker/start_kubernetes.sh node IMAGE…    a second node, with these images; 0 too if it runs
 #     docker/start_kubernetes.sh kubectl …      kubectl of the same version, with its kubeconfig
 #     docker/start_kubernetes.sh kwok N         N fake nodes beside the real one, by kwok; 0: none
 #     docker/start_kubernetes.sh stop           end it, with all its pods, volumes and traces
 #
 #     etcd ─► kube-apiserver ─┬─► kube-controller-manager, kube-scheduler
 #                             ├─► kubelet ─► containerd ─► runc     pods on a bridge of their own
-#                             └─► kube-proxy ─► iptables            addresses of services
+#                             ├─► kube-proxy ─► iptables            addresses of services
+#                             └─► kubelet-2 ─► containerd-2         `node`: on the same bridge
+#
+# The second node has the taint and the label `chaoslab-test/second`: only pods that tolerate it run
+# there. Both are this one machine: they share its addresses, services and volumes.
 #
 # It listens on the loopback and on the bridge's address alone. Pods use `imagePullPolicy: Never`;
 # they have no DNS and no route out of the machine. Volumes of the default StorageClass `standard`
@@ -27,6 +32,7 @@ here="$(cd "$(dirname "$0")" && pwd)/kubernetes"
 ready_s=300
 
 node=chaoslab-test
+second=chaoslab-test-2
 bridge=chaoslab-kube
 pods=10.231.0.0/24
 address=10.231.0.1
@@ -49,9 +55,13 @@ main() {
     start) own_state; start ;;
     stop) own_state; stop ;;
     load) shift && load "$@" ;;
+    node) shift && own_state && add_node "$@" ;;
     kubectl) shift && KUBECONFIG="$state/kubeconfig" exec "$programs/kubectl" "$@" ;;
     kwok) own_state; shift && fake_nodes "$@" ;;
-    *) say "unknown command $1: use none, load IMAGE…, kubectl …, kwok N or stop"; exit 2 ;;
+    *)
+      say "unknown command $1: use none, load IMAGE…, node IMAGE…, kubectl …, kwok N or stop"
+      exit 2
+      ;;
   esac
 }
 
@@ -93,8 +103,26 @@ load() {
   for image in "$@"; do # docker save would write an archive even if one of several is missing
     docker image inspect "$image" >/dev/null
   done
-  docker save "$@" | import -
+  docker save "$@" | import containerd
+  if second_runs; then load_second "$@"; fi
   printf '%s\n' "$@" >>"$state/images"
+}
+
+load_second() { # IMAGE…, as far as the second node has not got them
+  for image in "$@"; do
+    if grep -qsxF "$image" "$state/images-2"; then continue; fi
+    docker save "$image" | import containerd-2
+    echo "$image" >>"$state/images-2"
+  done
+}
+
+add_node() {
+  runs || { say "node: it does not run: start it first"; exit 1; }
+  if ! second_runs; then
+    stop_parts -2 # what is left of one that broke
+    start_second
+  fi
+  load_second "$@"
 }
 
 stop() {
@@ -157,13 +185,18 @@ write_settings() {
   snapshotter >"$state/snapshotter"
   mkdir "$state/cni"
   for file in containerd.toml kubelet.yaml proxy.yaml runc.sh network.conflist; do
-    sed -e "s|@STATE@|$state|g; s|@BRIDGE@|$bridge|g; s|@PODS@|$pods|g; s|@NODE@|$node|g" \
-      -e "s|@ADDRESS@|$address|g; s|@CGROUP@|$cgroup|g; s|@CNI@|$(cni_folder)|g" \
-      -e "s|@SNAPSHOTTER@|$(cat "$state/snapshotter")|g" "$here/$file" >"$state/$file"
+    filled_in "$file" "" 10250 >"$state/$file"
   done
   mv "$state/network.conflist" "$state/cni/"
   mv "$state/runc.sh" "$state/runc"
   chmod 755 "$state/runc"
+}
+
+filled_in() { # FILE NUMBER PORT [BELOW]: of which node, its kubelet's port, its cgroup below ours
+  sed -e "s|@STATE@|$state|g; s|@BRIDGE@|$bridge|g; s|@PODS@|$pods|g; s|@NODE@|$node|g" \
+    -e "s|@ADDRESS@|$address|g; s|@CGROUP@|$cgroup${4:-}|g; s|@CNI@|$(cni_folder)|g" \
+    -e "s|@NUMBER@|$2|g; s|@PORT@|$3|g" \
+    -e "s|@SNAPSHOTTER@|$(cat "$state/snapshotter")|g" "$here/$1"
 }
 
 # ---------------------------------------------------------------- parts
@@ -186,8 +219,8 @@ start_parts() {
     --service-account-issuer=https://kubernetes.default.svc \
     --service-account-key-file="$pki/service-accounts.pub" \
     --service-account-signing-key-file="$pki/service-accounts.key"
-  wait_for containerd "ctr version"
-  import "$programs/pause.tar" >"$state/log/pause" 2>&1 || give_up pause "be loaded"
+  wait_for containerd "ctr containerd version"
+  import containerd <"$programs/pause.tar" >"$state/log/pause" 2>&1 || give_up pause "be loaded"
   wait_for kube-apiserver is_ready
 
   say "starting the controllers, the scheduler, the kubelet and kube-proxy"
@@ -205,9 +238,29 @@ start_parts() {
   api apis/storage.k8s.io/v1/storageclasses --header "Content-Type: application/yaml" \
     --data-binary "@$here/storage_class.yaml" >"$state/log/storage_class" ||
     give_up storage_class "be made"
-  wait_for kubelet node_is_ready
+  wait_for kubelet "node_is_ready $node"
   wait_for kube-controller-manager "api api/v1/namespaces/default/serviceaccounts/default"
   wait_for kube-proxy "curl -fsS --noproxy 127.0.0.1 http://127.0.0.1:10256/healthz"
+}
+
+start_second() {
+  say "starting a second node, $second"
+  rm -f "$state/images-2"
+  "$here/certificates.sh" "$state/pki" "$address" client kubelet-2 \
+    "/O=system:nodes/CN=system:node:$second"
+  for root in $(cgroup_roots); do mkdir -p "$root$cgroup/$second"; done
+  filled_in containerd.toml -2 10350 >"$state/containerd-2.toml"
+  filled_in kubelet.yaml -2 10350 "/$second" >"$state/kubelet-2.yaml"
+  part containerd-2 containerd --config "$state/containerd-2.toml"
+  wait_for containerd-2 "ctr containerd-2 version"
+  import containerd-2 <"$programs/pause.tar" >"$state/log/pause-2" 2>&1 ||
+    give_up pause-2 "be loaded"
+  part kubelet-2 "$programs/kubelet" --config="$state/kubelet-2.yaml" \
+    --hostname-override="$second" --node-ip="$address" --root-dir="$state/kubelet-2" \
+    --cert-dir="$state/kubelet-2/pki" --kubeconfig="$state/pki/kubelet-2.kubeconfig" \
+    --node-labels=chaoslab-test/second= \
+    --register-with-taints=chaoslab-test/second=:NoSchedule
+  wait_for kubelet-2 "node_is_ready $second"
 }
 
 part() { # NAME PROGRAM ARGUMENT…
@@ -230,7 +283,7 @@ wait_for() { # PART COMMAND
 give_up() { # PART WHAT
   say "$1 cannot $2:"
   tail -n 20 "$state/log/$1" >&2
-  stop_parts # the logs stay, until it is started or stopped again
+  case "$1" in *-2) stop_parts -2 ;; *) stop_parts ;; esac # the logs stay, until the next start
   exit 1
 }
 
@@ -257,21 +310,26 @@ api() { # PATH [CURL_OPTION…]
 
 is_ready() { api readyz >/dev/null 2>&1; }
 
-node_is_ready() {
-  api "api/v1/nodes/$node?pretty=false" | grep -q '"type":"Ready","status":"True"'
+second_runs() {
+  [ -e "$state/pid/kubelet-2" ] && part_runs containerd-2 && part_runs kubelet-2
 }
 
-ctr() {
+node_is_ready() { # NAME
+  api "api/v1/nodes/$1?pretty=false" | grep -q '"type":"Ready","status":"True"'
+}
+
+ctr() { # PART COMMAND…
+  socket="$state/run/$1.sock" && shift
   CONTAINERD_SNAPSHOTTER="$(cat "$state/snapshotter")" \
-    command ctr --address "$state/run/containerd.sock" --namespace k8s.io "$@"
+    command ctr --address "$socket" --namespace k8s.io "$@"
 }
 
-import() { ctr images import "$1"; }
+import() { ctr "$1" images import -; } # PART: an archive from standard input
 
 # ---------------------------------------------------------------- how it ends
 
-stop_parts() {
-  for file in "$state"/pid/*; do # all of it is thrown away: nothing needs time to save
+stop_parts() { # [SUFFIX]: of those alone
+  for file in "$state"/pid/*"${1:-}"; do # all of it is thrown away: nothing needs time to save
     [ -e "$file" ] || continue
     read -r pid _ <"$file"
     while part_runs "${file##*/}"; do kill -KILL "$pid" && sleep 0.1; done

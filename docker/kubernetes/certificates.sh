@@ -2,6 +2,7 @@
 # Makes a certificate authority, and a certificate and kubeconfig for each part of a cluster.
 #
 #     docker/kubernetes/certificates.sh FOLDER ADDRESS SERVICE_ADDRESS NODE
+#     docker/kubernetes/certificates.sh FOLDER ADDRESS client NAME SUBJECT      one more of a client
 #
 #     ca.crt ─┬─► apiserver, kubelet-server      serving certificates
 #             └─► admin, kubelet, proxy, …       client certificates ─► NAME.kubeconfig
@@ -50,6 +51,11 @@ users:
     client-key-data: $(data "$1.key")
 YAML
 }
+
+if [ "$service_address" = client ]; then
+  client "$node" "${5:?}"
+  exit
+fi
 
 key ca
 openssl req -x509 -new -key ca.key -subj "/CN=chaoslab-test" -days 365 -out ca.crt

@@ -38,7 +38,7 @@ prepare_machine() {
 
 remove_pods() {
   # shims first: one that loses its container has runc freeze what is left of it
-  pkill -KILL -f "containerd-shim-runc-v2 .*-address $state/run/containerd.sock" || true
+  pkill -KILL -f "containerd-shim-runc-v2 .*-address $state/run/containerd(-2)?.sock" || true
   tries=600
   while pids="$(processes)" && [ -n "$pids" ]; do
     [ "$tries" -gt 0 ] || { say "processes of pods do not end: $pids"; exit 1; }
@@ -81,10 +81,10 @@ restore_machine() {
 }
 
 remove_outside() { # what containerd, its shims, libcni and the kubelet keep in fixed places
-  for file in "$state"/run/containerd/io.containerd.runtime.v2.task/k8s.io/*/address; do
+  for file in "$state"/run/containerd*/io.containerd.runtime.v2.task/k8s.io/*/address; do
     [ ! -e "$file" ] || rm -f "$(sed 's|^unix://||' "$file")"
   done
-  for sandbox in "$state"/run/containerd/io.containerd.grpc.v1.cri/sandboxes/*; do
+  for sandbox in "$state"/run/containerd*/io.containerd.grpc.v1.cri/sandboxes/*; do
     rm -f /var/lib/cni/results/*-"${sandbox##*/}"-*
   done
   rm -f /var/lib/kubelet/device-plugins/kubelet*
