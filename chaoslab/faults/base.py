@@ -47,6 +47,8 @@ class Layer(StrEnum):
     """The contents of files."""
     VOLUME = "volume"
     """A file system: its room, and what of it was flushed."""
+    MACHINE = "machine"
+    """What a cluster or its owner does to one of its machines."""
     PROVIDER = "provider"
     """What a cloud provider does to the machines that it gives."""
     PROGRAM = "program"
@@ -130,6 +132,17 @@ class PreparesTargets(Protocol):
 
     def unprepare(self, injection: Injection, fleet: Fleet) -> None:
         """Undo that, because `inject` does not follow; safe to repeat."""
+        ...
+
+
+@runtime_checkable
+class FindsTargets(Protocol):
+    """What a fault says in addition when it hits what is beside its targets, too, which is only
+    known once nodes are placed. Limits count all of it before anything is done.
+    """
+
+    def all_hit(self, injection: Injection, fleet: Fleet) -> tuple[str, ...]:
+        """Names of all nodes that it would hit now. FleetError if one of them is not for it."""
         ...
 
 

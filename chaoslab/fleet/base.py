@@ -65,6 +65,10 @@ class Ability(StrEnum):
     """Delete or evict the pod that it runs in."""
     JOB = "job"
     """Delete the Job that it runs in, or ask for an image that nobody has."""
+    DRAIN = "drain"
+    """Drain the machine of a cluster that it runs on."""
+    KUBELET = "kubelet"
+    """Stop the kubelet of that machine."""
 
 
 class Damage(StrEnum):

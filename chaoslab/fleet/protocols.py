@@ -11,13 +11,17 @@ one, do nothing: healing twice is safe.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
+
+SILENT_S: Final = 20.0
+"""A machine of a cluster is silent whose lease was not renewed for so long: a kubelet renews it
+every 10 s."""
 
 
 @runtime_checkable
@@ -280,6 +284,40 @@ class HasJobs(Protocol):
 
 
 @runtime_checkable
+class HasMachines(Protocol):
+    """Has nodes on machines of a cluster, and can do to these what others do. Kept by injection."""
+
+    def beside(self, *names: str) -> Sequence[str]:
+        """All nodes on the machines of these, themselves included.
+
+        FleetError for a dead node, or while a node has no machine yet.
+        """
+        ...
+
+    def drain(self, injection: str, *names: str) -> None:
+        """Cordon the machines of these nodes, and have all pods of the run on them evicted.
+
+        FleetError, and nothing is done, if another node is there, or a machine is cordoned already.
+        """
+        ...
+
+    def uncordon(self, injection: str) -> None:
+        """Let the machines that it cordoned take pods again."""
+        ...
+
+    def stop_kubelet(self, injection: str, *names: str, for_s: float) -> None:
+        """Stop the kubelets of their machines for so long; each goes on by itself then.
+
+        Told by ENGINE_REPORTED. FleetError, and nothing is done, if another node is there.
+        """
+        ...
+
+    def await_kubelet(self, injection: str) -> None:
+        """FleetError while one of the kubelets that it stopped is not back."""
+        ...
+
+
+@runtime_checkable
 class Standing(Protocol):
     """Has nodes that others started, and that go on after the run. No ability to ask for."""
 
@@ -326,6 +364,7 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         HasSlices: frozenset({Ability.SLICE}),
         HasPods: frozenset({Ability.POD}),
         HasJobs: frozenset({Ability.JOB}),
+        HasMachines: frozenset({Ability.DRAIN, Ability.KUBELET}),
     }
 )
 """What each stands for in a plan."""

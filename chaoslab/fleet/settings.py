@@ -63,6 +63,8 @@ class FleetRequest:
     """What tries a task of the plan's own, in the place where learners are to run."""
     learners: Mapping[str, int] = field(default_factory=dict)
     """Names of all that may run, with the number of hosts of each."""
+    needs: frozenset[Ability] = frozenset()
+    """Abilities that its faults need."""
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from typing import Final
 
 import chaoslab
 from chaoslab.core.errors import AbilityError, PlanError
+from chaoslab.faults.base import Fault
 from chaoslab.fleet.settings import FleetRequest, KeepsTime
 from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml
 from chaoslab.plan.model import FaultPlan
@@ -133,7 +134,11 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
         seed=plan.seed,
         trial=partial(task_trial, plan),
         learners={name: plan.training.hosts_of(name) for name in plan.training.roster},
-    )
+        needs=frozenset(
+            ability for one in plan.faults if isinstance(one.settings, Fault)
+            for ability in one.settings.needs
+        ),
+    )  # fmt: skip
     settings = fleet_of(plan)
     if isinstance(settings, KeepsTime):
         fleet = settings.factory(request)

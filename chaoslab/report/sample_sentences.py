@@ -130,7 +130,7 @@ def _counts(said: payloads.CountsSampled) -> str:
 
 def _engine(said: payloads.EngineReported) -> str:
     code = f"exit code {said.exit_code}" if said.exit_code is not None else None
-    more = ", ".join(filter(None, (said.signal, code, said.health, said.reason)))
+    more = ", ".join(filter(None, (said.signal, code, said.health, said.reason, said.machine)))
     return f"the engine says {said.action} of {said.node}{f' ({more})' if more else ''}"
 
 

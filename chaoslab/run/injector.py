@@ -252,7 +252,8 @@ class Injector:
 
     def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
         fault = fault_of(injection)
-        if found := self.forbidden_now(injection, fault):
+        injection, why_not = self.waiting.with_all_hit(injection, fault)
+        if found := why_not or self.forbidden_now(injection, fault):
             self._skip(injection, *found)
             return
         prepared = self.waiting.take(injection)

@@ -16,9 +16,11 @@ from math import inf
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind
-from chaoslab.faults.base import PreparesTargets
+from chaoslab.core.payloads import Obstacle
+from chaoslab.faults.base import Fault, FindsTargets, PreparesTargets
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import fault_of
+from chaoslab.run.blast_radius import Forbidden
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.triggers import due_s, is_near
@@ -186,6 +188,24 @@ class WaitingInjections:
             insort(self._by_time, (due_s, known.number, known))
         else:
             self._add(known)
+
+    def with_all_hit(
+        self, injection: Injection, fault: Fault
+    ) -> tuple[Injection, Forbidden | None]:
+        """The injection with all that it hits as nodes are placed now, and why it must not be."""
+        if not isinstance(fault, FindsTargets) or not all(
+            map(self.recorder.progress.is_alive, injection.targets)
+        ):
+            return injection, None
+        try:
+            hit = fault.all_hit(injection, self.recorder.fleet)
+        except FleetError as error:
+            return injection, Forbidden(Obstacle.PLACEMENT, str(error))
+        if set(hit) == set(injection.targets):
+            return injection, None
+        known = replace(injection, targets=hit)
+        self.replace(injection, known)
+        return known, None
 
     def put(self, injection: Injection) -> None:
         """One more, which is due now, whatever its trigger was."""

@@ -163,6 +163,22 @@ class NoFleet:
     def withhold_image(self, *names: str) -> None:
         self.kill(*names)
 
+    def beside(self, *names: str) -> Sequence[str]:
+        return names
+
+    def drain(self, injection: str, *names: str) -> None:
+        self.kill(*names)
+
+    def uncordon(self, injection: str) -> None:
+        pass
+
+    def stop_kubelet(self, injection: str, *names: str, for_s: float) -> None:
+        for name in names:
+            self._touch(name)
+
+    def await_kubelet(self, injection: str) -> None:
+        pass
+
     def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
         if not self._nodes[name].is_alive:
             self.restart(name)

@@ -84,6 +84,7 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "resume_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "unwedge_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "relieve_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
+        "uncordon_machine": {**cluster, "run": run_name(directory), "machine": "worker-1.zone"},
         "end_agent": {
             "host": "10.0.0.3", "port": 22, "user": "ubuntu", "key": "~/.ssh/id",
             "known_hosts": "~/.ssh/known_hosts", "jump": "", "host_keys": [],
@@ -192,6 +193,8 @@ FOREIGN = [
     Foreign("plug_container", {"aliases": ["a b"]}, "is not a valid node name"),
     Foreign("plug_container", {"address": "--help"}, "is no address"),
     Foreign("free_container_volume", {"volume": "pgdata"}, "is not this run's"),
+    Foreign("uncordon_machine", {"run": "0123456789"}, "is another run"),
+    Foreign("uncordon_machine", {"machine": "../pods/x"}, "is not a valid machine name"),
     Foreign("end_agent", {"run": "0123456789"}, "is not that of"),
     Foreign("end_agent", {"host": "-oProxyCommand=x"}, "is no name or address of a host"),
     Foreign("end_agent", {"user": "-l root"}, "is no name of a user"),

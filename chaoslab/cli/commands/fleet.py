@@ -17,7 +17,7 @@ from chaoslab.cli.commands.quantities import duration
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import show_duration
-from chaoslab.fleet.kubernetes.rights import RIGHTS, role
+from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role
 from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.remote.inventory import load
 from chaoslab.fleet.tpu.claim import claim
@@ -53,19 +53,27 @@ def command() -> None:
     epilog=examples(
         "chaoslab fleet rights kubernetes",
         "chaoslab fleet rights kubernetes --namespace chaos | kubectl apply -f -",
+        "chaoslab fleet rights kubernetes --nodes | kubectl apply -f -",
         "chaoslab fleet rights namespace --namespace training | kubectl apply -f -",
     ),
 )
 @click.argument("kind", type=click.Choice(list(RIGHTS)))
 @click.option("--namespace", default="chaoslab", show_default=True, metavar="NAME",
               help="Namespace of the Role.")  # fmt: skip
-def rights(*, kind: str, namespace: str) -> None:
+@click.option("--nodes", "with_nodes", is_flag=True, help="Also the ClusterRole that node.drain "
+              "and node.stop need: of KIND kubernetes.")  # fmt: skip
+def rights(*, kind: str, namespace: str, with_nodes: bool) -> None:
     """Print the Role with exactly the rights that a fleet of KIND uses in its namespace.
 
     KIND is `kubernetes`, for runs that chaoslab starts, or `namespace`, for `chaoslab attach
-    namespace:NAME`. Bind it to whoever runs chaoslab. Nothing outside the namespace is asked for.
+    namespace:NAME`. Bind it to whoever runs chaoslab. Nothing outside the namespace is asked for
+    without `--nodes`.
     """
+    if with_nodes and kind != "kubernetes":
+        raise click.UsageError("--nodes is for kubernetes: no fault acts on nodes in `attach`")
     click.echo(role(namespace, kind), nl=False)
+    if with_nodes:
+        click.echo(f"---\n{machines_role()}", nl=False)
 
 
 @command.command(

@@ -37,6 +37,8 @@ class Obstacle(StrEnum):
     THERE_ALREADY = "there_already"
     PROTECTED = "protected"
     LIMITS = "limits"
+    PLACEMENT = "placement"
+    """It would hit a node that is not for it, by where nodes are placed at that moment."""
     NO_TRIGGER = "no_trigger"
     OPERATOR = "operator"
     """An operator of a game-day left it out."""

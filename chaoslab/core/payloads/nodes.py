@@ -65,7 +65,8 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     incarnation: int
     action: str
     """start, die, oom, kill, pause, unpause, update, connect, disconnect, health_status, …; of a
-    cluster: start, die, oom, evict, delete, gone, no_image, job, job_gone."""
+    cluster: start, die, oom, evict, delete, gone, no_image, job, job_gone; of a machine of the
+    cluster on which the node's pod was: cordon, uncordon, silent, renewed, not_ready, ready."""
     at_s: float
     """By the engine's clock, in s since the epoch."""
     exit_code: int | None = None
@@ -73,9 +74,12 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     health: str | None = None
     """healthy or unhealthy, with `health_status`."""
     reason: str = ""
-    """The cluster's word for why: Error, OOMKilled, EvictionByEvictionAPI, ErrImagePull, …"""
+    """The cluster's word for why: Error, OOMKilled, EvictionByEvictionAPI, ErrImagePull,
+    NodeStatusUnknown, …"""
     uid: str = ""
     """Unique id of the Job, with `job` and `job_gone`."""
+    machine: str = ""
+    """Machine of the cluster that its pod is on, or that is told of."""
 
 
 class ProviderReported(Payload, kind=Kind.PROVIDER_REPORTED):

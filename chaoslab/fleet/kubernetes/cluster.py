@@ -77,6 +77,8 @@ class Resource:
     api: str
     """`api/v1`, or `apis/GROUP/VERSION`."""
     plural: str
+    within: str = "namespaces/{}/"
+    """Of a namespace; empty: of the whole cluster."""
 
 
 PODS: Final = Resource(api="api/v1", plural="pods")
@@ -245,10 +247,12 @@ class Cluster:
         with _said(f"evict pod {pod}"):
             _json(self._http.post(url, json=body))
 
-    def may(self, verb: str, resource: str, group: str, subresource: str = "") -> bool:
-        """Whether this user may do it in this namespace, by the server's word."""
-        attributes = {"namespace": self.namespace, "verb": verb, "resource": resource,
-                      "group": group, "subresource": subresource}  # fmt: skip
+    def may(
+        self, verb: str, resource: str, group: str, below: str = "", *, everywhere: bool = False
+    ) -> bool:
+        """Whether this user may do it in this namespace, or in the whole cluster, by its word."""
+        attributes = {"namespace": "" if everywhere else self.namespace, "verb": verb,
+                      "resource": resource, "group": group, "subresource": below}  # fmt: skip
         body: dict[str, Json] = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -325,7 +329,7 @@ class Cluster:
     # ---------------------------------------------------------------- inside
 
     def _url(self, resource: Resource) -> str:
-        return f"{resource.api}/namespaces/{self.namespace}/{resource.plural}"
+        return f"{resource.api}/{resource.within.format(self.namespace)}{resource.plural}"
 
     def _get(self, resource: Resource, name: str) -> Mapping[str, Json]:
         return _json(self._http.get(f"{self._url(resource)}/{name}"))

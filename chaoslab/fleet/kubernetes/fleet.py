@@ -25,10 +25,11 @@ from typing import Final, Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
-from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role
+from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, probed
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import JOBS, Cluster
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
+from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
 from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
@@ -41,7 +42,7 @@ from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
-from chaoslab.fleet.protocols import HasJobs, HasPods
+from chaoslab.fleet.protocols import HasJobs, HasMachines, HasPods
 from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 
@@ -51,7 +52,7 @@ _FILES: Final = 65536
 """How many may be open, if the system allows it: each node has two logs and a connection."""
 
 
-class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
+class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
     """A fleet of Jobs; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "kubernetes"
@@ -103,6 +104,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
         )
         super().__init__(self._run_context, node_links, driver)
         self._cluster = cluster
+        self._machines = Machines(self._run_context)
         self._watches: tuple[Watch, ...] = ()
         self._replacements: dict[str, PodState] = {}
         """By node: the pod that the cluster put in the place of its last one."""
@@ -124,6 +126,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
         return (
+            self._machines.close,
             self._end_all,
             self._stress_registry.relieve_all,
             self._close_links,
@@ -172,6 +175,38 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs):
         for name in names:
             spec, life = self._specs[name], self._lives[name]
             self._withheld[name] = self._objects.start_without_image(spec, life.incarnation + 1)
+
+    def beside(self, *names: str) -> Sequence[str]:
+        lives = [life for life in self._lives.values() if not life.is_over]
+        if waiting := [life.spec.name for life in lives if not life.has_started]:
+            raise FleetError(f"{', '.join(waiting)} has not started, and may be put on any machine")
+        machines = {self._running(name).machine for name in names}
+        return tuple(life.spec.name for life in lives if life.machine in machines)
+
+    def drain(self, injection: str, *names: str) -> None:
+        self._machines.drain(injection, self._alone(names))
+
+    def uncordon(self, injection: str) -> None:
+        self._machines.uncordon(injection)
+
+    def stop_kubelet(self, injection: str, *names: str, for_s: float) -> None:
+        self._machines.stop_kubelet(injection, self._alone(names), for_s)
+
+    def await_kubelet(self, injection: str) -> None:
+        self._machines.await_kubelet(injection)
+
+    def _alone(self, names: Sequence[str]) -> Sequence[PodIncarnation]:
+        """Latest incarnations of nodes. FleetError unless they are all on their machines."""
+        if more := sorted(set(self.beside(*names)) - set(names)):
+            raise FleetError(f"{', '.join(more)} would be hit, too, on the same machine")
+        return [self._running(name) for name in names]
+
+    def probe(self, name: str) -> Observation:
+        """Unknown while the kubelet is stopped that would have to ask."""
+        life = self._latest(name)
+        if life is not None and self._machines.is_without_kubelet(life.machine):
+            return probed(name, incarnation=life.incarnation, pid=0, state="unknown")
+        return super().probe(name)
 
     def restart(self, name: str) -> Node:
         """Where the cluster is to start it, take up what it has started; until then it is dead."""

@@ -246,6 +246,10 @@ class Manifests:
             },
         }
 
+    def metadata(self, name: str) -> dict[str, Json]:
+        """That of an object of this run, which goes with its keeper."""
+        return self._metadata(name)
+
     # ---------------------------------------------------------------- inside
 
     def _metadata(self, name: str, **labels: str) -> dict[str, Json]:

@@ -85,6 +85,11 @@ class PodIncarnation(Incarnation):
         return self._state.name
 
     @property
+    def machine(self) -> str:
+        """Name of the node of the cluster that it runs on; empty while it does not run."""
+        return self._state.machine if self._state else ""
+
+    @property
     def facts(self) -> Mapping[str, Json]:
         facts = (self._state or PodState(name="")).facts
         return facts if self._replacement is None else {**facts, "started_by": "cluster"}

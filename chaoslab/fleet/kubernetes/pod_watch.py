@@ -204,4 +204,5 @@ def report(state: PodState, action: str) -> Mapping[str, Json]:
         "exit_code": code,
         "signal": None if code is None else end_by_code(code)["signal"],
         "reason": reasons.get(action, ""),
+        "machine": state.machine,
     }

@@ -1,7 +1,7 @@
 """Rights that fleets in a cluster use: a Role with exactly these, and the server's word on each.
 
-RIGHTS ─┬─► role: YAML for `kubectl apply`
-        └─► lacking: those that this user has not, as the server says
+RIGHTS, MACHINES ─┬─► role, machines_role: YAML for `kubectl apply`
+                  └─► lacking: those that this user has not, as the server says
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,6 +50,13 @@ _ATTACH: Final = (
     Rule(group="coordination.k8s.io", resource="leases",
          verbs=("create", "get", "patch", "delete"), use="one run at a time"),
 )  # fmt: skip
+MACHINES: Final = (
+    Rule(group="", resource="nodes", verbs=("get", "patch"),
+         use="node.drain: cordon and uncordon; what the cluster says of the machine"),
+    Rule(group="coordination.k8s.io", resource="leases", verbs=("get",),
+         use="node.stop: whether the machine's kubelet renews its lease"),
+)  # fmt: skip
+"""Of the whole cluster, for faults on its machines."""
 RIGHTS: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
     {"kubernetes": _RUN, "namespace": _ATTACH}
 )
@@ -61,30 +68,49 @@ _WHAT: Final = {
 
 def role(namespace: str, kind: str = "kubernetes", name: str = "chaoslab") -> str:
     """The Role as YAML, with the use of each rule as a comment."""
-    rules = "".join(
-        f"# {one.use}\n"
-        f"- apiGroups: ['{one.group}']\n"
-        f"  resources: [{one.resource}]\n"
-        f"  verbs: [{', '.join(one.verbs)}]\n"
-        for one in RIGHTS[kind]
-    )
     return (
         f"# What `{_WHAT[kind]}` does in a namespace.\n"
         "apiVersion: rbac.authorization.k8s.io/v1\n"
         "kind: Role\n"
         f"metadata: {{name: {name}, namespace: {namespace}}}\n"
-        f"rules:\n{rules}"
+        f"rules:\n{_written(RIGHTS[kind])}"
     )
 
 
-def lacking(cluster: "Cluster", rules: Sequence[Rule]) -> Sequence[str]:
-    """Rights that this user lacks, such as `create pods/exec`; empty if there are all."""
+def machines_role(name: str = "chaoslab-nodes") -> str:
+    """The ClusterRole as YAML that faults on machines need beside the Role."""
+    return (
+        "# What node.drain and node.stop do to the nodes of the cluster.\n"
+        "apiVersion: rbac.authorization.k8s.io/v1\n"
+        "kind: ClusterRole\n"
+        f"metadata: {{name: {name}}}\n"
+        f"rules:\n{_written(MACHINES)}"
+    )
+
+
+def _written(rules: Sequence[Rule]) -> str:
+    return "".join(
+        f"# {one.use}\n"
+        f"- apiGroups: ['{one.group}']\n"
+        f"  resources: [{one.resource}]\n"
+        f"  verbs: [{', '.join(one.verbs)}]\n"
+        for one in rules
+    )
+
+
+def lacking(
+    cluster: "Cluster", rules: Sequence[Rule], *, everywhere: bool = False
+) -> Sequence[str]:
+    """Rights that this user lacks, such as `create pods/exec`; empty if there are all.
+
+    `everywhere`: in the whole cluster, and not in the namespace alone.
+    """
     found = []
     for rule in rules:
         resource, _, below = rule.resource.partition("/")
         found += [
             f"{verb} {rule.resource}"
             for verb in rule.verbs
-            if not cluster.may(verb, resource, rule.group, below)
+            if not cluster.may(verb, resource, rule.group, below, everywhere=everywhere)
         ]
     return found

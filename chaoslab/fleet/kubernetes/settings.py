@@ -81,6 +81,8 @@ class Kubernetes:
     each start; or the cluster, as soon as their one Job replaces its pod."""
     start_within_s: float = 300.0
     """How long a pod may take to start, its image and its machine included."""
+    node_access: bool = False
+    """Whether `node.stop` may run a pod that sees and signals the processes of a machine."""
     lease_s: float = 180.0
     """If the harness is gone for so long, the cluster deletes everything of the run."""
 
@@ -130,7 +132,7 @@ class Kubernetes:
                 "a task of your own cannot be tried in a cluster before the run: use "
                 "--fleet docker, or one of the built-in models"
             )
-        return ClusterFleets(settings=self)
+        return ClusterFleets(settings=self, needs=request.needs)
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
         """No links: learners dial the syncer's Service."""
@@ -151,6 +153,8 @@ class ClusterFleets:
     """Makes the fleets of one plan; see `FleetFactory`."""
 
     settings: Kubernetes
+    needs: frozenset[Ability] = frozenset()
+    """Abilities that the plan's faults need."""
     kind: str = "kubernetes"
 
     @property
@@ -168,6 +172,8 @@ class ClusterFleets:
             try:
                 cluster.version()
                 require_rights(cluster, self.kind)
+                if self.needs & {Ability.DRAIN, Ability.KUBELET}:
+                    _require_machine_rights(cluster)
                 trial = Manifests(run="trial", directory="trial", settings=pods, owner="trial")
                 trial_nodes = (
                     NodeSpec(name=role.value, role=role, command=("true",), keeps="state")
@@ -186,9 +192,15 @@ class ClusterFleets:
 
     @property
     def remedies(self) -> Mapping[Ability, str]:
-        """Without a limit there is none that could be used up."""
-        what = "give the nodes a limit by fleet.memory, such as fleet.memory: 1GB"
-        return {} if self.settings.limits_memory else {Ability.MEMORY_LIMIT: what}
+        """Without a limit there is none that could be used up; and what is not allowed."""
+        found = {}
+        if not self.settings.limits_memory:
+            what = "give the nodes a limit by fleet.memory, such as fleet.memory: 1GB"
+            found[Ability.MEMORY_LIMIT] = what
+        if not self.settings.node_access:
+            what = "allow a pod that sees all processes of a machine: fleet.node_access: true"
+            found[Ability.KUBELET] = what
+        return found
 
     def __call__(
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
@@ -241,6 +253,17 @@ def require_rights(cluster: "Cluster", kind: str) -> None:
         raise AbilityError(
             f"in namespace {cluster.namespace} of context {cluster.context} you may not "
             f"{', '.join(missing)}: `chaoslab fleet rights {kind}` prints the Role that is needed"
+        )
+
+
+def _require_machine_rights(cluster: "Cluster") -> None:
+    """AbilityError if this user may not do what faults on machines do."""
+    from chaoslab.fleet.kubernetes.rights import MACHINES, lacking  # noqa: PLC0415
+
+    if missing := lacking(cluster, MACHINES, everywhere=True):
+        raise AbilityError(
+            f"in the cluster of context {cluster.context} you may not {', '.join(missing)}: "
+            "`chaoslab fleet rights kubernetes --nodes` prints the ClusterRole that is needed"
         )
 
 

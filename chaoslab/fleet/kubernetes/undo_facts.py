@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from chaoslab.fleet.kubernetes.names import own_name
 from chaoslab.fleet.run_name import run_name
-from chaoslab.undo.facts import Facts, require
+from chaoslab.undo.facts import Facts, require, require_match
 
+_MACHINE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -37,6 +38,17 @@ class RunFacts(ClusterFacts):
     def __post_init__(self) -> None:
         ClusterFacts.__post_init__(self)
         require(self.run == run_name(self.directory), f"{self.run!r} is another run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFacts(RunFacts):
+    """A machine of the cluster that the run has cordoned, as an annotation there says."""
+
+    machine: str
+
+    def __post_init__(self) -> None:
+        RunFacts.__post_init__(self)
+        require_match(_MACHINE, self.machine, "machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
     delete_kubernetes_run    the objects of a run in a namespace
     resume_pod, unwedge_pod  a pod goes on
     relieve_pod              what fills its memory limit ends
+    uncordon_machine         a machine takes pods again
 
 `cleanup` asks the cluster when it comes to that: few runs owe this, and lightkube, which this
 module does not import, may be missing.
@@ -14,7 +15,12 @@ from typing import Any
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.undo_facts import ClusterFacts, PodFacts, RunFacts
+from chaoslab.fleet.kubernetes.undo_facts import (
+    ClusterFacts,
+    MachineFacts,
+    PodFacts,
+    RunFacts,
+)
 from chaoslab.undo.verbs import Examined, Healed, Maintenance, Verb, limited, missing, ok
 
 
@@ -73,6 +79,7 @@ MAINTENANCE = Maintenance(
         names.RESUME_POD: _in_cluster(names.RESUME_POD, PodFacts, looks=True),
         names.UNWEDGE_POD: _in_cluster(names.UNWEDGE_POD, PodFacts),
         names.RELIEVE_POD: _in_cluster(names.RELIEVE_POD, PodFacts),
+        names.UNCORDON: _in_cluster(names.UNCORDON, MachineFacts, looks=True),
     },
     diagnose=_diagnose,
 )

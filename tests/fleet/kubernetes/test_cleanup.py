@@ -25,9 +25,10 @@ pytestmark = [
 ]  # fmt: skip
 
 
-def killed_when(word: str, run_directory: Path) -> None:
+def killed_when(word: str, run_directory: Path, *more: str) -> None:
     """A stand-in for the harness that is killed when it has said this word."""
-    command = (sys.executable, "-m", "tests.fleet.kubernetes.killed_harness", str(run_directory))
+    module = "tests.fleet.kubernetes.killed_harness"
+    command = (sys.executable, "-m", module, str(run_directory), *more)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None
         said = iter(harness.stdout)

@@ -10,12 +10,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from chaoslab.core.errors import PlanError
-from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.fleet.base import Ability, NodeSpec, Role
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings, absent
 from chaoslab.fleet.kubernetes.names import labels_of, object_name
-from chaoslab.fleet.kubernetes.rights import RIGHTS, role
+from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role
 from chaoslab.fleet.kubernetes.scripts import ENTRY
-from chaoslab.fleet.kubernetes.settings import Kubernetes, looks_like_production
+from chaoslab.fleet.kubernetes.settings import ClusterFleets, Kubernetes, looks_like_production
 
 SPEC = NodeSpec(
     name="learner-0", role=Role.LEARNER, command=("python3", "-m", "x"), keeps="checkpoints",
@@ -208,6 +208,23 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], key: st
     with pytest.raises(PlanError) as refused:
         Kubernetes(**settings)
     assert refused.value.key == key
+
+
+def test_rights_on_machines_are_of_the_whole_cluster() -> None:
+    manifest = YAML(typ="safe").load(machines_role())
+    assert manifest["kind"] == "ClusterRole"
+    assert manifest["rules"][0] == {
+        "apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"],
+    }  # fmt: skip
+    assert "namespace" not in manifest["metadata"]
+
+
+@pytest.mark.parametrize(("is_allowed", "missing"), [(True, False), (False, True)])
+def test_a_kubelet_is_stopped_only_where_the_plan_allows_it(
+    is_allowed: bool, missing: bool
+) -> None:
+    fleets = ClusterFleets(settings=Kubernetes(node_access=is_allowed))
+    assert (Ability.KUBELET in fleets.remedies) is missing
 
 
 @pytest.mark.parametrize("kind", RIGHTS)

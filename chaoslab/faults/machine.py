@@ -1,0 +1,214 @@
+"""Faults on the machine of a cluster that a learner's pod runs on: drain it, stop its kubelet.
+
+    all_hit ─► the targets and what of the run is beside them ─► limits ─► inject, on all of these
+
+Only at that moment is it known who is beside whom. A machine on which the syncer or the evaluator
+runs is left alone. What the cluster itself says of the machine is the witness: a taint that its
+controllers set, a lease that nobody renews, a condition that they take for unknown.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import EngineReported, NodeExited, PushAccepted
+from chaoslab.core.units import delay, plural
+from chaoslab.faults.actions import EndsProcess, start_all
+from chaoslab.faults.base import BaseFault, Layer
+from chaoslab.faults.container import reported
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
+from chaoslab.faults.process import death
+from chaoslab.fleet.base import Ability, Fleet, Role
+from chaoslab.fleet.protocols import SILENT_S, HasMachines, able
+from chaoslab.plan.model import Injection
+from chaoslab.record.exits import how_it_ended
+
+_LOOK_S = 1.0
+"""How often it is looked whether a node that was evicted has left."""
+
+
+class _OnMachine(BaseFault):
+    """A fault that hits all of the run on the machines of its targets."""
+
+    __slots__ = ()
+
+    layer = Layer.MACHINE
+
+    def all_hit(self, injection: Injection, fleet: Fleet) -> tuple[str, ...]:
+        """The targets, and the learners beside them. FleetError if another node is there."""
+        hit = able(fleet, HasMachines).beside(*injection.targets)
+        if others := [name for name in hit if fleet.nodes[name].role is not Role.LEARNER]:
+            raise FleetError(
+                f"{', '.join(others)} is on the same machine: keep learners apart from it by "
+                "fleet.pod and fleet.other_pods, such as a nodeSelector"
+            )
+        return tuple(hit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDrain(_OnMachine, EndsProcess):
+    """Cordon the machine and evict the run's pods on it; each node comes back on another one.
+
+    The heal lets the machine take pods again, and starts a node that found no other.
+    """
+
+    grace_s: float = 10.0
+    """How long pods have to leave by themselves. A node starts again as soon as its pod has left,
+    or is made to."""
+
+    name = "node.drain"
+    summary = "the machine takes no more pods, and the run's pods on it are evicted"
+    layer = Layer.MACHINE
+    imitates = "kubectl drain for an upgrade or a repair; pods of others stay"
+    proof = "the cluster's taint and DisruptionTarget; the node ended, and came back elsewhere"
+    needs = frozenset({Ability.KILL, Ability.DRAIN})
+    comes_back = True
+    duration_key = "cordoned_s"
+
+    def __post_init__(self) -> None:
+        if self.grace_s < _LOOK_S:
+            raise PlanError(f"`grace` is a duration of at least {_LOOK_S:g}s", key="grace")
+
+    def steps(self) -> tuple[float, ...]:
+        """When it is looked whether they have left; last, when they must have."""
+        looks = int(self.grace_s / _LOOK_S)
+        return (*(_LOOK_S * look for look in range(1, looks)), self.grace_s)
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Cordon the machines, and have the pods evicted."""
+        able(fleet, HasMachines).drain(injection.id, *injection.targets)
+
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
+        """Start whoever has left; at the last step whoever has not, too."""
+        is_last = step_index == len(self.steps()) - 1
+        for name in injection.targets:
+            if is_last or not fleet.nodes[name].is_alive:
+                fleet.restart(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Uncordon the machines, then start every target that is not running."""
+        able(fleet, HasMachines).uncordon(injection.id)
+        start_all(injection, fleet)
+
+    def requested(self) -> Mapping[str, Json]:
+        return {"reported": "evict"}
+
+    def look(self, window: EvidenceWindow) -> Found:
+        """The end of the node, and the cluster's words for its cause and for its next machine."""
+        exited, evicted = window.exited, reported(window, "evict")
+        cordoned = reported(window, "cordon")
+        if window.incarnation is None:
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
+        if exited is None:
+            return no_evidence(Code.STILL_RUNNING, "did not end when its machine was drained")
+        if evicted is None:
+            text = "ended, and the cluster does not report that its pod was evicted"
+            return no_evidence(Code.NOT_APPLIED, text)
+        if cordoned is None:
+            text = "was evicted, and the cluster does not report that its machine was cordoned"
+            return no_evidence(Code.NOT_APPLIED, text)
+        return self._drained(window, exited, evicted, cordoned)
+
+    def _drained(
+        self,
+        window: EvidenceWindow,
+        exited: Event[NodeExited],
+        evicted: Event[EngineReported],
+        cordoned: Event[EngineReported],
+    ) -> Found:
+        freed, placed = reported(window, "uncordon"), _placed(window)
+        cordoned_s = (freed.time_s if freed else window.end_s) - cordoned.time_s
+        machine, found = cordoned.payload.machine, death(window, exited)
+        code, text = window.lasted(cordoned_s), f"was evicted ({evicted.payload.reason}, by the "
+        text += f"cluster's word) from {machine}, which took no pods for {cordoned_s:.1f} s"
+        if placed is None:
+            text += f"; {found.text}, and found no other machine"
+        else:
+            text += f", and started on {placed.payload.machine} "
+            text += delay(placed.time_s - evicted.time_s, "{} later")
+        if placed is not None and placed.payload.machine == machine:
+            code = Code.NOT_THROUGHOUT
+        return Found(
+            code=code,
+            text=text,
+            measured={
+                **found.measured,
+                "cordoned_s": cordoned_s,
+                "machine": machine,
+                "next_machine": placed.payload.machine if placed else None,
+            },
+            proof=(cordoned, evicted, exited, placed),
+        )
+
+
+def _placed(window: EvidenceWindow) -> Event[EngineReported] | None:
+    """Where its next incarnation started, by the cluster's word."""
+    return window.first(
+        EngineReported,
+        lambda e: e.payload.action == "start" and e.payload.incarnation > (window.incarnation or 0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStop(_OnMachine):
+    """Stop the kubelet of the machine; it goes on by itself when the fault is over.
+
+    Containers run on. The cluster hears nothing of the machine, and shows no log of its pods.
+    """
+
+    name = "node.stop"
+    summary = "the machine's kubelet stands still; its containers run on"
+    layer = Layer.MACHINE
+    imitates = "a kubelet that hangs, a machine that the cluster cannot reach while others can"
+    proof = "its lease is not renewed; after 50 s NodeStatusUnknown, by the cluster's report"
+    needs = frozenset({Ability.KUBELET})
+    takes_away = False
+    duration_key = "silent_s"
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Have the kubelets stopped."""
+        for_s = math.inf if injection.for_s is None else injection.for_s
+        able(fleet, HasMachines).stop_kubelet(injection.id, *injection.targets, for_s=for_s)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """FleetError until the kubelets are back."""
+        able(fleet, HasMachines).await_kubelet(injection.id)
+
+    def requested(self) -> Mapping[str, Json]:
+        return {"reported": "silent"}
+
+    def look(self, window: EvidenceWindow) -> Found:
+        """Silence of the machine by the cluster's word, while the node goes on."""
+        silent, unknown = reported(window, "silent"), reported(window, "not_ready")
+        if window.incarnation is None:
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
+        if window.exited is not None:
+            text = f"ended ({how_it_ended(window.exited)}) instead of running on"
+            return no_evidence(Code.EXITED_INSTEAD, text)
+        if silent is None:
+            return no_evidence(Code.NOT_STOPPED, "ran on a machine whose lease was renewed")
+        silent_s = window.end_s - silent.time_s + SILENT_S
+        pushes = window.of(PushAccepted)
+        code, text = window.lasted(silent_s), "ran on"
+        text += f", by {plural(len(pushes), 'accepted push', 'accepted pushes')}" if pushes else ""
+        text += f", while {silent.payload.machine} renewed no lease for {silent_s:.1f} s"
+        if unknown is not None:
+            word = unknown.payload.reason
+            text += f" and was not ready ({word}, by the cluster's word) "
+            text += delay(unknown.time_s - window.begin_s)
+        if reported(window, "renewed") is not None:
+            code, text = Code.NOT_THROUGHOUT, f"{text}, but not all the time"
+        return Found(
+            code=code,
+            text=text,
+            measured={
+                "silent_s": silent_s,
+                "machine": silent.payload.machine,
+                "not_ready_after_s": unknown.time_s - window.begin_s if unknown else None,
+                "pushes": len(pushes),
+            },
+            proof=(silent, unknown, *pushes[:1]),
+        )

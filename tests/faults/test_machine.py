@@ -1,0 +1,143 @@
+"""Faults on machines of a cluster: the kit, and what their evidence makes of records."""
+
+import pytest
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
+from chaoslab.core.payloads import Status
+from chaoslab.faults.base import Fault
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.machine import NodeDrain, NodeStop
+from chaoslab.fleet.base import NodeSpec, Role
+from tests.contracts.fault_kit import FaultKit, injection_of
+from tests.contracts.no_fleet import NoFleet
+from tests.faults.test_network import Record
+from tests.virtual_clock import VirtualClock
+
+
+@pytest.fixture(params=[NodeDrain(grace_s=2.0), NodeStop()], ids=lambda one: one.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    found = request.param
+    assert isinstance(found, Fault)
+    return found
+
+
+class TestMachineFaults(FaultKit):
+    """The kit."""
+
+
+def reported(
+    record: Record, time_s: float, action: str, reason: str = "", **more: object
+) -> Record:
+    facts = {"incarnation": 1, "at_s": 0.0, "machine": "one", **more}
+    return record.add(
+        time_s, Kind.ENGINE_REPORTED, node="learner-1", action=action, reason=reason, **facts
+    )
+
+
+def left(record: Record, time_s: float) -> Record:
+    return record.add(time_s, Kind.NODE_EXITED, node="learner-1", incarnation=1, exit_code=0,
+                      sent=["SIGTERM"])  # fmt: skip
+
+
+def back(record: Record, time_s: float, machine: str) -> Record:
+    reported(record, time_s, "start", incarnation=2, machine=machine)
+    return record.add(time_s, Kind.NODE_STARTED, node="learner-1", incarnation=2)
+
+
+def drained() -> Record:
+    record = reported(Record(NodeDrain()), 20.5, "cordon")
+    return left(reported(record, 20.6, "evict", "EvictionByEvictionAPI"), 22.0)
+
+
+def test_a_drain_is_proved_by_the_taint_the_eviction_and_another_machine() -> None:
+    record = back(drained(), 24.0, "two")
+    evidence = record.fault_event(30.5, Kind.FAULT_HEALING).evidence
+    assert evidence.status is Status.PROVED
+    assert "(EvictionByEvictionAPI, by the cluster's word) from one" in evidence.text
+    assert "started on two 3.40 s later" in evidence.text
+    assert evidence.measured["cordoned_s"] == pytest.approx(10.0)
+    assert evidence.measured["next_machine"] == "two"
+
+
+def test_a_node_that_finds_no_other_machine_was_drained_all_the_same() -> None:
+    evidence = drained().fault_event(30.5, Kind.FAULT_HEALING).evidence
+    assert evidence.status is Status.PROVED
+    assert evidence.measured["next_machine"] is None
+    assert "found no other machine" in evidence.text
+
+
+def test_a_machine_that_took_the_node_again_was_not_cordoned_throughout() -> None:
+    record = back(drained(), 24.0, "one")
+    evidence = record.fault_event(30.5, Kind.FAULT_HEALING).evidence
+    assert evidence.code is Code.NOT_THROUGHOUT
+
+
+def test_a_machine_that_was_uncordoned_too_soon_is_weak() -> None:
+    record = reported(back(drained(), 24.0, "two"), 25.0, "uncordon")
+    evidence = record.fault_event(30.5, Kind.FAULT_HEALING).evidence
+    assert evidence.code is Code.TOO_SHORT
+
+
+@pytest.mark.parametrize("missing", ["cordon", "evict"])
+def test_without_the_clusters_word_there_was_no_drain(missing: str) -> None:
+    record = Record(NodeDrain())
+    for action in {"cordon", "evict"} - {missing}:
+        reported(record, 20.5, action)
+    assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
+
+
+def test_a_node_that_runs_on_was_not_drained() -> None:
+    assert reported(Record(NodeDrain()), 20.5, "cordon").evidence.code is Code.STILL_RUNNING
+
+
+# ---------------------------------------------------------------- kubelets
+
+
+def silent(for_s: float = 60.0) -> Record:
+    return reported(Record(NodeStop(), for_s=for_s), 40.0, "silent")
+
+
+def test_a_stopped_kubelet_is_proved_by_its_lease_and_its_condition() -> None:
+    record = reported(silent(), 72.0, "not_ready", "NodeStatusUnknown")
+    evidence = record.fault_event(80.5, Kind.FAULT_HEALING).evidence
+    assert evidence.status is Status.PROVED
+    assert evidence.measured["silent_s"] == pytest.approx(60.5)
+    assert "not ready (NodeStatusUnknown, by the cluster's word)" in evidence.text
+
+
+def test_a_short_stop_is_proved_by_the_lease_alone() -> None:
+    evidence = silent(30.0).fault_event(50.5, Kind.FAULT_HEALING).evidence
+    assert evidence.status is Status.PROVED
+    assert evidence.measured["not_ready_after_s"] is None
+
+
+def test_a_lease_that_is_renewed_shows_no_stop() -> None:
+    record = Record(NodeStop()).fault_event(80.5, Kind.FAULT_HEALING)
+    assert record.evidence.code is Code.NOT_STOPPED
+
+
+def test_a_kubelet_that_went_on_meanwhile_is_weak() -> None:
+    record = reported(silent(), 50.0, "renewed").fault_event(80.5, Kind.FAULT_HEALING)
+    assert record.evidence.code is Code.NOT_THROUGHOUT
+
+
+def test_a_node_that_ended_did_not_run_on() -> None:
+    assert left(silent(), 45.0).evidence.code is Code.EXITED_INSTEAD
+
+
+# ---------------------------------------------------------------- what is beside the targets
+
+
+def test_all_learners_on_the_machine_are_hit_and_never_the_syncer(fault: Fault) -> None:
+    fleet = NoFleet(VirtualClock())
+    for name in ("learner-1", "learner-2", "learner-3"):
+        fleet.start(NodeSpec(name=name, role=Role.LEARNER, command=("true",)))
+    fleet.start(NodeSpec(name="syncer", role=Role.SYNCER, command=("true",)))
+    there = ["learner-1", "learner-2", "learner-3"]
+    fleet.beside = lambda *_: there  # type: ignore[method-assign]
+    assert isinstance(fault, NodeDrain | NodeStop)
+    assert fault.all_hit(injection_of(fault), fleet) == ("learner-1", "learner-2", "learner-3")
+    there.append("syncer")
+    with pytest.raises(FleetError, match="syncer is on the same machine"):
+        fault.all_hit(injection_of(fault), fleet)

@@ -1,0 +1,215 @@
+"""Machines of a cluster: cordons of a run, what the cluster says of them, stopped kubelets."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lightkube", reason="lightkube is missing")
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes import cordon, kubelet_stopper
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, Resource
+from chaoslab.fleet.kubernetes.machine_watch import (
+    MachineState,
+    changes,
+    machine_state,
+)
+from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
+from chaoslab.fleet.kubernetes.names import CORDONED_BY
+from chaoslab.fleet.kubernetes.stopper import stopper
+from tests.contracts.fleet_kit import wait_until
+
+
+class OneMachine(Cluster):
+    """A cluster that has one machine, and merges changes into it as a server does."""
+
+    def __init__(self) -> None:
+        self.machine: dict[str, Any] = {"metadata": {"name": "one"}, "spec": {}}
+
+    def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
+        assert resource is cordon.MACHINES
+        if name != "one":
+            raise Missing(f"no node {name}")
+        return self.machine
+
+    def patch(
+        self, resource: Resource, name: str, changes: Mapping[str, Json]
+    ) -> Mapping[str, Json]:
+        assert resource is cordon.MACHINES
+        assert name == "one"
+        merge(self.machine, changes)
+        return self.machine
+
+
+def merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, Mapping):
+            merge(into.setdefault(key, {}), value)
+        elif value is None:
+            into.pop(key, None)
+        else:
+            into[key] = value
+
+
+def test_a_cordon_is_undone_by_the_run_that_asked_for_it_and_no_other() -> None:
+    cluster = OneMachine()
+    cordon.require_free(cluster, "one")
+    cordon.cordon(cluster, "one", "3fa9")
+    assert cluster.machine["spec"] == {"unschedulable": True}
+    assert not cordon.uncordon(cluster, "one", "another")
+    assert cordon.is_cordoned_by(cluster, "one", "3fa9")
+    assert cordon.uncordon(cluster, "one", "3fa9")
+    assert not cordon.uncordon(cluster, "one", "3fa9"), "however often"
+    assert cluster.machine["spec"] == {}
+    assert CORDONED_BY not in cluster.machine["metadata"]["annotations"]
+
+
+def test_a_machine_that_somebody_else_cordoned_is_left_alone() -> None:
+    cluster = OneMachine()
+    cluster.machine["spec"]["unschedulable"] = True
+    with pytest.raises(FleetError, match="one is cordoned already"):
+        cordon.require_free(cluster, "one")
+    assert not cordon.uncordon(cluster, "one", "3fa9")
+    assert cluster.machine["spec"] == {"unschedulable": True}
+
+
+def test_a_machine_that_is_gone_needs_no_undo() -> None:
+    assert not cordon.uncordon(OneMachine(), "two", "3fa9")
+
+
+# ---------------------------------------------------------------- what the cluster says
+
+
+def said(*, taint: str = "", ready: str = "True", reason: str = "KubeletReady") -> dict[str, Any]:
+    return {
+        "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}] if taint else None},
+        "status": {"conditions": [
+            {"type": "MemoryPressure", "status": "False"},
+            {"type": "Ready", "status": ready, "reason": reason},
+        ]},
+    }  # fmt: skip
+
+
+def test_a_machine_that_is_well_has_nothing_to_tell() -> None:
+    state = machine_state(said(taint="chaoslab-test/second"), unrenewed_s=11.0)
+    assert list(changes(MachineState(), state)) == []
+
+
+def test_a_cordon_shows_by_the_controllers_taint() -> None:
+    cordoned = machine_state(said(taint="node.kubernetes.io/unschedulable"))
+    ((action, reason),) = changes(MachineState(), cordoned)
+    assert (action, reason) == ("cordon", "node.kubernetes.io/unschedulable")
+    assert [one for one, _ in changes(cordoned, machine_state(said()))] == ["uncordon"]
+
+
+def test_a_kubelet_that_stands_still_shows_by_its_lease_and_then_by_its_condition() -> None:
+    silent = machine_state(said(), unrenewed_s=20.5)
+    assert [one for one, _ in changes(MachineState(), silent)] == ["silent"]
+    unknown = machine_state(said(ready="Unknown", reason="NodeStatusUnknown"), unrenewed_s=51.0)
+    assert list(changes(silent, unknown)) == [("not_ready", "NodeStatusUnknown")]
+    assert [one for one, _ in changes(unknown, machine_state(said()))] == ["renewed", "ready"]
+
+
+# ---------------------------------------------------------------- the program that stops a kubelet
+
+
+@pytest.fixture
+def kubelet(tmp_path: Path) -> Iterator[int]:
+    """A process that is called so, but for what only the tests have."""
+    program = tmp_path / "kubelet"
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([program, "60"]) as process:
+        wait_until(lambda: (Path("/proc") / str(process.pid) / "comm").read_text() == "kubelet\n")
+        yield process.pid
+        process.kill()
+
+
+@pytest.fixture
+def proc(tmp_path: Path, kubelet: int, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A /proc in which there is nothing but that process, and what is no process."""
+    folder = tmp_path / "proc"
+    folder.mkdir()
+    (folder / str(kubelet)).symlink_to(f"/proc/{kubelet}")
+    (folder / "sys").mkdir()
+    monkeypatch.setattr(kubelet_stopper, "PROC", folder)
+    monkeypatch.setattr(kubelet_stopper, "_SEEN_S", 0.0)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    return folder
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_kubelet_is_stopped_and_goes_on(
+    kubelet: int, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert proc.exists()
+    seen = []
+
+    def look(for_s: float) -> None:
+        if for_s:
+            wait_until(lambda: state(kubelet) == "T")
+            seen.append(for_s)
+
+    monkeypatch.setattr(kubelet_stopper, "time", SimpleNamespace(sleep=look))
+    assert kubelet_stopper.main(30.0, "one") == 0
+    assert seen == [30.0]
+    wait_until(lambda: state(kubelet) == "S")
+
+
+def test_a_stopper_that_is_told_to_end_lets_it_go_on(
+    kubelet: int, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert proc.exists()
+
+    def end(for_s: float) -> None:
+        if for_s:
+            raise SystemExit(0)  # as on SIGTERM
+
+    monkeypatch.setattr(kubelet_stopper, "time", SimpleNamespace(sleep=end))
+    with pytest.raises(SystemExit):
+        kubelet_stopper.main(30.0, "one")
+    wait_until(lambda: state(kubelet) == "S")
+
+
+def test_of_several_kubelets_the_machines_own_is_taken_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for pid, name in ((7, "one"), (8, "one-2")):
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        (folder / "comm").write_text("kubelet\n")
+        (folder / "cmdline").write_text(f"/kubelet\0--hostname-override={name}\0--v=1\0")
+    monkeypatch.setattr(kubelet_stopper, "PROC", tmp_path)
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *words: sent.append(words))
+    monkeypatch.setattr(kubelet_stopper, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert kubelet_stopper.main(1.0, "one") == 0
+    assert sent == [(7, signal.SIGSTOP), (7, signal.SIGCONT)]
+    assert kubelet_stopper.main(1.0, "two") == 1
+    assert "0 processes are the kubelet of two" in capfd.readouterr().err
+
+
+def test_the_stopper_may_signal_processes_of_its_machine_and_no_more() -> None:
+    settings = PodSettings(image="node:1")
+    manifests = Manifests(run="3fa9", directory="/runs/x", settings=settings, owner="uid-1")
+    job: Any = stopper(manifests, "chaoslab-3fa9-kubelet-0", "one", 30.0)
+    (owner,) = job["metadata"]["ownerReferences"]
+    assert owner["uid"] == "uid-1"
+    pod = job["spec"]["template"]["spec"]
+    assert (pod["nodeName"], pod["hostPID"], "volumes" in pod) == ("one", True, False)
+    (container,) = pod["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["KILL"]}
+    assert "privileged" not in str(container)
+    assert container["command"][-2:] == ["30", "one"]
+    compile(container["command"][-3].replace("$$", "$"), "stopper", "exec")

@@ -1,0 +1,126 @@
+"""Faults on a machine of a real cluster: its kubelet stops, then it is drained, in one whole run.
+
+chaoslab-test     syncer, keeper, one learner      where those of the other go when it is drained
+chaoslab-test-2   two learners                     the second node of `start_kubernetes.sh node`
+"""
+
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaoslab.core.payloads import EngineReported, EvidenceMeasured, LearnerStep
+from chaoslab.fleet.kubernetes.cordon import MACHINES, is_cordoned_by
+from chaoslab.fleet.kubernetes.run_objects import remains
+from chaoslab.fleet.run_name import run_name
+from chaoslab.record.journal import History
+from chaoslab.undo.log import open_undos
+from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, Cluster, cluster, image
+from tests.contracts.fleet_kit import wait_until
+from tests.fleet.kubernetes.test_cleanup import killed_when
+from tests.whole_runs import ROOT, start, verdict_of
+
+pytestmark = [
+    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+]  # fmt: skip
+FIRST, SECOND = "chaoslab-test", "chaoslab-test-2"
+PLAN = f"""
+version: 1
+name: machines
+seed: 3
+fleet:
+  kind: kubernetes
+  context: {CONTEXT}
+  namespace: {NAMESPACE}
+  image_pull: Never
+  disk: 10MB
+  node_access: true
+  job_labels: {{placed: apart}}
+  pod:  # two learners on the second node and one on the first, while both take any
+    tolerations: [{{key: chaoslab-test/second, operator: Exists}}]
+    affinity:
+      nodeAffinity:
+        preferredDuringSchedulingIgnoredDuringExecution:
+          - weight: 100
+            preference: {{matchExpressions: [{{key: chaoslab-test/second, operator: Exists}}]}}
+    topologySpreadConstraints:
+      - maxSkew: 2
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: DoNotSchedule
+        nodeTaintsPolicy: Honor
+        labelSelector: {{matchLabels: {{placed: apart}}}}
+training: {{learners: 3, model: nano, stop: {{rounds: 60}}}}
+baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
+control: none
+limits: {{min_alive: 1, max_affected: 70%, timeout: 10m}}
+faults:
+  - {{id: stopped, fault: node.stop, target: {{learners: [learner-0]}}, at: {{time: 5s}}, for: 62s}}
+  - {{id: drained, fault: node.drain, target: {{learners: [learner-0]}}, at: {{time: 85s}},
+     grace: 8s, for: 14s}}
+expect:
+  - {{check: rejoin, within: 120s, contributions: 2}}
+  - {{check: ledger, answer_within: 30s}}
+  - {{check: agreement}}
+  - {{check: versions}}
+  - {{check: cleanup}}
+"""
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """The test cluster, with its second node."""
+    with cluster(monkeypatch) as found:
+        script = ROOT / "docker" / "start_kubernetes.sh"
+        subprocess.run([script, "node", image()], check=True, capture_output=True, text=True)
+        yield found
+
+
+def evidence_of(history: History, fault: str) -> dict[str, Any]:
+    """What was measured, by target."""
+    return {
+        one.payload.target: one.payload.measured for one in history.of(EvidenceMeasured)
+        if one.payload.fault == fault
+    }  # fmt: skip
+
+
+def test_training_goes_on_without_a_kubelet_and_moves_off_a_drained_machine(
+    tmp_path: Path, here: Cluster
+) -> None:
+    plan = tmp_path / "machines.yaml"
+    plan.write_text(PLAN)
+    verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
+    (record,) = (tmp_path / "runs" / "machines").glob("2*")
+    assert verdict["outcome"] == "PASS", verdict
+    assert remains(here, run_name(record)) == ()
+    assert not is_cordoned_by(here, SECOND, run_name(record))
+    history = History.read(record)
+
+    stopped = evidence_of(history, "node.stop")
+    assert len(stopped) == 2
+    for name, measured in stopped.items():
+        assert measured["machine"] == SECOND
+        assert measured["not_ready_after_s"] > 30.0, name
+        assert measured["pushes"] > 0, "it trained on"
+        steps = [one.payload.step for one in history.of(LearnerStep)
+                 if (one.source, one.payload.incarnation) == (name, 1)]  # fmt: skip
+        assert len({after - before for before, after in pairwise(steps)}) == 1, "no line is lost"
+    reasons = {one.payload.reason for one in history.of(EngineReported)
+               if one.payload.action == "not_ready"}  # fmt: skip
+    assert reasons == {"NodeStatusUnknown"}
+
+    drained = evidence_of(history, "node.drain")
+    assert drained.keys() == stopped.keys()
+    assert {one["next_machine"] for one in drained.values()} == {FIRST}
+
+
+def test_the_janitor_of_a_killed_harness_lets_the_machine_take_pods_again(
+    tmp_path: Path, here: Cluster
+) -> None:
+    killed_when("drained", tmp_path, "--second")
+    wait_until(lambda: not open_undos(tmp_path))
+    assert remains(here, run_name(tmp_path)) == ()
+    assert not is_cordoned_by(here, SECOND, run_name(tmp_path))
+    assert "unschedulable" not in str(here.get(MACHINES, SECOND)["spec"])
