@@ -135,7 +135,11 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
 
     def _end_all(self) -> list[str]:
         """What has not started yet, or cannot be killed, is deleted with the objects of the run."""
-        alive = [life for life in self._lives.values() if life.has_started and not life.is_over]
+        alive = [
+            life for life in self._lives.values()
+            if life.has_started and not life.is_over
+            and not self._machines.is_without_kubelet(life.machine)
+        ]  # fmt: skip
         try:
             self._signal(alive, "SIGKILL")
             self._wait_for(alive, self.end_s_max)
