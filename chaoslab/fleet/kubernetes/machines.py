@@ -9,6 +9,7 @@ on by itself (`kubelet_stopper`), so nothing of it is owed.
 """
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -27,6 +28,8 @@ from chaoslab.undo.base import PendingUndos
 
 _STOPPED_MOST_S: Final = 240.0
 """After 300 s the cluster deletes the pods of a machine that it does not reach."""
+_LATE_S: Final = 15.0
+"""How much longer than asked for a stop may take, its pod's start included."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,6 +38,8 @@ class _Stopped(NamedTuple):
 
     watch: MachineWatch
     job: str
+    until_s: float
+    """After this, on the monotonic clock, a Job that has not started will not."""
 
 
 class Machines:
@@ -105,13 +110,14 @@ class Machines:
         for number, machine in enumerate(sorted({life.machine for life in lives})):
             job = manifests.name("kubelet", injection, str(number))
             self._cluster.create(stopper(manifests, job, machine, for_s))
-            self._stopped[injection].append(_Stopped(self._watch(machine, lives), job))
+            until_s = time.monotonic() + for_s + _LATE_S
+            self._stopped[injection].append(_Stopped(self._watch(machine, lives), job, until_s))
 
     def await_kubelet(self, injection: str) -> None:
         """FleetError unless all of them are back, by the word of the cluster and of the Jobs."""
         for stopped in tuple(self._stopped[injection]):
             machine = stopped.watch.machine
-            if not (self._has_ended(stopped.job) and stopped.watch.is_well):
+            if not (self._has_ended(stopped) and stopped.watch.is_well):
                 raise FleetError(f"the kubelet of {machine} is not back: it goes on by itself")
             self._cluster.delete(JOBS, stopped.job)
             stopped.watch.close()
@@ -123,14 +129,19 @@ class Machines:
             one.watch.machine == machine for all_of in self._stopped.values() for one in all_of
         )
 
-    def _has_ended(self, job: str) -> bool:
+    def _has_ended(self, stopped: _Stopped) -> bool:
         """Whether a Job has stopped and continued its kubelet, or could not even begin to."""
-        states = [state_of(one) for one in self._cluster.pods(f"job-name={job}")]
-        for one in states:
+        job = stopped.job
+        begun = [one for one in map(state_of, self._cluster.pods(f"job-name={job}"))
+                 if one.has_started]  # fmt: skip
+        for one in begun:
             if one.exit_code:
                 lines = self._cluster.lines(PODS, one.name, {}, silent_s=10.0)
                 _log.warning("%s: %s", job, b" ".join(lines).decode(errors="replace"))
-        return bool(states) and all(one.has_ended or one.is_hopeless for one in states)
+        if not begun and time.monotonic() > stopped.until_s:
+            _log.warning("%s has not started: may pods see the processes of a machine here?", job)
+            return True
+        return bool(begun) and all(one.has_ended for one in begun)
 
     def _watch(self, machine: str, lives: Sequence[PodIncarnation]) -> MachineWatch:
         whose = [Whose(one.spec.name, one.incarnation) for one in lives if one.machine == machine]
