@@ -9,9 +9,10 @@ sent with each call and never shown, neither in an error nor in the text of an `
 import http.client
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
@@ -48,8 +49,23 @@ class NobodyThere(FleetError):
     """
 
 
+Way: TypeAlias = Callable[[str, float], http.client.HTTPConnection]
+"""To an address of an API, with a deadline for each read; not connected yet."""
+
+
+def over_tcp(address: str, within_s: float) -> http.client.HTTPConnection:
+    """The usual way."""
+    return http.client.HTTPConnection(address, timeout=within_s)
+
+
 def call(
-    api: Endpoint, method: str, path: str, body: Json = None, *, within_s: float = CALL_S
+    api: Endpoint,
+    method: str,
+    path: str,
+    body: Json = None,
+    *,
+    within_s: float = CALL_S,
+    way: Way = over_tcp,
 ) -> Json:
     """One call. The answer is None when it has no body.
 
@@ -60,7 +76,7 @@ def call(
     if api.token:
         headers["Authorization"] = f"Bearer {api.token}"
     try:
-        with closing(http.client.HTTPConnection(api.address, timeout=within_s)) as connection:
+        with closing(way(api.address, within_s)) as connection:
             connection.request(method, path, text, headers)
             response = connection.getresponse()
             status, answer = response.status, response.read().decode(errors="replace")

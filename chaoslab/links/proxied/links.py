@@ -72,14 +72,14 @@ class ProxiedLink:
             case Reset():
                 self._proxy_client.reset(self.proxy)
             case Refuse():
-                self._owe(ENABLE_PROXY)
+                self._owe(self._links.undo_refusal)
                 self._refused_by.add(injection)
                 self._proxy_client.switch(self.proxy, is_on=False)
             case Loss() | Duplicate() | Reorder() | Corrupt():
                 self._rules_by.add(injection)
                 self._packets.add(injection, self._port.number, direction, effect)
             case _:
-                self._owe(CLEAR_EFFECTS, injection)
+                self._owe(self._links.undo_effects, injection)
                 self._put(injection, direction, effect)
 
     def clear(self, injection: str) -> None:
@@ -92,14 +92,14 @@ class ProxiedLink:
                 self._undo(verb, toxic)
         for key in keys:
             self._strike(key)
-        self.pending_undos.settle(CLEAR_EFFECTS, injection)
+        self.pending_undos.settle(self._links.undo_effects, injection)
         if injection in self._rules_by:
             self._packets.remove(injection, self._port.number)
             self._rules_by.remove(injection)
         if injection in self._refused_by:
             if self._refused_by == {injection}:
                 self._proxy_client.switch(self.proxy, is_on=True)
-                self.pending_undos.settle(ENABLE_PROXY)
+                self.pending_undos.settle(self._links.undo_refusal)
             self._refused_by.remove(injection)
 
     def counters(self) -> Counters:
@@ -170,6 +170,10 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
 
     kind: ClassVar[str]
     stream_abilities: ClassVar[frozenset[LinkAbility]]
+    undo_effects: ClassVar[str] = CLEAR_EFFECTS
+    """Verb that removes the effects of an injection from a link of a dead harness."""
+    undo_refusal: ClassVar[str] = ENABLE_PROXY
+    """Verb that lets a link take connections again; both have the facts of `api`."""
 
     def __init__(self, run_directory: Path, undo_log: UndoLog, host: ProxyHost) -> None:
         super().__init__()

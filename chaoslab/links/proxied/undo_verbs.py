@@ -4,7 +4,8 @@
     enable_proxy ──► a link that refuses connections ─► POST enabled
 
 Only the part of Toxiproxy's API that the embedded proxy also has. A proxy or a server that is gone
-has taken its effects with it.
+has taken its effects with it. A server elsewhere, such as in a pod, has verbs of its own, which do
+the same by another way to its API (`AskedProxy`).
 """
 
 import os
@@ -12,6 +13,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from chaoslab.core.errors import FleetError
@@ -35,6 +37,24 @@ _FLUSH_S = 0.1
 """For what a freeze held back to get through before the freeze is removed."""
 
 
+class AskedProxy(Protocol):
+    """A proxy that an undo entry names, and a way to its server."""
+
+    @property
+    def proxy(self) -> str:
+        """What the server calls it."""
+        ...
+
+    @property
+    def injection(self) -> str:
+        """Whose effects are to go; empty where the whole proxy is meant."""
+        ...
+
+    def ask(self, method: str, path: str, body: Json = None) -> Json:
+        """One call of its server, as `http_api.call`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyFacts(Facts):
     """A proxy, on a server of this machine or of the machine where the engine is."""
@@ -53,17 +73,16 @@ class ProxyFacts(Facts):
             is_loopback(host) or host == _engine_host(),
             f"{self.api} is not on this machine, nor on that of DOCKER_HOST: nothing is sent there",
         )
-        require_match(_PROXY, self.proxy, "proxy")
+        require_proxy(self.proxy)
 
     @property
     def endpoint(self) -> Endpoint:
         """The API of its server."""
         return Endpoint(address=self.api, token=self.token)
 
-    @property
-    def path(self) -> str:
-        """Path of the proxy in that API."""
-        return f"/proxies/{self.proxy}"
+    def ask(self, method: str, path: str, body: Json = None) -> Json:
+        """One call of its server."""
+        return call(self.endpoint, method, path, body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,23 +91,37 @@ class EffectFacts(ProxyFacts):
 
     def __post_init__(self) -> None:
         ProxyFacts.__post_init__(self)
-        require_match(_INJECTION, self.injection, "injection")
+        require_injection(self.injection)
 
 
-def shown(facts: ProxyFacts) -> Mapping[str, Json]:
+def require_proxy(name: str) -> None:
+    """FleetError unless this can be the name of a proxy."""
+    require_match(_PROXY, name, "proxy")
+
+
+def require_injection(name: str) -> None:
+    """FleetError unless effects can belong to it."""
+    require_match(_INJECTION, name, "injection")
+
+
+def shown(proxy: AskedProxy) -> Mapping[str, Json]:
     """The proxy as its server shows it; empty if the proxy or the server is gone."""
     try:
-        return an_object(call(facts.endpoint, "GET", facts.path))
+        return an_object(proxy.ask("GET", _path(proxy)))
     except (NotThere, NobodyThere):
         return {}
 
 
-def toxics_of(facts: EffectFacts) -> tuple[str, ...]:
-    """Names of the toxics of this injection, which are like `injection-3.latency.up`."""
-    toxics = shown(facts).get("toxics")
+def toxics_of(proxy: AskedProxy) -> tuple[str, ...]:
+    """Names of the toxics of its injection, which are like `injection-3.latency.up`."""
+    toxics = shown(proxy).get("toxics")
     found = map(an_object, toxics if isinstance(toxics, list) else [])
     names = (str(toxic.get("name")) for toxic in found)
-    return tuple(name for name in names if _is_of(facts.injection, name))
+    return tuple(name for name in names if _is_of(proxy.injection, name))
+
+
+def _path(proxy: AskedProxy) -> str:
+    return f"/proxies/{proxy.proxy}"
 
 
 def _is_of(injection: str, name: str) -> bool:
@@ -96,46 +129,48 @@ def _is_of(injection: str, name: str) -> bool:
     return whose == injection and len(what) >= 2
 
 
-def _clear(facts: EffectFacts) -> Healed:
+def clear(proxy: AskedProxy) -> Healed:
     """Remove the effects of one injection from a link; FleetError if the proxy refuses."""
-    names = toxics_of(facts)
+    names = toxics_of(proxy)
     for name in reversed(names):  # what bytes meet last holds up what they meet first
-        path = f"{facts.path}/toxics/{name}"
+        path = f"{_path(proxy)}/toxics/{name}"
         try:
-            _release(facts.endpoint, path)
-            call(facts.endpoint, "DELETE", path)
+            _release(proxy, path)
+            proxy.ask("DELETE", path)
         except (NotThere, NobodyThere):
             continue
-    return Healed(actions=tuple(f"{name} on {facts.proxy}, taken away" for name in names))
+    return Healed(actions=tuple(f"{name} on {proxy.proxy}, taken away" for name in names))
 
 
-def _release(api: Endpoint, path: str) -> None:
+def _release(proxy: AskedProxy, path: str) -> None:
     """A freeze of Toxiproxy's is a latency without end: see `ToxiproxyClient.release`."""
-    toxic = an_object(call(api, "GET", path))
+    toxic = an_object(proxy.ask("GET", path))
     if an_object(toxic.get("attributes")).get("latency") != HELD_BACK_MS:
         return
     try:
-        call(api, "POST", path, {"attributes": {"latency": 0}})
+        proxy.ask("POST", path, {"attributes": {"latency": 0}})
     except FleetError:
         return  # the removal that follows is tried all the same, and says why it fails
     time.sleep(_FLUSH_S)
 
 
-def _effects(facts: EffectFacts) -> tuple[str, ...]:
-    return tuple(f"{name} on the link {facts.proxy}" for name in toxics_of(facts))
+def effects(proxy: AskedProxy) -> tuple[str, ...]:
+    """What an injection still does to a link, in a few words each."""
+    return tuple(f"{name} on the link {proxy.proxy}" for name in toxics_of(proxy))
 
 
-def _enable(facts: ProxyFacts) -> Healed:
+def enable(proxy: AskedProxy) -> Healed:
     """Let a link that refuses take connections again; FleetError if the proxy refuses."""
-    if not _refusing(facts):
+    if not refusing(proxy):
         return Healed()
-    call(facts.endpoint, "POST", facts.path, {"enabled": True})
-    return Healed(actions=(f"{facts.proxy} was off, and is on again",))
+    proxy.ask("POST", _path(proxy), {"enabled": True})
+    return Healed(actions=(f"{proxy.proxy} was off, and is on again",))
 
 
-def _refusing(facts: ProxyFacts) -> tuple[str, ...]:
-    is_off = shown(facts).get("enabled") is False
-    return (f"the link {facts.proxy} that refuses",) if is_off else ()
+def refusing(proxy: AskedProxy) -> tuple[str, ...]:
+    """The link, in a few words, if it refuses connections."""
+    is_off = shown(proxy).get("enabled") is False
+    return (f"the link {proxy.proxy} that refuses",) if is_off else ()
 
 
 def _engine_host() -> str | None:
@@ -149,7 +184,7 @@ def _engine_host() -> str | None:
 
 MAINTENANCE = Maintenance(
     verbs={
-        CLEAR_EFFECTS: Verb(facts=EffectFacts, undo=_clear, left=_effects, lets_go=True),
-        ENABLE_PROXY: Verb(facts=ProxyFacts, undo=_enable, left=_refusing, lets_go=True),
+        CLEAR_EFFECTS: Verb(facts=EffectFacts, undo=clear, left=effects, lets_go=True),
+        ENABLE_PROXY: Verb(facts=ProxyFacts, undo=enable, left=refusing, lets_go=True),
     }
 )
