@@ -17,6 +17,7 @@ import pytest
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.undo.base import UndoLog
 
 IS_REQUIRED = "kubernetes" in os.environ.get("CHAOSLAB_REQUIRE", "")
@@ -109,11 +110,12 @@ def small_fleet(
     undo_log: UndoLog,
     *,
     lease_s: float = 60.0,
+    node_links: NodeLinks | None = None,
     **settings: Any,
 ) -> KubernetesFleet:
     """Its nodes run whatever the image has."""
     asked = PodSettings(image=image(), pull="Never", disk_bytes=10_000_000, **settings)
     return KubernetesFleet(
         run_directory, clock, undo_log=undo_log, cluster=cluster, settings=asked, start_s=60.0,
-        lease_s=lease_s,
+        lease_s=lease_s, node_links=node_links,
     )  # fmt: skip

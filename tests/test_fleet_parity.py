@@ -28,7 +28,7 @@ PLANS = {
     "syncer_crash": EVERYWHERE,
     "pause_one": ("local", "docker", "kubernetes"),
     "wedge_one": ("local", "docker", "kubernetes"),
-    "wan_throttle": ("local", "docker", "ssh"),
+    "wan_throttle": EVERYWHERE,
     "host_kill": ("local", "docker", "ssh"),
     "slice_regions": ("local", "docker", "ssh"),
 }

@@ -85,6 +85,14 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "unwedge_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "relieve_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "uncordon_machine": {**cluster, "run": run_name(directory), "machine": "worker-1.zone"},
+        "clear_pod_effects": {
+            **cluster, "pod": f"{own}-proxy-x7k2p", "token": "t", "proxy": "learner-0",
+            "injection": "injection-0",
+        },
+        "enable_pod_proxy": {
+            **cluster, "pod": f"{own}-proxy-x7k2p", "token": "t", "proxy": "learner-0",
+            "injection": "",
+        },
         "end_agent": {
             "host": "10.0.0.3", "port": 22, "user": "ubuntu", "key": "~/.ssh/id",
             "known_hosts": "~/.ssh/known_hosts", "jump": "", "host_keys": [],
@@ -195,6 +203,12 @@ FOREIGN = [
     Foreign("free_container_volume", {"volume": "pgdata"}, "is not this run's"),
     Foreign("uncordon_machine", {"run": "0123456789"}, "is another run"),
     Foreign("uncordon_machine", {"machine": "../pods/x"}, "is not a valid machine name"),
+    Foreign("clear_pod_effects", {"pod": "database-0"}, "is not this run's"),
+    Foreign("clear_pod_effects", {"proxy": "../reset"}, "is not a valid proxy name"),
+    Foreign("clear_pod_effects", {"injection": ""}, "is not a valid injection name"),
+    Foreign("enable_pod_proxy", {"pod": "{own}x-proxy-a"}, "is not this run's"),
+    Foreign("enable_pod_proxy", {"namespace": "../kube-system"}, "is no namespace"),
+    Foreign("enable_pod_proxy", {"proxy": "a?x=1"}, "is not a valid proxy name"),
     Foreign("end_agent", {"run": "0123456789"}, "is not that of"),
     Foreign("end_agent", {"host": "-oProxyCommand=x"}, "is no name or address of a host"),
     Foreign("end_agent", {"user": "-l root"}, "is no name of a user"),

@@ -12,10 +12,21 @@ from contextlib import closing, suppress
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.cordon import is_cordoned_by, uncordon
+from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
+from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy
+from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
 from chaoslab.fleet.kubernetes.reconnection import connect_again
 from chaoslab.fleet.kubernetes.run_objects import empty, remains
-from chaoslab.fleet.kubernetes.undo_facts import ClusterFacts, MachineFacts, PodFacts, RunFacts
+from chaoslab.fleet.kubernetes.undo_facts import (
+    ClusterFacts,
+    MachineFacts,
+    PodFacts,
+    PodProxyFacts,
+    RunFacts,
+)
+from chaoslab.links.proxied import undo_verbs as proxied
 
 _COMMANDS = {
     names.RESUME_POD: (*scripts.SIGNAL_ALL, "CONT"),
@@ -33,6 +44,10 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 return (f"the machine {machine} takes pods again",) if is_done else ()
             case RunFacts(run=run):
                 return tuple(f"{one}, deleted" for one in empty(cluster, run))
+            case PodProxyFacts():
+                if (proxy := _proxy(cluster, facts)) is not None:
+                    is_clear = do == names.CLEAR_POD_EFFECTS
+                    return (proxied.clear if is_clear else proxied.enable)(proxy).actions
             case PodFacts(pod=pod):
                 with suppress(Missing):  # what was done to it is gone with it
                     if _runs(cluster, pod):
@@ -50,6 +65,10 @@ def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 return (f"the machine {machine} is cordoned",) if is_left else ()
             case RunFacts(run=run):
                 return remains(cluster, run)
+            case PodProxyFacts():
+                if (proxy := _proxy(cluster, facts)) is not None:
+                    is_clear = do == names.CLEAR_POD_EFFECTS
+                    return (proxied.effects if is_clear else proxied.refusing)(proxy)
             case PodFacts(pod=pod) if do == names.RESUME_POD:
                 with suppress(Missing):
                     stat = cluster.exec(pod, scripts.STAT) if _runs(cluster, pod) else ""
@@ -58,10 +77,21 @@ def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
         return ()
 
 
-def _connected(facts: ClusterFacts) -> Cluster:
+def _connected(facts: ClusterFacts) -> ForwardingCluster:
     return connect_again(facts.server, facts.context, facts.namespace)
 
 
-def _runs(cluster: Cluster, pod: str) -> bool:
-    state = state_of(cluster.pod(pod))
+def _proxy(cluster: ForwardingCluster, facts: PodProxyFacts) -> ForeignProxy | None:
+    """The proxy; None if its pod has ended, and every effect with it."""
+    with suppress(Missing):
+        if _runs(cluster, facts.pod, PROXY):
+            return ForeignProxy(
+                cluster=cluster, pod=facts.pod, token=facts.token, proxy=facts.proxy,
+                injection=facts.injection,
+            )  # fmt: skip
+    return None
+
+
+def _runs(cluster: ForwardingCluster, pod: str, container: str = CONTAINER) -> bool:
+    state = state_of(cluster.pod(pod), container)
     return state.has_started and not state.has_ended

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from itertools import count
-from typing import Final, TypeVar, cast
+from typing import Final, Self, TypeVar, cast
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
@@ -109,7 +109,7 @@ class Cluster:
         self.server = config.cluster.server
 
     @classmethod
-    def connect(cls, context: str = "", namespace: str = "") -> "Cluster":
+    def connect(cls, context: str = "", namespace: str = "") -> Self:
         """The cluster of a context of the kubeconfig, by default the current one.
 
         AbilityError if there is no such context.

@@ -58,7 +58,6 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
     kind = "kubernetes"
     lacking = frozenset(
         {
-            Ability.LINK,
             Ability.VOLUME,
             Ability.CUT_POWER,
             Ability.HOSTS,
@@ -230,7 +229,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         return replaces and not self._objects.has_ended(life.job)
 
     def link(self, name: str, upstream: str) -> Link:
-        """No link; learners dial the syncer's Service."""
+        """Create a link of the kind that this fleet was given, to the syncer's Service."""
         host, _, port = upstream.rpartition(":")
         syncers = [spec.name for spec in self._specs.values() if spec.role is Role.SYNCER]
         if host in _ANYWHERE and syncers:

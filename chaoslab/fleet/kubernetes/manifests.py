@@ -104,19 +104,19 @@ class Manifests:
             "name": "keeper",
             "image": self.settings.image,
             "imagePullPolicy": self.settings.pull,
-            "command": _literal(
+            "command": literal(
                 ("python3", "-I", "-c", _KEEPER, str(limit_s), f"{_RENEWED}/renewed")
             ),
             "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}},
             "volumeMounts": [{"name": "renewed", "mountPath": _RENEWED}],
-            "securityContext": _confined(),
+            "securityContext": confined(),
         }
         spec: dict[str, Json] = {
             **self.settings.others,
             "restartPolicy": "OnFailure",
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 0,
-            "securityContext": _pod_context(self.settings.others),
+            "securityContext": pod_context(self.settings.others),
             "containers": [container],
             "volumes": [volume],
         }
@@ -223,14 +223,14 @@ class Manifests:
             "name": CONTAINER,
             "image": self.settings.image,
             "imagePullPolicy": self.settings.pull,
-            "command": _literal(command),
+            "command": literal(command),
             "volumeMounts": [{"name": "state", "mountPath": NODE}],
-            "securityContext": _confined(),
+            "securityContext": confined(),
         }
         pod: dict[str, Json] = {
             **self.settings.others,
             "automountServiceAccountToken": False,
-            "securityContext": _pod_context(self.settings.others),
+            "securityContext": pod_context(self.settings.others),
             "restartPolicy": "Never",
             "containers": [container],
             "volumes": [{"name": "state", **_claimed(self.name(node))}],
@@ -283,18 +283,18 @@ class Manifests:
             "name": CONTAINER,
             "image": self.settings.image,
             "imagePullPolicy": self.settings.pull,
-            "command": _literal((*ENTRY, *command)),
+            "command": literal((*ENTRY, *command)),
             "env": [*_listed(own, "env"), *variables],
             "resources": self._resources(own),
             "volumeMounts": [*_listed(own, "volumeMounts"), *mounts],
-            "securityContext": {**_confined(), **_mapped(own, "securityContext")},
+            "securityContext": {**confined(), **_mapped(own, "securityContext")},
         }
         return {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
             **template,
-            "securityContext": _pod_context(template),
+            "securityContext": pod_context(template),
             "restartPolicy": "Never",
             "shareProcessNamespace": True,
             "containers": [container],
@@ -336,12 +336,12 @@ def absent(image: str) -> str:
     return f"{name}{'-' if ':' in name.rpartition('/')[2] else ':'}missing"
 
 
-def _literal(command: Sequence[str]) -> list[Json]:
+def literal(command: Sequence[str]) -> list[Json]:
     """The command with every `$` doubled: Kubernetes itself expands `$(NAME)` and `$$`."""
     return [word.replace("$", "$$") for word in command]
 
 
-def _pod_context(template: Mapping[str, Json]) -> dict[str, Json]:
+def pod_context(template: Mapping[str, Json]) -> dict[str, Json]:
     """The plan's own, and what the Pod Security level `restricted` asks for."""
     profile: dict[str, Json] = {"type": "RuntimeDefault"}
     return {"fsGroup": _USER, "seccompProfile": profile, **_mapped(template, "securityContext")}
@@ -362,7 +362,8 @@ def _claimed(name: str) -> dict[str, Json]:
     return {"persistentVolumeClaim": {"claimName": name}}
 
 
-def _confined() -> dict[str, Json]:
+def confined() -> dict[str, Json]:
+    """Security context of every container."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

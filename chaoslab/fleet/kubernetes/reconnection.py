@@ -1,12 +1,12 @@
 """Connection to the cluster of an earlier run, for whoever undoes what it left."""
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 
 
-def connect_again(server: str, context: str, namespace: str) -> Cluster:
+def connect_again(server: str, context: str, namespace: str) -> ForwardingCluster:
     """The namespace of a run. FleetError if its context means another cluster now."""
-    cluster = Cluster.connect(context, namespace)
+    cluster = ForwardingCluster.connect(context, namespace)
     if cluster.server != server:
         cluster.close()
         raise FleetError(

@@ -32,6 +32,8 @@ _RUN: Final = (
     Rule(group="", resource="pods/log", verbs=("get",), use="events that nodes print"),
     Rule(group="", resource="pods/exec", verbs=("create", "get"),
          use="signals and test hooks"),
+    Rule(group="", resource="pods/portforward", verbs=("create", "get"),
+         use="faults on links, by the API of the proxy that carries them"),
     Rule(group="", resource="pods/eviction", verbs=("create",), use="pod.evict"),
     Rule(group="", resource="services", verbs=("create", "get", "list", "delete"),
          use="the address of the syncer"),

@@ -2,6 +2,7 @@
 
     fleet: {kind: kubernetes, namespace: chaos, pod: {nodeSelector: …}}
        └─► Kubernetes ─ factory ─► ClusterFleets ─ cluster, rights ─► KubernetesFleet, per run
+               └─ links ─► a proxy in a pod of the run
 
 The cluster is asked when it is needed and not before: a plan can be read without one. lightkube is
 imported as late.
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -24,6 +26,8 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.fleet.stressors import Mechanism
+from chaoslab.links.base import Links
+from chaoslab.links.proxied.settings import Embedded
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS
 from chaoslab.undo.base import UndoLog
@@ -86,7 +90,7 @@ class Kubernetes:
     lease_s: float = 180.0
     """If the harness is gone for so long, the cluster deletes everything of the run."""
 
-    default_links: ClassVar[str] = NO_LINKS
+    default_links: ClassVar[str] = "embedded"
     runs_here: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -135,13 +139,16 @@ class Kubernetes:
         return ClusterFleets(settings=self, needs=request.needs)
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """No links: learners dial the syncer's Service."""
-        if kind != NO_LINKS:
+        """Links by chaoslab's own proxy in one more pod of the run."""
+        if kind == NO_LINKS:
+            return settings.factory(seed)
+        if not isinstance(settings, Embedded):
             raise AbilityError(
-                f"there are no links {kind!r} between pods: leave link faults out, or use "
-                "--fleet docker"
+                f"there are no links {kind!r} between pods: use embedded, a proxy in a pod of "
+                "the run, or --fleet docker",
+                key="links",
             )
-        return settings.factory(seed)
+        return partial(_by_proxy, ClusterFleets(settings=self), seed)
 
     def slowing(self, mechanism: Mechanism) -> str:
         """By the learner's own rests."""
@@ -167,7 +174,7 @@ class ClusterFleets:
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
 
-        pods = self._pods()
+        pods = self.pods()
         with closing(self._connect()) as cluster:
             try:
                 cluster.version()
@@ -209,7 +216,7 @@ class ClusterFleets:
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415  # lightkube
 
         return KubernetesFleet(
-            run_directory, clock, undo_log=undo_log, cluster=self._connect(), settings=self._pods(),
+            run_directory, clock, undo_log=undo_log, cluster=self._connect(), settings=self.pods(),
             start_s=self.settings.start_within_s, lease_s=self.settings.lease_s,
             node_links=node_links,
         )  # fmt: skip
@@ -217,7 +224,8 @@ class ClusterFleets:
     def _connect(self) -> "Cluster":
         return connect(self.settings.context, self.settings.namespace)
 
-    def _pods(self) -> "PodSettings":
+    def pods(self) -> "PodSettings":
+        """What pods of its runs are made of. AbilityError if nobody names their image."""
         from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: PLC0415
 
         asked = self.settings
@@ -228,6 +236,20 @@ class ClusterFleets:
             others=asked.other_pods, container=asked.container, labels=asked.job_labels,
             replaces=asked.heal is Healer.CLUSTER,
         )  # fmt: skip
+
+
+def _by_proxy(
+    fleets: ClusterFleets, seed: int, run_directory: Path, /, *, undo_log: UndoLog
+) -> Links:
+    """Links by a proxy in a pod, which is started when they are entered."""
+    from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster  # noqa: PLC0415  # lightkube
+    from chaoslab.fleet.kubernetes.proxy_host import PodProxyHost  # noqa: PLC0415
+    from chaoslab.fleet.kubernetes.proxy_links import PodLinks  # noqa: PLC0415
+
+    asked = fleets.settings
+    connected = partial(ForwardingCluster.connect, asked.context, asked.namespace)
+    proxy_host = PodProxyHost(run_directory, connected, fleets.pods, asked.start_within_s)
+    return PodLinks(run_directory, undo_log=undo_log, seed=seed, proxy_host=proxy_host)
 
 
 def connect(context: str, namespace: str) -> "Cluster":

@@ -5,10 +5,11 @@ kubeconfig of whoever undoes: a record names the context and the server that it 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chaoslab.fleet.kubernetes.names import own_name
 from chaoslab.fleet.run_name import run_name
+from chaoslab.links.proxied.undo_verbs import require_injection, require_proxy
 from chaoslab.undo.facts import Facts, require, require_match
 
 _MACHINE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -62,3 +63,25 @@ class PodFacts(ClusterFacts):
         own = own_name(run_name(self.directory))
         is_own = re.fullmatch(rf"{re.escape(own)}-[a-z0-9.-]+", self.pod) is not None
         require(is_own, f"the pod {self.pod!r} is not this run's")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodProxyFacts(PodFacts):
+    """A link through the proxy in a pod of the run."""
+
+    proxy: str
+    injection: str = ""
+    token: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        PodFacts.__post_init__(self)
+        require_proxy(self.proxy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodEffectFacts(PodProxyFacts):
+    """What one injection put on such a link."""
+
+    def __post_init__(self) -> None:
+        PodProxyFacts.__post_init__(self)
+        require_injection(self.injection)

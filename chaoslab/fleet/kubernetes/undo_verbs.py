@@ -4,6 +4,7 @@
     resume_pod, unwedge_pod  a pod goes on
     relieve_pod              what fills its memory limit ends
     uncordon_machine         a machine takes pods again
+    clear_pod_effects, enable_pod_proxy    a link through the proxy in a pod is as it was
 
 `cleanup` asks the cluster when it comes to that: few runs owe this, and lightkube, which this
 module does not import, may be missing.
@@ -18,7 +19,9 @@ from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.undo_facts import (
     ClusterFacts,
     MachineFacts,
+    PodEffectFacts,
     PodFacts,
+    PodProxyFacts,
     RunFacts,
 )
 from chaoslab.undo.verbs import Examined, Healed, Maintenance, Verb, limited, missing, ok
@@ -80,6 +83,8 @@ MAINTENANCE = Maintenance(
         names.UNWEDGE_POD: _in_cluster(names.UNWEDGE_POD, PodFacts),
         names.RELIEVE_POD: _in_cluster(names.RELIEVE_POD, PodFacts),
         names.UNCORDON: _in_cluster(names.UNCORDON, MachineFacts, looks=True),
+        names.CLEAR_POD_EFFECTS: _in_cluster(names.CLEAR_POD_EFFECTS, PodEffectFacts, looks=True),
+        names.ENABLE_POD_PROXY: _in_cluster(names.ENABLE_POD_PROXY, PodProxyFacts, looks=True),
     },
     diagnose=_diagnose,
 )

@@ -27,8 +27,8 @@ pytestmark = [
 
 def killed_when(word: str, run_directory: Path, *more: str) -> None:
     """A stand-in for the harness that is killed when it has said this word."""
-    module = "tests.fleet.kubernetes.killed_harness"
-    command = (sys.executable, "-m", module, str(run_directory), *more)
+    program = ("-m", "tests.fleet.kubernetes.killed_harness", str(run_directory), *more)
+    command = (sys.executable, *program)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None
         said = iter(harness.stdout)

@@ -1,0 +1,58 @@
+"""Watch of the pod that carries a run's links: its address, and how it ended.
+
+A stream of its own, so that to ask whether it runs costs no request, and an API server that is away
+is not taken for a proxy that has ended.
+"""
+
+import queue
+from collections.abc import Mapping
+
+from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, pod_of
+from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
+from chaoslab.fleet.kubernetes.watch import Watch
+
+
+class ProxyWatch(Watch):
+    """Watches until it is closed."""
+
+    resource = PODS
+
+    def __init__(self, cluster: Cluster, job_uid: str) -> None:
+        super().__init__(cluster, f"controller-uid={job_uid}", queue.Queue(1))  # nothing is put in
+        self._uid = ""
+        self.state: PodState | None = None
+        """As it was seen last."""
+        self.address = ""
+        """Of its pod, once it has one."""
+        self.is_gone = False
+
+    @property
+    def ended(self) -> str:
+        """How it ended, as half a sentence; empty while it runs or was not seen yet."""
+        state = self.state
+        if state is None:
+            return ""
+        if state.exit_code is not None:
+            why = f" ({state.reason})" if state.reason else ""
+            return f"its pod {state.name} has ended with exit code {state.exit_code}{why}"
+        if state.is_failed:
+            return f"its pod {state.name} has failed: {state.reason or state.waiting}"
+        return f"its pod {state.name} is gone" if self.is_gone else ""
+
+    # ---------------------------------------------------------------- on its thread
+
+    @property
+    def _there(self) -> frozenset[str]:
+        return frozenset({self._uid} if self._uid else ())
+
+    def _see(self, found: Mapping[str, Json]) -> None:
+        self._uid = names.uid_of(found)
+        pod = pod_of(found)
+        self.address = (pod.status.podIP if pod.status else None) or self.address
+        self.state = state_of(pod, PROXY)
+
+    def _lose(self, uid: str) -> None:  # noqa: ARG002 - there is one alone
+        self._uid, self.is_gone = "", True

@@ -1,0 +1,171 @@
+"""Links through a proxy in a pod of a real cluster: what they carry, a whole run, and their end."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.payloads import LinkCounted
+from chaoslab.links.base import Links
+from chaoslab.links.effects import Bandwidth, Latency, Refuse
+from chaoslab.record.journal import History
+from chaoslab.undo.base import NoUndoLog, UndoLog
+from chaoslab.undo.log import UndoLogFile, open_undos
+from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, Cluster, cluster, image
+from tests.contracts.fleet_kit import wait_until
+from tests.contracts.link_kit import LinkKit
+from tests.contracts.link_measures import BOTH, DOWN, UP, rate_mb_per_s, stage_of
+from tests.contracts.link_stage import Upstream, dial, is_open, median_delay_s
+from tests.whole_runs import start, verdict_of
+
+from chaoslab.fleet.kubernetes.cluster import JOBS, PODS  # isort: skip  # after lightkube, see tests.cluster
+from chaoslab.fleet.kubernetes.manifests import PodSettings  # isort: skip
+from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster  # isort: skip
+from chaoslab.fleet.kubernetes.proxy_host import PodProxyHost  # isort: skip
+from chaoslab.fleet.kubernetes.proxy_links import PodLinks  # isort: skip
+from chaoslab.fleet.kubernetes.run_objects import RunObjects, remains  # isort: skip
+from chaoslab.fleet.run_name import run_name  # isort: skip
+from chaoslab.undo.actions import leftovers, undo  # isort: skip
+
+pytestmark = [
+    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+]  # fmt: skip
+THIS_MACHINE = "10.231.0.1"
+"""Where pods of the test cluster reach it: the address of their bridge."""
+PLAN = f"""
+version: 1
+name: pod-links
+seed: 3
+fleet:
+  {{kind: kubernetes, context: {CONTEXT}, namespace: {NAMESPACE}, image_pull: Never, disk: 10MB}}
+training: {{learners: 2, model: nano, suspect_after: 2s, drop_after: 5s, stop: {{rounds: 110}}}}
+baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
+control: none
+limits: {{min_alive: 0, max_affected: 100%, timeout: 10m}}
+faults:
+  - {{id: thin, fault: network.bandwidth, rate: 50kB/s, target: {{learners: [learner-1]}},
+     at: {{round: 24}}, for: 10s}}
+  - {{id: split, fault: network.partition, target: {{learners: [learner-0]}},
+     at: {{after: thin, offset: 4s}}, for: 8s}}
+expect:
+  - {{check: rejoin, within: 60s, contributions: 2}}
+  - {{check: ledger, answer_within: 30s}}
+  - {{check: agreement}}
+  - {{check: versions}}
+  - {{check: cleanup}}
+"""
+
+
+def test_a_thin_link_and_a_partition_between_pods_are_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "pod-links.yaml"
+    plan.write_text(PLAN)
+    with cluster(monkeypatch) as here:
+        verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
+        (record,) = (tmp_path / "runs" / "pod-links").glob("2*")
+        assert verdict["outcome"] == "PASS", verdict
+        assert remains(here, run_name(record)) == ()
+    history = History.read(record)
+    assert [story.status for story in history.faults] == ["proved", "proved"], verdict
+    counted = [event.payload for event in history.of(LinkCounted)]
+    assert {one.link for one in counted} == {"learner-0", "learner-1"}
+    assert not open_undos(record)
+
+
+# ---------------------------------------------------------------- without a training
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    with cluster(monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def keeper(here: Cluster, tmp_path: Path) -> Iterator[Path]:
+    """Directory of a run whose keeper is there; nothing of it is afterwards."""
+    objects = RunObjects(here, tmp_path, NoUndoLog(), settings(), lease_s=60.0)
+    objects.open()
+    yield tmp_path
+    objects.close()
+    assert remains(here, run_name(tmp_path)) == ()
+
+
+def settings() -> PodSettings:
+    return PodSettings(image=image(), pull="Never")
+
+
+def links_of(run_directory: Path, undo_log: UndoLog) -> PodLinks:
+    def connect() -> ForwardingCluster:
+        return ForwardingCluster.connect(CONTEXT, NAMESPACE)
+
+    proxy_host = PodProxyHost(run_directory, connect, settings, start_s=60.0)
+    return PodLinks(run_directory, undo_log=undo_log, seed=1, proxy_host=proxy_host)
+
+
+def end_the_proxy(here: Cluster, run_directory: Path) -> None:
+    selector = f"job-name=chaoslab-{run_name(run_directory)}-proxy"
+    (pod,) = here.list(PODS, selector)[0]
+    here.delete(PODS, pod["metadata"]["name"], is_forced=True)  # type: ignore[index,call-overload]
+
+
+def test_links_by_a_pod_are_shaped_healed_by_others_and_missed(here: Cluster, keeper: Path) -> None:
+    with ExitStack() as stack:
+        undo_log = stack.enter_context(UndoLogFile(keeper))
+        links = stack.enter_context(links_of(keeper, undo_log))
+        upstream = stack.enter_context(closing(Upstream(THIS_MACHINE)))
+        stage = stage_of(links, upstream)
+        pair = stage.connect()
+        stage.link.shape("injection-0", DOWN, Bandwidth(rate_bytes_per_s=2e6))
+        stage.link.shape("injection-1", UP, Latency(mean_s=0.2))
+        assert 1.6 < rate_mb_per_s(pair, way=DOWN, size=1_000_000) < 2.4
+        assert 0.19 < median_delay_s(pair, UP) < 0.3
+        counters = stage.link.counters()
+        assert (counters.connections, counters.opened) == (1, 1)
+        assert (counters.down_bytes or 0) >= 1_000_000
+        # another process heals what this one would owe if it were dead
+        stage.link.shape("injection-2", BOTH, Refuse())
+        with pytest.raises(ConnectionRefusedError):
+            dial(stage.link.address)
+        owed = open_undos(keeper)
+        assert [one.do for one in owed] == [
+            "clear_pod_effects", "clear_pod_effects", "enable_pod_proxy",
+        ]  # fmt: skip
+        assert all(map(leftovers, owed))
+        assert [undo(one).remaining for one in owed] == [(), (), ()]
+        assert not any(map(leftovers, owed))
+        assert is_open(stage.connect())
+        # what somebody else did to the links is told, and so is the end of the proxy
+        assert links.troubles()
+        end_the_proxy(here, keeper)
+        wait_until(lambda: any("carries no link any more" in one for one in links.troubles()))
+        assert [undo(one).remaining for one in owed] == [(), (), ()]
+    assert not here.list(JOBS, f"chaoslab/run={run_name(keeper)},!chaoslab/node")[0][1:]
+
+
+def test_the_janitor_of_a_killed_harness_leaves_no_proxy(here: Cluster, tmp_path: Path) -> None:
+    from tests.fleet.kubernetes.test_cleanup import killed_when  # noqa: PLC0415  # its own marks
+
+    killed_when("shaped", tmp_path, "--links")
+    wait_until(lambda: not open_undos(tmp_path))
+    assert remains(here, run_name(tmp_path)) == ()
+
+
+@pytest.mark.soak
+class TestPodLinks(LinkKit):
+    @pytest.fixture
+    def host(self) -> str:
+        return THIS_MACHINE
+
+    @pytest.fixture
+    def links(self, here: Cluster, keeper: Path) -> Iterator[PodLinks]:
+        self.here, self.keeper = here, keeper
+        with links_of(keeper, NoUndoLog()) as links:
+            yield links
+
+    def end_the_proxy(self, links: Links) -> None:
+        assert isinstance(links, PodLinks)
+        end_the_proxy(self.here, self.keeper)
+        wait_until(lambda: bool(links.host.ended()))
