@@ -108,7 +108,7 @@ def links_of(run_directory: Path, undo_log: UndoLog) -> PodLinks:
 def end_the_proxy(here: Cluster, run_directory: Path) -> None:
     selector = f"job-name=chaoslab-{run_name(run_directory)}-proxy"
     (pod,) = here.list(PODS, selector)[0]
-    here.delete(PODS, pod["metadata"]["name"], is_forced=True)  # type: ignore[index,call-overload]
+    here.delete(PODS, pod["metadata"]["name"], is_forced=True)
 
 
 def test_links_by_a_pod_are_shaped_healed_by_others_and_missed(here: Cluster, keeper: Path) -> None:

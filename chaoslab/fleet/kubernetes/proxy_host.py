@@ -69,7 +69,7 @@ class PodPort:
     @property
     def address(self) -> str:
         """host:port."""
-        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.number}"
+        return f"{self.host}:{self.number}"
 
     def close(self) -> None:
         """Do nothing: it goes with the pod."""
@@ -123,6 +123,11 @@ class PodProxyHost:
             if_it_fails.callback(self._watch.close)
             self._watch.start()
             pod = self._await_pod(self._watch)
+            if ":" in self._watch.address:
+                raise FleetError(
+                    f"the pod of the proxy for links has the address {self._watch.address} alone, "
+                    "and the proxy needs one of IPv4: use a cluster that has both"
+                )
             api = PodEndpoint(
                 address=f"{pod}:{API_PORT}", token=token, server=cluster.server,
                 context=cluster.context, namespace=cluster.namespace, pod=pod,

@@ -26,7 +26,7 @@ class ProxyWatch(Watch):
         self.state: PodState | None = None
         """As it was seen last."""
         self.address = ""
-        """Of its pod, once it has one."""
+        """Of its pod, once it has one: of IPv4, if it has one of that."""
         self.is_gone = False
 
     @property
@@ -51,7 +51,8 @@ class ProxyWatch(Watch):
     def _see(self, found: Mapping[str, Json]) -> None:
         self._uid = names.uid_of(found)
         pod = pod_of(found)
-        self.address = (pod.status.podIP if pod.status else None) or self.address
+        found_at = [one.ip for one in (pod.status.podIPs if pod.status else None) or [] if one.ip]
+        self.address = min(found_at, key=lambda ip: ":" in ip, default=self.address)
         self.state = state_of(pod, PROXY)
 
     def _lose(self, uid: str) -> None:  # noqa: ARG002 - there is one alone

@@ -14,7 +14,7 @@ from chaoslab.fleet.kubernetes import proxy_links
 from chaoslab.fleet.kubernetes.cluster import Missing
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
-from chaoslab.fleet.kubernetes.proxy_host import NO_RULES, PodEndpoint, PodPort, PodProxyHost
+from chaoslab.fleet.kubernetes.proxy_host import NO_RULES, PodEndpoint, PodProxyHost
 from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy, PodLinks, PodProxyClient
 from chaoslab.fleet.kubernetes.proxy_manifests import ProxyManifests
 from chaoslab.fleet.kubernetes.proxy_watch import ProxyWatch
@@ -72,11 +72,6 @@ def test_the_proxy_is_confined_and_its_token_is_in_no_manifest(manifests: ProxyM
     assert "--host" not in container["command"], "its API is on the pod's loopback alone"
 
 
-def test_addresses_of_both_versions_are_written_as_host_and_port() -> None:
-    assert PodPort(host="10.1.2.3", number=4700).address == "10.1.2.3:4700"
-    assert PodPort(host="fd00::7", number=4700).address == "[fd00::7]:4700"
-
-
 # ---------------------------------------------------------------- its end
 
 
@@ -86,7 +81,12 @@ def pod(state: dict[str, Any], **status: Any) -> dict[str, Any]:
                  "image": "x", "imageID": ""}  # fmt: skip
     return {
         "metadata": {"name": "proxy-x", "uid": "uid-2", "labels": {"chaoslab/run": "3fa9"}},
-        "status": {"podIP": "10.1.2.3", "containerStatuses": [container], **status},
+        "status": {
+            "podIP": "fd00::7",
+            "podIPs": [{"ip": "fd00::7"}, {"ip": "10.1.2.3"}],
+            "containerStatuses": [container],
+            **status,
+        },
     }
 
 
