@@ -10,7 +10,7 @@ here raises AbilityError if the context is not in the kubeconfig any more.
 from contextlib import closing, suppress
 
 from chaoslab.fleet.kubernetes import names, scripts
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.cluster import Missing
 from chaoslab.fleet.kubernetes.cordon import is_cordoned_by, uncordon
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.pod_state import state_of

@@ -4,8 +4,8 @@
 
 It says `opened`, starts two nodes, says `started`; when both step it pauses one of them, says
 `paused`, and waits to be killed, at any of these moments. With `--second` both are on the second
-machine of the cluster, which it drains instead: it says `drained`. With `--links` it starts none, but
-puts effects on a link through a proxy in a pod, and says `shaped`.
+machine of the cluster, which it drains instead: it says `drained`. With `--links` it starts none,
+but puts effects on a link through a proxy in a pod, and says `shaped`.
 """
 
 import sys
