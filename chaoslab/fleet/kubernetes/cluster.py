@@ -65,6 +65,9 @@ _Answer = TypeVar("_Answer")
 class Refused(FleetError):
     """The server answered that it does not do this."""
 
+    broke_off = False
+    """Whether it was asked before, without an answer, and may have done it then."""
+
 
 class Missing(Refused):
     """There is no such object."""

@@ -181,14 +181,15 @@ def stopped(said: Mapping[str, Json]) -> Sequence[Json]:
 def _asked(cluster: Cluster, pod: str, container: str, *words: str) -> Mapping[str, Json]:
     """Asked again where the connection broke: to signal the same process twice does no harm."""
     command = ("python3", "-I", "-S", "-c", _SOURCE, *words)
-    for is_last in (False,) * _TRIES + (True,):
+    for tried in range(_TRIES + 1):
         try:
             said = cluster.exec(pod, command, container=container)
             break
-        except Refused:
+        except Refused as error:
+            error.broke_off = tried > 0
             raise
         except FleetError:
-            if is_last or cluster.is_closing:
+            if tried == _TRIES or cluster.is_closing:
                 raise
             time.sleep(_AGAIN_S)
     try:

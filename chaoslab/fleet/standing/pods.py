@@ -77,7 +77,7 @@ class StandingPod(StandingNode):
         """Its pod was deleted or evicted, and ends by itself."""
         self._shown: tuple[float, Mapping[str, Json]] | None = None
         """What its pod said of it last, and when, for a probe that follows at once."""
-        self._was_killed, self._is_told_dead = False, False
+        self._was_killed, self._is_told_dead = False, False  # or may have been killed
         self._died_s = math.inf
         """When it was seen dead in its pod, of which the cluster knows a second or two later."""
 
@@ -100,7 +100,6 @@ class StandingPod(StandingNode):
         return self.is_over or is_dead or self._log.has_ended.is_set()
 
     def signal_all(self, name: str) -> None:
-        self._was_killed = self._was_killed or name == "SIGKILL"
         said = self._ask("send", name.removeprefix("SIG"), "all")
         if said is not None and said.get("is_dead"):
             self._died_s = time.monotonic()
@@ -178,20 +177,27 @@ class StandingPod(StandingNode):
             rss_bytes=int(str(said["pages"])) * _PAGE,
         )
 
-    def _ask(self, do: str, *words: str, within_s: float = _ENDED_S) -> Mapping[str, Json] | None:
-        """By a program in its pod; None once it has ended, for which an error waits so long."""
+    def _ask(self, do: str, *words: str, within_s: float = math.inf) -> Mapping[str, Json] | None:
+        """By a program in its pod; None once it has ended, for which an error waits a while."""
         if self._is_dead:
             return None
+        is_kill = "KILL" in words
 
         def asked() -> Mapping[str, Json]:
             try:
-                return ask(self._cluster, self.node, do, *words)
-            except Refused:  # as in a container that does not run any more
+                said = ask(self._cluster, self.node, do, *words)
+            except Refused as error:  # as in a container that does not run any more
+                self._was_killed |= is_kill and error.broke_off
                 if self._was_killed and not self.is_taken_away:
                     self._died_s = time.monotonic()
                 raise
+            except FleetError:
+                self._was_killed |= is_kill  # perhaps: only the answer may be lost
+                raise
+            self._was_killed |= is_kill
+            return said
 
-        said = unless_ended(asked, lambda: self._is_dead, within_s)
+        said = unless_ended(asked, lambda: self._is_dead, min(within_s, _ENDED_S))
         is_gone = said is not None and said.get("is_gone") is True
         if is_gone and self._was_killed:
             self._died_s = time.monotonic()

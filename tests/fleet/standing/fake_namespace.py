@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.cluster import LEASES, PODS, Missing, Refused, Resource, pod_of
 from chaoslab.fleet.standing.pods import NamespaceFleet
@@ -97,6 +98,8 @@ class FakeNamespace:
         self.fleets: list[NamespaceFleet] = []
         """Those that were entered, for whoever ends them."""
         self.lease: dict[str, Any] | None = None
+        self.refusals: list[FleetError] = []
+        """What the next commands in pods fail with, in order."""
         self.pods: dict[str, Pod] = {}
         self._former: list[Pod] = []
         port = folder / "port"
@@ -191,6 +194,8 @@ class FakeNamespace:
         """The program itself, which sees all processes of this machine: others are left out."""
         life = self._named(pod).lives[-1]
         assert container == "main"
+        if self.refusals:
+            raise self.refusals.pop(0)
         if life.has_ended:
             raise Missing("no container")
         done = subprocess.run(

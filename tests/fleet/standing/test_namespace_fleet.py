@@ -13,8 +13,8 @@ pytest.importorskip("lightkube")
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind, Observation
-from chaoslab.fleet.kubernetes.cluster import Cluster
-from chaoslab.fleet.standing import lease, restoring_pods
+from chaoslab.fleet.kubernetes.cluster import Cluster, Refused
+from chaoslab.fleet.standing import lease, pods, restoring_pods
 from chaoslab.fleet.standing.pod_search import PodSearch, ask, find, found_of
 from chaoslab.fleet.standing.pods import NamespaceFleet
 from chaoslab.undo.janitor import perform
@@ -130,6 +130,31 @@ def test_a_node_that_was_killed_is_taken_up_in_the_same_pod(
     leave(fleet)
     assert not day.life(VICTIM).has_ended
     assert not open_undos(tmp_path / "run")
+
+
+def test_a_kill_that_is_refused_is_no_death(
+    day: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pods, "_ENDED_S", 0.0)
+    fleet = attached(day, tmp_path)
+    life = fleet._lives[VICTIM]
+    day.refusals = [Refused("cannot exec: forbidden")]
+    with pytest.raises(FleetError, match="forbidden"):
+        life.signal_all("SIGKILL")
+    assert not life.has_exited
+    assert fleet.probe(VICTIM).data["state"] != "gone"
+    leave(fleet)
+
+
+def test_a_kill_by_which_the_command_itself_ended_is_a_death(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    fleet = attached(day, tmp_path)
+    life = fleet._lives[VICTIM]
+    day.refusals = [FleetError("it broke off"), Refused("no such container runs")]
+    life.signal_all("SIGKILL")
+    wait_until(lambda: life.has_exited)
+    leave(fleet)
 
 
 def test_the_end_is_seen_even_if_the_next_life_runs_already(
