@@ -52,6 +52,15 @@ class Target:
             "pid, `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`"
         )
 
+    def named(self) -> "Target":
+        """The same training, also if the current context changes before the run begins.
+
+        AbilityError if there is no such context, or it looks like production.
+        """
+        if not isinstance(self.settings, Namespace):
+            return self
+        return replace(self, settings=self.settings.named())
+
     def find(self) -> Sequence[Found]:
         """Its nodes. AbilityError if it does not run."""
         return self.settings.find()

@@ -1,10 +1,11 @@
 """Plans against a standing training: which, and what of the plan gives way to it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from chaoslab.core.errors import PlanError
+from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.standing.found import Command, Found
 from chaoslab.fleet.standing.settings import Compose, Namespace, Processes
@@ -21,6 +22,16 @@ NODES = tuple(
     )
     for name, pid in (("syncer", 7), ("learner-0", 8), ("learner-1", 9))
 )
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: {current}
+clusters: [{{name: c, cluster: {{server: "https://127.0.0.1:1"}}}}]
+users: [{{name: u, user: {{}}}}]
+contexts:
+  - {{name: staging, context: {{cluster: c, user: u, namespace: day}}}}
+  - {{name: prod-eu, context: {{cluster: c, user: u}}}}
+"""
 
 
 def settings_of(target: str, *settings: str) -> object:
@@ -48,3 +59,20 @@ def test_others_can_start_nodes_again_by_a_setting(target: str) -> None:
 def test_settings_of_the_training_itself_are_refused() -> None:
     with pytest.raises(PlanError, match="the training runs already"):
         settings_of("processes", "training.learners=3")
+
+
+def test_a_namespace_stays_that_of_the_context_in_which_it_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("lightkube")
+    kubeconfig = tmp_path / "kubeconfig"
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    kubeconfig.write_text(KUBECONFIG.format(current="staging"))
+    named = Target.of("namespace:").named()
+    assert named.settings == Namespace(namespace="day", context="staging")
+    kubeconfig.write_text(KUBECONFIG.format(current="prod-eu"))
+    with pytest.raises(AbilityError, match="looks like production"):
+        Target.of("namespace:day").named()
+    assert named.named() == named
+    assert Target.of("namespace:day@prod-eu").named() == Target.of("namespace:day@prod-eu")
+    assert Target.of("compose:day").named() == Target.of("compose:day")

@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913  # one for each group of options
 
     Exit codes are those of `chaoslab run`.
     """
-    found = Target.of(target)
+    found = Target.of(target).named()
     nodes = found.find()
     if plan is None:
         _print_nodes(nodes, target, as_json=as_json)
@@ -141,7 +141,7 @@ def attached_to(target: str | None, asked: Asked) -> tuple[Asked, Sequence[Found
     if asked.fleet is not None:
         raise PlanError(f"--fleet {asked.fleet} starts a training, --attach {target} takes one: "
                         "use one of them")  # fmt: skip
-    found = Target.of(target)
+    found = Target.of(target).named()
     nodes = found.find()
     return attached(replace(asked, fleet=None), found, nodes), nodes
 

@@ -114,6 +114,14 @@ class Namespace:
             found: Sequence[Found] = search.find(cluster)
             return found
 
+    def named(self) -> "Namespace":
+        """The same by name, whatever the current context is later.
+
+        AbilityError if that is none, or looks like production.
+        """
+        with closing(connect(self.context, self.namespace)) as cluster:
+            return Namespace(namespace=cluster.namespace, context=cluster.context)
+
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the cluster when a fleet is made."""
         return NamespaceFleets(settings=self, learners=tuple(request.learners))
