@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, Protocol, runtime_checkable
 
@@ -106,6 +107,12 @@ def training_of(nodes: Iterable[Found], where: str, none: str) -> Sequence[Found
         )
     if syncers[0].name != "syncer":
         raise AbilityError(f"{where}: the syncer calls itself {syncers[0].name!r}, not 'syncer'")
+    for one, next_one in pairwise(learners):
+        if one.name == next_one.name:
+            raise AbilityError(
+                f"{where}: {one.name} runs twice ({one.where} and {next_one.where}), and a plan "
+                "could not tell which it breaks: end one of them"
+            )
     names = [node.name for node in learners]
     wanted = [f"learner-{index}" for index in range(len(learners))]
     if names != wanted:

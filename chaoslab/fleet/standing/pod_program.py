@@ -60,8 +60,8 @@ def shown(pid: int) -> dict[str, object]:
 
 
 def find() -> list[object]:
-    """Processes that run a node's program; not what starts one, nor the parts of one."""
-    every = {pid: cmdline(pid) for pid in pids()}
+    """Processes of this container that run a node's program; not what starts one, nor its parts."""
+    every = {pid: cmdline(pid) for pid in pids() if not is_elsewhere(pid)}
     nodes = {pid: words for pid, words in every.items() if set(words) & set(MODULES)}
     found: list[object] = []
     for pid, words in nodes.items():
@@ -125,6 +125,21 @@ def stopped(pid: int) -> list[int]:
 def is_it(seen: list[str], ticks: str) -> bool:
     """Whether this is the process that began then, and not dead."""
     return bool(seen) and seen[19] == ticks and seen[0] != "Z"
+
+
+def is_elsewhere(pid: int) -> bool:
+    """Whether it is in another container, of which a pod may share the processes."""
+    mounts = mount_namespace(pid)
+    is_other = mounts not in ("", mount_namespace(os.getpid()))
+    return is_other and read(f"/proc/{pid}/cgroup") != read("/proc/self/cgroup")
+
+
+def mount_namespace(pid: int) -> str:
+    """Its mounts, by the kernel's name; empty if it is gone, or another user's."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return ""
 
 
 def handles(pid: int, number: int) -> bool:

@@ -9,7 +9,7 @@ Each life of a container is looked into once.
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +60,14 @@ class NodePod:
         """Name of the pod."""
         return self.state.name
 
+    def replaces(self, before: "NodePod") -> bool:
+        """Whether it is a later life of a node of this name, and not that of another training."""
+        has_owner = bool(self.owner) and self.owner == before.owner
+        syncer, before_syncer = (one.command.flags.get("--syncer") for one in (self, before))
+        dials_the_same = syncer is not None and syncer == before_syncer
+        is_of_it = has_owner or self.pod == before.pod or dials_the_same
+        return is_of_it and self.state.container != before.state.container
+
 
 _Running: TypeAlias = tuple[Mapping[str, Json], PodState, str]
 """A pod, its state, and the name of a container of it."""
@@ -79,13 +87,30 @@ class PodSearch:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return [node for node in pool.map(self._node, running) if node is not None]
 
+    def replacement(self, before: NodePod) -> NodePod | None:
+        """The next life of a node; None: it does not run. FleetError as of `look`."""
+        return self._first(lambda one: one.name == before.name and one.replaces(before))
+
     def named(self, name: str, first: str = "") -> NodePod | None:
         """The node of this name, looked for in the pod `first` at first; None: it does not run.
 
         FleetError as of `look`.
         """
-        nodes = map(self._node, self._running(first))
-        return next((one for one in nodes if one is not None and one.name == name), None)
+        return self._first(lambda one: one.name == name, first)
+
+    def _first(self, is_it: Callable[[NodePod], bool], first: str = "") -> NodePod | None:
+        errors: list[FleetError] = []
+        for running in self._running(first):
+            try:
+                node = self._node(running)
+            except FleetError as error:
+                errors.append(error)  # it may be in another pod
+                continue
+            if node is not None and is_it(node):
+                return node
+        if errors:
+            raise errors[0]
+        return None
 
     def _running(self, first: str = "") -> Iterator[_Running]:
         """Containers that run and may have a node."""
@@ -108,18 +133,25 @@ class PodSearch:
     def _look_into(
         self, pod: Mapping[str, Json], state: PodState, container: str
     ) -> NodePod | None:
-        """None while it does not run a node's program."""
-        for one in _listed(_asked(self._cluster, state.name, container, "find"), "nodes"):
-            words = [str(word) for word in _listed(one, "words")]
-            command = command_of(words)
+        """None while it does not run a node's program. FleetError if it runs several."""
+        asked = _listed(_asked(self._cluster, state.name, container, "find"), "nodes")
+        nodes = []
+        for one in asked:
+            command = command_of([str(word) for word in _listed(one, "words")])
             if command is not None:
-                return NodePod(
+                nodes.append(NodePod(
                     command=command, state=state, container=container,
                     pid=_whole(one, "pid"), ticks=_whole(one, "ticks"), owner=_owner(pod),
                     was_stopped=bool(_listed(one, "stopped")),
                     is_started_again=_mapped(pod, "spec").get("restartPolicy") != "Never",
-                )  # fmt: skip
-        return None
+                ))  # fmt: skip
+        if len(nodes) > 1:
+            raise FleetError(
+                f"container {container} of pod {state.name} runs "
+                f"{', '.join(node.name for node in nodes)}, whose output cannot be told apart: "
+                "give each a container of its own"
+            )
+        return nodes[0] if nodes else None
 
 
 def find(cluster: Cluster) -> Sequence[Found]:
@@ -156,7 +188,8 @@ def found_of(nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
     ]
     none = (
         "no running pod has a command that names `chaoslab.diloco.syncer` or "
-        f"`chaoslab.diloco.learner`; `kubectl -n {namespace} get pods` lists pods"
+        f"`chaoslab.diloco.learner`: `kubectl get namespace {namespace}` tells whether it exists, "
+        f"`kubectl -n {namespace} get pods` lists its pods"
     )
     return training_of(found, f"namespace:{namespace}", none)
 
@@ -211,9 +244,12 @@ def _candidates(pod: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _owner(pod: Mapping[str, Json]) -> str:
-    for one in _listed(_mapped(pod, "metadata"), "ownerReferences"):
+    """Of a Deployment's pods without what differs after each change of their template."""
+    metadata = _mapped(pod, "metadata")
+    template = _mapped(metadata, "labels").get("pod-template-hash")
+    for one in _listed(metadata, "ownerReferences"):
         if isinstance(one, dict) and one.get("controller") is True:
-            return f"{one.get('kind')} {one.get('name')}"
+            return f"{one.get('kind')} {one.get('name')}".removesuffix(f"-{template}")
     return ""
 
 

@@ -353,8 +353,8 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods):
     def _runs_again(self, name: str) -> bool:
         node = None
         with suppress(FleetError):
-            node = self._search.named(name)
-        if node is None or node.state.container == self._lives[name].node.state.container:
+            node = self._search.replacement(self._lives[name].node)
+        if node is None:
             return False
         self._nodes[name] = node
         return True

@@ -56,6 +56,7 @@ def test_a_training_is_in_the_order_of_a_roster() -> None:
     ([SYNCER], "found syncer"),
     ([learner(0)], "found learner-0"),
     ([SYNCER, SYNCER, learner(0)], "one syncer"),
+    ([SYNCER, learner(0), learner(1), learner(1)], "learner-1 runs twice"),
     ([SYNCER, learner(0), learner(2)], "learner-0, learner-2 run, and plans call"),
     ([SYNCER, learner(0, "--incarnation", "1")], "leave the flag out"),
     ([node("chaoslab.diloco.syncer", "--name", "hub"), learner(0)], "calls itself 'hub'"),

@@ -1,5 +1,6 @@
 """Standing pods: found, broken from inside and by the cluster, let go on, and left as they were."""
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -185,6 +186,47 @@ def test_a_pod_that_was_deleted_comes_back_as_another_one(
     wait_until(lambda: fleet.restart(VICTIM).is_alive)
     leave(fleet)
     assert not day.life(VICTIM).has_ended
+
+
+def test_a_node_of_another_training_is_no_return(day: FakeNamespace, tmp_path: Path) -> None:
+    fleet = attached(day, tmp_path)
+    fleet.kill(VICTIM)
+    until(fleet, of(Kind.NODE_EXITED, VICTIM))
+    other = next(one for one in fleet._search.look() if one.name == "learner-0")
+    flags = {"--name": VICTIM, "--syncer": "other:4600"}
+    foreign = replace(other, owner="StatefulSet other", command=replace(other.command, flags=flags))
+    before = fleet._lives[VICTIM].node
+    assert not foreign.replaces(before)
+    assert replace(foreign, owner=before.owner).replaces(before)
+    fleet._search._known[other.state.container] = foreign
+    assert not fleet.restart(VICTIM).is_alive
+    day.restart_in_place(VICTIM)
+    wait_until(lambda: fleet.restart(VICTIM).is_alive)
+    leave(fleet)
+
+
+def test_a_node_returns_although_another_pod_does_not_answer(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    fleet = attached(day, tmp_path)
+    fleet.kill(VICTIM)
+    until(fleet, of(Kind.NODE_EXITED, VICTIM))
+    day.restart_in_place(VICTIM)
+    day.restart_in_place("learner-0")  # looked into before it, and anew
+    day.refusals = [Refused("its machine is gone")]
+    wait_until(lambda: fleet.restart(VICTIM).is_alive)
+    assert not day.refusals
+    leave(fleet)
+
+
+def test_nodes_of_one_container_cannot_be_told_apart(
+    day: FakeNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [["python3", "-m", "chaoslab.diloco.learner", "--name", name] for name in ("a", "b")]
+    both = json.dumps({"nodes": [{"pid": 7, "ticks": 1, "words": one} for one in words]})
+    monkeypatch.setattr(day, "exec", lambda *_, **__: both)
+    with pytest.raises(AbilityError, match=r"main of pod syncer-pod runs a, b, whose output"):
+        find(cast("Cluster", day))
 
 
 def test_a_pod_of_which_nobody_makes_another_one_is_not_deleted(

@@ -84,3 +84,20 @@ def test_a_signal_of_which_it_would_die_is_not_sent() -> None:
         assert said("send", *whom, "USR2", "main") == {"is_sent": False}
         assert said("send", *whom, "HUP", "main") == {"is_sent": True}
         assert process.wait(30) == -signal.SIGHUP
+
+
+@pytest.mark.parametrize(("mounts", "cgroup", "is_elsewhere"), [
+    ("mnt:[2]", "/pod/b", True),
+    ("mnt:[2]", "/pod/a", False),  # it has mounts of its own in the same container
+    ("mnt:[1]", "/pod/a/below", False),
+    ("", "/pod/b", False),  # another user's: nobody can tell
+])  # fmt: skip
+def test_a_process_of_another_container_of_the_pod_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, mounts: str, cgroup: str, *, is_elsewhere: bool
+) -> None:
+    cgroups = {"/proc/self/cgroup": "/pod/a", "/proc/7/cgroup": cgroup}
+    monkeypatch.setattr(
+        pod_program, "mount_namespace", lambda pid: mounts if pid == 7 else "mnt:[1]"
+    )
+    monkeypatch.setattr(pod_program, "read", cgroups.__getitem__)
+    assert pod_program.is_elsewhere(7) is is_elsewhere
