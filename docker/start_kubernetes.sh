@@ -248,7 +248,13 @@ start_second() {
   rm -f "$state/images-2"
   "$here/certificates.sh" "$state/pki" "$address" client kubelet-2 \
     "/O=system:nodes/CN=system:node:$second"
-  for root in $(cgroup_roots); do mkdir -p "$root$cgroup/$second"; done
+  for root in $(cgroup_roots); do
+    mkdir -p "$root$cgroup/$second"
+    for share in cpu.shares cpu.weight; do # the pods of both nodes are worth the same
+      [ ! -e "$root$cgroup/kubepods/$share" ] ||
+        cat "$root$cgroup/kubepods/$share" >"$root$cgroup/$second/$share"
+    done
+  done
   filled_in containerd.toml -2 10350 >"$state/containerd-2.toml"
   filled_in kubelet.yaml -2 10350 "/$second" >"$state/kubelet-2.yaml"
   part containerd-2 containerd --config "$state/containerd-2.toml"
