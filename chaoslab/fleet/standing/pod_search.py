@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -91,12 +92,17 @@ class PodSearch:
         """The next life of a node; None: it does not run. FleetError as of `look`."""
         return self._first(lambda one: one.name == before.name and one.replaces(before))
 
-    def named(self, name: str, first: str = "") -> NodePod | None:
-        """The node of this name, looked for in the pod `first` at first; None: it does not run.
-
-        FleetError as of `look`.
+    def named(self, name: str, first: str = "") -> Sequence[NodePod]:
+        """The node of this name, looked for in the pod `first` at first; and before it those in
+        pods that are being deleted, but take their time. FleetError as of `look`.
         """
-        return self._first(lambda one: one.name == name, first)
+        found = []
+        for running in self._running("", is_deleted=True):
+            with suppress(FleetError):  # it has ended meanwhile
+                node = self._node(running)
+                found += [node] if node is not None and node.name == name else []
+        last = self._first(lambda one: one.name == name, first)
+        return found if last is None else [*found, last]
 
     def _first(self, is_it: Callable[[NodePod], bool], first: str = "") -> NodePod | None:
         errors: list[FleetError] = []
@@ -112,7 +118,7 @@ class PodSearch:
             raise errors[0]
         return None
 
-    def _running(self, first: str = "") -> Iterator[_Running]:
+    def _running(self, first: str = "", *, is_deleted: bool = False) -> Iterator[_Running]:
         """Containers that run and may have a node."""
         pods = self._cluster.list(PODS, "")[0]
         for pod in sorted(pods, key=lambda one: _mapped(one, "metadata").get("name") != first):
@@ -120,7 +126,8 @@ class PodSearch:
                 continue
             for container in _candidates(pod):
                 state = state_of(pod_of(pod), container)
-                if state.has_started and not state.has_ended and not state.is_deleted:
+                runs = state.has_started and not state.has_ended
+                if runs and state.is_deleted == is_deleted:
                     yield pod, state, container
 
     def _node(self, running: _Running) -> NodePod | None:

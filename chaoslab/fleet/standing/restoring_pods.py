@@ -5,41 +5,71 @@ PodRecipe ─► Cluster: the pod in which the node runs now ─► SIGCONT, SIG
 No pod is started: whoever deployed the training does that.
 """
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.reconnection import connect_again
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.standing import lease
+from chaoslab.fleet.standing.pod_log import look
 from chaoslab.fleet.standing.pod_search import NodePod, PodSearch, ask, stopped
 from chaoslab.fleet.standing.restoring import PodRecipe
+
+_LATE_S: Final = 2.0
+"""How much later a command in a pod may begin of which the harness has not seen the end."""
 
 
 def lacks(recipe: PodRecipe) -> tuple[str, ...]:
     """What of the node is not as it was, as half a sentence each. FleetError: no cluster."""
-    with _found(recipe) as (_, node):
-        is_stopped = node is not None and node.was_stopped
-        return (f"{recipe.node} (pod {node.pod}) is stopped",) if node and is_stopped else ()
+    with _found(recipe) as (_, nodes):
+        return tuple(
+            f"{recipe.node} (pod {node.pod}) is stopped" for node in nodes if node.was_stopped
+        )
 
 
 def restore(recipe: PodRecipe) -> tuple[str, ...]:
     """Let it go on, if it runs; what was done. FleetError if that fails."""
-    with _found(recipe) as (cluster, node):
-        if node is None or not node.was_stopped:
-            return ()
-        resume(cluster, node)
-        return (f"{recipe.node} (pod {node.pod}), resumed",)
+    done = _resumed(recipe)
+    if not done:  # what was asked for by a harness that died then may be carried out only now
+        time.sleep(_LATE_S)
+        done = _resumed(recipe)
+    return done
+
+
+def _resumed(recipe: PodRecipe) -> tuple[str, ...]:
+    with _found(recipe) as (cluster, nodes):
+        return tuple(
+            f"{recipe.node} (pod {node.pod}), resumed"
+            for node in nodes
+            if node.was_stopped and _unless_ended(cluster, node, resume) is not None
+        )
 
 
 def release(recipe: PodRecipe) -> tuple[str, ...]:
     """Tell its training thread to go on; whether that hung cannot be seen from here."""
-    with _found(recipe) as (cluster, node):
-        if node is None or not ask(cluster, node, "send", "USR2", "main").get("is_sent"):
-            return ()
-        return (f"{recipe.node} (pod {node.pod}) was told to go on",)
+    with _found(recipe) as (cluster, nodes):
+        return tuple(
+            f"{recipe.node} (pod {node.pod}) was told to go on"
+            for node in nodes
+            if (_unless_ended(cluster, node, _released) or {}).get("is_sent")
+        )
+
+
+def _released(cluster: Cluster, node: NodePod) -> Mapping[str, Json]:
+    return ask(cluster, node, "send", "USR2", "main")
+
+
+def _unless_ended(
+    cluster: Cluster, node: NodePod, done: Callable[[Cluster, NodePod], Mapping[str, Json]]
+) -> Mapping[str, Json] | None:
+    """As a pod that is being deleted does sooner or later."""
+    return unless_ended(lambda: done(cluster, node), lambda: look(cluster, node).is_over)
 
 
 def resume(cluster: Cluster, node: NodePod) -> Mapping[str, Json]:
@@ -67,7 +97,7 @@ def holds(facts: RunFacts) -> tuple[str, ...]:
 
 
 @contextmanager
-def _found(recipe: PodRecipe) -> Iterator[tuple[Cluster, NodePod | None]]:
+def _found(recipe: PodRecipe) -> Iterator[tuple[Cluster, Sequence[NodePod]]]:
     connected = connect_again(recipe.server, recipe.context, recipe.namespace)
     with closing(connected) as cluster:
         yield cluster, PodSearch(cluster).named(recipe.node, first=recipe.pod)

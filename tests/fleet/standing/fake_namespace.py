@@ -65,6 +65,8 @@ class Pod:
         self.name, self.command, self.folder, self.owner = name, command, folder, owner
         self.uid = f"uid-{next(_NUMBERS)}"
         self.is_gone = False
+        self.deleted: str | None = None
+        """Since when it is being deleted; it takes its time."""
         self.lives = [Container(command, folder)]
 
     @property
@@ -79,7 +81,7 @@ class Pod:
         owners = [{"kind": self.owner, "name": "o", "controller": True, "uid": "o",
                    "apiVersion": "apps/v1"}]  # fmt: skip
         return {
-            "metadata": {"name": self.name, "uid": self.uid,
+            "metadata": {"name": self.name, "uid": self.uid, "deletionTimestamp": self.deleted,
                          "ownerReferences": owners if self.owner else []},
             "spec": {"containers": [{"name": "main", "command": list(self.command)}]},
             "status": {"phase": "Running", "containerStatuses": [status]},

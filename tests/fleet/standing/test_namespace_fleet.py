@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import cast
 
 import pytest
@@ -18,6 +19,7 @@ from chaoslab.fleet.kubernetes.cluster import Cluster, Refused
 from chaoslab.fleet.standing import lease, pods, restoring_pods
 from chaoslab.fleet.standing.pod_search import PodSearch, ask, find, found_of
 from chaoslab.fleet.standing.pods import NamespaceFleet
+from chaoslab.fleet.standing.restoring import PodRecipe
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import wait_until
@@ -35,6 +37,7 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespace]:
     made = FakeNamespace(tmp_path)
     monkeypatch.setattr(restoring_pods, "connect_again", lambda *_: _Kept(made))
+    monkeypatch.setattr(restoring_pods, "_LATE_S", 0.0)
     try:
         yield made
     finally:
@@ -259,6 +262,47 @@ def test_the_janitor_lets_go_and_gives_the_lease_back(day: FakeNamespace, tmp_pa
     assert state(day, VICTIM) != "T"
     wait_until(lambda: any(b"released" in line for line in day.life("learner-0").lines))
     assert day.lease is None
+    leave(fleet)
+
+
+def test_a_paused_node_goes_on_although_its_pod_is_being_deleted(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    fleet = attached(day, tmp_path)
+    fleet.pause(VICTIM)
+    day.pods[VICTIM].deleted = "2026-01-01T00:00:00Z"
+    healed = perform(tmp_path / "run")
+    assert healed.remaining == ()
+    assert any(f"{VICTIM}-pod), resumed" in one for one in healed.actions)
+    day.pods[VICTIM].deleted = None
+    assert state(day, VICTIM) != "T"
+    leave(fleet)
+
+
+def test_a_node_that_is_stopped_only_after_its_harness_has_died_goes_on(
+    day: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = attached(day, tmp_path)
+    fleet.pause(VICTIM)
+    day.life(VICTIM).process.send_signal(signal.SIGCONT)
+    wait_until(lambda: state(day, VICTIM) != "T")
+    monkeypatch.setattr(restoring_pods, "_LATE_S", 0.5)
+    late = Timer(0.25, day.life(VICTIM).process.send_signal, [signal.SIGSTOP])
+    looked = restoring_pods._resumed
+    first_look: list[tuple[str, ...]] = []
+
+    def resumed(recipe: PodRecipe) -> tuple[str, ...]:
+        found = looked(recipe)
+        if not first_look:
+            late.start()
+        first_look.append(found)
+        return found
+
+    monkeypatch.setattr(restoring_pods, "_resumed", resumed)
+    (told,) = restoring_pods.restore(fleet._recipes[VICTIM])
+    assert first_look[0] == ()
+    assert told.endswith("resumed")
+    assert state(day, VICTIM) != "T"
     leave(fleet)
 
 
