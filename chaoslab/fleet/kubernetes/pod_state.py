@@ -99,6 +99,7 @@ def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
     """What the cluster shows of a pod and this container of it."""
     metadata, status = pod.metadata, pod.status
     labels = (metadata.labels if metadata else None) or {}
+    number = labels.get(names.LABEL_INCARNATION, "")  # of other people's pods, it may be any text
     conditions = (status.conditions if status else None) or []
     told = [one for one in conditions if one.type == "DisruptionTarget" and one.status == "True"]
     container = _container((status.containerStatuses if status else None) or [], container_name)
@@ -112,7 +113,7 @@ def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
         name=(metadata.name if metadata else None) or "",
         uid=(metadata.uid if metadata else None) or "",
         node=labels.get(names.LABEL_NODE, ""),
-        incarnation=int(labels.get(names.LABEL_INCARNATION, "0")),
+        incarnation=int(number) if number.isdecimal() else 0,
         job=labels.get("job-name", ""),
         machine=(pod.spec.nodeName if pod.spec else None) or "",
         waiting=waiting,

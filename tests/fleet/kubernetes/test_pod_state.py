@@ -50,6 +50,12 @@ def terminated(code: int, reason: str) -> PodState:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ["", "blue", "-1", "1.5"])
+def test_a_label_of_other_people_is_no_number(text: str) -> None:
+    pod = {"metadata": {"name": "p", "labels": {"chaoslab/incarnation": text}}}
+    assert state_of(pod_of(pod)).incarnation == 0
+
+
 def test_a_pod_without_a_container_waits_for_the_scheduler() -> None:
     conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
                    "message": "0/1 nodes are available"}]  # fmt: skip
