@@ -40,6 +40,7 @@ expect:
 """
 
 
+@pytest.mark.soak  # `tests/fleet/kubernetes/test_deaths.py` has each of them
 def test_three_kinds_of_death_have_three_witnesses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
