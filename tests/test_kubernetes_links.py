@@ -39,15 +39,15 @@ name: pod-links
 seed: 3
 fleet:
   {{kind: kubernetes, context: {CONTEXT}, namespace: {NAMESPACE}, image_pull: Never, disk: 10MB}}
-training: {{learners: 2, model: nano, suspect_after: 2s, drop_after: 5s, stop: {{rounds: 110}}}}
+training: {{learners: 2, model: nano, suspect_after: 2s, drop_after: 5s, stop: {{rounds: 90}}}}
 baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
 control: none
 limits: {{min_alive: 0, max_affected: 100%, timeout: 10m}}
 faults:
-  - {{id: thin, fault: network.bandwidth, rate: 50kB/s, target: {{learners: [learner-1]}},
-     at: {{round: 24}}, for: 10s}}
+  - {{id: far, fault: network.latency, mean: 200ms, target: {{learners: [learner-1]}},
+     at: {{round: 24}}, for: 8s}}
   - {{id: split, fault: network.partition, target: {{learners: [learner-0]}},
-     at: {{after: thin, offset: 4s}}, for: 8s}}
+     at: {{after: far, offset: 3s}}, for: 8s}}
 expect:
   - {{check: rejoin, within: 60s, contributions: 2}}
   - {{check: ledger, answer_within: 30s}}
@@ -57,7 +57,7 @@ expect:
 """
 
 
-def test_a_thin_link_and_a_partition_between_pods_are_proved(
+def test_a_far_link_and_a_partition_between_pods_are_proved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = tmp_path / "pod-links.yaml"
