@@ -239,12 +239,13 @@ class Cluster:
 
         return self._ask(f"patch {resource.plural[:-1]} {name}", patched)
 
-    def evict(self, pod: str) -> None:
-        """Ask the server to evict a pod, as a drain does. FleetError if a budget forbids it."""
+    def evict(self, pod: str, **only: str) -> None:
+        """As a drain does. FleetError if a budget forbids it. `only`: as of `delete`."""
         body: dict[str, Json] = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": pod, "namespace": self.namespace},
+            "deleteOptions": {"preconditions": {**only}},
         }
         url = f"{self._url(PODS)}/{pod}/eviction"
         with _said(f"evict pod {pod}"):

@@ -138,7 +138,7 @@ class StandingPod(StandingNode):
         """Have it evicted, as by a drain. FleetError if nobody would make another one."""
         self._require_owner()
         with self.being_ended("SIGTERM", unless=Refused):
-            self._cluster.evict(self.node.pod)
+            self._cluster.evict(self.node.pod, uid=self.node.state.uid)
         self.is_taken_away = True
 
     def _require_owner(self) -> None:

@@ -192,6 +192,12 @@ class FakeNamespace:
         pod.lives[-1].process.kill()
         return True
 
+    def evict(self, pod: str, **only: str) -> None:
+        found = self._named(pod)
+        if only != {"uid": found.uid}:
+            raise Refused("it is another one")
+        found.lives[-1].process.terminate()
+
     def exec(self, pod: str, command: Sequence[str], *, container: str) -> str:
         """The program itself, which sees all processes of this machine: others are left out."""
         life = self._named(pod).lives[-1]

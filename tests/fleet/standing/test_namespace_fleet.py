@@ -191,6 +191,19 @@ def test_a_pod_that_was_deleted_comes_back_as_another_one(
     assert not day.life(VICTIM).has_ended
 
 
+def test_a_pod_that_was_replaced_meanwhile_is_not_evicted(
+    day: FakeNamespace, tmp_path: Path
+) -> None:
+    fleet = attached(day, tmp_path)
+    uid, day.pods[VICTIM].uid = day.pods[VICTIM].uid, "another"
+    with pytest.raises(FleetError, match="it is another one"):
+        fleet.evict_pod(VICTIM)
+    day.pods[VICTIM].uid = uid
+    fleet.evict_pod(VICTIM)
+    until(fleet, of(Kind.NODE_EXITED, VICTIM))
+    leave(fleet)
+
+
 def test_a_node_of_another_training_is_no_return(day: FakeNamespace, tmp_path: Path) -> None:
     fleet = attached(day, tmp_path)
     fleet.kill(VICTIM)
