@@ -63,29 +63,31 @@ RIGHTS: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
     {"kubernetes": _RUN, "namespace": _ATTACH}
 )
 """By the kind of the fleet."""
+_NAMES: Final = {"kubernetes": "chaoslab", "namespace": "chaoslab-attach"}
+"""Of their Roles, which may be in one namespace."""
 _WHAT: Final = {
     "kubernetes": "chaoslab run --fleet kubernetes", "namespace": "chaoslab attach namespace:NAME"
 }  # fmt: skip
 
 
-def role(namespace: str, kind: str = "kubernetes", name: str = "chaoslab") -> str:
+def role(namespace: str, kind: str = "kubernetes") -> str:
     """The Role as YAML, with the use of each rule as a comment."""
     return (
         f"# What `{_WHAT[kind]}` does in a namespace.\n"
         "apiVersion: rbac.authorization.k8s.io/v1\n"
         "kind: Role\n"
-        f"metadata: {{name: {name}, namespace: {namespace}}}\n"
+        f"metadata: {{name: {_NAMES[kind]}, namespace: {namespace}}}\n"
         f"rules:\n{_written(RIGHTS[kind])}"
     )
 
 
-def machines_role(name: str = "chaoslab-nodes") -> str:
+def machines_role() -> str:
     """The ClusterRole as YAML that faults on machines need beside the Role."""
     return (
         "# What node.drain and node.stop do to the nodes of the cluster.\n"
         "apiVersion: rbac.authorization.k8s.io/v1\n"
         "kind: ClusterRole\n"
-        f"metadata: {{name: {name}}}\n"
+        "metadata: {name: chaoslab-nodes}\n"
         f"rules:\n{_written(MACHINES)}"
     )
 

@@ -238,3 +238,8 @@ def test_the_role_has_exactly_the_rules(kind: str) -> None:
             "apiGroups": [rule.group], "resources": [rule.resource], "verbs": list(rule.verbs),
         }  # fmt: skip
     assert "*" not in str(manifest)
+
+
+def test_roles_of_two_kinds_may_be_in_one_namespace() -> None:
+    names = [YAML(typ="safe").load(role("chaos", kind))["metadata"]["name"] for kind in RIGHTS]
+    assert len(set(names)) == len(names)
