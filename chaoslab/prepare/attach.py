@@ -45,8 +45,9 @@ class Target:
         if kind == "compose":
             return cls(kind=kind, settings=Compose(project=which) if which else Compose())
         if kind == "namespace":
-            name, _, cluster = which.partition("@")
-            return cls(kind=kind, settings=Namespace(namespace=name, context=cluster))
+            name, is_named, cluster = which.partition("@")
+            if name and (cluster or not is_named):  # a script's variable may be empty
+                return cls(kind=kind, settings=Namespace(namespace=name, context=cluster))
         raise PlanError(
             f"{text!r} names no training: write `processes`, `processes:PID` with the syncer's "
             "pid, `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`"

@@ -49,6 +49,12 @@ def test_the_nodes_that_were_found_are_those_of_the_plan() -> None:
     assert settings_of("namespace:day@admin@cluster:1/x") == named
 
 
+@pytest.mark.parametrize("target", ["namespace:", "namespace", "namespace:@day", "namespace:day@"])
+def test_a_namespace_and_its_context_are_not_empty(target: str) -> None:
+    with pytest.raises(PlanError, match="names no training"):
+        Target.of(target)
+
+
 @pytest.mark.parametrize("target", ["processes", "processes:7", "compose:day"])
 def test_others_can_start_nodes_again_by_a_setting(target: str) -> None:
     ours, others = settings_of(target), settings_of(target, "fleet.restarts=false")
@@ -68,7 +74,7 @@ def test_a_namespace_stays_that_of_the_context_in_which_it_was_found(
     kubeconfig = tmp_path / "kubeconfig"
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     kubeconfig.write_text(KUBECONFIG.format(current="staging"))
-    named = Target.of("namespace:").named()
+    named = Target.of("namespace:day").named()
     assert named.settings == Namespace(namespace="day", context="staging")
     kubeconfig.write_text(KUBECONFIG.format(current="prod-eu"))
     with pytest.raises(AbilityError, match="looks like production"):
