@@ -19,7 +19,7 @@ from tests.contracts.link_measures import BOTH, DOWN, UP, rate_mb_per_s, stage_o
 from tests.contracts.link_stage import Upstream, dial, is_open, median_delay_s
 from tests.whole_runs import start, verdict_of
 
-from chaoslab.fleet.kubernetes.cluster import JOBS, PODS  # isort: skip  # after lightkube, see tests.cluster
+from chaoslab.fleet.kubernetes.resources import JOBS, PODS  # isort: skip  # after lightkube, see tests.cluster
 from chaoslab.fleet.kubernetes.manifests import PodSettings  # isort: skip
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster  # isort: skip
 from chaoslab.fleet.kubernetes.proxy_host import PodProxyHost  # isort: skip

@@ -26,11 +26,14 @@ KUBECONFIG = """
 apiVersion: v1
 kind: Config
 current-context: {current}
-clusters: [{{name: c, cluster: {{server: "https://127.0.0.1:1"}}}}]
+clusters:
+  - {{name: c, cluster: {{server: "https://127.0.0.1:1"}}}}
+  - {{name: acme-production, cluster: {{server: "https://127.0.0.1:1"}}}}
 users: [{{name: u, user: {{}}}}]
 contexts:
   - {{name: staging, context: {{cluster: c, user: u, namespace: day}}}}
   - {{name: prod-eu, context: {{cluster: c, user: u}}}}
+  - {{name: work, context: {{cluster: acme-production, user: u}}}}
 """
 
 
@@ -76,9 +79,10 @@ def test_a_namespace_stays_that_of_the_context_in_which_it_was_found(
     kubeconfig.write_text(KUBECONFIG.format(current="staging"))
     named = Target.of("namespace:day").named()
     assert named.settings == Namespace(namespace="day", context="staging")
-    kubeconfig.write_text(KUBECONFIG.format(current="prod-eu"))
-    with pytest.raises(AbilityError, match="looks like production"):
-        Target.of("namespace:day").named()
+    for current in ("prod-eu", "work"):
+        kubeconfig.write_text(KUBECONFIG.format(current=current))
+        with pytest.raises(AbilityError, match="looks like production"):
+            Target.of("namespace:day").named()
     assert named.named() == named
     assert Target.of("namespace:day@prod-eu").named() == Target.of("namespace:day@prod-eu")
     assert Target.of("compose:day").named() == Target.of("compose:day")

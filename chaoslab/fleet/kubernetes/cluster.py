@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from itertools import count
@@ -24,6 +23,7 @@ from typing import Final, Self, TypeVar, cast
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes.resources import KINDS, PODS, Resource
 from chaoslab.fleet.kubernetes.streams import wake
 
 try:
@@ -73,27 +73,6 @@ class Missing(Refused):
     """There is no such object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """Where objects of one kind are in the API."""
-
-    api: str
-    """`api/v1`, or `apis/GROUP/VERSION`."""
-    plural: str
-    within: str = "namespaces/{}/"
-    """Of a namespace; empty: of the whole cluster."""
-
-
-PODS: Final = Resource(api="api/v1", plural="pods")
-SERVICES: Final = Resource(api="api/v1", plural="services")
-SECRETS: Final = Resource(api="api/v1", plural="secrets")
-CLAIMS: Final = Resource(api="api/v1", plural="persistentvolumeclaims")
-JOBS: Final = Resource(api="apis/batch/v1", plural="jobs")
-LEASES: Final = Resource(api="apis/coordination.k8s.io/v1", plural="leases")
-_KINDS: Final = {"Service": SERVICES, "Secret": SECRETS, "PersistentVolumeClaim": CLAIMS,
-                 "Job": JOBS, "Lease": LEASES}  # fmt: skip
-
-
 class Cluster:
     """One namespace of a cluster, as one user sees it. Thread-safe."""
 
@@ -109,7 +88,7 @@ class Cluster:
         _prepare_models()
         self.is_closing = False
         self.context, self.namespace = config.context_name, namespace
-        self.server = config.cluster.server
+        self.server, self.cluster_name = config.cluster.server, config.context.cluster
 
     @classmethod
     def connect(cls, context: str = "", namespace: str = "") -> Self:
@@ -151,7 +130,7 @@ class Cluster:
 
     def create(self, manifest: Mapping[str, Json], *, is_trial: bool = False) -> Mapping[str, Json]:
         """Create an object; as the server has it. With `is_trial` the server only checks it."""
-        resource = _KINDS[str(manifest["kind"])]
+        resource = KINDS[str(manifest["kind"])]
         metadata = manifest["metadata"]
         name = str(metadata["name"]) if isinstance(metadata, Mapping) else ""
         params = {**_STRICT, **({"dryRun": "All"} if is_trial else {})}

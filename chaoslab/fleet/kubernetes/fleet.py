@@ -27,7 +27,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, probed
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
-from chaoslab.fleet.kubernetes.cluster import JOBS, Cluster
+from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
@@ -35,6 +35,7 @@ from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
+from chaoslab.fleet.kubernetes.resources import JOBS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import JOBS, Cluster
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.resources import JOBS
 from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.nodes.arrivals import Arrivals
 

@@ -20,9 +20,10 @@ from math import inf
 from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Missing
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods
+from chaoslab.fleet.kubernetes.resources import PODS
 
 _SILENT_S: Final = 10.0
 """A stream without a byte for so long is opened again: perhaps it hangs."""

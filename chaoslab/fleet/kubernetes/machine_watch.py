@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.fleet.kubernetes.cluster import Cluster, Resource
+from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.cordon import MACHINES
+from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.watch import CLUSTER
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
 from chaoslab.fleet.protocols import SILENT_S

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import cordon, names
-from chaoslab.fleet.kubernetes.cluster import JOBS, PODS
 from chaoslab.fleet.kubernetes.machine_watch import MachineWatch, Whose
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.kubernetes.resources import JOBS, PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.stopper import stopper
 from chaoslab.fleet.nodes.arrivals import together

@@ -21,11 +21,12 @@ from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
 from chaoslab.fleet.kubernetes import names, scripts
-from chaoslab.fleet.kubernetes.cluster import JOBS, PODS, Missing, Refused
+from chaoslab.fleet.kubernetes.cluster import Missing, Refused
 from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.resources import JOBS, PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.arrivals import Arrival, hand_over

@@ -17,8 +17,9 @@ from typing import Final
 
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.incarnation_files import end_by_code
-from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.nodes.arrivals import Arrivals
 

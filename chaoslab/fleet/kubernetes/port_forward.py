@@ -16,7 +16,8 @@ from typing import Final, Protocol, cast
 
 from httpx2.websockets import HTTPXWSException, WebSocketSession
 
-from chaoslab.fleet.kubernetes.cluster import PODS, Cluster
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.links.proxied.http_api import Way
 
 _PROTOCOL: Final = "v4.channel.k8s.io"

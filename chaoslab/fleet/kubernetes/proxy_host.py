@@ -19,11 +19,11 @@ from typing import Final
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import JOBS, SECRETS
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_manifests import API_PORT, ProxyManifests
 from chaoslab.fleet.kubernetes.proxy_watch import ProxyWatch
+from chaoslab.fleet.kubernetes.resources import JOBS, SECRETS
 from chaoslab.fleet.run_name import run_name
 from chaoslab.links.netem.netfilter import ProxyDrops
 from chaoslab.links.proxied.http_api import Endpoint, call

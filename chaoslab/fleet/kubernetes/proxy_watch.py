@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
+from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.watch import Watch
 
 

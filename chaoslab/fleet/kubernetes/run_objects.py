@@ -20,18 +20,10 @@ from typing import Final, NamedTuple
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import (
-    CLAIMS,
-    JOBS,
-    PODS,
-    SECRETS,
-    SERVICES,
-    Cluster,
-    Missing,
-    Resource,
-)
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
 from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.kubernetes.resources import CLAIMS, JOBS, PODS, SECRETS, SERVICES, Resource
 from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import UndoLog

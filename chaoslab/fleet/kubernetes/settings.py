@@ -170,9 +170,9 @@ class ClusterFleets:
 
         The server checks a keeper, a claim, and Jobs of a syncer and a learner; none is created.
         """
-        from chaoslab.fleet.kubernetes.cluster import CLAIMS  # noqa: PLC0415  # lightkube
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
+        from chaoslab.fleet.kubernetes.resources import CLAIMS  # noqa: PLC0415  # lightkube
 
         pods = self.pods()
         with closing(self._connect()) as cluster:
@@ -257,11 +257,13 @@ def connect(context: str, namespace: str) -> "Cluster":
     from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: PLC0415  # lightkube
 
     cluster = Cluster.connect(context, namespace)
-    if not context and looks_like_production(cluster.context):
+    names = (cluster.context, cluster.cluster_name, cluster.server)
+    if not context and any(map(looks_like_production, names)):
         cluster.close()
         raise AbilityError(
-            f"the current context, {cluster.context}, looks like production: to break nodes there, "
-            f"name it: fleet.context: {cluster.context}, or in `chaoslab attach` namespace:NAME@"
+            f"the current context, {cluster.context} (cluster {cluster.cluster_name} at "
+            f"{cluster.server}), looks like production: to break nodes there, name it: "
+            f"fleet.context: {cluster.context}, or in `chaoslab attach` namespace:NAME@"
             f"{cluster.context}"
         )
     return cluster
@@ -289,9 +291,9 @@ def _require_machine_rights(cluster: "Cluster") -> None:
         )
 
 
-def looks_like_production(context: str) -> bool:
-    """Whether a context has a word such as prod in its name."""
-    return _PRODUCTION.search(context) is not None
+def looks_like_production(name: str) -> bool:
+    """Whether a context, its cluster or its server has a word such as prod in its name."""
+    return _PRODUCTION.search(name) is not None
 
 
 def _own_image() -> str:

@@ -16,7 +16,8 @@ from typing import ClassVar, Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import Cluster, Resource
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
 
 CLUSTER: Final = "cluster"

@@ -22,13 +22,14 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import Place
-from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Missing, Refused, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, Refused, pod_of
 from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.log_follower import LogPosition
 from chaoslab.fleet.kubernetes.names import uid_of
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import PodReader, PodWatch
+from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, taken, together
 from chaoslab.fleet.protocols import HasPods

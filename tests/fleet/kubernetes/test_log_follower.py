@@ -12,10 +12,11 @@ from lightkube.models.core_v1 import Pod
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import log_follower
-from chaoslab.fleet.kubernetes.cluster import PODS, Cluster, Missing, Resource, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods, NumberedPods, PodWatch
+from chaoslab.fleet.kubernetes.resources import PODS, Resource
 
 WAIT_S = 10.0
 SILENT_S = log_follower._ASK_S + 1

@@ -10,7 +10,8 @@ pytest.importorskip("lightkube")
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import run_objects
-from chaoslab.fleet.kubernetes.cluster import CLAIMS, JOBS, PODS, Cluster, Missing, Resource
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.resources import CLAIMS, JOBS, PODS, Resource
 from chaoslab.fleet.kubernetes.run_objects import empty
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.kubernetes.cluster import LEASES, PODS, Missing, Refused, Resource, pod_of
+from chaoslab.fleet.kubernetes.cluster import Missing, Refused, pod_of
+from chaoslab.fleet.kubernetes.resources import LEASES, PODS, Resource
 from chaoslab.fleet.standing.pods import NamespaceFleet
 
 PROGRAM = Path(__file__).with_name("stand_in.py")

@@ -1,0 +1,25 @@
+"""Where objects are in the API of Kubernetes, by kind."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """Where objects of one kind are in the API."""
+
+    api: str
+    """`api/v1`, or `apis/GROUP/VERSION`."""
+    plural: str
+    within: str = "namespaces/{}/"
+    """Of a namespace; empty: of the whole cluster."""
+
+
+PODS: Final = Resource(api="api/v1", plural="pods")
+SERVICES: Final = Resource(api="api/v1", plural="services")
+SECRETS: Final = Resource(api="api/v1", plural="secrets")
+CLAIMS: Final = Resource(api="api/v1", plural="persistentvolumeclaims")
+JOBS: Final = Resource(api="apis/batch/v1", plural="jobs")
+LEASES: Final = Resource(api="apis/coordination.k8s.io/v1", plural="leases")
+KINDS: Final = {"Service": SERVICES, "Secret": SECRETS, "PersistentVolumeClaim": CLAIMS,
+                 "Job": JOBS, "Lease": LEASES}  # fmt: skip
