@@ -195,11 +195,12 @@ def test_a_pod_that_was_replaced_meanwhile_is_not_evicted(
     day: FakeNamespace, tmp_path: Path
 ) -> None:
     fleet = attached(day, tmp_path)
-    uid, day.pods[VICTIM].uid = day.pods[VICTIM].uid, "another"
+    life = fleet._lives[VICTIM]
+    day.pods[VICTIM].uid, uid = "another", day.pods[VICTIM].uid
     with pytest.raises(FleetError, match="it is another one"):
-        fleet.evict_pod(VICTIM)
+        life.evict()
     day.pods[VICTIM].uid = uid
-    fleet.evict_pod(VICTIM)
+    life.evict()
     until(fleet, of(Kind.NODE_EXITED, VICTIM))
     leave(fleet)
 
