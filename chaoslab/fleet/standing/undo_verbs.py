@@ -2,7 +2,7 @@
 
 restore_node   the node goes on, is on its networks, and runs
 release_node   its training thread, which hangs, goes on
-delete_lease   other runs may break the training of a namespace
+delete_lease   other runs may break the training of a namespace, once its nodes go on
 """
 
 from dataclasses import dataclass
@@ -113,6 +113,6 @@ MAINTENANCE = Maintenance(
     verbs={
         RESTORE: Verb(facts=NodeFacts, undo=_restore, left=_left, lets_go=True),
         RELEASE: Verb(facts=NodeFacts, undo=_release, left=_left, lets_go=True, looks=False),
-        DELETE_LEASE: Verb(facts=RunFacts, undo=_give_back, left=_holds),
+        DELETE_LEASE: Verb(facts=RunFacts, undo=_give_back, left=_holds, is_last=True),
     }
 )

@@ -276,6 +276,11 @@ def test_the_janitor_lets_go_and_gives_the_lease_back(day: FakeNamespace, tmp_pa
     assert state(day, VICTIM) != "T"
     wait_until(lambda: any(b"released" in line for line in day.life("learner-0").lines))
     assert day.lease is None
+    resumed, given_back = (
+        next(at for at, one in enumerate(healed.actions) if word in one)
+        for word in ("resumed", "given back")
+    )
+    assert resumed < given_back  # or another run would find a node that is stopped
     leave(fleet)
 
 
