@@ -78,7 +78,7 @@ stop_kwok() {
 remove_nodes_after() { # COUNT
   kubectl get nodes --selector=type=kwok --output=name | sed 's|.*/fake-||' |
     awk -v most="$1" '$1 > most { print "fake-" $1 }' |
-    xargs -r env KUBECONFIG="$state/kubeconfig" "$programs/kubectl" delete nodes >/dev/null
+    KUBECONFIG="$state/kubeconfig" xargs -r "$programs/kubectl" delete nodes --wait=false >/dev/null
 }
 
 fake_node_manifests() { # COUNT
