@@ -10,6 +10,7 @@ controllers set, a lease that nobody renews, a condition that they take for unkn
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Event, Json
@@ -22,7 +23,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import death
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.fleet.protocols import SILENT_S, HasMachines, able
+from chaoslab.fleet.protocols import SILENT_S, STOPPED_MOST_S, HasMachines, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
 
@@ -167,6 +168,7 @@ class NodeStop(_OnMachine):
     needs = frozenset({Ability.KUBELET})
     takes_away = False
     duration_key = "silent_s"
+    lasts_s: ClassVar[tuple[float, float]] = (SILENT_S, STOPPED_MOST_S)
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Have the kubelets stopped."""

@@ -22,6 +22,9 @@ from chaoslab.links.base import Link
 SILENT_S: Final = 20.0
 """A machine of a cluster is silent whose lease was not renewed for so long: a kubelet renews it
 every 10 s."""
+STOPPED_MOST_S: Final = 240.0
+"""A kubelet may be stopped for so long: after 300 s the cluster deletes the pods of a machine that
+it does not reach."""
 
 
 @runtime_checkable

@@ -23,11 +23,9 @@ from chaoslab.fleet.kubernetes.resources import JOBS, PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.stopper import stopper
 from chaoslab.fleet.nodes.arrivals import together
-from chaoslab.fleet.protocols import SILENT_S
+from chaoslab.fleet.protocols import SILENT_S, STOPPED_MOST_S
 from chaoslab.undo.base import PendingUndos
 
-_STOPPED_MOST_S: Final = 240.0
-"""After 300 s the cluster deletes the pods of a machine that it does not reach."""
 _LATE_S: Final = 15.0
 """How much longer than asked for a stop may take, its pod's start included."""
 _log = logging.getLogger(__name__)
@@ -101,9 +99,9 @@ class Machines:
 
         FleetError for a time that nobody would see, or that is too long.
         """
-        if not SILENT_S < for_s <= _STOPPED_MOST_S:
+        if not SILENT_S < for_s <= STOPPED_MOST_S:
             raise FleetError(
-                f"`for` must be above {SILENT_S:g}s and at most {_STOPPED_MOST_S:g}s: a "
+                f"`for` must be above {SILENT_S:g}s and at most {STOPPED_MOST_S:g}s: a "
                 "shorter stop is not seen, and after a longer one the cluster deletes the pods"
             )
         manifests = self._context.run_objects.manifests
