@@ -135,5 +135,4 @@ def test_a_simulation_has_the_figures_of_a_real_run_and_not_with_wrong_costs(
         syncer_start_s=2 * costs.syncer_start_s,
         syncer_resume_s=2 * costs.syncer_resume_s,
     )
-    wrong = beyond(figures, list(simulated(doubled, step_s, tmp_path)))
-    assert "restart to first contribution (s)" in wrong, wrong
+    assert beyond(figures, list(simulated(doubled, step_s, tmp_path)))
