@@ -90,6 +90,7 @@ def namespace() -> Iterator[None]:
     kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
 
 
+@pytest.mark.soak  # four minutes
 @pytest.mark.slow
 @pytest.mark.kubernetes
 @pytest.mark.patient

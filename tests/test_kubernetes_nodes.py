@@ -86,6 +86,7 @@ def evidence_of(history: History, fault: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.soak  # three minutes
 def test_training_goes_on_without_a_kubelet_and_moves_off_a_drained_machine(
     tmp_path: Path, here: Cluster
 ) -> None:

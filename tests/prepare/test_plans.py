@@ -284,6 +284,7 @@ def test_every_event_carries_the_keys_that_its_kind_promises(kill_half: Done, pa
 # ---------------------------------------------------------------- one more
 
 
+@pytest.mark.soak  # `tests/faults` proves and heals process.hang on real processes
 def test_wedge_one_passes_although_heartbeats_went_on(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
