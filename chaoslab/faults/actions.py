@@ -2,6 +2,7 @@
 
     HitsTogether  all targets are signalled at once, and found beforehand
     EndsProcess   the subclass ends the target        heal: its next incarnation starts
+    AsksToLeave   it has time to leave by itself      it starts again as soon as it has
     AsksHook      the target's test hook is asked     heal: the hook lets go
     Stresses      the fleet puts a stressor on it     heal: the stressor is taken away
     LinkFault     its link is shaped                  heal: the link is cleared of the injection
@@ -14,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Json
 from chaoslab.faults.base import BaseFault, Choices, Layer
 from chaoslab.fleet.base import Ability, Fleet
@@ -53,6 +54,34 @@ class EndsProcess(BaseFault):
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start the next incarnation of every target that is not running."""
         start_all(injection, fleet)
+
+
+class AsksToLeave(EndsProcess):
+    """A fault whose targets have a time to leave by themselves, and start again once they have."""
+
+    __slots__ = ()
+
+    grace_s: float
+    """How long they have."""
+    look_s: ClassVar[float]
+    """How often it is looked whether they have left."""
+
+    def require_grace(self) -> None:
+        """PlanError if `grace` is too short for a look."""
+        if self.grace_s < self.look_s:
+            raise PlanError(f"`grace` is a duration of at least {self.look_s:g}s", key="grace")
+
+    def steps(self) -> tuple[float, ...]:
+        """When it is looked whether they have left; last, when they must have."""
+        looks = int(self.grace_s / self.look_s)
+        return (*(self.look_s * look for look in range(1, looks)), self.grace_s)
+
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
+        """Start whoever has left; at the last step whoever has not, too."""
+        is_last = step_index == len(self.steps()) - 1
+        for name in injection.targets:
+            if is_last or not fleet.nodes[name].is_alive:
+                fleet.restart(name)
 
 
 def start_all(injection: Injection, fleet: Fleet) -> None:

@@ -6,12 +6,13 @@ reports of its containers, which no fault and no node can write.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import EngineReported, NodeStarted
 from chaoslab.core.units import delay
-from chaoslab.faults.actions import EndsProcess
+from chaoslab.faults.actions import AsksToLeave
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.silence import look_silent
@@ -71,7 +72,7 @@ class NetworkDisconnect(BaseFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerReplace(EndsProcess):
+class ContainerReplace(AsksToLeave):
     """Ask the node to leave and start its next life from another release: an upgrade.
 
     What it keeps is on its volume and goes with it.
@@ -88,30 +89,18 @@ class ContainerReplace(EndsProcess):
     imitates = "a rolling upgrade of the software"
     proof = "left with exit code 0; the next life's image is another, by the engine"
     needs = frozenset({Ability.KILL, Ability.UPGRADE})
+    look_s: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
         if not self.image:
             raise PlanError("`image` names a release: write next, or an image", key="image")
-        if self.grace_s < _LOOK_S:
-            raise PlanError(f"`grace` is a duration of at least {_LOOK_S:g}s", key="grace")
-
-    def steps(self) -> tuple[float, ...]:
-        """When it is looked whether it has left; last, when it must have."""
-        looks = int(self.grace_s / _LOOK_S)
-        return (*(_LOOK_S * look for look in range(1, looks)), self.grace_s)
+        self.require_grace()
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask every target to leave."""
         for name in injection.targets:
             able(fleet, Upgradable).upgrade(name, self.image)
         fleet.signal(*injection.targets, signal=Signal.SIGTERM)
-
-    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """Start whoever has left from the other release; at the last step whoever has not, too."""
-        is_last = step_index == len(self.steps()) - 1
-        for name in injection.targets:
-            if is_last or not fleet.nodes[name].is_alive:
-                fleet.restart(name)
 
     def requested(self) -> Mapping[str, Json]:
         return {"image": self.image}
@@ -143,10 +132,6 @@ class ContainerReplace(EndsProcess):
             },
             proof=(before, exited, restarted, reported(window, "die")),
         )
-
-
-_LOOK_S = 0.5
-"""How often it is looked whether a node that was asked to leave has left."""
 
 
 def reported(window: EvidenceWindow, action: str) -> Event[EngineReported] | None:

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import EngineReported, NodeExited, PushAccepted
 from chaoslab.core.units import delay, plural
-from chaoslab.faults.actions import EndsProcess, start_all
+from chaoslab.faults.actions import AsksToLeave, start_all
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.container import reported
 from chaoslab.faults.evidence.codes import Code
@@ -26,9 +26,6 @@ from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import SILENT_S, STOPPED_MOST_S, HasMachines, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
-
-_LOOK_S = 1.0
-"""How often it is looked whether a node that was evicted has left."""
 
 
 class _OnMachine(BaseFault):
@@ -50,7 +47,7 @@ class _OnMachine(BaseFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDrain(_OnMachine, EndsProcess):
+class NodeDrain(_OnMachine, AsksToLeave):
     """Cordon the machine and evict the run's pods on it; each node comes back on another one.
 
     The heal lets the machine take pods again, and starts a node that found no other.
@@ -62,32 +59,19 @@ class NodeDrain(_OnMachine, EndsProcess):
 
     name = "node.drain"
     summary = "the machine takes no more pods, and the run's pods on it are evicted"
-    layer = Layer.MACHINE
     imitates = "kubectl drain for an upgrade or a repair; pods of others stay"
     proof = "the cluster's taint and DisruptionTarget; the node ended, and came back elsewhere"
     needs = frozenset({Ability.KILL, Ability.DRAIN})
+    look_s: ClassVar[float] = 1.0
     comes_back = True
     duration_key = "cordoned_s"
 
     def __post_init__(self) -> None:
-        if self.grace_s < _LOOK_S:
-            raise PlanError(f"`grace` is a duration of at least {_LOOK_S:g}s", key="grace")
-
-    def steps(self) -> tuple[float, ...]:
-        """When it is looked whether they have left; last, when they must have."""
-        looks = int(self.grace_s / _LOOK_S)
-        return (*(_LOOK_S * look for look in range(1, looks)), self.grace_s)
+        self.require_grace()
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Cordon the machines, and have the pods evicted."""
         able(fleet, HasMachines).drain(injection.id, *injection.targets)
-
-    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """Start whoever has left; at the last step whoever has not, too."""
-        is_last = step_index == len(self.steps()) - 1
-        for name in injection.targets:
-            if is_last or not fleet.nodes[name].is_alive:
-                fleet.restart(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Uncordon the machines, then start every target that is not running."""
@@ -162,7 +146,6 @@ class NodeStop(_OnMachine):
 
     name = "node.stop"
     summary = "the machine's kubelet stands still; its containers run on"
-    layer = Layer.MACHINE
     imitates = "a kubelet that hangs, a machine that the cluster cannot reach while others can"
     proof = "its lease is not renewed; after 50 s NodeStatusUnknown, by the cluster's report"
     needs = frozenset({Ability.KUBELET})

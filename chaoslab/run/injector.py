@@ -274,9 +274,8 @@ class Injector:
         self.recorder.sleep_until(asked_s)
         if self._carry_out(one, partial(fault.inject, injection, self.recorder.fleet)):
             one.injected_s = self._write(Kind.FAULT_INJECTED, injection).time_s
-            one.steps = [
-                (one.injected_s + at_s, step_index) for step_index, at_s in enumerate(fault.steps())
-            ]
+            began_s = one.injected_s
+            one.steps = [(began_s + at_s, index) for index, at_s in enumerate(fault.steps())]
             self._probe(injection)
 
     def _step(self, one: _Open) -> None:

@@ -15,7 +15,6 @@ the rules with the server's network.
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +26,7 @@ from chaoslab.fleet.docker.images.tools import Tools
 from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.links.netem.netfilter import ProxyDrops
 from chaoslab.links.ports import established
+from chaoslab.links.proxied.host import PlacePort
 from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxy.access import TOKEN
 from chaoslab.undo.base import NoUndoLog
@@ -46,21 +46,6 @@ _COMMANDS: Final = {
 }  # fmt: skip
 """By kind of links: what listens for the harness; each asks for the token."""
 _TOXIPROXY: Final = ("/toxiproxy-server", "-host", "127.0.0.1", "-port", str(_INNER_PORT))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerPort:
-    """A port of the server's container; see `links.proxied.host`."""
-
-    host: str
-    number: int
-
-    @property
-    def address(self) -> str:
-        return f"{self.host}:{self.number}"
-
-    def close(self) -> None:
-        """Do nothing: it goes with the container."""
 
 
 class ContainerProxyHost:
@@ -137,10 +122,10 @@ class ContainerProxyHost:
     def ended(self) -> str:
         return next(filter(None, map(self._engine.ended, self._opened)), "")
 
-    def port(self) -> ContainerPort:
+    def port(self) -> PlacePort:
         """The next free port: nothing else listens in the container."""
         self._next += 1
-        return ContainerPort(host=self._engine.inspect(self._name).address, number=self._next)
+        return PlacePort(host=self._engine.inspect(self._name).address, number=self._next)
 
     def established(self, number: int) -> int | None:
         """Established connections, from the kernel; None for an engine elsewhere."""

@@ -25,7 +25,7 @@ from chaoslab.fleet.kubernetes.proxy_manifests import API_PORT, ProxyManifests
 from chaoslab.fleet.kubernetes.proxy_watch import ProxyWatch
 from chaoslab.fleet.kubernetes.resources import JOBS, SECRETS
 from chaoslab.fleet.run_name import run_name
-from chaoslab.links.netem.netfilter import ProxyDrops
+from chaoslab.links.proxied.host import PlacePort, WithoutRules
 from chaoslab.links.proxied.http_api import Endpoint, call
 
 NO_RULES: Final = (
@@ -59,26 +59,11 @@ class PodEndpoint(Endpoint):
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodPort:
-    """A port of the proxy's pod; see `links.proxied.host.LinkPort`."""
-
-    host: str
-    number: int
-
-    @property
-    def address(self) -> str:
-        """host:port."""
-        return f"{self.host}:{self.number}"
-
-    def close(self) -> None:
-        """Do nothing: it goes with the pod."""
-
-
-class PodProxyHost:
+class PodProxyHost(WithoutRules):
     """Pod of the proxy; see `links.proxied.host.ProxyHost`."""
 
     keeps_rules = False
+    no_rules = NO_RULES
     interface = "eth0"
 
     def __init__(
@@ -139,11 +124,11 @@ class PodProxyHost:
     def ended(self) -> str:
         return self._watch.ended if self._watch is not None else ""
 
-    def port(self) -> PodPort:
+    def port(self) -> PlacePort:
         """The next one: nobody else listens in that pod."""
         if self._watch is None:
             raise HarnessBug("the proxy of links is used before it is opened")
-        port = PodPort(host=self._watch.address, number=self._next)
+        port = PlacePort(host=self._watch.address, number=self._next)
         self._next += 1
         return port
 
@@ -153,20 +138,6 @@ class PodProxyHost:
     def close(self) -> None:
         """Delete its Job and its Secret; the pod goes with them."""
         self._opened.close()
-
-    # ---------------------------------------------------------------- see `packet_rules.Place`
-
-    def drops(self) -> ProxyDrops:
-        """There are none."""
-        raise FleetError(NO_RULES)
-
-    def can_drop(self) -> tuple[bool, str]:
-        """It cannot."""
-        return False, NO_RULES
-
-    def can_use_netem(self) -> tuple[bool, str]:
-        """It cannot."""
-        return False, NO_RULES
 
     # ---------------------------------------------------------------- beginning
 

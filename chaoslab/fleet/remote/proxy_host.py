@@ -10,11 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from chaoslab.core.errors import FleetError
 from chaoslab.fleet.remote.contact import AgentLost, OutOfReach
 from chaoslab.fleet.remote.event_loop import EventLoop, ResultT
 from chaoslab.fleet.remote.host import Host
-from chaoslab.links.netem.netfilter import ProxyDrops
+from chaoslab.links.proxied.host import PlacePort, WithoutRules
 from chaoslab.links.proxied.http_api import Endpoint
 
 _CALL_S: Final = 60.0
@@ -23,21 +22,11 @@ NO_RULES: Final = (
 )
 
 
-class HostPort:
-    """A port that the agent of a host holds; see `links.proxied.host.LinkPort`."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.number = int(address.rpartition(":")[2])
-
-    def close(self) -> None:
-        """Do nothing: the agent releases it with the proxy."""
-
-
-class AgentProxyHost:
+class AgentProxyHost(WithoutRules):
     """A host whose agent runs a proxy; see `links.proxied.host.ProxyHost`."""
 
     keeps_rules = False
+    no_rules = NO_RULES
     interface = "lo"
 
     def __init__(self, host: Host, loop: EventLoop) -> None:
@@ -60,9 +49,10 @@ class AgentProxyHost:
         """By the agent's word; the proxy of a host that is lost has ended with it."""
         return f"{self.host.name} is lost" if self.is_gone else str(self._ask("proxy_ended"))
 
-    def port(self, number: int = 0) -> HostPort:
+    def port(self, number: int = 0) -> PlacePort:
         """That port, or one that is free there, which the agent holds. FleetError."""
-        return HostPort(str(self._set_up("proxy_port", number=number)))
+        host, _, found = str(self._set_up("proxy_port", number=number)).rpartition(":")
+        return PlacePort(host=host, number=int(found))
 
     def established(self, number: int) -> int | None:
         """Unknown here; the embedded proxy counts by itself."""
@@ -76,20 +66,6 @@ class AgentProxyHost:
     def within_reach(self, work: Callable[[], ResultT]) -> ResultT:
         """What comes of a call of the proxy's API. OutOfReach if its host is silent meanwhile."""
         return self._loop.run(self.host.within_reach(work), within_s=_CALL_S)
-
-    # ---------------------------------------------------------------- see `packet_rules.Place`
-
-    def drops(self) -> ProxyDrops:
-        """There are none."""
-        raise FleetError(NO_RULES)
-
-    def can_drop(self) -> tuple[bool, str]:
-        """It cannot."""
-        return False, NO_RULES
-
-    def can_use_netem(self) -> tuple[bool, str]:
-        """It cannot."""
-        return False, NO_RULES
 
     def _ask(self, verb: str) -> Any:
         return self._loop.run(self.host.call(verb), within_s=_CALL_S)

@@ -4,8 +4,11 @@ ProxiedLinks ── open, port, ended, close ──► ProxyHost ──► the s
 ── its API at host:port, reached from here ──►
 """
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
+from chaoslab.core.errors import FleetError
+from chaoslab.links.netem.netfilter import Iptables
 from chaoslab.links.netem.packet_rules import Place
 from chaoslab.links.proxied.http_api import Endpoint
 
@@ -26,6 +29,41 @@ class LinkPort(Protocol):
     def close(self) -> None:
         """Release it."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacePort:
+    """A port that is held as long as the place of its server is; see `LinkPort`."""
+
+    host: str
+    number: int
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"{self.host}:{self.number}"
+
+    def close(self) -> None:
+        """Do nothing: it goes with its place."""
+
+
+class WithoutRules:
+    """A place where no rules on packets are written; see `packet_rules.Place`."""
+
+    no_rules: ClassVar[str]
+    """Why, and what to use instead."""
+
+    def drops(self) -> Iptables:
+        """There are none."""
+        raise FleetError(self.no_rules)
+
+    def can_drop(self) -> tuple[bool, str]:
+        """It cannot."""
+        return False, self.no_rules
+
+    def can_use_netem(self) -> tuple[bool, str]:
+        """It cannot."""
+        return False, self.no_rules
 
 
 class ProxyHost(Place, Protocol):
