@@ -19,21 +19,23 @@ from contextlib import contextmanager
 from functools import cache
 from http import HTTPStatus
 from itertools import count
-from typing import Final, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.resources import KINDS, PODS, Resource
-from chaoslab.fleet.kubernetes.streams import wake
 
 try:
     import httpx2
     from httpx2.websockets import HTTPXWSException
-    from lightkube import Client
     from lightkube.config import client_adapter
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
     from lightkube.core.exceptions import ApiError, ConfigError
+    from lightkube.core.generic_client import BasicRequest
+    from lightkube.core.websocket import WebsocketDriver
     from lightkube.models.core_v1 import Pod
+
+    from chaoslab.fleet.kubernetes.streams import ClusterClient, wake
 except ImportError as error:
     raise AbilityError(
         "the kubernetes fleet needs lightkube: pip install 'chaoslab[kubernetes]', or use "
@@ -78,11 +80,10 @@ class Cluster:
 
     def __init__(self, config: SingleConfig, namespace: str) -> None:
         params = client_adapter.ConnectionParams(timeout=httpx2.Timeout(_ASK_S))
-        self._http = httpx2.Client(  # a log stream for each node: any number of connections
+        self._http = ClusterClient(  # a log stream for each node: any number of connections
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
             **params.httpx_params(config),
         )
-        self._client = Client(config, namespace=namespace, timeout=httpx2.Timeout(_ASK_S))
         self._streams: set[httpx2.Response] = set()
         self._guard = threading.Lock()
         _prepare_models()
@@ -118,7 +119,6 @@ class Cluster:
         while self._streams and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
         self._http.close()
-        self._client.close()
 
     # ---------------------------------------------------------------- objects
 
@@ -262,12 +262,18 @@ class Cluster:
 
         FleetError if the command fails; it is not repeated once it may have begun.
         """
+        params: dict[str, Any] = {"command": [*command], "stdout": True, "stderr": True}
+        if stdin is not None:
+            params["stdin"] = True
+        if container is not None:
+            params["container"] = container
 
         def done() -> str:
-            said = self._client.exec(
-                pod, command=command, stdin=stdin, stdout=True, stderr=True, timeout=within_s,
-                decode=None, container=container,
-            )  # fmt: skip
+            request = BasicRequest(
+                method="exec", url=f"{self._url(PODS)}/{pod}/exec", params=params
+            )
+            driver = WebsocketDriver(self._http, request, timeout=within_s)
+            said = driver.write_and_read(stdin=stdin, stdout=True, stderr=True)
             out, complaint = _text(said.stdout), _text(said.stderr)
             if said.exit_code:
                 raise FleetError(f"{command[-1]!r} in pod {pod} failed: {complaint.strip()[-300:]}")

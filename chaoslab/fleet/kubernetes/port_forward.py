@@ -9,24 +9,20 @@ One connection is one websocket of the protocol `v4.channel.k8s.io`; lightkube h
 
 import http.client
 import io
-import queue
 import socket
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Final, Protocol, cast
 
 from httpx2.websockets import HTTPXWSException, WebSocketSession
 
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.resources import PODS
-from chaoslab.fleet.kubernetes.streams import wake
 from chaoslab.links.proxied.http_api import Way
 
 _PROTOCOL: Final = "v4.channel.k8s.io"
 _DATA: Final = 0
 _ERROR: Final = 1
-_ENDED_S: Final = 2.0
-"""How long the thread of a session may take to end once its socket is shut down."""
 _PORT_BYTES: Final = 2
 """Each channel begins with the number of its port."""
 
@@ -122,16 +118,6 @@ def _broken(error: Exception) -> ConnectionError:
     return ConnectionError(f"the way to the pod broke off: {error!r}")
 
 
-def _end_reading(session: WebSocketSession) -> None:
-    """Before a session closes its socket, which its own thread reads: that thread would go on with
-    the number of the descriptor, whatever file has it next, and even write a TLS alert into it.
-    """
-    wake(session.stream)
-    with suppress(HTTPXWSException, queue.Empty):  # the first is what that thread says last
-        while True:
-            session.receive(timeout=_ENDED_S)
-
-
 class PodConnection(http.client.HTTPConnection):
     """HTTP to a port in a pod. FleetError where the cluster cannot be asked for it."""
 
@@ -155,14 +141,12 @@ class ForwardingCluster(Cluster):
         url, opened = f"{self._url(PODS)}/{pod}/portforward", ExitStack()
 
         def asked() -> WebSocketSession:
-            session = opened.enter_context(
+            return opened.enter_context(
                 self._http.websocket(
                     url, params={"ports": str(port)}, subprotocols=[_PROTOCOL],
                     keepalive_ping_interval_seconds=None,
                 )
             )  # fmt: skip
-            opened.callback(_end_reading, session)
-            return session
 
         channels = self._ask(f"reach port {port} of pod {pod}", asked)
         return PortStream(channels, opened, within_s)

@@ -1,8 +1,21 @@
-"""Streams of a cluster's client that one thread reads and another one ends."""
+"""Streams of a cluster's client that one thread reads and another one ends.
 
+A socket that is closed while a thread reads it leaves that thread the number of its descriptor, and
+whatever file has the number next: OpenSSL reads from that file, and even writes an alert into it.
+So whoever ends a stream shuts its socket down (`wake`), and lets the reader close it.
+"""
+
+import queue
 import socket
-from contextlib import suppress
-from typing import Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Protocol
+
+import httpx2
+from httpx2.websockets import HTTPXWSException, WebSocketSession
+
+_ENDED_S: Final = 2.0
+"""How long the thread of a websocket may take to end once its socket is shut down."""
 
 
 class NetworkStream(Protocol):
@@ -22,3 +35,21 @@ def wake(stream: NetworkStream | None) -> None:
     if isinstance(connection, socket.socket):
         with suppress(OSError):  # it has ended
             socket.socket.shutdown(connection, socket.SHUT_RDWR)  # beneath its TLS
+
+
+class ClusterClient(httpx2.Client):
+    """HTTP client whose websockets let their own thread end before their socket is closed."""
+
+    @contextmanager
+    def websocket(  # type: ignore[override]  # its many options as they are
+        self, url: str, **options: Any
+    ) -> Iterator[WebSocketSession]:
+        """A session; see `httpx2.Client.websocket`."""
+        with super().websocket(url, **options) as session:
+            try:
+                yield session
+            finally:
+                wake(session.stream)
+                with suppress(HTTPXWSException, queue.Empty):  # what its thread says last
+                    while True:
+                        session.receive(timeout=_ENDED_S)
