@@ -46,6 +46,8 @@ class FakeNode:
     alive: bool = True
     held: bool = False
     """Paused or wedged."""
+    is_ending: bool = False
+    """Others were asked to end it."""
     member: bool = False
     epoch: int = 0
     step: int = 0

@@ -89,6 +89,7 @@ class FakeFleet:
                 labels=fake.spec.labels,
                 incarnation=fake.incarnation,
                 is_alive=fake.alive,
+                is_ending=fake.alive and fake.is_ending,
             )
             for name, fake in self._fakes.items()
         }

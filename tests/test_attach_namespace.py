@@ -44,7 +44,7 @@ faults:
     fault: pod.delete
     target: {learners: [learner-2]}
     at: {after: stand, offset: 15s}
-    for: 2s  # the cluster has another pod that soon
+    for: 1s  # the cluster has another pod that soon
 expect:
   - {check: rejoin, within: 200s}
   - {check: agreement}

@@ -44,7 +44,11 @@ DOORS: dict[str, tuple[str, ...]] = {
     "google": ("diloco.wire", "fleet.tpu.api"),
     "docker": ("fleet.docker.engine",),
     "lightkube": ("fleet.kubernetes.cluster", "fleet.kubernetes.pod_state"),
-    "httpx2": ("fleet.kubernetes.cluster", "fleet.kubernetes.port_forward"),
+    "httpx2": (
+        "fleet.kubernetes.cluster",
+        "fleet.kubernetes.port_forward",
+        "fleet.kubernetes.streams",
+    ),
     "cryptography": ("fleet.authority", "record.sealed"),
     "asyncssh": ("fleet.remote.ssh",),
     "toxiproxy": ("links.toxiproxy",),

@@ -169,6 +169,8 @@ class Node:
     incarnation: int
     """1 at the first start, +1 at each further one; 0 before it."""
     is_alive: bool
+    is_ending: bool = False
+    """Whether others, such as a cluster, were asked to end it and have not done so yet."""
 
 
 class Fleet(Protocol):

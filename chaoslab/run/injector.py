@@ -27,9 +27,10 @@ from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.blast_radius import Forbidden, forbidden
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.evidence import gather
+from chaoslab.run.open_injection import OpenInjection
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.waiting import WaitingInjections
-from chaoslab.undo.heartbeat import Owing, StillThere, nothing_owed
+from chaoslab.undo.heartbeat import Owing, nothing_owed
 
 _AGAIN_S = 1.0
 """After this a heal that failed is tried again."""
@@ -49,35 +50,6 @@ class _Due(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Open:
-    """An injection that was begun and not healed."""
-
-    injection: Injection
-    fault: Fault
-    injected_s: float
-    steps: list[tuple[float, int]] = field(default_factory=list)
-    """What is still to come: when, on the harness clock, and which."""
-    is_measured: bool = False
-    still_there: list[StillThere] = field(default_factory=list)
-    """Tell how much of what was done is still there."""
-    unhealed: str = ""
-    """Why the last try to heal it failed."""
-    again_s: float | None = None
-    """When that is tried again."""
-
-    @property
-    def heals_s(self) -> float | None:
-        """When it is due to be healed; None: not before the end."""
-        for_s = self.injection.for_s
-        return None if for_s is None else self.injected_s + for_s
-
-    @property
-    def is_for_good(self) -> bool:
-        """Whether it brought learners in that stay: they are learners like any other now."""
-        return self.heals_s is None and self.fault.brings_in
-
-
-@dataclass(slots=True, kw_only=True)
 class Injector:
     """All injections of one run."""
 
@@ -94,7 +66,7 @@ class Injector:
     """While a fault is carried out that holds for so long: what it opens is due by then."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
-    _opened: list[_Open] = field(default_factory=list)
+    _opened: list[OpenInjection] = field(default_factory=list)
     _phase_triggers: PhaseTriggers = field(init=False)
     waiting: WaitingInjections = field(init=False)
 
@@ -231,7 +203,7 @@ class Injector:
     def _planned(self) -> Iterator[_Due]:
         for one in self._opened:
             if one.heals_s is not None and one.again_s is None:
-                yield _Due(one.heals_s, one.heals_s, partial(self._heal, one))
+                yield _Due(one.heals_s, one.heals_s, partial(self._end, one))
             for step_s, _ in one.steps[:1]:
                 yield _Due(step_s, step_s, partial(self._step, one))
         for asked_s, injection in self.waiting.due():
@@ -269,7 +241,9 @@ class Injector:
             asked_s=asked_s,
             **facts,
         )
-        one = _Open(injection=injection, fault=fault, injected_s=asked_s, still_there=prepared)
+        one = OpenInjection(
+            injection=injection, fault=fault, injected_s=asked_s, still_there=prepared
+        )
         self._opened.append(one)
         self.recorder.sleep_until(asked_s)
         if self._carry_out(one, partial(fault.inject, injection, self.recorder.fleet)):
@@ -278,7 +252,7 @@ class Injector:
             one.steps = [(began_s + at_s, index) for index, at_s in enumerate(fault.steps())]
             self._probe(injection)
 
-    def _step(self, one: _Open) -> None:
+    def _step(self, one: OpenInjection) -> None:
         """The next step; later, if a target was started and does not run yet, as in a cluster."""
         fleet, (_, index) = self.recorder.fleet, one.steps.pop(0)
         if self.recorder.is_starting(one.injection.targets):
@@ -286,7 +260,7 @@ class Injector:
         elif self._carry_out(one, partial(one.fault.step, index, one.injection, fleet)):
             self._write(Kind.FAULT_STEPPED, one.injection, beat=index)
 
-    def _carry_out(self, one: _Open, verb: Callable[[], None]) -> bool:
+    def _carry_out(self, one: OpenInjection, verb: Callable[[], None]) -> bool:
         """Whether the world let us. If not, what was half done is undone at once."""
         left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.recorder.now_s)
         try:
@@ -299,7 +273,12 @@ class Injector:
             return False
         return True
 
-    def _heal(self, one: _Open, **facts: Json) -> None:
+    def _end(self, one: OpenInjection) -> None:
+        """Heal it; later, if targets are ending, as pods do after their deletion."""
+        if not one.waits_for_ends(self.recorder.fleet.nodes, _LATER_S):
+            self._heal(one)
+
+    def _heal(self, one: OpenInjection, **facts: Json) -> None:
         try:
             self._measure(one)
         finally:  # whatever becomes of the evidence, the fault is undone
@@ -307,7 +286,7 @@ class Injector:
                 self._write(Kind.FAULT_HEALING, one.injection, **facts)
             self._undo(one, **facts)
 
-    def _undo(self, one: _Open, **facts: Json) -> None:
+    def _undo(self, one: OpenInjection, **facts: Json) -> None:
         """Undo it, and look whether it is; what is not is tried again, and others go on."""
         one.steps.clear()
         if reason := self._left(one):
@@ -321,7 +300,7 @@ class Injector:
         if one.fault.takes_away:
             self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
 
-    def _left(self, one: _Open) -> str:
+    def _left(self, one: OpenInjection) -> str:
         """What is left of it after it was undone; empty: nothing."""
         try:
             one.fault.heal(one.injection, self.recorder.fleet)
@@ -346,7 +325,7 @@ class Injector:
         hit = frozenset(progress.alive(Role.LEARNER)) if has_hit_syncer else injection.targets
         return progress.learners & frozenset(hit)
 
-    def _measure(self, one: _Open) -> None:
+    def _measure(self, one: OpenInjection) -> None:
         """Gather the evidence while the fault still holds, once."""
         if one.is_measured:
             return
@@ -391,7 +370,7 @@ class Injector:
             self.recorder.take(self.recorder.fleet.probe(name))
 
 
-def _held(opened: Iterable[_Open]) -> frozenset[str]:
+def _held(opened: Iterable[OpenInjection]) -> frozenset[str]:
     return frozenset(name for one in opened for name in one.injection.targets)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Event, Kind
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.pod import PodDelete
 from chaoslab.faults.process import ProcessCrashLoop
 from chaoslab.fleet.base import Node, NodeSpec
 from chaoslab.plan.model import Control, Trigger
@@ -228,6 +230,30 @@ def test_a_beat_waits_for_a_target_that_was_started_and_does_not_run_yet(tmp_pat
     assert offsets == pytest.approx([3.0, 6.0], abs=0.25)
     samples_s = [one.time_s for one in history.of(Kind.COUNTS_SAMPLED)]
     assert max(late - early for early, late in pairwise(samples_s)) < 1.5, "nothing stood still"
+
+
+@pytest.mark.parametrize(("takes_s", "healed_s"), [(0.2, 1.0), (6.0, 6.0), (600.0, 31.0)])
+def test_a_heal_waits_for_pods_that_the_cluster_is_ending_but_not_for_ever(
+    tmp_path: Path, takes_s: float, healed_s: float
+) -> None:
+    gone = replace(
+        HALF, fault=PodDelete.name, settings=PodDelete(), targets=("learner-1",), for_s=1.0
+    )
+    stage = Stage(tmp_path, [gone])
+    fleet = stage.fleet
+
+    def delete_pod(*names: str) -> None:
+        for name in names:
+            fleet._fakes[name].is_ending = True
+            fleet._later(takes_s, lambda name=name: fleet._end(name, signal="SIGKILL"))
+
+    fleet.delete_pod = fleet.evict_pod = delete_pod  # type: ignore[method-assign]
+    (story,) = stage.execute().faults
+    assert story.injected is not None
+    assert story.healing is not None
+    assert story.healing.time_s - story.injected.time_s == pytest.approx(healed_s, abs=0.3)
+    (evidence,) = story.evidence
+    assert (evidence.payload.code == Code.STILL_RUNNING) is (takes_s > 30.0)
 
 
 def test_a_trigger_that_never_comes_is_skipped_with_its_reason(tmp_path: Path) -> None:

@@ -335,7 +335,12 @@ class NodeFleet(
         known, life = gone(self._specs[name]), self._lives.get(name)
         if life is None:
             return known
-        return replace(known, incarnation=life.incarnation, is_alive=not life.is_over)
+        return replace(
+            known,
+            incarnation=life.incarnation,
+            is_alive=not life.is_over,
+            is_ending=life.is_ending and not life.is_over,
+        )
 
     def _latest(self, name: str) -> IncarnationT | None:
         """Latest incarnation; None for a node that was never started. KeyError: no such node."""
