@@ -17,6 +17,7 @@ from chaoslab.core.events import Kind
 from chaoslab.fleet.standing.processes import find
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.record.journal import History
+from tests.whole_runs import await_event
 
 pytestmark = pytest.mark.slow
 
@@ -166,16 +167,6 @@ def record(folder: Path) -> Path:
     return (folder / "runs" / "latest").resolve()
 
 
-def await_event(folder: Path, kind: Kind) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        found = list((folder / "runs").glob("*/2*/journal.jsonl"))
-        if found and f'"{kind}"' in found[0].read_text():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"no {kind}")
-
-
 def test_a_killed_learner_is_started_again_and_the_training_goes_on(
     by_hand: ByHand, tmp_path: Path
 ) -> None:
@@ -199,7 +190,7 @@ def test_a_killed_learner_is_started_again_and_the_training_goes_on(
 
 def test_an_interrupt_brings_everybody_back(by_hand: ByHand, tmp_path: Path) -> None:
     run = attach(by_hand, tmp_path, for_="60s")
-    await_event(tmp_path, Kind.FAULT_INJECTED)
+    await_event(tmp_path / "runs", Kind.FAULT_INJECTED)
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=120)
     assert run.returncode == 130
@@ -210,7 +201,7 @@ def test_the_janitor_brings_everybody_back_when_the_harness_is_killed(
     by_hand: ByHand, tmp_path: Path
 ) -> None:
     run = attach(by_hand, tmp_path, for_="60s")
-    await_event(tmp_path, Kind.NODE_EXITED)
+    await_event(tmp_path / "runs", Kind.NODE_EXITED)
     assert not by_hand.runs("learner-1")
     run.kill()
     run.communicate(timeout=120)
@@ -240,7 +231,7 @@ def test_a_slower_supervisor_is_waited_for_and_starts_the_only_copy(
 
 def test_a_second_run_is_refused_and_the_first_goes_on(by_hand: ByHand, tmp_path: Path) -> None:
     first = attach(by_hand, tmp_path, for_="10s")
-    await_event(tmp_path, Kind.NODE_STARTED)
+    await_event(tmp_path / "runs", Kind.NODE_STARTED)
     (tmp_path / "other").mkdir()
     second = attach(by_hand, tmp_path / "other")
     _, complaints = second.communicate(timeout=120)

@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +30,17 @@ def verdict_of(run: "subprocess.Popen[str]", limit_s: float = 560) -> Mapping[st
     found = json.loads(told)
     assert isinstance(found, dict)
     return found
+
+
+def await_event(folder: Path, kind: Kind, within_s: float = 180) -> None:
+    """Until the first record below a folder of records has it."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        found = list(folder.glob("*/2*/journal.jsonl"))
+        if found and f'"{kind}"' in found[0].read_text():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"no {kind} within {within_s:g} s")
 
 
 def passed(plan: str, folder: Path) -> tuple[History, list[str]]:

@@ -124,8 +124,7 @@ def _stalls(history: History) -> Iterator[Disturbance]:
         yield Disturbance(
             start_s=stall.start_s,
             end_s=stall.end_s,
-            text=f"{stall.event.payload.what} for {stall.event.payload.silent_s:.1f} s from "
-            f"{stall.start_s:.1f} s on",
+            text=stall.text,
             seq=stall.event.seq,
         )
 

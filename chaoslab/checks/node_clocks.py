@@ -32,6 +32,12 @@ class Stall:
     end_s: float
     event: Event[HarnessStalled]
 
+    @property
+    def text(self) -> str:
+        """What stood still, for how long and since when."""
+        said = self.event.payload
+        return f"{said.what} for {said.silent_s:.1f} s from {self.start_s:.1f} s on"
+
 
 @dataclass(slots=True, kw_only=True)
 class _Clock:

@@ -6,7 +6,8 @@
           └───────────────────┴──► UNKNOWN at best ┴────────────────┴────────────┘
     a node ended, or left, that nobody asked to; somebody took part whom nobody started ─► FAIL
 
-Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing.
+Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing, but for
+`contact`, which tells of what came late.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
+from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.seals import seal_doubts
 from chaoslab.checks.timeline import says_stopped, training_end
 from chaoslab.checks.unknown_participants import strangers
@@ -65,6 +67,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _heals(history)
     yield from _links(history)
     yield from _disks(history)
+    yield from _contact(history)
     yield from _unguarded(history)
     yield from _refused(history)
     yield from _ending(history)
@@ -258,6 +261,23 @@ def _disks(history: History) -> Iterator[Finding]:
             f"{told}, and no fault had asked for that: records of its nodes are incomplete",
             culprits=tuple(dict.fromkeys(e.payload.host for e in blocked)),
             evidence=blocked,
+        )
+
+
+def _contact(history: History) -> Iterator[Finding]:
+    """Hosts, or a cluster's API server, that did not answer: nothing is wrong with the training."""
+    away = [stall for stall in stalls(history) if stall.event.payload.host]
+    if away:
+        told = "; ".join(stall.text for stall in away)
+        yield Finding(
+            check="contact",
+            outcome=Outcome.PASS,
+            reason=f"{told}: what nodes said meanwhile was heard of late, and is judged by their "
+            "own clocks",
+            observed=max(stall.event.payload.silent_s for stall in away),
+            unit=Unit.SECONDS,
+            samples=len(away),
+            evidence=tuple(stall.event.seq for stall in away),
         )
 
 

@@ -394,6 +394,18 @@ def test_a_host_whose_disk_was_full_leaves_a_doubt_that_names_it() -> None:
     assert "No space left on device" in finding.reason
 
 
+def test_a_host_that_was_out_of_reach_is_told_and_is_no_fault_of_the_training() -> None:
+    away = {"silent_s": 4.0, "since_s": 31.0, "undone": [], "host": "the API server of prod"}
+    verdict = judged(half_killed().say(Kind.HARNESS_STALLED, **away).end())
+    assert verdict.outcome is Outcome.PASS
+    (finding,) = [one for one in verdict.findings if one.check == "contact"]
+    assert (finding.outcome, finding.observed, finding.unit) == (Outcome.PASS, 4.0, "s")
+    assert "the API server of prod was out of reach for 4.0 s from 31.0 s on" in finding.reason
+    stood_still = {**away, "host": ""}
+    verdict = judged(half_killed().say(Kind.HARNESS_STALLED, **stood_still).end())
+    assert all(one.check != "contact" for one in verdict.findings)
+
+
 def test_a_janitor_that_nobody_replaced_leaves_a_doubt_and_one_that_was_replaced_none() -> None:
     died = {"pid": 7, "how": "signal 9", "reason": ""}
     replaced = judged(half_killed().say(Kind.JANITOR_DIED, successor=8, **died).end())

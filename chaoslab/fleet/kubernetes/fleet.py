@@ -28,6 +28,7 @@ from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, probed
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.contact import Contact
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
@@ -105,7 +106,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         super().__init__(self._run_context, node_links, driver)
         self._cluster = cluster
         self._machines = Machines(self._run_context)
-        self._watches: tuple[Watch, ...] = ()
+        self._watches: tuple[Watch | Contact, ...] = ()
         self._replacements: dict[str, PodState] = {}
         """By node: the pod that the cluster put in the place of its last one."""
         self._withheld: dict[str, str] = {}
@@ -117,7 +118,8 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         run, arrivals = self._run_context, self._run_context.arrivals
         selector = f"{LABEL_RUN}={self._objects.run},{LABEL_NODE}"
         pods = PodWatch(self._cluster, selector, arrivals, NumberedPods(self._note_replacement))
-        self._watches = (pods, JobWatch(self._cluster, selector, arrivals))
+        contact = Contact(self._cluster, run.clock, arrivals)
+        self._watches = (pods, JobWatch(self._cluster, selector, arrivals), contact)
         self._run_context = replace(run, last_of=pods.last_of, pods_of=pods.pods_of)
         for one in self._watches:
             one.start()

@@ -23,6 +23,7 @@ from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, Refused, pod_of
+from chaoslab.fleet.kubernetes.contact import Contact
 from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.log_follower import LogPosition
 from chaoslab.fleet.kubernetes.names import uid_of
@@ -264,11 +265,13 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods):
         self._recipes: dict[str, PodRecipe] = {}
         self._adopted_pods = AdoptedPods()
         self._arrivals: Arrivals = queue.Queue(_ARRIVALS_MOST)
-        self._watch: PodWatch | None = None
+        self._watches: tuple[PodWatch | Contact, ...] = ()
 
     def __enter__(self) -> Self:
-        self._watch = PodWatch(self._cluster, "", self._arrivals, self._adopted_pods)
-        self._watch.start()
+        watch = PodWatch(self._cluster, "", self._arrivals, self._adopted_pods)
+        self._watches = (watch, Contact(self._cluster, self._place.clock, self._arrivals))
+        for one in self._watches:
+            one.start()
         return super().__enter__()
 
     @property
@@ -276,8 +279,8 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods):
         return (*super()._leaving, self._close_cluster)
 
     def _close_cluster(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
+        for one in self._watches:
+            one.close()
         self._cluster.close()
 
     def _news(self) -> list[Observation]:
