@@ -1,19 +1,29 @@
-"""Whole runs in a real cluster: three deaths, each with its witness; a node that it brings back."""
+"""Whole runs in a real cluster: three deaths, each with its witness; a node that it brings back,
+and an API server that stands still for a while.
+"""
 
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import pytest
 
-from chaoslab.core.payloads import EngineReported, NodeStarted
+from chaoslab.core.events import Kind
+from chaoslab.core.payloads import EngineReported, LearnerStep, NodeStarted
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
-from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster
-from tests.whole_runs import start, verdict_of
+from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, STATE, cluster
+from tests.whole_runs import await_event, start, verdict_of
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
+AWAY_S = 20.0
 PLAN = f"""
 version: 1
 name: pods
@@ -70,36 +80,77 @@ seed: 3
 fleet:
   {{kind: kubernetes, context: {CONTEXT}, namespace: {NAMESPACE}, image_pull: Never, disk: 10MB,
     heal: cluster}}
-training: {{learners: 2, model: nano, stop: {{rounds: 60}}}}
+training: {{learners: 2, model: nano, stop: {{rounds: 160}}}}
 baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
 control: none
-limits: {{min_alive: 1, max_affected: 100%, timeout: 10m}}
+limits: {{min_alive: 1, max_affected: 100%, timeout: 12m}}
 faults:
   - {{id: killed, fault: process.kill, target: {{learners: [learner-0]}}, at: {{round: 24}},
      for: 8s}}
 expect:
+  - {{check: continuity, max_gap: 5x baseline, floor: 8s}}
   - {{check: rejoin, within: 120s, contributions: 2}}
   - {{check: ledger, answer_within: 30s}}
   - {{check: cleanup}}
 """
 
 
-def test_where_the_cluster_heals_its_own_time_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = tmp_path / "by-cluster.yaml"
+class Ran(NamedTuple):
+    """A run that has ended, and what it told."""
+
+    record: Path
+    verdict: Mapping[str, object]
+
+    def finding(self, check: str) -> Mapping[str, Any]:
+        """The finding of a check."""
+        findings = self.verdict["findings"]
+        assert isinstance(findings, list)
+        (found,) = [one for one in findings if one["check"] == check]
+        return cast("Mapping[str, Any]", found)
+
+
+@pytest.fixture(scope="module")
+def by_cluster(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The cluster brings a learner back; after that its API server stands still for a while."""
+    folder = tmp_path_factory.mktemp("by-cluster")
+    plan = folder / "by-cluster.yaml"
     plan.write_text(HEALED_BY_CLUSTER)
-    with cluster(monkeypatch) as here:
-        verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
-        (record,) = (tmp_path / "runs" / "by-cluster").glob("2*")
+    pid = int((STATE / "pid" / "kube-apiserver").read_text().split()[0])
+    with pytest.MonkeyPatch.context() as patched, cluster(patched) as here:
+        run = start(str(plan), folder / "runs")
+        await_event(folder / "runs", Kind.FAULT_HEALED, within_s=600)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):  # nothing can end without it
+                run.wait(AWAY_S)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        verdict = verdict_of(run, limit_s=600)
+        (record,) = (folder / "runs" / "by-cluster").glob("2*")
         # an end that is seen late is weak evidence
         assert verdict["outcome"] in ("PASS", "UNKNOWN"), verdict
         assert remains(here, run_name(record)) == ()
-    (again,) = [one.payload for one in History.read(record).of(NodeStarted)
+    return Ran(record, verdict)
+
+
+def test_where_the_cluster_heals_its_own_time_is_told(by_cluster: Ran) -> None:
+    (again,) = [one.payload for one in History.read(by_cluster.record).of(NodeStarted)
                 if one.payload.incarnation == 2]  # fmt: skip
     assert (again.node, again.started_by) == ("learner-0", "cluster")
-    findings = verdict["findings"]
-    assert isinstance(findings, list)
-    (rejoin,) = [one for one in findings if one["check"] == "rejoin"]
+    rejoin = by_cluster.finding("rejoin")
     assert rejoin["outcome"] == "PASS"
     assert rejoin["numbers"]["cluster_start_s"]["learner-0 (injection-0)"] > 5.0
+
+
+def test_training_goes_on_while_the_api_server_stands_still(by_cluster: Ran) -> None:
+    contact, continuity = by_cluster.finding("contact"), by_cluster.finding("continuity")
+    assert contact["observed"] >= AWAY_S
+    assert f"the API server of {CONTEXT} was out of reach for" in contact["reason"]
+    assert continuity["outcome"] == "PASS"
+    assert continuity["observed"] < AWAY_S / 2
+    history = History.read(by_cluster.record)
+    for life in (("learner-0", 2), ("learner-1", 1)):
+        told = [one.payload for one in history.of(LearnerStep)
+                if (one.source, one.payload.incarnation) == life]  # fmt: skip
+        assert len(told) > 1
+        assert all(late.step == early.step + late.steps for early, late in pairwise(told))
