@@ -1,4 +1,4 @@
-"""The Grafana dashboard of docker/monitoring asks for metrics that the exporter has.
+"""The Grafana dashboards of docker/monitoring; that of a run asks for what the exporter has.
 
 The last tests need Prometheus (`apt-get install prometheus`) and are skipped without it.
 """
@@ -20,17 +20,21 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
-from ruamel.yaml import YAML
 
-from chaoslab.core.events import Kind
-from chaoslab.report.metrics import Metrics
-from tests.histories import Story
-
-MONITORING = Path(__file__).parents[2] / "docker" / "monitoring"
-GRAFANA = MONITORING / "grafana"
-DASHBOARD: Mapping[str, Any] = json.loads(
-    (GRAFANA / "dashboards" / "chaoslab.json").read_text(encoding="utf-8")
+from tests.report.dashboards import (
+    FROM_PROMETHEUS,
+    GRAFANA,
+    MONITORING,
+    NAMES,
+    dashboard,
+    exported,
+    filled,
+    loaded,
+    promtool,
+    queries,
 )
+
+DASHBOARD = dashboard("chaoslab")
 PLAN = Path(__file__).parents[2] / "chaoslab" / "selftest" / "plans" / "killed.yaml"
 ORDERS = """
 wait dies held
@@ -41,57 +45,11 @@ wait 2s
 end
 """
 SOON_S = 60.0
-FROM_PROMETHEUS = {"instance", "job"}
-"""Labels that it adds to every series."""
-
-
-def loaded(path: Path) -> Any:
-    return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-
-
-def queries() -> Iterator[tuple[str, str]]:
-    """Every expression of the dashboard, with the text that names its labels."""
-    for panel in DASHBOARD["panels"]:
-        for target in panel["targets"]:
-            yield target["expr"], target["legendFormat"]
-    for one in DASHBOARD["annotations"]["list"]:
-        assert one["expr"] == one["target"]["expr"]
-        tags = "".join(f"{{{{{tag}}}}}" for tag in one["tagKeys"].split(","))
-        yield one["expr"], one["titleFormat"] + one["textFormat"] + tags
-    for variable in DASHBOARD["templating"]["list"]:
-        if variable["type"] == "query":
-            metric, label = re.findall(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])[
-                0
-            ]
-            yield metric, f"{{{{{label}}}}}"
-
-
-def filled(expression: str, instance: str = "127.0.0.1:9464") -> str:
-    """As Grafana sends it."""
-    return expression.replace("$instance", instance).replace("$__rate_interval", "5s")
-
-
-def exported() -> Mapping[str, set[str]]:
-    """Labels of everything that the exporter serves, by name; while all it can say is true."""
-    metrics = Metrics()
-    held = {"trigger": "round 20", "injections": 1, "targets": ["learner-1"]}
-    entry = {"spec": "dies", "fault": "process.kill", "injections": 1}
-    story = Story().baseline().kill("learner-1").train(2)
-    story.altered(Kind.RUN_STARTED, lambda _: {"entries": [entry]})
-    story.say(Kind.COUNTS_SAMPLED, alive=3, believed=3, stepping=3, contributing=3)
-    story.say(Kind.FAULT_HELD, spec="hangs", fault="process.pause", **held)
-    for event in story.events:
-        metrics.see(event)
-    return {
-        sample.name: set(sample.labels)
-        for family in metrics.registry.collect()
-        for sample in family.samples
-    }
 
 
 def test_it_asks_only_for_what_the_exporter_has() -> None:
     known = exported()
-    for expression, text in queries():
+    for expression, text in queries(DASHBOARD):
         names = re.findall(r"\bchaoslab_\w+", expression)
         assert names, expression
         assert [name for name in names if name not in known] == []
@@ -114,7 +72,7 @@ def test_alarms_ask_for_what_training_does_and_not_for_the_faults() -> None:
 
 
 def test_everything_that_a_learner_or_a_fault_says_is_shown() -> None:
-    asked = " ".join(expression for expression, _ in queries())
+    asked = " ".join(expression for expression, _ in queries(DASHBOARD))
     unseen = {
         name
         for name in exported()
@@ -126,18 +84,21 @@ def test_everything_that_a_learner_or_a_fault_says_is_shown() -> None:
     }  # fmt: skip
 
 
-def test_its_data_source_is_the_one_that_is_provisioned() -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_its_data_source_is_the_one_that_is_provisioned(name: str) -> None:
+    of = dashboard(name)
     (source,) = loaded(GRAFANA / "provisioning" / "datasources" / "prometheus.yaml")["datasources"]
-    chosen = DASHBOARD["templating"]["list"][0]
+    chosen = of["templating"]["list"][0]
     assert (chosen["type"], chosen["query"]) == ("datasource", source["type"])
     assert chosen["current"] == {"text": source["name"], "value": source["uid"]}
-    parts = [*DASHBOARD["panels"], *DASHBOARD["annotations"]["list"]]
-    for part in (*parts, DASHBOARD["templating"]["list"][1]):
+    parts = [*of["panels"], *of["annotations"]["list"]]
+    for part in (*parts, of["templating"]["list"][1]):
         assert part["datasource"] == {"type": "prometheus", "uid": f"${{{chosen['name']}}}"}
 
 
-def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:
-    panels = DASHBOARD["panels"]
+@pytest.mark.parametrize("name", NAMES)
+def test_panels_have_numbers_of_their_own_and_do_not_overlap(name: str) -> None:
+    panels = dashboard(name)["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()
     for panel in panels:
@@ -171,15 +132,6 @@ def test_containers_have_pinned_images_the_files_they_mount_and_no_open_port() -
 # ---------------------------------------------------------------- by Prometheus itself
 
 
-def promtool(*words: str) -> str:
-    program = shutil.which("promtool")
-    if program is None:
-        pytest.skip("needs promtool: apt-get install prometheus")
-    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
     targets = loaded(MONITORING / "compose.yaml")["configs"]["targets"]["content"]
     (tmp_path / "targets.yaml").write_text(
@@ -190,10 +142,11 @@ def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
     assert "SUCCESS" in promtool("check", "config", str(tmp_path / "prometheus.yaml"))
 
 
-def test_prometheus_can_read_every_expression(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_prometheus_can_read_every_expression(name: str, tmp_path: Path) -> None:
     rules = [
         {"record": f"dashboard:query{number}", "expr": filled(expression)}
-        for number, (expression, _) in enumerate(queries())
+        for number, (expression, _) in enumerate(queries(dashboard(name)))
     ]
     path = tmp_path / "rules.yaml"
     path.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
@@ -280,8 +233,8 @@ def test_prometheus_finds_data_of_a_real_run_for_every_expression(tmp_path: Path
             cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
         found = {
-            expression: asked(url, filled(expression, target), began_s)
-            for expression, _ in queries()
+            expression: asked(url, filled(expression, instance=target), began_s)
+            for expression, _ in queries(DASHBOARD)
         }
     assert [expression for expression, series in found.items() if not series] == [], done.stderr
     ((fault, shown),) = [

@@ -1,0 +1,144 @@
+"""Series of a cluster with a standing gate, by kube-state-metrics, for three nights.
+
+In the first the gate passes. In the second it fails; the keeper of its run ends, and the rest of
+the run is left. In the third the gate has gone on for 20 minutes when the series end.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from chaoslab.fleet.kubernetes import names
+from tests.report.dashboards import FROM_PROMETHEUS, exported
+
+RUN = f"label_{re.sub('[^a-zA-Z0-9_]', '_', names.LABEL_RUN)}"
+"""The label of a run as kube-state-metrics writes it."""
+JOB, POD, CRONJOB = {"namespace", "job_name"}, {"namespace", "pod", "uid"}, {"namespace", "cronjob"}
+KUBE_STATE_METRICS: Mapping[str, set[str]] = {
+    "kube_cronjob_info": {*CRONJOB, "schedule", "concurrency_policy", "timezone"},
+    "kube_cronjob_next_schedule_time": CRONJOB,
+    "kube_cronjob_status_last_successful_time": CRONJOB,
+    "kube_job_created": JOB,
+    "kube_job_labels": {*JOB, RUN},
+    "kube_job_owner": {*JOB, "owner_kind", "owner_name", "owner_is_controller"},
+    "kube_job_status_active": JOB,
+    "kube_job_status_completion_time": JOB,
+    "kube_job_status_failed": {*JOB, "reason"},
+    "kube_job_status_start_time": JOB,
+    "kube_job_status_succeeded": JOB,
+    "kube_persistentvolumeclaim_created": {"namespace", "persistentvolumeclaim"},
+    "kube_persistentvolumeclaim_labels": {"namespace", "persistentvolumeclaim", RUN},
+    "kube_pod_completion_time": POD,
+    "kube_pod_created": POD,
+    "kube_pod_labels": {*POD, RUN},
+    "kube_pod_start_time": POD,
+    "kube_pod_status_phase": {*POD, "phase"},
+    "kube_secret_created": {"namespace", "secret"},
+    "kube_secret_labels": {"namespace", "secret", RUN},
+    "kube_service_created": {"namespace", "service", "uid"},
+    "kube_service_labels": {"namespace", "service", "uid", RUN},
+}
+"""Metrics and their labels, from docs/metrics of kubernetes/kube-state-metrics v2.20.0."""
+DAY_S = 86_400
+
+PASSED, FAILED, NOW = (f"chaoslab-gate-2900{night}" for night in range(3))
+BEGAN_S = {PASSED: 3_600, FAILED: DAY_S + 3_600, NOW: 2 * DAY_S + 3_600}
+ENDED_S = {PASSED: 7_200, FAILED: DAY_S + 5_400}
+END_S = 2 * DAY_S + 4_800
+"""When it is looked at: the third run goes on for 20 minutes."""
+LOST, LIVE, YOUNG = "second-night", "third-night", "two-minutes-old"
+"""Runs. The keeper of the first has ended, that of the last was not seen yet."""
+
+
+def series() -> Sequence[Mapping[str, str]]:
+    """All of it, as promtool takes it."""
+    return [*gate_jobs(), *runs(), *the_gate_itself()]
+
+
+def known_labels() -> Mapping[str, set[str]]:
+    """Labels of everything that may be asked for, by name."""
+    both = {**KUBE_STATE_METRICS, **exported()}
+    return {name: labels | FROM_PROMETHEUS for name, labels in both.items()}
+
+
+def at(
+    name: str, since_s: int, values: Sequence[tuple[int, float]], **labels: str
+) -> dict[str, str]:
+    """A series with a sample a minute: its values, each with the time at which it ends."""
+    assert set(labels) <= known_labels()[name], name
+    text, from_s = f"_x{since_s // 60}" if since_s else "", since_s
+    for until_s, value in values:
+        text += f" {value:g}+0x{(until_s - from_s) // 60 - 1}"
+        from_s = until_s
+    inside = ",".join(f'{key}="{value}"' for key, value in {"namespace": "chaos", **labels}.items())
+    return {"series": f"{name}{{{inside}}}", "values": f"{text.strip()} stale"}
+
+
+def gate_jobs() -> Iterator[dict[str, str]]:
+    """The Jobs of the gate and their pods, from when they began."""
+    rest_s = END_S + 60
+    for name, began_s in BEGAN_S.items():
+        ended_s, pod = ENDED_S.get(name, rest_s), {"pod": f"{name}-x", "uid": name}
+        yield at("kube_job_status_start_time", began_s, [(rest_s, began_s)], job_name=name)
+        yield at("kube_pod_start_time", began_s, [(rest_s, began_s)], **pod)
+        going = [(ended_s, 1.0), (rest_s, 0.0)] if ended_s < rest_s else [(rest_s, 1.0)]
+        yield at("kube_job_status_active", began_s, going, job_name=name)
+        yield at("kube_pod_status_phase", began_s, going, phase="Running", **pod)
+        if name == PASSED:
+            yield at("kube_job_status_completion_time", ended_s, [(rest_s, ended_s)], job_name=name)
+        if name in ENDED_S:
+            yield at("kube_pod_completion_time", ended_s, [(rest_s, ended_s)], **pod)
+        for phase, of in (("Succeeded", PASSED), ("Failed", FAILED)):
+            ends = [(ended_s, 0.0), (rest_s, 1.0)] if name == of else [(rest_s, 0.0)]
+            yield at("kube_pod_status_phase", began_s, ends, phase=phase, **pod)
+        yield at(
+            "kube_job_status_succeeded", began_s,
+            [(ended_s, 0.0), (rest_s, 1.0)] if name == PASSED else [(rest_s, 0.0)], job_name=name,
+        )  # fmt: skip
+        until_s = ended_s if name == FAILED else rest_s
+        yield at("kube_job_status_failed", began_s, [(until_s, 0.0)], job_name=name)
+        if name == FAILED:
+            why = {"job_name": name, "reason": "BackoffLimitExceeded"}
+            yield at("kube_job_status_failed", ended_s, [(rest_s, 1.0)], **why)
+
+
+def keeper(run: str, began_s: int, ended_s: int) -> Iterator[dict[str, str]]:
+    """The Job that owns all objects of a run, and has no owner."""
+    name, nobody = names.own_name(run), {"owner_kind": "", "owner_name": ""}
+    yield at("kube_job_labels", began_s, [(ended_s, 1)], job_name=name, **{RUN: run})
+    yield at("kube_job_created", began_s, [(ended_s, began_s)], job_name=name)
+    yield at("kube_job_owner", began_s, [(ended_s, 1)], job_name=name, **nobody)
+    yield at("kube_job_status_active", began_s, [(ended_s, 1)], job_name=name)
+
+
+def objects(run: str, began_s: int) -> Iterator[dict[str, str]]:
+    """One object of each kind, until the end."""
+    rest_s, name = END_S + 60, names.object_name(run, "learner_0")
+    owner = {"owner_kind": "Job", "owner_name": names.own_name(run)}
+    yield at("kube_job_owner", began_s, [(rest_s, 1)], job_name=name, **owner)
+    yield at("kube_job_status_active", began_s, [(rest_s, 1)], job_name=name)
+    yield at("kube_pod_status_phase", began_s, [(rest_s, 1)], pod=name, phase="Running")
+    for kind in ("job", "pod", "persistentvolumeclaim", "service", "secret"):
+        whose = {"job_name" if kind == "job" else kind: name}
+        yield at(f"kube_{kind}_labels", began_s, [(rest_s, 1)], **whose, **{RUN: run})
+        yield at(f"kube_{kind}_created", began_s, [(rest_s, began_s)], **whose)
+
+
+def runs() -> Iterator[dict[str, str]]:
+    lost_s, live_s = BEGAN_S[FAILED] + 60, BEGAN_S[NOW] + 60
+    yield from (*keeper(LOST, lost_s, ENDED_S[FAILED]), *objects(LOST, lost_s))
+    yield from (*keeper(LIVE, live_s, END_S + 60), *objects(LIVE, live_s))
+    yield from objects(YOUNG, END_S - 120)
+
+
+def the_gate_itself() -> Iterator[dict[str, str]]:
+    rest_s, gate, run = END_S + 60, {"cronjob": "chaoslab-gate"}, {"instance": "10.0.0.7:9464"}
+    yield at("kube_cronjob_info", 0, [(rest_s, 1)], **gate)
+    passed_s, next_s = ENDED_S[PASSED], 3 * DAY_S + 3_600
+    yield at("kube_cronjob_status_last_successful_time", passed_s, [(rest_s, passed_s)], **gate)
+    yield at("kube_cronjob_next_schedule_time", 0, [(rest_s, next_s)], **gate)
+    for fleet, instance in (("kubernetes", run), ("local", {"instance": "127.0.0.1:9464"})):
+        about = {"plan": "kill_half", "seed": "1", "fleet": fleet, "algorithm": "decoupled"}
+        yield at("chaoslab_run_info", BEGAN_S[NOW], [(rest_s, 1)], **about, **instance)
+        for phase in ("baseline", "inject"):
+            value = float(phase == "inject")
+            yield at("chaoslab_phase", BEGAN_S[NOW], [(rest_s, value)], phase=phase, **instance)
