@@ -7,7 +7,7 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.stress.registry import StressDriver, StressRegistry
+from chaoslab.fleet.stress.registry import StressDriver, StressRegistry, Wish
 from chaoslab.fleet.stressors import Neighbours, Slowness, Stressor
 from tests.virtual_clock import VirtualClock
 
@@ -123,6 +123,41 @@ def test_steps_under_a_burden_are_not_taken_for_calm_ones(
     stressors.relieve("learner-1", "injection-0")
     slowed(stressors, clock, 0.1, Slowness(factor=2))
     assert driver.by[-1] == pytest.approx(1.0)
+
+
+@dataclass(kw_only=True)
+class Measured(Incarnation):
+    """Of a node whose CPU time is measured."""
+
+    seen: tuple[float, float] | None = None
+
+    def cpu_used(self) -> tuple[float, float] | None:
+        return self.seen
+
+
+@pytest.mark.parametrize(("every_s", "cores"), [
+    (1.0, 0.5),
+    (5.0, 0.5),
+    (20.0, 0.5),  # then the last two count
+])  # fmt: skip
+def test_what_a_node_used_ten_seconds_ago_does_not_count_however_often_it_is_measured(
+    clock: VirtualClock, every_s: float, cores: float
+) -> None:
+    wishes: list[float] = []
+    life = Measured(spec=LIFE.spec)
+
+    def driver(wish: Wish[Measured]) -> Steered:
+        wishes.append(wish.calm_cores)
+        return Steered()
+
+    stressors = StressRegistry(clock=clock, driver=driver)
+    for look in range(60):
+        at_s = look * every_s
+        life.seen = (at_s, 2.0 * at_s if at_s <= 20.0 else 40.0 + 0.5 * (at_s - 20.0))
+        clock.advance_to(1.0 + look)
+        stressors.observations([life])
+    stressors.put(life, "injection-0", Slowness(factor=2))
+    assert wishes == [pytest.approx(cores)]
 
 
 class Reluctant(Steered):

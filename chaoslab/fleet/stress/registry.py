@@ -28,8 +28,8 @@ from chaoslab.fleet.stressors import Slowness, Stressor
 HARNESS = "harness"
 _LOOK_S = 1.0
 """Seconds between two measurements of the CPU time of every node."""
-_LOOKS = 11
-"""Measurements that are kept: of the last ten seconds."""
+_LOOKED_S, _LOOKS = 10.0, 2
+"""Time of which measurements are kept, and their least number: a fleet may measure more seldom."""
 _STEPS = 40
 """Reports of a node's steps that are kept: of about ten seconds."""
 _SETTLING, _TELLING, _TELLING_S = 1, 3, 1.5
@@ -257,11 +257,13 @@ class StressRegistry(Generic[LifeT]):
         if seen is None:
             return
         at_s, used_s = seen
-        kept = self._used.setdefault(name, deque(maxlen=_LOOKS))
+        kept = self._used.setdefault(name, deque())
         if kept and (kept[-1][0] is not life or used_s < kept[-1][2]):
             kept.clear()  # another incarnation
         if not kept or at_s > kept[-1][1]:
             kept.append((life, at_s, used_s))
+        while len(kept) > _LOOKS and kept[1][1] <= at_s - _LOOKED_S:
+            kept.popleft()
 
     def _cores(self, life: LifeT) -> float:
         """CPU seconds per second over the last measurements; 0 if unknown."""
