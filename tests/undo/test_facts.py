@@ -84,6 +84,9 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "resume_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "unwedge_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "relieve_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
+        "unlimit_pod": {
+            **cluster, "pod": f"{own}-learner-0-1-x7k2p", "limit": "1500m", "request": "1",
+        },
         "uncordon_machine": {**cluster, "run": run_name(directory), "machine": "worker-1.zone"},
         "clear_pod_effects": {
             **cluster, "pod": f"{own}-proxy-x7k2p", "token": "t", "proxy": "learner-0",
@@ -201,6 +204,9 @@ FOREIGN = [
     Foreign("plug_container", {"aliases": ["a b"]}, "is not a valid node name"),
     Foreign("plug_container", {"address": "--help"}, "is no address"),
     Foreign("free_container_volume", {"volume": "pgdata"}, "is not this run's"),
+    Foreign("unlimit_pod", {"pod": "database-0"}, "is not this run's"),
+    Foreign("unlimit_pod", {"limit": "-1"}, "is no number of cores"),
+    Foreign("unlimit_pod", {"request": "1k"}, "is no number of cores"),
     Foreign("uncordon_machine", {"run": "0123456789"}, "is another run"),
     Foreign("uncordon_machine", {"machine": "../pods/x"}, "is not a valid machine name"),
     Foreign("clear_pod_effects", {"pod": "database-0"}, "is not this run's"),

@@ -12,17 +12,20 @@ from contextlib import closing, suppress
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cluster import Missing
 from chaoslab.fleet.kubernetes.cordon import is_cordoned_by, uncordon
+from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy
 from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
 from chaoslab.fleet.kubernetes.reconnection import connect_again
+from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_objects import empty, remains
 from chaoslab.fleet.kubernetes.undo_facts import (
     ClusterFacts,
     MachineFacts,
     PodFacts,
+    PodLimitFacts,
     PodProxyFacts,
     RunFacts,
 )
@@ -48,6 +51,12 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 if (proxy := _proxy(cluster, facts)) is not None:
                     is_clear = do == names.CLEAR_POD_EFFECTS
                     return (proxied.clear if is_clear else proxied.enable)(proxy).actions
+            case PodLimitFacts(pod=pod, limit=limit):
+                if _limit_now(cluster, facts) is not None:
+                    whole = CpuLimit(limit=limit, request=facts.request)
+                    resize(cluster, pod, whole)
+                    await_resized(cluster, pod, whole)
+                    return (f"{pod} has its CPU limit of {limit} again",)
             case PodFacts(pod=pod):
                 with suppress(Missing):  # what was done to it is gone with it
                     if _runs(cluster, pod):
@@ -69,6 +78,9 @@ def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 if (proxy := _proxy(cluster, facts)) is not None:
                     is_clear = do == names.CLEAR_POD_EFFECTS
                     return (proxied.effects if is_clear else proxied.refusing)(proxy)
+            case PodLimitFacts(pod=pod):
+                now = _limit_now(cluster, facts)
+                return (f"{pod} has a CPU limit of {now.limit}",) if now is not None else ()
             case PodFacts(pod=pod) if do == names.RESUME_POD:
                 with suppress(Missing):
                     stat = cluster.exec(pod, scripts.STAT) if _runs(cluster, pod) else ""
@@ -89,6 +101,15 @@ def _proxy(cluster: ForwardingCluster, facts: PodProxyFacts) -> ForeignProxy | N
                 cluster=cluster, pod=facts.pod, token=facts.token, proxy=facts.proxy,
                 injection=facts.injection,
             )  # fmt: skip
+    return None
+
+
+def _limit_now(cluster: ForwardingCluster, facts: PodLimitFacts) -> CpuLimit | None:
+    """The limit that the pod asks for; None if it is as it was, or the pod has ended."""
+    with suppress(Missing):
+        if _runs(cluster, facts.pod):
+            now = limit_of(cluster.get(PODS, facts.pod))
+            return now if (now.limit, now.request) != (facts.limit, facts.request) else None
     return None
 
 

@@ -207,11 +207,11 @@ class Cluster:
         self.patch(resource, name, {"metadata": {"annotations": named}})
 
     def patch(
-        self, resource: Resource, name: str, changes: Mapping[str, Json]
+        self, resource: Resource, name: str, changes: Mapping[str, Json], *, kind: str = "merge"
     ) -> Mapping[str, Json]:
-        """Merge changes into an object; as the server has it then."""
+        """Merge changes into an object, `NAME/PART` a part of it; as the server has it then."""
         url, content = f"{self._url(resource)}/{name}", json.dumps(changes).encode()
-        headers = {"Content-Type": "application/merge-patch+json"}
+        headers = {"Content-Type": f"application/{kind}-patch+json"}
 
         def patched() -> Mapping[str, Json]:
             return _json(self._http.patch(url, content=content, headers=headers))

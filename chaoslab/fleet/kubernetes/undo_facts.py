@@ -12,6 +12,8 @@ from chaoslab.fleet.run_name import run_name
 from chaoslab.links.proxied.undo_verbs import require_injection, require_proxy
 from chaoslab.undo.facts import Facts, require, require_match
 
+CORES = re.compile(r"[0-9]{1,6}m?")
+"""CPU cores as Kubernetes writes them: 2 or 250m."""
 _MACHINE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -63,6 +65,19 @@ class PodFacts(ClusterFacts):
         own = own_name(run_name(self.directory))
         is_own = re.fullmatch(rf"{re.escape(own)}-[a-z0-9.-]+", self.pod) is not None
         require(is_own, f"the pod {self.pod!r} is not this run's")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodLimitFacts(PodFacts):
+    """CPU limit and request that the container of a pod had."""
+
+    limit: str
+    request: str
+
+    def __post_init__(self) -> None:
+        PodFacts.__post_init__(self)
+        for one in (self.limit, self.request):
+            require(CORES.fullmatch(one) is not None, f"{one!r} is no number of cores")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
     delete_kubernetes_run    the objects of a run in a namespace
     resume_pod, unwedge_pod  a pod goes on
     relieve_pod              what fills its memory limit ends
+    unlimit_pod              its container has its CPU limit again
     uncordon_machine         a machine takes pods again
     clear_pod_effects, enable_pod_proxy    a link through the proxy in a pod is as it was
 
@@ -21,6 +22,7 @@ from chaoslab.fleet.kubernetes.undo_facts import (
     MachineFacts,
     PodEffectFacts,
     PodFacts,
+    PodLimitFacts,
     PodProxyFacts,
     RunFacts,
 )
@@ -82,6 +84,7 @@ MAINTENANCE = Maintenance(
         names.RESUME_POD: _in_cluster(names.RESUME_POD, PodFacts, looks=True),
         names.UNWEDGE_POD: _in_cluster(names.UNWEDGE_POD, PodFacts),
         names.RELIEVE_POD: _in_cluster(names.RELIEVE_POD, PodFacts),
+        names.UNLIMIT_POD: _in_cluster(names.UNLIMIT_POD, PodLimitFacts, looks=True),
         names.UNCORDON: _in_cluster(names.UNCORDON, MachineFacts, looks=True),
         names.CLEAR_POD_EFFECTS: _in_cluster(names.CLEAR_POD_EFFECTS, PodEffectFacts, looks=True),
         names.ENABLE_POD_PROXY: _in_cluster(names.ENABLE_POD_PROXY, PodProxyFacts, looks=True),
