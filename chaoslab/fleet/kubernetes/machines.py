@@ -122,10 +122,12 @@ class Machines:
             self._stopped[injection].remove(stopped)
 
     def is_without_kubelet(self, machine: str) -> bool:
-        """Whether the kubelet of a machine may be stopped now: then no pod there can be asked."""
-        return any(
-            one.watch.machine == machine for all_of in self._stopped.values() for one in all_of
-        )
+        """Whether the kubelet of a machine may be stopped now: then no pod there can be asked.
+
+        Any thread may ask.
+        """
+        stopped = tuple(self._stopped.values())
+        return any(one.watch.machine == machine for all_of in stopped for one in all_of)
 
     def _has_ended(self, stopped: _Stopped) -> bool:
         """Whether a Job has stopped and continued its kubelet, or could not even begin to."""

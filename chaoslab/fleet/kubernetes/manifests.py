@@ -73,6 +73,9 @@ class PodSettings:
     replaces: bool = False
     """Whether the cluster replaces pods of the syncer and of learners that fail."""
 
+    measures_cpu: bool = False
+    """Whether the CPU time that learners use is measured, for a fault that cuts it."""
+
     def replaces_pods_of(self, role: Role) -> bool:
         """Whether the cluster brings such a node back."""
         return self.replaces and role is not Role.EVALUATOR

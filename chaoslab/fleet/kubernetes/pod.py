@@ -22,6 +22,7 @@ from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cluster import Missing, Refused
+from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
 from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
@@ -68,6 +69,7 @@ class PodIncarnation(Incarnation):
         self._replacement = replacement
         self.was_out_of_memory = False
         """Whether the kernel killed it for want of memory, by the cluster's word."""
+        self._cpu: CpuCount | None = None
         self._state: PodState | None = None
         self._runs = threading.Event()
         """Set once its container has started, or it never will."""
@@ -275,8 +277,13 @@ class PodIncarnation(Incarnation):
             self.cluster.evict(self.pod)
 
     def cpu_used(self) -> tuple[float, float] | None:
-        """Unknown: nobody measures it steadily."""
-        return None
+        """As it was measured last; None where nobody measures it (`cpu_meter`)."""
+        cpu = self._cpu
+        return None if cpu is None else (cpu.at_s, cpu.used_s)
+
+    def measure_cpu(self) -> None:
+        """Ask its cgroup. FleetError if there is none."""
+        self._cpu = CpuCount.of(self.cluster.exec(self.pod, scripts.CPU_COUNT))
 
     def probe(self) -> Observation:
         """State, memory and CPU time of its main process, by /proc in its pod."""

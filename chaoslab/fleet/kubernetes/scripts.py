@@ -5,6 +5,7 @@
     SIGNAL_ALL, SIGNAL_MAIN  + a signal's name without SIG
     STAT                     prints /proc/PID/stat of the main process
     TELL                     writes its standard input to the hooks
+    CPU_COUNT                prints what its cgroup says of CPU time (`cpu_meter`)
     RELIEVE                  ends what fills the memory, if anything does (`memory_filler`)
 
 The paths are those of `manifests.CONTROL`.
@@ -44,6 +45,15 @@ SIGNAL_ALL: Final = ("/bin/sh", "-c", 'kill -s "$1" -- -1', "kill")
 """To all processes of the pod's user, but the shell itself."""
 SIGNAL_MAIN: Final = ("/bin/sh", "-c", 'kill -s "$1" -- "$(cat /run/chaoslab/pid)"', "kill")
 STAT: Final = ("/bin/sh", "-c", 'cat "/proc/$(cat /run/chaoslab/pid)/stat"')
+CPU_COUNT: Final = (
+    "/bin/sh",
+    "-c",
+    (
+        "cd /sys/fs/cgroup && read -r uptime _ </proc/uptime && echo uptime $uptime\n"
+        "[ -f cpu.stat ] && exec cat cpu.stat\n"
+        "cat cpu/cpu.stat && echo usage_time $(cat cpuacct/cpuacct.usage)"
+    ),
+)
 RELIEVE: Final = (
     "/bin/sh",
     "-c",
