@@ -29,6 +29,7 @@ from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, probed
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.contact import Contact
+from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
@@ -63,7 +64,6 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
             Ability.VOLUME,
             Ability.CUT_POWER,
             Ability.HOSTS,
-            Ability.QUOTA,
             Ability.DUTY_CYCLE,
             Ability.CROWD,
         }
@@ -106,6 +106,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         super().__init__(self._run_context, node_links, driver)
         self._cluster = cluster
         self._machines = Machines(self._run_context)
+        self._cpu_meter = CpuMeter(self._measured)
         self._watches: tuple[Watch | Contact, ...] = ()
         self._replacements: dict[str, PodState] = {}
         """By node: the pod that the cluster put in the place of its last one."""
@@ -123,11 +124,14 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         self._run_context = replace(run, last_of=pods.last_of, pods_of=pods.pods_of)
         for one in self._watches:
             one.start()
+        if self._objects.manifests.settings.measures_cpu:
+            self._cpu_meter.start()
         return super().__enter__()
 
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
         return (
+            self._cpu_meter.close,
             self._machines.close,
             self._end_all,
             self._stress_registry.relieve_all,
@@ -240,6 +244,14 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         return super().link(name, upstream)
 
     # ---------------------------------------------------------------- incarnations
+
+    def _measured(self) -> Sequence[PodIncarnation]:
+        """Learners whose CPU time can be asked for; on the thread of the meter."""
+        return [
+            life for life in tuple(self._lives.values())
+            if life.spec.role is Role.LEARNER and life.has_started and not life.is_over
+            and not self._machines.is_without_kubelet(life.machine)
+        ]  # fmt: skip
 
     def _begin(self, spec: NodeSpec, incarnation: int) -> PodIncarnation:
         return PodIncarnation(spec, incarnation, self._run_context)

@@ -35,6 +35,8 @@ _RUN: Final = (
     Rule(group="", resource="pods/portforward", verbs=("create", "get"),
          use="faults on links, by the API of the proxy that carries them"),
     Rule(group="", resource="pods/eviction", verbs=("create",), use="pod.evict"),
+    Rule(group="", resource="pods/resize", verbs=("patch",),
+         use="compute.slow by a CPU limit: mechanism: cgroup"),
     Rule(group="", resource="services", verbs=("create", "get", "list", "delete"),
          use="the address of the syncer"),
     Rule(group="", resource="persistentvolumeclaims", verbs=("create", "get", "list", "delete"),

@@ -116,10 +116,18 @@ class Kubernetes:
     @property
     def limits_memory(self) -> bool:
         """Whether learners have a memory limit: without one, a machine would run out of it."""
+        return self.memory_bytes is not None or self._has_own_limit("memory")
+
+    @property
+    def limits_cpu(self) -> bool:
+        """Whether learners have a CPU limit: a pod that runs gets no first one."""
+        return self.cpus is not None or self._has_own_limit("cpu")
+
+    def _has_own_limit(self, of: str) -> bool:
+        """Whether the plan's own container has it."""
         resources = self.container.get("resources")
         limits = resources.get("limits") if isinstance(resources, Mapping) else None
-        has_own = isinstance(limits, Mapping) and "memory" in limits
-        return has_own or self.memory_bytes is not None
+        return isinstance(limits, Mapping) and of in limits
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the cluster when a fleet is made.
@@ -151,7 +159,9 @@ class Kubernetes:
         return partial(_by_proxy, ClusterFleets(settings=self), seed)
 
     def slowing(self, mechanism: Mechanism) -> str:
-        """By the learner's own rests."""
+        """By the learner's own rests, unless its CPU limit is asked for."""
+        if mechanism is Mechanism.CGROUP:
+            return "the CPU limit of its container, resized in place"
         return said(Mechanism.HOOK if mechanism is Mechanism.AUTO else mechanism)
 
 
@@ -170,6 +180,7 @@ class ClusterFleets:
 
         The server checks a keeper, a claim, and Jobs of a syncer and a learner; none is created.
         """
+        from chaoslab.fleet.kubernetes.cpu_limit import require_resizes  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.resources import CLAIMS  # noqa: PLC0415  # lightkube
@@ -179,6 +190,8 @@ class ClusterFleets:
             try:
                 cluster.version()
                 require_rights(cluster, self.kind)
+                if Ability.QUOTA in self.needs:
+                    require_resizes(cluster)
                 if self.needs & {Ability.DRAIN, Ability.KUBELET}:
                     _require_machine_rights(cluster)
                 trial = Manifests(run="trial", directory="trial", settings=pods, owner="trial")
@@ -204,6 +217,9 @@ class ClusterFleets:
         if not self.settings.limits_memory:
             what = "give the nodes a limit by fleet.memory, such as fleet.memory: 1GB"
             found[Ability.MEMORY_LIMIT] = what
+        if not self.settings.limits_cpu:
+            what = "give the learners a CPU limit, such as fleet.cpus: 2, or leave out mechanism"
+            found[Ability.QUOTA] = what
         if not self.settings.node_access:
             what = "allow a pod that sees all processes of a machine: fleet.node_access: true"
             found[Ability.KUBELET] = what
@@ -234,7 +250,7 @@ class ClusterFleets:
             memory_bytes=asked.memory_bytes, storage_class=asked.storage_class,
             disk_bytes=asked.disk_bytes, cache_claim=asked.cache_claim, learners=asked.pod,
             others=asked.other_pods, container=asked.container, labels=asked.job_labels,
-            replaces=asked.heal is Healer.CLUSTER,
+            replaces=asked.heal is Healer.CLUSTER, measures_cpu=Ability.QUOTA in self.needs,
         )  # fmt: skip
 
 

@@ -1,9 +1,11 @@
-"""Mechanisms that put a stressor on a pod, by commands in it.
+"""Mechanisms that put a stressor on a pod, by commands in it and by the cluster.
 
-    Slowness ────► StepRest: the learner's own rests, by its hook
+    Slowness ─┬──► StepRest: the learner's own rests, by its hook
+              └──► Quota: the CPU limit of its container, resized in place
     MemoryLimit ─► Filled: the memory limit of its container, filled from within
 
-A pod has one limit of memory, so two stressors of that kind on one node are refused.
+A container has one limit of memory and one of CPU time, so two stressors of one kind on one node
+are refused.
 """
 
 from collections.abc import Mapping
@@ -12,10 +14,14 @@ from pathlib import Path
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import memory_filler, names, scripts
+from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
+from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
+from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
+from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.stress.keepers import until
 from chaoslab.fleet.stress.registry import StressDriver, Wish
-from chaoslab.fleet.stress.slowing import StepRest
+from chaoslab.fleet.stress.slowing import CpuShare, StepRest
 from chaoslab.fleet.stressors import Mechanism, MemoryLimit, Slowness
 
 
@@ -24,12 +30,79 @@ def driver(wish: Wish[PodIncarnation]) -> StressDriver:
     match wish.stressor:
         case Slowness(mechanism=Mechanism.AUTO | Mechanism.HOOK) as slowness:
             return StepRest(wish.life, slowness)
+        case Slowness(mechanism=Mechanism.CGROUP) as slowness:
+            if any(isinstance(one, Quota) and one.life is wish.life for one in wish.others):
+                raise FleetError(f"the CPU limit of {wish.life.spec.name} is lowered already")
+            return Quota(wish, slowness)
         case MemoryLimit() as limit:
             if any(isinstance(one, Filled) and one.life is wish.life for one in wish.others):
                 raise FleetError(f"the memory limit of {wish.life.spec.name} is filled already")
             return Filled(wish.life, limit)
         case other:
             raise FleetError(f"the kubernetes fleet cannot put a {other.kind} upon a node")
+
+
+class Quota(CpuShare):
+    """The CPU limit of its container, lowered to a part of the CPU time that it used before."""
+
+    def __init__(self, wish: Wish[PodIncarnation], stressor: Slowness) -> None:
+        """FleetError while nobody knows what the node uses."""
+        if wish.life.cpu_used() is None:
+            who = f"the CPU time of {wish.life.spec.name}"
+            raise FleetError(f"{who} is not measured yet: let the fault begin later")
+        super().__init__(wish.life.spec.name, wish.calm_cores, stressor)
+        self.life, self._injection = wish.life, wish.injection
+        self._whole = limit_of(self.life.cluster.get(PODS, self.life.pod))
+        """Its limit while nothing is upon it."""
+        self._before = self._count()
+
+    @property
+    def mechanism(self) -> str:
+        return f"CPU limit of its container, {self._asked.limit} of {self._whole.limit}, resized"
+
+    @property
+    def _asked(self) -> CpuLimit:
+        return self._whole.lowered(self._cores)
+
+    def begin(self) -> None:
+        """FleetError unless the kubelet does it."""
+        self.life.owe(
+            names.UNLIMIT_POD, self._injection,
+            limit=self._whole.limit, request=self._whole.request,
+        )  # fmt: skip
+        resize(self.life.cluster, self.life.pod, self._asked)
+        await_resized(self.life.cluster, self.life.pod, self._asked)
+
+    def _apply(self) -> None:
+        """Without waiting for the kubelet: training goes on, and `counts` shows what it did."""
+        life, asked = self.life, self._asked
+        unless_ended(lambda: resize(life.cluster, life.pod, asked), lambda: life.has_exited)
+
+    def counts(self) -> Mapping[str, Json]:
+        """Its share, and for how long the kernel kept its threads from a core, added up."""
+        now, found = self._count(), super().counts()
+        if now is None or self._before is None:
+            return found
+        return {**found, "throttled_s": round(now.throttled_s - self._before.throttled_s, 3)}
+
+    def end(self) -> None:
+        """Unless its pod has ended, and its limit with it."""
+        life = self.life
+        if not life.pending_undos.owes(names.UNLIMIT_POD, self._injection) or life.has_exited:
+            return
+        if unless_ended(self._restored, lambda: life.has_exited, within_s=0.0):
+            life.pending_undos.settle(names.UNLIMIT_POD, self._injection)
+
+    def _restored(self) -> bool:
+        """True once the kubelet has done it."""
+        resize(self.life.cluster, self.life.pod, self._whole)
+        await_resized(self.life.cluster, self.life.pod, self._whole)
+        return True
+
+    def _count(self) -> CpuCount | None:
+        """None if its container has ended."""
+        said = self.life.execute(scripts.CPU_COUNT)
+        return None if said is None else CpuCount.of(said)
 
 
 class Filled(StressDriver):

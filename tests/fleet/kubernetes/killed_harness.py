@@ -1,21 +1,25 @@
 """A stand-in for the harness in a cluster: janitor, undo log and a fleet of two pods.
 
-    python -m tests.fleet.kubernetes.killed_harness RUN_DIR [--second | --links]
+    python -m tests.fleet.kubernetes.killed_harness RUN_DIR [--second | --links | --limited]
 
 It says `opened`, starts two nodes, says `started`; when both step it pauses one of them, says
 `paused`, and waits to be killed, at any of these moments. With `--second` both are on the second
 machine of the cluster, which it drains instead: it says `drained`. With `--links` it starts none,
-but puts effects on a link through a proxy in a pod, and says `shaped`.
+but puts effects on a link through a proxy in a pod, and says `shaped`. With `--limited` it has no
+janitor and one node, which computes: it lowers its CPU limit, and says `limited`.
 """
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.kubernetes.settings import Kubernetes
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.stressors import Mechanism, Slowness
 from chaoslab.links.effects import Direction, Latency, Refuse
 from chaoslab.links.proxied.settings import Embedded
 from chaoslab.undo.janitor import start_janitor
@@ -75,6 +79,32 @@ def main(run_directory: Path, *, is_on_second: bool, has_links: bool) -> None:
             fleet.poll(clock.now_s() + 1.0)
 
 
+def limit(run_directory: Path) -> None:
+    """Lower the CPU limit of a node as soon as it is known what that uses, and poll for ever."""
+    from tests.fleet.kubernetes.test_quota import busy  # noqa: PLC0415  # needs a cluster
+
+    clock, is_limited = WallClock(), False
+    slowness = Slowness(factor=4.0, mechanism=Mechanism.CGROUP)
+    with (
+        UndoLogFile(run_directory) as undo_log,
+        small_fleet(
+            run_directory, clock, Cluster.connect(CONTEXT, NAMESPACE), undo_log, cpus=0.5,
+            measures_cpu=True,
+        ) as fleet,
+    ):  # fmt: skip
+        fleet.start(busy("learner-0"))
+        while True:
+            fleet.poll(clock.now_s() + 1.0)
+            if not is_limited:
+                with (
+                    undo_log.due_within(1.0),
+                    suppress(FleetError),
+                ):  # nobody knows yet what it uses
+                    fleet.stress("learner-0", "injection-0", slowness)
+                    is_limited = True
+                    say("limited")
+
+
 def links_by_pod(run_directory: Path, clock: WallClock, undo_log: UndoLogFile) -> NodeLinks:
     """As a plan for this cluster has them."""
     asked = Kubernetes(context=CONTEXT, namespace=NAMESPACE, image=image(), image_pull="Never")
@@ -84,4 +114,6 @@ def links_by_pod(run_directory: Path, clock: WallClock, undo_log: UndoLogFile) -
 
 if __name__ == "__main__":
     asked = set(sys.argv[2:])
+    if "--limited" in asked:
+        limit(Path(sys.argv[1]))
     main(Path(sys.argv[1]), is_on_second="--second" in asked, has_links="--links" in asked)

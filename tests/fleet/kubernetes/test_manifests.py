@@ -16,6 +16,7 @@ from chaoslab.fleet.kubernetes.names import labels_of, object_name
 from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role
 from chaoslab.fleet.kubernetes.scripts import ENTRY
 from chaoslab.fleet.kubernetes.settings import ClusterFleets, Kubernetes, looks_like_production
+from chaoslab.fleet.stressors import Mechanism
 
 SPEC = NodeSpec(
     name="learner-0", role=Role.LEARNER, command=("python3", "-m", "x"), keeps="checkpoints",
@@ -196,6 +197,32 @@ def test_memory_can_run_out_only_where_there_is_a_limit(
     settings: dict[str, Any], is_so: bool
 ) -> None:
     assert Kubernetes(**settings).limits_memory is is_so
+
+
+@pytest.mark.parametrize(("settings", "is_so"), [
+    ({}, False), ({"cpus": 2.0}, True), ({"memory_bytes": 1 << 30}, False),
+    ({"container": {"resources": {"limits": {"cpu": "2"}}}}, True),
+    ({"container": {"resources": {"requests": {"cpu": "2"}}}}, False),
+])  # fmt: skip
+def test_a_cpu_limit_can_be_lowered_only_where_there_is_one(
+    settings: dict[str, Any], is_so: bool
+) -> None:
+    asked = Kubernetes(**settings)
+    assert asked.limits_cpu is is_so
+    assert (Ability.QUOTA in ClusterFleets(settings=asked).remedies) is not is_so
+
+
+@pytest.mark.parametrize(("mechanism", "says"), [
+    (Mechanism.AUTO, "hook"), (Mechanism.HOOK, "hook"), (Mechanism.CGROUP, "CPU limit"),
+])  # fmt: skip
+def test_learners_rest_unless_the_plan_names_their_limit(mechanism: Mechanism, says: str) -> None:
+    assert says in Kubernetes().slowing(mechanism)
+
+
+@pytest.mark.parametrize("needs", [frozenset[Ability](), frozenset({Ability.QUOTA})])
+def test_cpu_time_is_measured_only_for_a_plan_that_cuts_it(needs: frozenset[Ability]) -> None:
+    fleets = ClusterFleets(settings=Kubernetes(image="i", cpus=1.0), needs=needs)
+    assert fleets.pods().measures_cpu is bool(needs)
 
 
 @pytest.mark.parametrize(("settings", "key"), [

@@ -1,0 +1,139 @@
+"""Learners in pods of a real cluster that their CPU limits slow, and that have them back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.payloads import NodeCounted, NodeStressed, Status
+from chaoslab.faults.compute import ComputeSlow
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.fleet.kubernetes import names, stress_drivers
+from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
+from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
+from chaoslab.fleet.kubernetes.resources import PODS
+from chaoslab.fleet.kubernetes.run_objects import remains
+from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.stressors import Mechanism
+from chaoslab.record.journal import Journal
+from chaoslab.undo.actions import undo
+from chaoslab.undo.janitor import Overdue, heal
+from chaoslab.undo.log import UndoLogFile, open_undos
+from chaoslab.undo.verbs import Healed
+from tests.cluster import LIMIT_S, Cluster, small_fleet
+from tests.contracts.fault_kit import VICTIMS, Director, injection_of
+from tests.contracts.fleet_kit import wait_until
+from tests.fleet.kubernetes import busy_learner
+from tests.fleet.kubernetes.test_cleanup import killed_when
+
+pytestmark = [
+    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+]  # fmt: skip
+FOR_S = 20.0
+FAULT = ComputeSlow(factor=4.0, mechanism=Mechanism.CGROUP, tolerance=0.75)
+WHOLE = CpuLimit(limit="500m", request="500m")
+
+
+def busy(name: str) -> NodeSpec:
+    """A learner that uses a tenth of a core."""
+    source = Path(busy_learner.__file__).read_text(encoding="utf-8")
+    command = ("python3", "-S", "-c", source, name, "{incarnation}")
+    return NodeSpec(name=name, role=Role.LEARNER, command=command, labels={})
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, here: Cluster) -> Iterator[KubernetesFleet]:
+    """Two learners that compute, whose CPU time is measured."""
+    with (
+        UndoLogFile(tmp_path) as undo_log,
+        small_fleet(tmp_path, WallClock(), here, undo_log, cpus=0.5, measures_cpu=True) as fleet,
+    ):
+        for name in VICTIMS:
+            fleet.start(busy(name))
+        yield fleet
+
+
+@pytest.fixture
+def director(tmp_path: Path, fleet: KubernetesFleet) -> Iterator[Director]:
+    """Once it is known what both use."""
+    clock = WallClock()
+    with Journal(tmp_path, clock) as journal:
+        found = Director(fleet=fleet, clock=clock, journal=journal)
+        found.wait_for_steps(VICTIMS)
+        while not all(fleet._stress_registry._cores(fleet._lives[name]) for name in VICTIMS):
+            found.wait(clock.now_s() + 0.5)
+        yield found
+
+
+def limits(fleet: KubernetesFleet) -> list[CpuLimit]:
+    """Of both learners' pods, by the server's word."""
+    return [limit_of(fleet._cluster.get(PODS, fleet._lives[name].pod)) for name in VICTIMS]
+
+
+def owed(run_directory: Path) -> list[str]:
+    """What is to be undone by limits alone."""
+    return [one.do for one in open_undos(run_directory) if one.do == names.UNLIMIT_POD]
+
+
+def test_a_lower_limit_slows_learners_and_is_lifted(
+    director: Director, fleet: KubernetesFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert limits(fleet) == [WHOLE, WHOLE]
+    while_it_holds: list[tuple[list[CpuLimit], list[str]]] = []
+    monkeypatch.setattr(
+        ComputeSlow, "heal",
+        lambda fault, injection, on: (
+            while_it_holds.append((limits(fleet), owed(tmp_path))),
+            super(ComputeSlow, fault).heal(injection, on),
+        ),
+    )  # fmt: skip
+    for piece in director.carry_out(FAULT, injection_of(FAULT, for_s=FOR_S)):
+        assert piece.status is Status.PROVED, piece.text
+    history = director.journal.history
+    assert {"CPU limit" in one.payload.mechanism for one in history.of(NodeStressed)} == {True}
+    counted = {one.payload.node: one.payload.throttled_s for one in history.of(NodeCounted)}
+    assert {name for name, kept_s in counted.items() if (kept_s or 0.0) > 1.0} == set(VICTIMS)
+    ((lowered, owing),) = while_it_holds
+    assert all(one.cores < 0.2 for one in lowered)
+    assert owing == [names.UNLIMIT_POD] * 2
+    assert limits(fleet) == [WHOLE, WHOLE]
+    assert owed(tmp_path) == []
+
+
+def test_a_limit_that_was_not_lowered_is_not_taken_for_a_fault(
+    director: Director, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stress_drivers, "resize", lambda *_: None)
+    monkeypatch.setattr(stress_drivers, "await_resized", lambda *_: None)
+    pieces = director.carry_out(FAULT, injection_of(FAULT, for_s=FOR_S))
+    assert [piece.code for piece in pieces] == [Code.NO_EFFECT, Code.NO_EFFECT]
+
+
+def test_a_limit_that_the_machine_has_not_got_is_refused_with_the_kubelets_reason(
+    director: Director, fleet: KubernetesFleet
+) -> None:
+    pod = fleet._lives[VICTIMS[0]].pod
+    beyond = CpuLimit(limit="900", request="900")
+    resize(fleet._cluster, pod, beyond)
+    with pytest.raises(FleetError, match="Infeasible"):
+        await_resized(fleet._cluster, pod, beyond)
+    resize(fleet._cluster, pod, WHOLE)
+    await_resized(fleet._cluster, pod, WHOLE)
+    director.wait_for_steps(VICTIMS)
+
+
+def test_a_limit_that_a_killed_harness_lowered_is_restored(tmp_path: Path, here: Cluster) -> None:
+    killed_when("limited", tmp_path, "--limited")
+    (owing,) = [one for one in open_undos(tmp_path) if one.do == names.UNLIMIT_POD]
+    pod = str(owing.facts["pod"])
+    assert limit_of(here.get(PODS, pod)).cores < 0.2
+    overdue = Overdue(run_directory=tmp_path)  # what a janitor does while a harness is silent
+    wait_until(lambda: overdue.let_go() == [f"{pod} has its CPU limit of 500m again"])
+    assert limit_of(here.get(PODS, pod)) == WHOLE
+    assert undo(owing) == Healed(), "it may be done twice"
+    assert heal(tmp_path).remaining == ()
+    assert remains(here, run_name(tmp_path)) == ()
+    assert undo(owing) == Healed(), "and when the pod is gone"
