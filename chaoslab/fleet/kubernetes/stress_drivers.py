@@ -70,8 +70,7 @@ class Quota(CpuShare):
             names.UNLIMIT_POD, self._injection,
             limit=self._whole.limit, request=self._whole.request,
         )  # fmt: skip
-        resize(self.life.cluster, self.life.pod, self._asked)
-        await_resized(self.life.cluster, self.life.pod, self._asked)
+        self._resized(self._asked)
 
     def _apply(self) -> None:
         """Without waiting for the kubelet: training goes on, and `counts` shows what it did."""
@@ -90,13 +89,13 @@ class Quota(CpuShare):
         life = self.life
         if not life.pending_undos.owes(names.UNLIMIT_POD, self._injection) or life.has_exited:
             return
-        if unless_ended(self._restored, lambda: life.has_exited, within_s=0.0):
+        if unless_ended(lambda: self._resized(self._whole), lambda: life.has_exited, within_s=0.0):
             life.pending_undos.settle(names.UNLIMIT_POD, self._injection)
 
-    def _restored(self) -> bool:
-        """True once the kubelet has done it."""
-        resize(self.life.cluster, self.life.pod, self._whole)
-        await_resized(self.life.cluster, self.life.pod, self._whole)
+    def _resized(self, asked: CpuLimit) -> bool:
+        """True once the kubelet has done it. FleetError if it does not."""
+        resize(self.life.cluster, self.life.pod, asked)
+        await_resized(self.life.cluster, self.life.pod, asked)
         return True
 
     def _count(self) -> CpuCount | None:
