@@ -6,6 +6,7 @@ from typing import Any
 
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import Hosts, NodeSpec, Role, gone, probed
+from chaoslab.fleet.hosts_life import probed_as_one
 from chaoslab.fleet.remote.members import Member, Placed
 
 
@@ -145,7 +146,7 @@ def test_a_probe_shows_memory_and_time_of_all_members() -> None:
         probed("learner-0", incarnation=1, pid=pid, state=state, rss_bytes=100 * pid, cpu_s=0.5)
         for pid, state in ((10, "T"), (11, "S"))
     )
-    seen = spread().probed([first, second]).data
+    seen = probed_as_one([first, second]).data
     assert (seen["pid"], seen["state"], seen["rss_bytes"], seen["cpu_s"]) == (10, "T", 2100, 1.0)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import probed
+from chaoslab.fleet.hosts_life import probed_as_one
 from chaoslab.fleet.remote.contact import AgentLost, OutOfReach
 from chaoslab.fleet.remote.event_loop import EventLoop, first_error
 from chaoslab.fleet.remote.host import Host
@@ -79,7 +80,7 @@ class HostCalls:
             return probed(one.spec.name, **facts)
         except OutOfReach:
             return probed(one.spec.name, **facts, state="unknown")
-        return one.probed([to_observation(shown) for shown in seen])
+        return probed_as_one([to_observation(shown) for shown in seen])
 
     def kill_members(self, one: Placed, numbers: Sequence[int]) -> None:
         """Kill these processes of a node."""
