@@ -1,15 +1,16 @@
 """Nodes as Jobs of a Kubernetes cluster: the fleet `kubernetes`.
 
-    start ──► PodIncarnation (one Job) ──► cluster
-    kill, pause, signals … ──────────────► a command in the pod   threads ─► queue ─► poll
-    delete_pod, delete_job, … ───────────► cluster                              ▲
-    logs of the pods, what the cluster reports of them ─────────────────────────┘
+    start ──► Pods (one Job) ──► cluster
+    kill, pause, signals … ────► a command in the pod   threads ─► queue ─► poll
+    delete_pod, delete_job, … ─► cluster                              ▲
+    logs of the pods, what the cluster reports of them ───────────────┘
 
-Every incarnation is a Job that the cluster never starts again, with one pod; where the cluster is
-to heal (`PodSettings.replaces`), it is a pod of the node's one Job, and `restart` waits for the
-next. What a node keeps is on a claim that its next incarnation finds again, wherever the cluster
-puts it. The syncer has a Service, so that its address outlives its pods. Learners are told to end,
-to wait and to go on by commands in their pods: that needs no rights on the machines.
+Every incarnation is a Job that the cluster never starts again, with one pod, or one for each host
+of a learner (`host_pods`); where the cluster is to heal (`PodSettings.replaces`), it is a pod of
+the node's one Job, and `restart` waits for the next. What a node keeps is on a claim that its next
+incarnation finds again, wherever the cluster puts it. The syncer has a Service, so that its address
+outlives its pods. Learners are told to end, to wait and to go on by commands in their pods: that
+needs no rights on the machines.
 
 Other threads only carry bytes to the queue on which `poll` waits.
 """
@@ -25,11 +26,12 @@ from typing import Final, Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
-from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, probed
+from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, host_number, probed
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.contact import Contact
 from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
+from chaoslab.fleet.kubernetes.host_pods import HostPods
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
@@ -37,6 +39,7 @@ from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
+from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.kubernetes.resources import JOBS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
@@ -51,11 +54,13 @@ from chaoslab.undo.base import UndoLog
 
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 8192
+_LOOK_S: Final = 0.25
+"""How often it is looked for hosts that are to be killed, while there are any."""
 _FILES: Final = 65536
 """How many may be open, if the system allows it: each node has two logs and a connection."""
 
 
-class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
+class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasMachines):
     """A fleet of Jobs; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "kubernetes"
@@ -63,7 +68,6 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         {
             Ability.VOLUME,
             Ability.CUT_POWER,
-            Ability.HOSTS,
             Ability.DUTY_CYCLE,
             Ability.CROWD,
         }
@@ -144,7 +148,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         alive = [
             life for life in self._lives.values()
             if life.has_started and not life.is_over
-            and not self._machines.is_without_kubelet(life.machine)
+            and not self._is_without_kubelet(life)
         ]  # fmt: skip
         try:
             self._signal(alive, "SIGKILL")
@@ -167,17 +171,17 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
     def delete_pod(self, *names: str) -> None:
         """By force, without grace."""
         lives = [self._running(name) for name in names]
-        together(lives, PodIncarnation.delete)
+        together(lives, lambda life: life.delete())
 
     def evict_pod(self, *names: str) -> None:
         """By the eviction API, which respects budgets. FleetError: those it refused run on."""
         lives = [self._running(name) for name in names]
-        together(lives, PodIncarnation.evict)
+        together(lives, lambda life: life.evict())
 
     def delete_job(self, *names: str) -> None:
         """With its pod, which has its grace."""
         lives = [self._running(name) for name in names]
-        together(lives, PodIncarnation.delete_job)
+        together(lives, lambda life: life.delete_job())
 
     def withhold_image(self, *names: str) -> None:
         """The Job of the next incarnation asks for an image that nobody has."""
@@ -190,8 +194,14 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         lives = [life for life in self._lives.values() if not life.is_over]
         if waiting := [life.spec.name for life in lives if not life.has_started]:
             raise FleetError(f"{', '.join(waiting)} has not started, and may be put on any machine")
-        machines = {self._running(name).machine for name in names}
-        return tuple(life.spec.name for life in lives if life.machine in machines)
+        machines = frozenset[str]().union(*(self._running(name).machines for name in names))
+        hit = [life for life in lives if life.machines & machines]
+        if several := [life.spec.name for life in hit if isinstance(life, HostPods)]:
+            raise FleetError(
+                f"{', '.join(several)} has several hosts, and would be hit: faults on machines are "
+                "for learners of one"
+            )
+        return tuple(life.spec.name for life in hit)
 
     def drain(self, injection: str, *names: str) -> None:
         self._machines.drain(injection, self._alone(names))
@@ -209,12 +219,31 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
         """Latest incarnations of nodes. FleetError unless they are all on their machines."""
         if more := sorted(set(self.beside(*names)) - set(names)):
             raise FleetError(f"{', '.join(more)} would be hit, too, on the same machine")
-        return [self._running(name) for name in names]
+        lives = map(self._running, names)
+        return [life for life in lives if isinstance(life, PodIncarnation)]  # see `beside`
+
+    def _is_without_kubelet(self, life: Pods) -> bool:
+        """Whether one of its pods cannot be asked."""
+        return any(map(self._machines.is_without_kubelet, life.machines))
+
+    def kill_host(self, name: str, host: int) -> None:
+        life = self._running(name)
+        if isinstance(life, HostPods):
+            life.kill_host(host_number(life.spec, host))
+        else:
+            super().kill_host(name, host)
+
+    def fail_chip(self, name: str, host: int) -> None:
+        life = self._running(name)
+        if isinstance(life, HostPods):
+            life.fail_chip(host_number(life.spec, host))
+        else:
+            super().fail_chip(name, host)
 
     def probe(self, name: str) -> Observation:
         """Unknown while the kubelet is stopped that would have to ask."""
         life = self._latest(name)
-        if life is not None and self._machines.is_without_kubelet(life.machine):
+        if life is not None and self._is_without_kubelet(life):
             return probed(name, incarnation=life.incarnation, pid=0, state="unknown")
         return super().probe(name)
 
@@ -230,7 +259,7 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
             self._await_end(life)  # meanwhile the next one may be taken up
         return self._node(name)
 
-    def _is_left_to_the_cluster(self, life: PodIncarnation) -> bool:
+    def _is_left_to_the_cluster(self, life: Pods) -> bool:
         """Whether the cluster still replaces its pods: not once a node left in order."""
         replaces = self._objects.manifests.settings.replaces_pods_of(life.spec.role)
         return replaces and not self._objects.has_ended(life.job)
@@ -246,40 +275,47 @@ class KubernetesFleet(NodeFleet[PodIncarnation], HasPods, HasJobs, HasMachines):
     # ---------------------------------------------------------------- incarnations
 
     def _measured(self) -> Sequence[PodIncarnation]:
-        """Learners whose CPU time can be asked for; on the thread of the meter."""
+        """Learners of one pod whose CPU time can be asked for; on the thread of the meter."""
         return [
             life for life in tuple(self._lives.values())
-            if life.spec.role is Role.LEARNER and life.has_started and not life.is_over
-            and not self._machines.is_without_kubelet(life.machine)
+            if isinstance(life, PodIncarnation) and life.spec.role is Role.LEARNER
+            and life.has_started and not life.is_over and not self._is_without_kubelet(life)
         ]  # fmt: skip
 
-    def _begin(self, spec: NodeSpec, incarnation: int) -> PodIncarnation:
-        return PodIncarnation(spec, incarnation, self._run_context)
+    def _begin(self, spec: NodeSpec, incarnation: int) -> Pods:
+        pods = self._objects.manifests.settings.pods_of(spec)
+        kind = PodIncarnation if pods == 1 else HostPods
+        return kind(spec, incarnation, self._run_context)
 
-    def _say_started(self, begun: PodIncarnation) -> None:
-        """Nothing yet: its pod says so when it runs."""
+    def _say_started(self, begun: Pods) -> None:
+        """Nothing yet: its pods say so when they run."""
 
     def _disk(self, spec: NodeSpec) -> ClaimFiles:
         return ClaimFiles(spec, self._objects)
 
-    def _signal(self, lives: Sequence[PodIncarnation], name: str) -> None:
+    def _signal(self, lives: Sequence[Pods], name: str) -> None:
         together([life for life in lives if not life.is_over], lambda life: life.signal(name))
 
-    def _pause(self, lives: Sequence[PodIncarnation]) -> None:
+    def _pause(self, lives: Sequence[Pods]) -> None:
         try:
-            together(lives, PodIncarnation.stop)
+            together(lives, lambda life: life.stop())
         except FleetError:
             for life in lives:
                 with suppress(FleetError):
                     self.resume(life.spec.name)
             raise
 
-    def _thaw(self, life: PodIncarnation) -> None:
+    def _thaw(self, life: Pods) -> None:
         if life.is_paused:
             life.resume()
 
     def _wait(self, limit_s: float) -> None:
         """Record what has arrived, after waiting for the first of it."""
+        several = [one for one in self._lives.values() if isinstance(one, HostPods)]
+        if due := [life for life in several if life.waits]:
+            limit_s = min(limit_s, _LOOK_S)
+        for life in due:
+            life.end_rest()
         for arrival in taken(self._run_context.arrivals, limit_s):
             self._take(arrival)
         self._take_up_replacements()

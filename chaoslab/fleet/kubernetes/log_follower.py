@@ -102,10 +102,13 @@ class LogFollower:
         *,
         start_s: float,
         pod: str = "",
+        index: int = 0,
     ) -> None:
-        """`pod`: its name, if it is known already and may be one of several."""
+        """`pod`: its name, if it is known already and may be one of several. `index`: its number in
+        the Job.
+        """
         self._cluster, self._job, self._who, self._pods = cluster, job, who, pods
-        self._start_s = start_s
+        self._start_s, self._index = start_s, index
         self._asked_s = -inf
         self._last: Sequence[PodState] = ()
         self._position = LogPosition()
@@ -175,7 +178,7 @@ class LogFollower:
         return None
 
     def _found(self) -> Sequence[PodState]:
-        """The pods of the Job, or the pod of this name."""
+        """The pods of the Job with this index, or the pod of this name."""
         if self._pods.silent_s < _ASK_S:
             return self._named(self._pods.there)
         if time.monotonic() - self._asked_s > _ASK_S:
@@ -187,7 +190,7 @@ class LogFollower:
         return self._named(state_of(one) for one in self._cluster.pods(f"job-name={self._job}"))
 
     def _named(self, pods: Iterable[PodState]) -> Sequence[PodState]:
-        return [one for one in pods if self.pod in ("", one.name)]
+        return [one for one in pods if self.pod in ("", one.name) and one.index == self._index]
 
     def _read_rest(self) -> None:
         """Until it was read whole; not for ever, for its machine may be gone."""

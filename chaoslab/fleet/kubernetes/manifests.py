@@ -2,7 +2,7 @@
 
     keeper   Job that owns all the rest; ends, and is deleted, once the harness no longer renews it
     node     Job of one incarnation, whose pod the cluster replaces only where it is to heal
-    service  stable address of the syncer
+    service  stable address of the syncer; those of learners of several hosts: `host_services`
     claim    volume that outlives the incarnations of a node
     secret   private files and secret environment of a node
 
@@ -79,6 +79,15 @@ class PodSettings:
     def replaces_pods_of(self, role: Role) -> bool:
         """Whether the cluster brings such a node back."""
         return self.replaces and role is not Role.EVALUATOR
+
+    def pods_of(self, spec: NodeSpec) -> int:
+        """How many pods one incarnation of a node has: one for each host of a learner.
+
+        Where the cluster brings nodes back, its hosts are processes of one pod: a Job would replace
+        the pod of one host alone.
+        """
+        is_whole = spec.hosts is None or self.replaces_pods_of(spec.role)
+        return 1 if is_whole or spec.hosts is None else spec.hosts.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,10 +175,10 @@ class Manifests:
         settings = replace(self.settings, image=absent(self.settings.image), pull="IfNotPresent")
         return replace(self, settings=settings)
 
-    def claim(self, name: str) -> Mapping[str, Json]:
-        """A volume that outlives pods, of one node at a time."""
+    def claim(self, name: str, *, is_shared: bool = False) -> Mapping[str, Json]:
+        """A volume that outlives pods. `is_shared`: of pods on several machines at a time."""
         spec: dict[str, Json] = {
-            "accessModes": ["ReadWriteOnce"],
+            "accessModes": ["ReadWriteMany" if is_shared else "ReadWriteOnce"],
             "resources": {"requests": {"storage": str(self.settings.disk_bytes)}},
         }
         if self.settings.storage_class:
@@ -204,6 +213,8 @@ class Manifests:
         labels = {**own, **names.labels_of(self.run, **about)}
         metadata = self._metadata(self.name(spec.name, str(incarnation)), **about)
         again: dict[str, Json] = {"backoffLimit": 0}
+        if (count := self.settings.pods_of(spec)) > 1:
+            again |= {"completionMode": "Indexed", "completions": count, "parallelism": count}
         if self.settings.replaces_pods_of(spec.role):
             again = {"backoffLimit": _RETRIES, "podReplacementPolicy": "Failed"}
             environment = {**environment, "CHAOSLAB_INCARNATION": str(incarnation)}
@@ -281,6 +292,11 @@ class Manifests:
         for name in spec.secrets:
             key: dict[str, Json] = {"name": self.name(spec.name), "key": f"environment.{name}"}
             variables.append({"name": name, "valueFrom": {"secretKeyRef": key}})
+        of_hosts: dict[str, Json] = {}
+        if self.settings.pods_of(spec) > 1:
+            own_address: dict[str, Json] = {"fieldRef": {"fieldPath": "status.podIP"}}
+            variables.append({"name": "CHAOSLAB_ADDRESS", "valueFrom": own_address})
+            of_hosts = {"subdomain": self.name(spec.name)}
         container: dict[str, Json] = {
             **own,
             "name": CONTAINER,
@@ -296,6 +312,7 @@ class Manifests:
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
+            **of_hosts,
             **template,
             "securityContext": pod_context(template),
             "restartPolicy": "Never",

@@ -13,6 +13,8 @@ from chaoslab.core.events import Json
 LABEL_RUN: Final = "chaoslab/run"
 LABEL_NODE: Final = "chaoslab/node"
 LABEL_INCARNATION: Final = "chaoslab/incarnation"
+LABEL_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+"""Of a pod of an indexed Job, by Kubernetes: its number in the Job."""
 LABEL_HOST: Final = "chaoslab/host"
 """Machine of the harness."""
 DIRECTORY: Final = "chaoslab/directory"

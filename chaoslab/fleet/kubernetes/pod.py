@@ -13,28 +13,28 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
-from chaoslab.fleet.kubernetes import names, scripts
+from chaoslab.fleet.kubernetes import scripts
 from chaoslab.fleet.kubernetes.cluster import Missing, Refused
 from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
 from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.kubernetes.resources import JOBS, PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
-from chaoslab.fleet.nodes.incarnation import Incarnation
 from chaoslab.record.exits import ENDING_SIGNALS
 
-_TO_ALL: Final = ENDING_SIGNALS - {"SIGHUP"}
+TO_ALL: Final = ENDING_SIGNALS - {"SIGHUP"}
 """SIGHUP is a notice to the main process."""
 _TICKS: Final = 100
 _PAGE: Final = 4096
@@ -42,13 +42,13 @@ _STARTING_S: Final = 30.0
 """How long whoever wants something of a pod waits for its start."""
 
 
-class PodIncarnation(Incarnation):
+class PodIncarnation(Pods):
     """A pod of a Job that was created for it, or that the cluster put in the place of an earlier
     pod of the same Job. `is_over` once the end of its pod was noticed.
     """
 
-    undo_pause: ClassVar[str] = names.RESUME_POD
-    undo_wedge: ClassVar[str] = names.UNWEDGE_POD
+    index = 0
+    """Number of its pod in the Job."""
 
     def __init__(
         self,
@@ -77,10 +77,6 @@ class PodIncarnation(Incarnation):
         self._begin()
 
     @property
-    def where(self) -> str:
-        return f"job {self.job}"
-
-    @property
     def pod(self) -> str:
         """Name of its pod. FleetError while it does not run."""
         if self._state is None:
@@ -91,6 +87,10 @@ class PodIncarnation(Incarnation):
     def machine(self) -> str:
         """Name of the node of the cluster that it runs on; empty while it does not run."""
         return self._state.machine if self._state else ""
+
+    @property
+    def machines(self) -> frozenset[str]:
+        return frozenset({self.machine} - {""})
 
     @property
     def facts(self) -> Mapping[str, Json]:
@@ -135,19 +135,23 @@ class PodIncarnation(Incarnation):
             if_it_fails.pop_all()
         pod = "" if self._replacement is None else self._replacement.name
         self._follower = LogFollower(
-            self.cluster, self.job, self, self.run_context.pods_of(self.job),
-            start_s=self.run_context.start_s, pod=pod,
+            self.cluster, self.job, self, self.run_context.pods_of(self.job, self.index),
+            start_s=self.run_context.start_s, pod=pod, index=self.index,
         )  # fmt: skip
 
     def _create(self, command: Sequence[str]) -> None:
         """Its Job, and what that needs."""
         objects = self.run_context.run_objects
-        environment = {**self.spec.environment, NODE_MARK: self.mark}
-        if self.spec.hears:
-            environment["CHAOSLAB_HEARS"] = "1"
         objects.prepare(self.spec)
-        manifest = objects.manifests.node(self.spec, self.incarnation, command, environment)
-        self.cluster.create(manifest)
+        self.cluster.create(
+            objects.manifests.node(self.spec, self.incarnation, command, self._environment)
+        )
+
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        """Of its processes."""
+        hears = {"CHAOSLAB_HEARS": "1"} if self.spec.hears else {}
+        return {**self.spec.environment, NODE_MARK: self.mark, **hears}
 
     def _withdraw(self) -> None:
         """Delete its Job, which may be there all the same if the server's answer was lost."""
@@ -160,7 +164,7 @@ class PodIncarnation(Incarnation):
         """Its container runs."""
         self._state = state
         self._runs.set()
-        self._hand_over(Arrival(observe=lambda: () if self.is_over else (self.started(),)))
+        self._hand_over(Arrival(observe=self.begun))
 
     def pod_printed(self, lines: bytes) -> None:
         """Whole lines of its log."""
@@ -186,6 +190,10 @@ class PodIncarnation(Incarnation):
 
     # ---------------------------------------------------------------- while it runs
 
+    def begun(self) -> Sequence[Observation]:
+        """Once its container runs: NODE_STARTED."""
+        return () if self.is_over else (self.started(),)
+
     def take(self, chunk: bytes) -> list[Observation]:
         """The observations in what it printed."""
         if self.is_over:
@@ -197,11 +205,9 @@ class PodIncarnation(Incarnation):
 
     @property
     def has_started(self) -> bool:
-        """Whether its pod runs or ran."""
         return self._state is not None
 
     def await_start(self) -> None:
-        """Wait a while until its pod runs, as the harness waits, too. FleetError if it does not."""
         if not self._runs.wait(_STARTING_S) or self._state is None:
             raise FleetError(f"{self.spec.name} ({self.where}) has not started yet")
 
@@ -222,10 +228,9 @@ class PodIncarnation(Incarnation):
         if self.is_over:
             return
         self.note_sent(name)
-        self._send(name, everybody=name in _TO_ALL)
+        self._send(name, everybody=name in TO_ALL)
 
     def stop(self) -> None:
-        """Stop all its processes."""
         self._send("SIGSTOP", everybody=True)
 
     def resume(self) -> None:
@@ -251,27 +256,18 @@ class PodIncarnation(Incarnation):
             raise OSError(f"{self.where} has ended")
 
     def delete(self) -> None:
-        """Delete its pod by force: even then its processes get SIGTERM, and SIGKILL soon after.
-
-        FleetError if somebody else has deleted it, so that nobody takes that for ours.
-        """
         self.await_start()
         with self.being_ended("SIGTERM", "SIGKILL", unless=Refused):
             if not self.cluster.delete(PODS, self.pod, is_forced=True):
                 raise Missing(f"the pod {self.pod} of {self.spec.name} was gone already")
 
     def delete_job(self) -> None:
-        """Delete its Job, and its pod with it: SIGTERM, and SIGKILL after its grace.
-
-        FleetError if somebody else has deleted it.
-        """
         self.await_start()
         with self.being_ended("SIGTERM", "SIGKILL", unless=Refused):
             if not self.cluster.delete(JOBS, self.job):
                 raise Missing(f"the Job {self.job} of {self.spec.name} was gone already")
 
     def evict(self) -> None:
-        """Have the cluster take its pod away in order: SIGTERM, then SIGKILL."""
         self.await_start()
         with self.being_ended("SIGTERM", unless=Refused):
             self.cluster.evict(self.pod)
@@ -317,7 +313,6 @@ class PodIncarnation(Incarnation):
         return self._report_exit(last, ending, self._output.lost_log_bytes)
 
     def abandon(self) -> None:
-        """Stop following it, and record no end of it."""
         if not self.is_over:
             self._release()
 

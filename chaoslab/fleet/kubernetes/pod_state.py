@@ -35,6 +35,8 @@ class PodState:
     incarnation: int = 0
     job: str = ""
     """Name of its Job."""
+    index: int = 0
+    """Number of the pod in its Job, where that has one for each host of a learner."""
     machine: str = ""
     """Node of the cluster."""
     waiting: str = ""
@@ -100,6 +102,7 @@ def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
     metadata, status = pod.metadata, pod.status
     labels = (metadata.labels if metadata else None) or {}
     number = labels.get(names.LABEL_INCARNATION, "")  # of other people's pods, it may be any text
+    index = labels.get(names.LABEL_INDEX, "")
     conditions = (status.conditions if status else None) or []
     told = [one for one in conditions if one.type == "DisruptionTarget" and one.status == "True"]
     container = _container((status.containerStatuses if status else None) or [], container_name)
@@ -115,6 +118,7 @@ def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
         node=labels.get(names.LABEL_NODE, ""),
         incarnation=int(number) if number.isdecimal() else 0,
         job=labels.get("job-name", ""),
+        index=int(index) if index.isdecimal() else 0,
         machine=(pod.spec.nodeName if pod.spec else None) or "",
         waiting=waiting,
         is_hopeless=waiting.partition(":")[0] in _HOPELESS or (bool(waiting) and is_failed),

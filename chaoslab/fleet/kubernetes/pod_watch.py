@@ -44,34 +44,37 @@ class PodReader:
 
 
 class NumberedPods(PodReader):
-    """Pods of a run: their incarnation is their Job's, and one more for each that ran in it before.
+    """Pods of a run: their incarnation is their Job's, and one more for each that ran there before,
+    by its index in the Job.
 
     `replaced` is called on the fleet's thread, once a pod started that another one ran before.
     """
 
     def __init__(self, replaced: Callable[[PodState], Sequence[Observation]]) -> None:
         self._replaced = replaced
-        self._ran: dict[str, list[str]] = {}
-        """By Job: unique ids of its pods that ran, in order."""
+        self._ran: dict[tuple[str, int], list[str]] = {}
+        """By Job and index: unique ids of its pods that ran, in order."""
 
     def state(self, pod: Mapping[str, Json]) -> PodState:
         return self.numbered(super().state(pod))
 
     def numbered(self, state: PodState) -> PodState:
         """The pod, with its own incarnation."""
-        ran = self._ran.setdefault(state.job, [])
+        ran = self._ran.setdefault((state.job, state.index), [])
         if state.has_started and state.uid not in ran:
             ran.append(state.uid)
         place = ran.index(state.uid) if state.uid in ran else len(ran)
         return replace(state, incarnation=state.incarnation + place)
 
     def started(self, state: PodState) -> Callable[[], Sequence[Observation]] | None:
-        is_first = self._ran[state.job][0] == state.uid
+        is_first = self._ran[state.job, state.index][0] == state.uid
         return None if is_first else partial(self._replaced, state)
 
 
 class JobPods:
-    """Pods of one Job that are there, as the watch saw them last: one thread writes, one waits."""
+    """Pods of one Job and index that are there, as the watch saw them last: one thread writes, one
+    waits.
+    """
 
     def __init__(self, silent_s: Callable[[], float]) -> None:
         """`silent_s`: how long the watch has heard nothing."""
@@ -120,18 +123,18 @@ class PodWatch(Watch):
         self._states: dict[str, PodState] = {}
         """By unique id of the pod: as it was seen last, also of those that are gone."""
         self._gone: set[str] = set()
-        self._jobs: dict[str, JobPods] = {}
-        """By name of the Job, as somebody asked for them."""
+        self._jobs: dict[tuple[str, int], JobPods] = {}
+        """By name of the Job and index, as somebody asked for them."""
 
-    def pods_of(self, job: str) -> JobPods:
-        """The pods of a Job, now and later."""
+    def pods_of(self, job: str, index: int = 0) -> JobPods:
+        """The pods of a Job with this index, now and later."""
         with self._changed:
-            if job not in self._jobs:
-                self._jobs[job] = JobPods(lambda: self.silent_s)
+            if (job, index) not in self._jobs:
+                pods = self._jobs[job, index] = JobPods(lambda: self.silent_s)
                 for uid in self._there:
-                    if self._states[uid].job == job:
-                        self._jobs[job].see(self._states[uid])
-            return self._jobs[job]
+                    if (self._states[uid].job, self._states[uid].index) == (job, index):
+                        pods.see(self._states[uid])
+            return self._jobs[job, index]
 
     def last_of(self, pod: str) -> PodState | None:
         """A pod that is gone, as it was seen last; waits a moment for the watch to hear of it."""
@@ -153,7 +156,7 @@ class PodWatch(Watch):
         before = self._states.get(state.uid)
         with self._changed:
             self._states[state.uid] = state
-            if pods := self._jobs.get(state.job):
+            if pods := self._jobs.get((state.job, state.index)):
                 pods.see(state)
         for action in changes(before, state):
             self._tell(state, action)
@@ -164,7 +167,8 @@ class PodWatch(Watch):
         with self._changed:
             self._gone.add(uid)
             self._changed.notify_all()
-            if pods := self._jobs.get(self._states[uid].job):
+            lost = self._states[uid]
+            if pods := self._jobs.get((lost.job, lost.index)):
                 pods.lose(uid)
         self._tell(self._states[uid], "gone")
 

@@ -22,5 +22,6 @@ class RunContext(Place):
     """How long a pod may take to start."""
     last_of: Callable[[str], PodState | None] = lambda _: None
     """A pod that is gone, by its name, as it was seen last."""
-    pods_of: Callable[[str], JobPods] = lambda _: JobPods(lambda: inf)
-    """The pods of a Job, by its name; without a watch, which hears of none, each is asked for."""
+    pods_of: Callable[[str, int], JobPods] = lambda _, __: JobPods(lambda: inf)
+    """The pods of a Job with an index, by the Job's name; without a watch, which hears of none,
+    each is asked for."""

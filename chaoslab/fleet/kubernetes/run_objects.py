@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes import host_services, names
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
 from chaoslab.fleet.kubernetes.pod_state import state_of
@@ -102,7 +103,7 @@ class RunObjects:
         """Make the volumes and the secret of a node, unless they are there."""
         self._claim("shared")
         if self.manifests.keeps(spec):
-            self._claim(spec.name)
+            self._claim(spec.name, is_shared=self.manifests.settings.pods_of(spec) > 1)
         if spec.name not in self._secrets and (spec.private_files or spec.secrets):
             content = {
                 **spec.private_files,
@@ -161,16 +162,29 @@ class RunObjects:
     def address(self, node: str) -> str:
         """Stable address of a node for others, an IP address; a Service is made for it."""
         if node not in self._addresses:
-            spec = self.cluster.create(self.manifests.service(node)).get("spec")
-            address = spec.get("clusterIP") if isinstance(spec, Mapping) else None
-            if not isinstance(address, str) or address == "None":
-                raise FleetError(f"the cluster gave the service of {node} no address")
-            self._addresses[node] = address
+            self._addresses[node] = self._served(self.manifests.service(node))
         return self._addresses[node]
 
-    def _claim(self, name: str) -> None:
+    def meeting(self, node: str) -> str:
+        """host:port where the hosts of a learner meet; Services are made for it."""
+        if node not in self._addresses:
+            address = self._served(host_services.meeting(self.manifests, node))
+            self.cluster.create(host_services.host_names(self.manifests, node))
+            self._addresses[node] = address
+        address, port = self._addresses[node], host_services.MEETING_PORT
+        return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+    def _served(self, service: Mapping[str, Json]) -> str:
+        """Address of a Service that is made now."""
+        spec = self.cluster.create(service).get("spec")
+        address = spec.get("clusterIP") if isinstance(spec, Mapping) else None
+        if not isinstance(address, str) or address == "None":
+            raise FleetError(f"the cluster gave the Service {names.name_of(service)} no address")
+        return address
+
+    def _claim(self, name: str, *, is_shared: bool = False) -> None:
         if name not in self._claims:
-            self.cluster.create(self.manifests.claim(name))
+            self.cluster.create(self.manifests.claim(name, is_shared=is_shared))
             self._claims.add(name)
 
 

@@ -1,7 +1,8 @@
 """Shell scripts that run in pods, whole and constant: what varies comes as their arguments.
 
     ENTRY                    starts the node's program, with its private files and hooks in place
-                             and counts the pods of a node where the cluster replaces them
+                             and counts the pods of a node where the cluster replaces them, and
+                             tells a host of a learner of several its number and their meeting
     SIGNAL_ALL, SIGNAL_MAIN  + a signal's name without SIG
     STAT                     prints /proc/PID/stat of the main process
     TELL                     writes its standard input to the hooks
@@ -15,6 +16,11 @@ from typing import Final
 
 INCARNATION: Final = "@incarnation@"
 """In a command: the incarnation, where ENTRY has to count it."""
+HOST: Final = "@host@"
+"""A word of a command: the number of this host, which is that of its pod in the Job."""
+MEETING: Final = "@meeting@"
+"""A word of a command: where the hosts meet. By $CHAOSLAB_MEETING the others reach the pod of host
+0, which itself listens on the same port of its own address, $CHAOSLAB_ADDRESS."""
 ENTRY: Final = (
     "/bin/sh",
     "-c",
@@ -32,6 +38,17 @@ ENTRY: Final = (
         "  for word do\n"
         "    case $word in *@incarnation@*)"
         ' word="${word%%@incarnation@*}$now${word#*@incarnation@}";; esac\n'
+        '    set -- "$@" "$word"; shift\n'
+        "  done\n"
+        "fi\n"
+        'if [ -n "$CHAOSLAB_MEETING" ]; then\n'
+        "  meeting=$CHAOSLAB_MEETING\n"
+        '  if [ "$JOB_COMPLETION_INDEX" = 0 ]; then\n'
+        "    case $CHAOSLAB_ADDRESS in *:*) CHAOSLAB_ADDRESS=[$CHAOSLAB_ADDRESS];; esac\n"
+        "    meeting=$CHAOSLAB_ADDRESS:${meeting##*:}\n"
+        "  fi\n"
+        "  for word do\n"
+        "    case $word in @host@) word=$JOB_COMPLETION_INDEX;; @meeting@) word=$meeting;; esac\n"
         '    set -- "$@" "$word"; shift\n'
         "  done\n"
         "fi\n"

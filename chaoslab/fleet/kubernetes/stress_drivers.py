@@ -18,6 +18,7 @@ from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_o
 from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
 from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
+from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.stress.keepers import until
 from chaoslab.fleet.stress.registry import StressDriver, Wish
@@ -25,19 +26,25 @@ from chaoslab.fleet.stress.slowing import CpuShare, StepRest
 from chaoslab.fleet.stressors import Mechanism, MemoryLimit, Slowness
 
 
-def driver(wish: Wish[PodIncarnation]) -> StressDriver:
+def driver(wish: Wish[Pods]) -> StressDriver:
     """Mechanism for a stressor on a pod. FleetError if there is none."""
+    life = wish.life
     match wish.stressor:
         case Slowness(mechanism=Mechanism.AUTO | Mechanism.HOOK) as slowness:
-            return StepRest(wish.life, slowness)
+            return StepRest(life, slowness)
+        case other if not isinstance(life, PodIncarnation):
+            raise FleetError(
+                f"the kubernetes fleet cannot put a {other.kind} upon {life.spec.name}, which has "
+                "several hosts, but by test hooks: choose a learner of one"
+            )
         case Slowness(mechanism=Mechanism.CGROUP) as slowness:
-            if any(isinstance(one, Quota) and one.life is wish.life for one in wish.others):
-                raise FleetError(f"the CPU limit of {wish.life.spec.name} is lowered already")
-            return Quota(wish, slowness)
+            if any(isinstance(one, Quota) and one.life is life for one in wish.others):
+                raise FleetError(f"the CPU limit of {life.spec.name} is lowered already")
+            return Quota(life, wish, slowness)
         case MemoryLimit() as limit:
-            if any(isinstance(one, Filled) and one.life is wish.life for one in wish.others):
-                raise FleetError(f"the memory limit of {wish.life.spec.name} is filled already")
-            return Filled(wish.life, limit)
+            if any(isinstance(one, Filled) and one.life is life for one in wish.others):
+                raise FleetError(f"the memory limit of {life.spec.name} is filled already")
+            return Filled(life, limit)
         case other:
             raise FleetError(f"the kubernetes fleet cannot put a {other.kind} upon a node")
 
@@ -45,13 +52,13 @@ def driver(wish: Wish[PodIncarnation]) -> StressDriver:
 class Quota(CpuShare):
     """The CPU limit of its container, lowered to a part of the CPU time that it used before."""
 
-    def __init__(self, wish: Wish[PodIncarnation], stressor: Slowness) -> None:
+    def __init__(self, life: PodIncarnation, wish: Wish[Pods], stressor: Slowness) -> None:
         """FleetError while nobody knows what the node uses."""
-        if wish.life.cpu_used() is None:
-            who = f"the CPU time of {wish.life.spec.name}"
+        if life.cpu_used() is None:
+            who = f"the CPU time of {life.spec.name}"
             raise FleetError(f"{who} is not measured yet: let the fault begin later")
-        super().__init__(wish.life.spec.name, wish.calm_cores, stressor)
-        self.life, self._injection = wish.life, wish.injection
+        super().__init__(life.spec.name, wish.calm_cores, stressor)
+        self.life, self._injection = life, wish.injection
         self._whole = limit_of(self.life.cluster.get(PODS, self.life.pod))
         """Its limit while nothing is upon it."""
         self._before = self._count()

@@ -220,7 +220,7 @@ class NodeFleet(
         for life in filter(None, map(self._latest, names)):
             life.unprepare()
             if not life.is_over and not life.is_paused:
-                life.pending_undos.settle(life.undo_pause)
+                life.settle(life.undo_pause)
 
     def pause(self, *names: str) -> None:
         lives = [self._running(name) for name in names]
@@ -235,7 +235,7 @@ class NodeFleet(
         if life is not None and not life.is_over:
             life.is_paused = False
             life.resume()
-            life.pending_undos.settle(life.undo_pause)
+            life.settle(life.undo_pause)
 
     def wedge(self, name: str) -> None:
         """SIGUSR1 to the main process."""
@@ -248,7 +248,7 @@ class NodeFleet(
         life = self._latest(name)
         if life is not None and not life.is_over:
             life.signal("SIGUSR2")
-            life.pending_undos.settle(life.undo_wedge)
+            life.settle(life.undo_wedge)
 
     def notice(self, name: str) -> None:
         """SIGHUP to the main process."""

@@ -125,6 +125,10 @@ class Incarnation(ABC):
         """Write an undo entry before the action; one for each verb and each `whose`."""
         self.pending_undos.owe(do, whose, **self.undo_facts, **facts)
 
+    def settle(self, do: str) -> None:
+        """What it owed by this verb is undone, and that was verified; nothing if it owed none."""
+        self.pending_undos.settle(do)
+
     def note_sent(self, name: str) -> None:
         """Remember a signal that is sent to end it; others are left out."""
         if name in ENDING_SIGNALS:

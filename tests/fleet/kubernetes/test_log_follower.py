@@ -14,6 +14,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import log_follower
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
+from chaoslab.fleet.kubernetes.names import LABEL_INDEX
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods, NumberedPods, PodWatch
 from chaoslab.fleet.kubernetes.resources import PODS, Resource
@@ -22,11 +23,11 @@ WAIT_S = 10.0
 SILENT_S = log_follower._ASK_S + 1
 
 
-def pod(name: str, *, runs: bool = True, job: str = "job") -> dict[str, Any]:
+def pod(name: str, *, runs: bool = True, job: str = "job", index: str = "0") -> dict[str, Any]:
     state = {"running": {"startedAt": "2026-11-27T10:00:00Z"}} if runs else {"waiting": {}}
     status = {"name": "node", "image": "", "imageID": "", "ready": runs, "restartCount": 0}
     return {
-        "metadata": {"name": name, "uid": name, "labels": {"job-name": job}},
+        "metadata": {"name": name, "uid": name, "labels": {"job-name": job, LABEL_INDEX: index}},
         "status": {"phase": "Running", "containerStatuses": [{**status, "state": state}]},
     }
 
@@ -133,6 +134,8 @@ def test_pods_are_those_of_the_job_now_and_later() -> None:
     watch = PodWatch(cast("Cluster", Server()), "", queue.Queue(), NumberedPods(lambda _: ()))
     watch._see(pod("a"))
     watch._see(pod("b", job="other"))
+    watch._see(pod("d", index="1"))
+    watch._see(pod("d", index="1"))
     pods = watch.pods_of("job")
     watch._see(pod("c"))
     assert [one.name for one in pods.there] == ["a", "c"]

@@ -10,11 +10,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from chaoslab.core.errors import PlanError
-from chaoslab.fleet.base import Ability, NodeSpec, Role
+from chaoslab.fleet.base import Ability, Hosts, NodeSpec, Role
+from chaoslab.fleet.kubernetes.host_services import host_names, meeting
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings, absent
 from chaoslab.fleet.kubernetes.names import labels_of, object_name
 from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role
-from chaoslab.fleet.kubernetes.scripts import ENTRY
+from chaoslab.fleet.kubernetes.scripts import ENTRY, HOST, MEETING
 from chaoslab.fleet.kubernetes.settings import ClusterFleets, Kubernetes, looks_like_production
 from chaoslab.fleet.stressors import Mechanism
 
@@ -22,6 +23,7 @@ SPEC = NodeSpec(
     name="learner-0", role=Role.LEARNER, command=("python3", "-m", "x"), keeps="checkpoints",
     secrets={"KEY": "secret-word"}, private_files={"key.pem": b"k"},
 )  # fmt: skip
+OF_TWO = replace(SPEC, hosts=Hosts(count=2, flags=("{host}", "{meeting}"), secret="SECRET"))
 
 
 @pytest.fixture
@@ -79,6 +81,66 @@ def test_pods_of_one_job_count_themselves(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert said == ["--incarnation 4 a b\n", "--incarnation 5 a b\n"]
+
+
+# ---------------------------------------------------------------- learners of several hosts
+
+
+def test_a_learner_of_several_hosts_is_one_indexed_job(manifests: Manifests) -> None:
+    names_of_hosts: Any = host_names(manifests, "learner-0")
+    spec = job(manifests, OF_TWO)["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 2, 2)
+    assert spec["backoffLimit"] == 0
+    pod = spec["template"]["spec"]
+    assert pod["restartPolicy"] == "Never"
+    assert pod["subdomain"] == names_of_hosts["metadata"]["name"]
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    assert {"name": "CHAOSLAB_ADDRESS", "valueFrom": address} in pod["containers"][0]["env"]
+    assert "completionMode" not in job(manifests)["spec"]
+
+
+def test_its_hosts_meet_at_the_first_one_and_all_have_names(manifests: Manifests) -> None:
+    first: Any = meeting(manifests, "learner-0")
+    every: Any = host_names(manifests, "learner-0")
+    labels = job(manifests, OF_TWO)["spec"]["template"]["metadata"]["labels"]
+    for one in (first, every):
+        assert one["spec"]["publishNotReadyAddresses"] is True
+        (owner,) = one["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("Job", "uid-1")
+        assert one["metadata"]["labels"]["chaoslab/run"] == "3fa9c2e1b0"
+    index = first["spec"]["selector"].pop("batch.kubernetes.io/job-completion-index")
+    assert index == "0"
+    assert first["spec"]["selector"].items() <= labels.items()
+    assert every["spec"]["selector"] == first["spec"]["selector"]
+    assert every["spec"]["clusterIP"] == "None"
+    assert "clusterIP" not in first["spec"]
+
+
+def test_where_the_cluster_heals_all_hosts_are_in_one_pod(manifests: Manifests) -> None:
+    settings = replace(manifests.settings, replaces=True)
+    assert settings.pods_of(OF_TWO) == 1
+    assert manifests.settings.pods_of(OF_TWO) == 2
+    own = replace(manifests, settings=settings)
+    assert "completionMode" not in job(own, OF_TWO)["spec"]
+
+
+@pytest.mark.parametrize(("address", "index", "said"), [
+    ("10.0.0.5", "0", "--host-index 0 --meeting 10.0.0.5:4650"),
+    ("10.0.0.6", "1", "--host-index 1 --meeting 10.9.0.1:4650"),
+    ("fd00::5", "0", "--host-index 0 --meeting [fd00::5]:4650"),
+])  # fmt: skip
+def test_host_0_listens_at_its_own_address_and_the_others_ask_for_the_service(
+    address: str, index: str, said: str
+) -> None:
+    begin = ENTRY[2].index('if [ -n "$CHAOSLAB_MEETING')
+    words = ("echo", "--host-index", HOST, "--meeting", MEETING)
+    command = ("/bin/sh", "-c", ENTRY[2][begin:], "node", *words)
+    environment = {
+        "PATH": os.environ["PATH"], "CHAOSLAB_MEETING": "10.9.0.1:4650",
+        "CHAOSLAB_ADDRESS": address, "JOB_COMPLETION_INDEX": index,
+    }  # fmt: skip
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{said}\n"
 
 
 @pytest.mark.parametrize(("image", "missing"), [

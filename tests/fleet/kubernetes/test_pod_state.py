@@ -143,6 +143,14 @@ def test_a_pod_that_replaces_another_of_its_job_is_the_next_incarnation() -> Non
     assert numbers.started(elsewhere) is None
 
 
+def test_pods_of_one_job_with_an_index_each_are_one_incarnation() -> None:
+    numbers = NumberedPods(lambda state: [Observation(source=state.name, kind=Kind.NODE_STARTED)])
+    running = seen({"running": {"startedAt": STARTED}})
+    hosts = [replace(running, uid=f"u{index}", job="j", index=index) for index in (1, 0)]
+    assert [numbers.numbered(one).incarnation for one in hosts] == [2, 2]
+    assert [numbers.started(one) for one in hosts] == [None, None]
+
+
 @pytest.mark.parametrize("watch", [PodWatch, JobWatch])
 def test_whatever_is_watched_is_in_the_role(watch: type[Watch]) -> None:
     (verbs,) = [

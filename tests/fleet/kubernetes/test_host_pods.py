@@ -1,0 +1,108 @@
+"""Learners of two hosts in a real cluster: their pods start, end and come back as one node."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
+from chaoslab.fleet.base import Hosts, NodeSpec
+from chaoslab.fleet.kubernetes.host_pods import HostPods
+from tests.cluster import LIMIT_S, Cluster, small_fleet
+from tests.contracts.fleet_kit import Stage, wait_until
+from tests.engine import learner
+from tests.fleet.local_stage import Remembered
+
+pytestmark = [
+    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+]  # fmt: skip
+
+
+@pytest.fixture
+def stage(tmp_path: Path, here: Cluster, undo_log: Remembered) -> Iterator[Stage]:
+    clock = WallClock()
+    with small_fleet(tmp_path, clock, here, undo_log) as fleet:
+        yield Stage(fleet=fleet, clock=clock)
+
+
+@pytest.fixture
+def spec() -> NodeSpec:
+    """Both of its hosts step, and print their number and where they meet."""
+    hosts = Hosts(count=2, flags=("--say", "{host}", "--say", "{meeting}"), secret="SECRET")
+    return replace(learner("learner-0"), hosts=hosts)
+
+
+def life_of(stage: Stage) -> HostPods:
+    life = stage.fleet._lives["learner-0"]  # type: ignore[attr-defined]
+    assert isinstance(life, HostPods)
+    return life
+
+
+def lost(stage: Stage) -> list[tuple[object, object]]:
+    """Hosts that were lost, and by which signal."""
+    return [
+        (one.data["host"], one.data["signal"]) for one in stage.seen if one.kind is Kind.HOST_LOST
+    ]
+
+
+def first_lines(folder: Path) -> list[str]:
+    return (folder / "stdout.log").read_text().splitlines()[:2]
+
+
+def test_a_host_that_is_killed_takes_the_learner_down_and_it_comes_back(
+    stage: Stage, spec: NodeSpec, tmp_path: Path
+) -> None:
+    stage.fleet.start(spec)
+    stage.until_step_of(1)
+    assert stage.kinds[:3] == [Kind.NODE_STARTED, Kind.HOST_STARTED, Kind.HOST_STARTED]
+    home = tmp_path / "nodes" / spec.name / "1"
+    wait_until(lambda: stage.poll(0.1) is not None and len(first_lines(home / "host-1")) == 2)
+    (own, at_own), (other, at_service) = first_lines(home), first_lines(home / "host-1")
+    assert (own, other) == ("0", "1")
+    assert at_own != at_service
+    assert at_service == f"{stage.fleet._objects.meeting(spec.name)}"  # type: ignore[attr-defined]
+    stage.fleet.kill_host(spec.name, -1)  # type: ignore[attr-defined]
+    exited = stage.until(Kind.NODE_EXITED)
+    assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
+    assert lost(stage) == [(1, "SIGKILL")]
+    stage.fleet.restart(spec.name)
+    stage.until_step_of(2)
+    assert stage.lives == [
+        (Kind.NODE_STARTED, 1), (Kind.NODE_EXITED, 1), (Kind.NODE_STARTED, 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["kill", "delete_pod", "evict_pod", "delete_job"])
+def test_what_ends_all_of_it_loses_no_host(stage: Stage, spec: NodeSpec, verb: str) -> None:
+    stage.fleet.start(spec)
+    stage.until_step_of(1)
+    getattr(stage.fleet, verb)(spec.name)
+    exited = stage.until(Kind.NODE_EXITED)
+    assert exited.data["incarnation"] == 1
+    assert lost(stage) == []
+    assert life_of(stage).is_over
+    stage.fleet.restart(spec.name)
+    stage.until_step_of(2)
+
+
+def test_all_hosts_stop_and_go_on(stage: Stage, spec: NodeSpec, undo_log: Remembered) -> None:
+    stage.fleet.start(spec)
+    stage.until_step_of(1)
+    stage.fleet.pause(spec.name)  # type: ignore[attr-defined]
+    hosts = life_of(stage)._hosts
+    assert [one.probe().data["state"] for one in hosts] == ["T", "T"]
+    owed = [n for n, one in enumerate(undo_log.opened) if one["do"] == "resume_pod"]
+    assert {undo_log.opened[n]["pod"] for n in owed} == {one.pod for one in hosts}
+    stage.fleet.resume(spec.name)  # type: ignore[attr-defined]
+    assert set(owed) <= set(undo_log.closed)
+    assert "T" not in [one.probe().data["state"] for one in hosts]
+
+
+def test_faults_on_machines_are_for_learners_of_one_host(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    stage.until_step_of(1)
+    with pytest.raises(FleetError, match="learner-0 has several hosts"):
+        stage.fleet.beside(spec.name)  # type: ignore[attr-defined]
