@@ -29,8 +29,8 @@ PLANS = {
     "pause_one": ("local", "docker", "kubernetes"),
     "wedge_one": ("local", "docker", "kubernetes"),
     "wan_throttle": EVERYWHERE,
-    "host_kill": ("local", "docker", "ssh"),
-    "slice_regions": ("local", "docker", "ssh"),
+    "host_kill": EVERYWHERE,
+    "slice_regions": EVERYWHERE,
 }
 
 

@@ -38,7 +38,7 @@ _RUN: Final = (
     Rule(group="", resource="pods/resize", verbs=("patch",),
          use="compute.slow by a CPU limit: mechanism: cgroup"),
     Rule(group="", resource="services", verbs=("create", "get", "list", "delete"),
-         use="the address of the syncer"),
+         use="addresses of the syncer, and of the hosts of learners that have several"),
     Rule(group="", resource="persistentvolumeclaims", verbs=("create", "get", "list", "delete"),
          use="what nodes keep"),
     Rule(group="", resource="secrets", verbs=("create", "get", "list", "delete"),
