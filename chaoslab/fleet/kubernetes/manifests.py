@@ -31,6 +31,9 @@ CONTROL: Final = "/run/chaoslab"
 """Folder in memory: process id, pipe of the test hooks, private files."""
 PRIVATE: Final = f"{CONTROL}/private"
 SYNCER_PORT: Final = 4600
+_HOME_OF_HOST: Final = f"{HOME}/home"
+"""Home of the user in a pod of several: on their claim, whose programs have the same process ids in
+each pod, files that are named by these would be mixed up."""
 _SECRETS: Final = "/run/secrets/chaoslab"
 _RENEWED: Final = "/run/keeper"
 _USER: Final = 10001
@@ -296,6 +299,7 @@ class Manifests:
         if self.settings.pods_of(spec) > 1:
             own_address: dict[str, Json] = {"fieldRef": {"fieldPath": "status.podIP"}}
             variables.append({"name": "CHAOSLAB_ADDRESS", "valueFrom": own_address})
+            variables.append({"name": "HOME", "value": _HOME_OF_HOST})
             of_hosts = {"subdomain": self.name(spec.name)}
         container: dict[str, Json] = {
             **own,
@@ -330,6 +334,8 @@ class Manifests:
             "cache": (CACHE, _claimed(claim) if (claim := self.settings.cache_claim)
                       else {"emptyDir": {}}),
         }  # fmt: skip
+        if self.settings.pods_of(spec) > 1:
+            wanted["home"] = (_HOME_OF_HOST, {"emptyDir": {}})
         if spec.role is not Role.LEARNER:  # a claim may be on one machine at a time
             wanted["shared"] = (SHARED, _claimed(self.name("shared")))
         if spec.private_files:

@@ -96,6 +96,8 @@ def test_a_learner_of_several_hosts_is_one_indexed_job(manifests: Manifests) -> 
     assert pod["subdomain"] == names_of_hosts["metadata"]["name"]
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     assert {"name": "CHAOSLAB_ADDRESS", "valueFrom": address} in pod["containers"][0]["env"]
+    assert {"name": "HOME", "value": "/var/lib/chaoslab/home"} in pod["containers"][0]["env"]
+    assert {"name": "home", "emptyDir": {}} in pod["volumes"], "and not on the claim of all"
     assert "completionMode" not in job(manifests)["spec"]
 
 
