@@ -9,9 +9,18 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
+from chaoslab.core.payloads import NodeStarted, Status
+from chaoslab.faults.base import Fault
+from chaoslab.faults.host import HostKill
+from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict, PodImage
+from chaoslab.faults.process import ProcessKill
+from chaoslab.faults.process_pause import ProcessPause
 from chaoslab.fleet.base import Hosts, NodeSpec
 from chaoslab.fleet.kubernetes.host_pods import HostPods
+from chaoslab.record.journal import Journal
+from chaoslab.undo.log import UndoLogFile
 from tests.cluster import LIMIT_S, Cluster, small_fleet
+from tests.contracts.fault_kit import VICTIMS, Director, injection_of
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import learner
 from tests.fleet.local_stage import Remembered
@@ -28,11 +37,31 @@ def stage(tmp_path: Path, here: Cluster, undo_log: Remembered) -> Iterator[Stage
         yield Stage(fleet=fleet, clock=clock)
 
 
-@pytest.fixture
-def spec() -> NodeSpec:
+def of_two(name: str) -> NodeSpec:
     """Both of its hosts step, and print their number and where they meet."""
     hosts = Hosts(count=2, flags=("--say", "{host}", "--say", "{meeting}"), secret="SECRET")
-    return replace(learner("learner-0"), hosts=hosts)
+    return replace(learner(name), hosts=hosts)
+
+
+@pytest.fixture
+def spec() -> NodeSpec:
+    return of_two("learner-0")
+
+
+@pytest.fixture
+def director(tmp_path: Path, here: Cluster) -> Iterator[Director]:
+    """Two learners of two hosts that step."""
+    clock = WallClock()
+    with (
+        Journal(tmp_path, clock) as journal,
+        UndoLogFile(tmp_path) as undo_log,
+        small_fleet(tmp_path, clock, here, undo_log) as fleet,
+    ):
+        for name in VICTIMS:
+            fleet.start(of_two(name))
+        found = Director(fleet=fleet, clock=clock, journal=journal)
+        found.wait_for_steps(VICTIMS)
+        yield found
 
 
 def life_of(stage: Stage) -> HostPods:
@@ -49,7 +78,9 @@ def lost(stage: Stage) -> list[tuple[object, object]]:
 
 
 def first_lines(folder: Path) -> list[str]:
-    return (folder / "stdout.log").read_text().splitlines()[:2]
+    """Of what a host printed, two; empty before there are so many."""
+    lines = (folder / "stdout.log").read_text().splitlines()
+    return lines[:2] if len(lines) > 2 else []
 
 
 def test_a_host_that_is_killed_takes_the_learner_down_and_it_comes_back(
@@ -59,8 +90,9 @@ def test_a_host_that_is_killed_takes_the_learner_down_and_it_comes_back(
     stage.until_step_of(1)
     assert stage.kinds[:3] == [Kind.NODE_STARTED, Kind.HOST_STARTED, Kind.HOST_STARTED]
     home = tmp_path / "nodes" / spec.name / "1"
-    wait_until(lambda: stage.poll(0.1) is not None and len(first_lines(home / "host-1")) == 2)
-    (own, at_own), (other, at_service) = first_lines(home), first_lines(home / "host-1")
+    folders = (home, home / "host-1")
+    wait_until(lambda: stage.poll(0.1) is not None and all(map(first_lines, folders)))
+    (own, at_own), (other, at_service) = map(first_lines, folders)
     assert (own, other) == ("0", "1")
     assert at_own != at_service
     assert at_service == f"{stage.fleet._objects.meeting(spec.name)}"  # type: ignore[attr-defined]
@@ -106,3 +138,15 @@ def test_faults_on_machines_are_for_learners_of_one_host(stage: Stage, spec: Nod
     stage.until_step_of(1)
     with pytest.raises(FleetError, match="learner-0 has several hosts"):
         stage.fleet.beside(spec.name)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fault", [
+    HostKill(), ProcessKill(), ProcessPause(), PodDelete(), PodEvict(), PodImage(), JobRestart(),
+], ids=lambda fault: fault.name)  # fmt: skip
+def test_faults_are_proved_on_learners_of_two_hosts(fault: Fault, director: Director) -> None:
+    for piece in director.carry_out(fault, injection_of(fault, for_s=15.0)):
+        assert piece.status is Status.PROVED, piece.text
+    director.wait_for_steps(VICTIMS)
+    lives = [one.payload for one in director.journal.history.of(NodeStarted)]
+    again = 1 if isinstance(fault, ProcessPause) else 2
+    assert {one.incarnation for one in lives} == set(range(1, again + 1))
