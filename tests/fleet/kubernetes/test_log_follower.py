@@ -130,6 +130,27 @@ def test_a_client_that_is_closed_meanwhile_ends_the_follower() -> None:
     assert told.said.empty()
 
 
+class Closed(Server):
+    """A server whose client is closed, as the fleet is, while a watch asks for a list."""
+
+    watch: PodWatch | None = None
+
+    def list(self, *_: object, **__: object) -> tuple[Sequence[Mapping[str, Any]], str]:
+        if self.watch is not None:
+            self.watch.close()
+        raise RuntimeError("Cannot send a request, as the client has been closed.")
+
+
+def test_a_watch_ends_quietly_when_the_fleet_is_left_and_not_otherwise() -> None:
+    server = Closed()
+    watch = PodWatch(cast("Cluster", server), "", queue.Queue(), NumberedPods(lambda _: ()))
+    with pytest.raises(RuntimeError, match="has been closed"):
+        watch._run()
+    server.watch = watch
+    watch._run()
+    assert watch._is_closing.is_set()
+
+
 def test_pods_are_those_of_the_job_now_and_later() -> None:
     watch = PodWatch(cast("Cluster", Server()), "", queue.Queue(), NumberedPods(lambda _: ()))
     watch._see(pod("a"))
