@@ -315,7 +315,8 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasMachines):
         if due := [life for life in several if life.waits]:
             limit_s = min(limit_s, _LOOK_S)
         for life in due:
-            life.end_rest()
+            with suppress(FleetError):  # the server does not answer: it is asked again later
+                life.end_rest()
         for arrival in taken(self._run_context.arrivals, limit_s):
             self._take(arrival)
         self._take_up_replacements()
