@@ -23,6 +23,7 @@ fleet: {kind: kubernetes, context: CONTEXT, namespace: NAMESPACE, image_pull: Ne
 training: {learners: [{count: 1}, {count: 1, hosts: 2}], model: nano, stop: {rounds: 50}}
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 300%}
 control: none
+settle: 120s
 limits: {min_alive: 1, max_affected: 100%, timeout: 10m}
 faults:
   - {id: host-is-lost, fault: FAULT, host: HOST, target: {learners: [learner-1]}, at: {round: 20},
