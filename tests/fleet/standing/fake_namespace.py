@@ -150,6 +150,9 @@ class FakeNamespace:
                 return pod
         raise Missing(f"no pod {name}")
 
+    def version(self) -> str:
+        return "v1.34.4"
+
     def list(self, resource: Resource, selector: str) -> tuple[Sequence[Mapping[str, Json]], str]:
         assert (resource, selector) == (PODS, "")
         return [p.manifest for p in self.pods.values() if not p.is_gone], "1"
