@@ -1,7 +1,7 @@
 """One incarnation of a node in a cluster, whether it has one pod or one for each of its hosts.
 
-Pods ─┬─ PodIncarnation (`pod`): the pod of a Job
-└─ HostPods (`host_pods`): the pods of an indexed Job, each a PodIncarnation
+    Pods ─┬─ PodIncarnation (`pod`): the pod of a Job
+          └─ HostPods (`host_pods`): the pods of an indexed Job, each a PodIncarnation
 """
 
 from abc import abstractmethod
