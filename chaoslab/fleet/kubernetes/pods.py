@@ -2,6 +2,8 @@
 
     Pods ─┬─ PodIncarnation (`pod`): the pod of a Job
           └─ HostPods (`host_pods`): the pods of an indexed Job, each a PodIncarnation
+
+The fleet asks either for what `Pods` promises.
 """
 
 from abc import abstractmethod
