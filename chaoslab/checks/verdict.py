@@ -250,14 +250,21 @@ def _sure(answer: Callable[[History], bool | None], record: Record) -> bool | No
 
 
 def _returns(record: Record, within_s: float) -> Mapping[str, Return]:
-    """Who is back; one that is missing has had its chance without what disturbed the run, too."""
+    """Who is back; one that is missing has had its chance without what disturbed the run, too.
+
+    Without that time its fault may fall upon the end of training, and takes nobody away any more.
+    """
     found = returns(record.history, within_s=within_s)
     if record.undisturbed is None:
         return found
-    again = returns(record.undisturbed, within_s=within_s)
+    missing = {
+        who
+        for who, back in returns(record.undisturbed, within_s=within_s).items()
+        if back.rejoined is False
+    }
     return {
         who: replace(back, rejoined=None)
-        if back.rejoined is False and again[who].rejoined is not False
+        if back.rejoined is False and back.was_asked and who not in missing
         else back
         for who, back in found.items()
     }

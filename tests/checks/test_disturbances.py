@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+from chaoslab.checks.answers import Return
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.detection import Detection
 from chaoslab.checks.disturbances import disturbances, weighed, without
@@ -146,6 +147,29 @@ def test_a_machine_that_was_busy_before_and_full_later_is_an_excuse() -> None:
         sampled(story.stall(1.0), others=1.9, own=0.1)
     verdict = judge(story.train(20).end().history(), [replace(GAP, min_rounds=0)])
     assert outcome(verdict, "continuity") is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("for_s", "back"),
+    [
+        (None, Return(rejoined=False, after_s=None, was_asked=False)),
+        (2.0, Return(rejoined=None, after_s=None)),
+    ],
+    ids=["for good", "for a while"],
+)
+def test_a_victim_whose_whole_absence_was_disturbed_may_have_come_back_else(
+    for_s: float | None, back: Return
+) -> None:
+    story = sampled(Story(rejoin_s=99.0)).baseline()
+    story.kill("learner-1", for_s=for_s)
+    for second in range(8):
+        if second == 2 and for_s is not None:
+            story.heal()
+        sampled(story.train(1.0), others=1.5, own=0.5)
+    history = story.end().history()
+    (busy,) = disturbances(history)
+    assert busy.start_s <= history.faults[0].injecting.time_s
+    assert judge(history, [GAP]).learners_rejoined == {"learner-1": back}
 
 
 def test_without_samples_of_the_baseline_nothing_is_excused() -> None:

@@ -17,6 +17,17 @@ AMOUNT = 123_457
 Pair = tuple[socket.socket, socket.socket]
 
 
+@pytest.fixture(autouse=True)
+def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is open already belongs to others in this process, and may hear something any time."""
+    there, listed = set(os.listdir("/proc/self/fd")), os.listdir
+
+    def ours(path: str) -> list[str]:
+        return [one for one in listed(path) if one not in there]
+
+    monkeypatch.setattr(received.os, "listdir", ours)
+
+
 @pytest.fixture(params=["127.0.0.1", "::1"])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """The two ends of a connection: who opened it, and who listened."""
