@@ -71,7 +71,8 @@ def training() -> Iterator["Deployed"]:
         from tests.namespace_training import deployed  # noqa: PLC0415  # lightkube
 
         with deployed(NAMESPACE, learners=3) as made:
-            made.await_merges(8)
+            made.await_merges(8)  # which may be those of one learner
+            assert is_healthy(made)
             yield made
 
 

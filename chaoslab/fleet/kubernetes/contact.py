@@ -61,10 +61,6 @@ class Contact:
             return True
         except FleetError:
             return False
-        except RuntimeError:  # of the client, when it was closed meanwhile
-            if not self._is_closing.is_set():
-                raise
-            return False
         return True
 
     def _report(self, since_s: float) -> None:

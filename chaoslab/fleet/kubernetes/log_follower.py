@@ -146,9 +146,6 @@ class LogFollower:
         except FleetError as error:
             if not self.is_closing:
                 self._who.pod_failed(error)
-        except RuntimeError:  # of the client, when it was closed meanwhile
-            if not self.is_closing:
-                raise
 
     def _await_start(self) -> PodState | None:
         """The pod once its container runs or ran; None if nobody wants to know any more.

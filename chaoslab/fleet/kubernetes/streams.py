@@ -38,7 +38,18 @@ def wake(stream: NetworkStream | None) -> None:
 
 
 class ClusterClient(httpx2.Client):
-    """HTTP client whose websockets let their own thread end before their socket is closed."""
+    """HTTP client that may be closed while other threads use it, and whose websockets let their own
+    thread end before their socket is closed.
+    """
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """A response; see `httpx2.Client.send`. ConnectError once the client is closed."""
+        try:
+            return super().send(request, **options)
+        except RuntimeError as error:
+            if not self.is_closed:
+                raise
+            raise httpx2.ConnectError(str(error), request=request) from error
 
     @contextmanager
     def websocket(  # type: ignore[override]  # its many options as they are

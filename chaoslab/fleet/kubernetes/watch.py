@@ -80,9 +80,6 @@ class Watch(ABC):
                 self._watch(version)
             except (FleetError, ValueError):  # the server is away, or cut a line off
                 self._is_closing.wait(_AGAIN_S)
-            except RuntimeError:  # of the client, when it was closed meanwhile
-                if not self._is_closing.is_set():
-                    raise
 
     def _watch(self, version: str) -> None:
         params = {

@@ -120,7 +120,10 @@ def test_a_client_that_is_closed_meanwhile_ends_the_follower() -> None:
     class Closing(Server):
         def lines(self, *_: object, **__: object) -> Iterator[bytes]:
             self.is_closing = True
-            raise RuntimeError("Cannot send a request, as the client has been closed.")
+            raise FleetError("cannot read the log of pod p: the client has been closed")
+
+        def pod(self, name: str) -> Pod:
+            raise FleetError(f"cannot get pod {name}: the client has been closed")
 
     pods = JobPods(lambda: 0.0)
     pods.see(state_of(pod_of(pod("p"))))
@@ -128,27 +131,6 @@ def test_a_client_that_is_closed_meanwhile_ends_the_follower() -> None:
     assert told.next() == ("started", "p")
     follower._thread.join(WAIT_S)
     assert told.said.empty()
-
-
-class Closed(Server):
-    """A server whose client is closed, as the fleet is, while a watch asks for a list."""
-
-    watch: PodWatch | None = None
-
-    def list(self, *_: object, **__: object) -> tuple[Sequence[Mapping[str, Any]], str]:
-        if self.watch is not None:
-            self.watch.close()
-        raise RuntimeError("Cannot send a request, as the client has been closed.")
-
-
-def test_a_watch_ends_quietly_when_the_fleet_is_left_and_not_otherwise() -> None:
-    server = Closed()
-    watch = PodWatch(cast("Cluster", server), "", queue.Queue(), NumberedPods(lambda _: ()))
-    with pytest.raises(RuntimeError, match="has been closed"):
-        watch._run()
-    server.watch = watch
-    watch._run()
-    assert watch._is_closing.is_set()
 
 
 def test_pods_are_those_of_the_job_now_and_later() -> None:

@@ -1,4 +1,4 @@
-"""Websockets of the cluster's client: nobody reads a socket that is closed."""
+"""The cluster's client, closed or left while others use it."""
 
 import socket
 import threading
@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("lightkube", reason="lightkube is missing")
 
+import httpx2
 import wsproto
 from wsproto.events import AcceptConnection, BytesMessage, Request
 
@@ -70,3 +71,21 @@ def test_a_websocket_is_closed_once_nobody_reads_it(
         assert reading.wait(30)
     assert at_close
     assert not any(at_close)
+
+
+def test_what_is_asked_of_a_closed_client_is_an_error_of_the_connection() -> None:
+    client = ClusterClient(base_url="http://127.0.0.1:9/")
+    client.close()
+    with pytest.raises(httpx2.ConnectError, match="has been closed"):
+        client.get("version")
+    with pytest.raises(httpx2.ConnectError, match="has been closed"), client.stream("GET", "pods"):
+        pass
+
+
+def test_other_errors_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(httpx2.Client, "send", broken)
+    with ClusterClient() as client, pytest.raises(RuntimeError, match="a bug"):
+        client.get("http://127.0.0.1:9/")
