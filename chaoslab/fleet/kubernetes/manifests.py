@@ -1,10 +1,10 @@
 """Manifests of what a run makes in a cluster.
 
-    keeper   Job that owns all the rest; ends, and is deleted, once the harness no longer renews it
     node     Job of one incarnation, whose pod the cluster replaces only where it is to heal
     service  stable address of the syncer; those of learners of several hosts: `host_services`
     claim    volume that outlives the incarnations of a node
     secret   private files and secret environment of a node
+    keeper   Job that owns all of these: `keeper`
 
     pod of a node: pause ─┬─ sh (entry) ─ exec ─► python3 -m chaoslab.diloco.learner …
     one process namespace └─ exec from the harness: signals to all of them
@@ -35,23 +35,10 @@ _HOME_OF_HOST: Final = f"{HOME}/home"
 """Home of the user in a pod of several: on their claim, whose programs have the same process ids in
 each pod, files that are named by these would be mixed up."""
 _SECRETS: Final = "/run/secrets/chaoslab"
-_RENEWED: Final = "/run/keeper"
 _USER: Final = 10001
 """User of the image, whose group owns the volumes."""
-_KEEPER: Final = """
-import pathlib, sys, time
-limit_s, file = float(sys.argv[1]), pathlib.Path(sys.argv[2])
-seen, since = "", time.monotonic()
-while time.monotonic() - since < limit_s:
-    said = file.read_text() if file.exists() else ""
-    if said != seen:
-        seen, since = said, time.monotonic()
-    time.sleep(1.0)
-"""
-"""Ends when the annotation has not changed for so long."""
-_RETRIES: Final = 1_000_000
-"""The keeper is started again wherever its pod is lost: only its own end counts. The same where the
-cluster is to bring nodes back."""
+RETRIES: Final = 1_000_000
+"""Of a Job whose pods are to be replaced as often as it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,53 +94,6 @@ class Manifests:
     def name(self, *words: str) -> str:
         """Name of an object of this run."""
         return names.object_name(self.run, *words)
-
-    def keeper(self, limit_s: float) -> Mapping[str, Json]:
-        """The owner of everything else; deleted by the cluster if it is not renewed for so long."""
-        field_ref: dict[str, Json] = {"fieldPath": f"metadata.annotations['{names.RENEWED}']"}
-        volume: dict[str, Json] = {
-            "name": "renewed",
-            "downwardAPI": {"items": [{"path": "renewed", "fieldRef": field_ref}]},
-        }
-        container: dict[str, Json] = {
-            "name": "keeper",
-            "image": self.settings.image,
-            "imagePullPolicy": self.settings.pull,
-            "command": literal(
-                ("python3", "-I", "-c", _KEEPER, str(limit_s), f"{_RENEWED}/renewed")
-            ),
-            "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}},
-            "volumeMounts": [{"name": "renewed", "mountPath": _RENEWED}],
-            "securityContext": confined(),
-        }
-        spec: dict[str, Json] = {
-            **self.settings.others,
-            "restartPolicy": "OnFailure",
-            "automountServiceAccountToken": False,
-            "terminationGracePeriodSeconds": 0,
-            "securityContext": pod_context(self.settings.others),
-            "containers": [container],
-            "volumes": [volume],
-        }
-        annotations = {names.RENEWED: "", names.DIRECTORY: self.directory}
-        labels = dict(names.labels_of(self.run))
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {
-                "name": self.name(),
-                "labels": {**labels},
-                "annotations": {names.DIRECTORY: self.directory},
-            },
-            "spec": {
-                "backoffLimit": _RETRIES,
-                "ttlSecondsAfterFinished": 0,
-                "template": {
-                    "metadata": {"labels": {**labels}, "annotations": {**annotations}},
-                    "spec": spec,
-                },
-            },
-        }
 
     def service(self, node: str) -> Mapping[str, Json]:
         """A stable address of the syncer."""
@@ -219,7 +159,7 @@ class Manifests:
         if (count := self.settings.pods_of(spec)) > 1:
             again |= {"completionMode": "Indexed", "completions": count, "parallelism": count}
         if self.settings.replaces_pods_of(spec.role):
-            again = {"backoffLimit": _RETRIES, "podReplacementPolicy": "Failed"}
+            again = {"backoffLimit": RETRIES, "podReplacementPolicy": "Failed"}
             environment = {**environment, "CHAOSLAB_INCARNATION": str(incarnation)}
         return {
             "apiVersion": "batch/v1",

@@ -22,6 +22,7 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.kubernetes import host_services, names
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.keeper import keeper
 from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
 from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.resources import CLAIMS, JOBS, PODS, SECRETS, SERVICES, Resource
@@ -71,8 +72,8 @@ class RunObjects:
             server=self.cluster.server, context=self.cluster.context,
             namespace=self.cluster.namespace, run=self.run,
         )  # fmt: skip
-        keeper = self.cluster.create(self.manifests.keeper(self._lease_s))
-        uid = str(names.metadata_of(keeper).get("uid"))
+        made = self.cluster.create(keeper(self.manifests, self._lease_s))
+        uid = str(names.metadata_of(made).get("uid"))
         self.manifests = replace(self.manifests, owner=uid)
         threading.Thread(target=self._renew, name="renewals", daemon=True).start()
 

@@ -182,6 +182,7 @@ class ClusterFleets:
         """
         from chaoslab.fleet.kubernetes.cpu_limit import require_resizes  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
+        from chaoslab.fleet.kubernetes.keeper import keeper  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.resources import CLAIMS  # noqa: PLC0415  # lightkube
 
@@ -200,7 +201,7 @@ class ClusterFleets:
                     for role in (Role.SYNCER, Role.LEARNER)
                 )
                 for manifest in (
-                    trial.keeper(self.settings.lease_s), trial.claim("claim"),
+                    keeper(trial, self.settings.lease_s), trial.claim("claim"),
                     *(trial.node(one, 1, one.command, {}) for one in trial_nodes),
                 ):  # fmt: skip
                     cluster.create(manifest, is_trial=True)

@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from chaoslab.core.errors import PlanError
 from chaoslab.fleet.base import Ability, Hosts, NodeSpec, Role
 from chaoslab.fleet.kubernetes.host_services import host_names, meeting
+from chaoslab.fleet.kubernetes.keeper import keeper
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings, absent
 from chaoslab.fleet.kubernetes.names import labels_of, object_name
 from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role
@@ -155,10 +156,10 @@ def test_an_image_that_nobody_has_is_in_the_same_place(image: str, missing: str)
 
 
 def test_the_keeper_outlives_its_pods_and_takes_all_with_it(manifests: Manifests) -> None:
-    keeper: Any = manifests.keeper(60.0)
-    assert keeper["spec"]["ttlSecondsAfterFinished"] == 0
-    assert keeper["spec"]["backoffLimit"] > 1000
-    assert keeper["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+    found: Any = keeper(manifests, 60.0)
+    assert found["spec"]["ttlSecondsAfterFinished"] == 0
+    assert found["spec"]["backoffLimit"] > 1000
+    assert found["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
 
 
 def test_no_secret_is_in_a_command_or_environment(manifests: Manifests) -> None:
@@ -175,7 +176,7 @@ def test_the_cluster_expands_nothing_in_commands(manifests: Manifests) -> None:
 
 
 def test_pods_are_confined(manifests: Manifests) -> None:
-    for made in (job(manifests), manifests.keeper(60.0)):
+    for made in (job(manifests), keeper(manifests, 60.0)):
         whole: Any = made
         spec = whole["spec"]["template"]["spec"]
         (container,) = spec["containers"]
