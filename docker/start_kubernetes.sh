@@ -8,6 +8,8 @@
 #     docker/start_kubernetes.sh node IMAGE…    a second node, with these images; 0 too if it runs
 #     docker/start_kubernetes.sh kubectl …      kubectl of the same version, with its kubeconfig
 #     docker/start_kubernetes.sh kwok N         N fake nodes beside the real one, by kwok; 0: none
+#     docker/start_kubernetes.sh jobset         JobSets: their CRD, webhooks and controller
+#     docker/start_kubernetes.sh jobset stop    none any more
 #     docker/start_kubernetes.sh stop           end it, with all its pods, volumes and traces
 #
 #     etcd ─► kube-apiserver ─┬─► kube-controller-manager, kube-scheduler
@@ -46,6 +48,8 @@ PATH="$PATH:/usr/local/go/bin:/usr/sbin:/sbin"
 . "$here/machine.sh"
 # shellcheck source=docker/kubernetes/kwok.sh
 . "$here/kwok.sh"
+# shellcheck source=docker/kubernetes/jobset.sh
+. "$here/jobset.sh"
 
 say() { echo "start_kubernetes.sh: $*" >&2; }
 
@@ -58,8 +62,9 @@ main() {
     node) shift && own_state && add_node "$@" ;;
     kubectl) shift && KUBECONFIG="$state/kubeconfig" exec "$programs/kubectl" "$@" ;;
     kwok) own_state; shift && fake_nodes "$@" ;;
+    jobset) own_state; shift && job_sets "$@" ;;
     *)
-      say "unknown command $1: use none, load IMAGE…, node IMAGE…, kubectl …, kwok N or stop"
+      say "unknown command $1: use none, load IMAGE…, node IMAGE…, kubectl …, kwok N, jobset or stop"
       exit 2
       ;;
   esac

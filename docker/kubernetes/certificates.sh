@@ -3,6 +3,7 @@
 #
 #     docker/kubernetes/certificates.sh FOLDER ADDRESS SERVICE_ADDRESS NODE
 #     docker/kubernetes/certificates.sh FOLDER ADDRESS client NAME SUBJECT      one more of a client
+#     docker/kubernetes/certificates.sh FOLDER ADDRESS server NAME              one more of a server
 #
 #     ca.crt ─┬─► apiserver, kubelet-server      serving certificates
 #             └─► admin, kubelet, proxy, …       client certificates ─► NAME.kubeconfig
@@ -52,10 +53,10 @@ users:
 YAML
 }
 
-if [ "$service_address" = client ]; then
-  client "$node" "${5:?}"
-  exit
-fi
+case "$service_address" in
+  client) client "$node" "${5:?}"; exit ;;
+  server) certificate "$node" "/CN=$node" "IP:$address"; exit ;;
+esac
 
 key ca
 openssl req -x509 -new -key ca.key -subj "/CN=chaoslab-test" -days 365 -out ca.crt
