@@ -32,6 +32,7 @@ from chaoslab.fleet.docker.images.images import source  # noqa: E402
 from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: E402
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: E402
 from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: E402
+from chaoslab.fleet.kubernetes.resources import JOB_SETS  # noqa: E402
 
 STATE = Path(os.environ.get("CHAOSLAB_KUBERNETES_STATE", "/var/lib/chaoslab-kubernetes"))
 STATUS = Path(os.environ.get("CHAOSLAB_CLUSTER_STATUS", "/nonexistent"))
@@ -96,6 +97,17 @@ def _ensure_namespace() -> None:
             raise
     finally:
         client.close()
+
+
+def need_job_sets(cluster: Cluster) -> None:
+    """Skip without JobSets: `docker/start_kubernetes.sh jobset` installs them.
+
+    CHAOSLAB_REQUIRE=jobset makes their absence a failure.
+    """
+    if not cluster.serves(JOB_SETS):
+        if "jobset" in os.environ.get("CHAOSLAB_REQUIRE", ""):
+            raise FleetError("the test cluster has no JobSets: docker/start_kubernetes.sh jobset")
+        pytest.skip("the test cluster has no JobSets: docker/start_kubernetes.sh jobset")
 
 
 def image() -> str:

@@ -27,6 +27,7 @@ from chaoslab.checks.timeline import (
 )
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
+    EngineReported,
     LearnerStep,
     MemberLeft,
     Membership,
@@ -66,6 +67,8 @@ class Absence:
     """The rounds merged with it since."""
     impostures: tuple[Event, ...] = ()
     """Pushes accepted from it under a membership that the syncer had ended."""
+    counted: tuple[Event[EngineReported], ...] = ()
+    """Restarts of its Job by its JobSet, by that one's own count."""
 
     @property
     def was_to_be_healed(self) -> bool:
@@ -87,6 +90,13 @@ class Absence:
         if self.ended is None or self.up is None or not isinstance(said, NodeStarted):
             return None
         return self.up.time_s - self.ended.time_s if said.started_by == "cluster" else None
+
+    @property
+    def job_restart_s(self) -> float | None:
+        """The part of it until its JobSet counted a restart; None where there was none."""
+        if self.ended is None or not self.counted or self.cluster_start_s is None:
+            return None
+        return max(0.0, self.counted[-1].time_s - self.ended.time_s)
 
     @property
     def back_s(self) -> float:
@@ -156,7 +166,9 @@ def _healed_s(story: FaultStory) -> float:
 
 def _come_back(absence: Absence, history: History) -> Absence:
     """Follow the learner from the heal to its contributions."""
-    absence = replace(absence, impostures=_impostures(absence, history))
+    absence = replace(
+        absence, impostures=_impostures(absence, history), counted=_counted(absence, history)
+    )
     absence = _restarted(absence, history, _healing(absence))
     since, up = absence.since, absence.up
     if since is None or up is None:
@@ -221,6 +233,15 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
         ended=exits[-1] if exits and was_started else None,
         up=life if was_started else healed,
         incarnation=life.payload.incarnation,
+    )
+
+
+def _counted(absence: Absence, history: History) -> tuple[Event[EngineReported], ...]:
+    return tuple(
+        event
+        for event in history.of(EngineReported)
+        if (event.payload.node, event.payload.action) == (absence.learner, "job_restart")
+        and absence.gone_s <= event.time_s <= absence.until_s
     )
 
 

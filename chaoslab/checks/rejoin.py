@@ -35,7 +35,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     SyncerFinal,
 )
-from chaoslab.core.units import delay
+from chaoslab.core.units import delay, plural
 from chaoslab.record.journal import History
 
 _FAIR_CHANCES = 3
@@ -237,22 +237,30 @@ def _current(history: History) -> Mapping[str, int]:
 def _numbers(found: Sequence[Absence]) -> Mapping[str, Json]:
     """The three clocks, and how often each contributed, by learner and injection."""
     labels = [f"{a.learner} ({', '.join(s.injection for s in a.stories)})" for a in found]
-    by_cluster = {
-        label: a.cluster_start_s
-        for label, a in zip(labels, found, strict=True)
-        if a.cluster_start_s is not None
+    labelled = list(zip(labels, found, strict=True))
+    of_cluster: Mapping[str, Mapping[str, float | int | None]] = {
+        "cluster_start_s": {label: a.cluster_start_s for label, a in labelled},
+        "job_restart_s": {label: a.job_restart_s for label, a in labelled},
+        "job_restarts": {label: len(a.counted) or None for label, a in labelled},
     }
     return {
         "up_s": by_label(labels, (a.clock_s(a.up) for a in found)),
         "first_step_s": by_label(labels, (a.clock_s(a.stepped) for a in found)),
         "first_contribution_s": by_label(labels, (a.clock_s(a.accepted) for a in found)),
         "contributions": by_label(labels, (float(len(a.merged)) for a in found)),
-        **({"cluster_start_s": by_label(by_cluster, by_cluster.values())} if by_cluster else {}),
+        **{name: known for name, of in of_cluster.items() if (known := _known(of))},
     }
+
+
+def _known(values: Mapping[str, float | int | None]) -> Mapping[str, Json]:
+    known = {label: value for label, value in values.items() if value is not None}
+    return by_label(known, known.values())
 
 
 def _said_of_cluster(found: Sequence[Absence]) -> str:
     took_s = [a.cluster_start_s for a in found if a.cluster_start_s is not None]
     if not took_s:
         return ""
-    return f"; the cluster started {len(took_s)} of them again, {after_longest(took_s)}"
+    counted = sum(len(a.counted) for a in found)
+    by_job_set = f" ({plural(counted, 'restart')} by the count of its JobSet)" if counted else ""
+    return f"; the cluster started {len(took_s)} of them again, {after_longest(took_s)}{by_job_set}"

@@ -21,7 +21,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import death
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import HasJobs, HasPods, able
+from chaoslab.fleet.protocols import HasImages, HasJobs, HasPods, able
 from chaoslab.plan.model import Injection
 
 
@@ -123,11 +123,11 @@ class PodImage(_ByCluster):
     proof = "ErrImagePull or ImagePullBackOff, by the cluster's report; no start meanwhile"
     action = "no_image"
     deed = "its image could not be pulled"
-    needs = frozenset({Ability.KILL, Ability.JOB})
+    needs = frozenset({Ability.KILL, Ability.IMAGE})
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Delete the Jobs of all targets, then ask for the next ones."""
-        able(fleet, HasJobs).withhold_image(*injection.targets)
+        able(fleet, HasImages).withhold_image(*injection.targets)
 
     def look_further(
         self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]

@@ -10,6 +10,7 @@ one, do nothing: healing twice is safe.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
@@ -53,6 +54,19 @@ class Preparable(Protocol):
 
     def unprepare(self, *names: str) -> None:
         """Forget it, because neither follows. Safe to repeat."""
+        ...
+
+
+@runtime_checkable
+class StartsTogether(Protocol):
+    """May start the nodes of a training as one. No ability that a plan could ask for."""
+
+    def start_together(self) -> AbstractContextManager[str | None]:
+        """Ask for all nodes that are started meanwhile at once, at its end.
+
+        With the address that the syncer will report. None: each starts when it is asked for, and
+        the address is not known before. FleetError if they are refused.
+        """
         ...
 
 
@@ -278,6 +292,11 @@ class HasJobs(Protocol):
         """Delete the Jobs to which their pods belong, and the pods with them."""
         ...
 
+
+@runtime_checkable
+class HasImages(Protocol):
+    """Can have its nodes started from an image that nobody has."""
+
     def withhold_image(self, *names: str) -> None:
         """Delete their Jobs, and ask for the next ones with an image that nobody has.
 
@@ -367,6 +386,7 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         HasSlices: frozenset({Ability.SLICE}),
         HasPods: frozenset({Ability.POD}),
         HasJobs: frozenset({Ability.JOB}),
+        HasImages: frozenset({Ability.IMAGE}),
         HasMachines: frozenset({Ability.DRAIN, Ability.KUBELET}),
     }
 )

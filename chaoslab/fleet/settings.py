@@ -49,6 +49,17 @@ class HasRemedies(Protocol):
         ...
 
 
+@runtime_checkable
+class Explains(Protocol):
+    """What a factory says in addition where the place in which nodes are to run decides more than
+    their plan does.
+    """
+
+    def explain(self) -> str:
+        """What was decided, in a sentence; empty: nothing. AbilityError if it cannot be."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
     """What a plan asks of any fleet."""

@@ -19,7 +19,7 @@ from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import Fleet
-from chaoslab.fleet.protocols import Networked, Standing
+from chaoslab.fleet.protocols import Standing
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
@@ -29,6 +29,7 @@ from chaoslab.run.baseline import measure
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
+from chaoslab.run.nodes_start import start_nodes
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, Interrupts, RunLoop
 from chaoslab.undo.heartbeat import Heartbeat
@@ -131,7 +132,8 @@ class Run:
         if isinstance(self.fleet, Standing):
             self.fleet.adopt(self.plan.labels)
         else:
-            self._start_nodes()
+            is_held = self.has_faults or self.basis.least_tokens > 0
+            start_nodes(self.fleet, self.launch, is_held, self._syncer_address)
         training = self.plan.training
         self._await(
             training.learner_names,
@@ -141,20 +143,11 @@ class Run:
         )
         self.run_loop.begin_training()
 
-    def _start_nodes(self) -> None:
-        self.fleet.start(self.launch.syncer(is_held=self.has_faults or self.basis.least_tokens > 0))
-        progress, training = self.progress, self.plan.training
+    def _syncer_address(self) -> str:
+        """Where the syncer says that it listens, once it does."""
+        progress = self.progress
         self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
-        upstream = str(progress.address)
-        fleet = self.fleet if isinstance(self.fleet, Networked) else None
-        addresses = {
-            name: fleet.link(name, upstream).address if fleet else upstream
-            for name in training.roster
-        }
-        for spec in self.launch.learners(addresses):
-            self.fleet.start(spec)
-        for spec in self.launch.reserve(addresses):
-            self.fleet.enlist(spec)
+        return str(progress.address)
 
     def _set_pace(self) -> None:
         """Every learner keeps the step time that the plan asks for, if it asks for one."""

@@ -1,12 +1,14 @@
 """Rejoin: back in time, contributing again and again, and up to date. Or named."""
 
+from dataclasses import replace
+
 import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Json, Kind
 from tests.histories import Story, half_killed
 
 
@@ -32,6 +34,27 @@ def test_what_the_cluster_took_to_start_a_learner_is_told_apart() -> None:
         "learner-3 (injection-0)": pytest.approx(6.0, 0.1)
     }
     assert "the cluster started 1 of them again" in finding.reason
+    assert "job_restarts" not in finding.numbers
+
+
+def test_a_restart_that_a_job_set_counted_is_its_witness() -> None:
+    story = half_killed(rejoin_s=2.0).end()
+    told: dict[str, Json] = {
+        "node": "learner-3", "incarnation": 1, "action": "job_restart", "at_s": 0.0, "restarts": 1,
+    }  # fmt: skip
+    altered = story.altered(Kind.NODE_STARTED, lambda _: {"started_by": "cluster"})
+    ended = next(
+        one
+        for one in altered.events
+        if one.kind is Kind.NODE_EXITED and one.data["node"] == "learner-3"
+    )
+    step = next(one for one in altered.events[ended.seq :] if one.kind is Kind.LEARNER_STEP)
+    altered.events[step.seq] = replace(step, kind=Kind.ENGINE_REPORTED, data=told)
+    finding = Rejoin().judge(altered.history())
+    assert finding.numbers["job_restarts"] == {"learner-3 (injection-0)": 1}
+    took_s = round(step.time_s - ended.time_s, 3)
+    assert finding.numbers["job_restart_s"] == {"learner-3 (injection-0)": pytest.approx(took_s)}
+    assert "(1 restart by the count of its JobSet)" in finding.reason
 
 
 def test_to_ask_for_no_contribution_is_a_plan_error() -> None:

@@ -67,7 +67,7 @@ def test_it_cannot_do_what_only_a_kernel_or_an_engine_can() -> None:
     missing = {
         *(Ability.CROWD, Ability.MEMORY_LIMIT, Ability.QUOTA, Ability.DUTY_CYCLE),
         *(Ability.UNPLUG, Ability.UPGRADE, Ability.SLICE, Ability.POD, Ability.JOB),
-        *(Ability.DRAIN, Ability.KUBELET),
+        *(Ability.IMAGE, Ability.DRAIN, Ability.KUBELET),
     }
     assert abilities_of(SimFleet) == frozenset(Ability) - missing
 

@@ -16,7 +16,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.units import STEP_TIME, Pacing, plural, show_duration, show_share
 from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Ability
-from chaoslab.fleet.settings import FleetSettings
+from chaoslab.fleet.settings import Explains, FleetSettings
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.writing import changed, listed, written
@@ -53,6 +53,8 @@ def command(*, asked: Asked, out: Path, as_json: bool) -> None:
     fleet, links = prepared.fleet_setup.fleet, prepared.links
     refuse_impossible(prepared.plan, prepared.schedule, fleet, links)
     if not as_json:
+        if said := fleet.explain() if isinstance(fleet, Explains) else "":
+            click.echo(said)
         advise(f"chaoslab run {asked.again()}", "do it")
 
 

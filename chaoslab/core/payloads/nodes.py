@@ -65,8 +65,9 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     incarnation: int
     action: str
     """start, die, oom, kill, pause, unpause, update, connect, disconnect, health_status, …; of a
-    cluster: start, die, oom, evict, delete, gone, no_image, job, job_gone; of a machine of the
-    cluster on which the node's pod was: cordon, uncordon, silent, renewed, not_ready, ready."""
+    cluster: start, die, oom, evict, delete, gone, no_image, job, job_gone, job_set, job_restart; of
+    a machine of the cluster on which the node's pod was: cordon, uncordon, silent, renewed,
+    not_ready, ready."""
     at_s: float
     """By the engine's clock, in s since the epoch."""
     exit_code: int | None = None
@@ -77,9 +78,11 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     """The cluster's word for why: Error, OOMKilled, EvictionByEvictionAPI, ErrImagePull,
     NodeStatusUnknown, …"""
     uid: str = ""
-    """Unique id of the Job, with `job` and `job_gone`."""
+    """Unique id of the Job, with `job` and `job_gone`; of the JobSet, with `job_set`."""
     machine: str = ""
     """Machine of the cluster that its pod is on, or that is told of."""
+    restarts: int | None = None
+    """How often the node's JobSet has started its Job again alone, with `job_restart`."""
 
 
 class ProviderReported(Payload, kind=Kind.PROVIDER_REPORTED):

@@ -128,6 +128,14 @@ class Cluster:
             answer = self._http.get("version").raise_for_status()
         return str(answer.json().get("gitVersion", "unknown"))
 
+    def serves(self, resource: Resource) -> bool:
+        """Whether there may be such objects: those of a CRD only where that is installed."""
+        try:
+            self._ask(f"look for {resource.plural}", lambda: _json(self._http.get(resource.api)))
+        except Missing:
+            return False
+        return True
+
     def create(self, manifest: Mapping[str, Json], *, is_trial: bool = False) -> Mapping[str, Json]:
         """Create an object; as the server has it. With `is_trial` the server only checks it."""
         resource = KINDS[str(manifest["kind"])]
@@ -174,17 +182,23 @@ class Cluster:
         return found, str(version or "")
 
     def delete(
-        self, resource: Resource, name: str, *, is_forced: bool = False, **only: str
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        is_forced: bool = False,
+        is_last: bool = False,
+        **only: str,
     ) -> bool:
         """Delete an object and what it owns; whether it was there. `is_forced`: without grace.
 
-        True as well if it is gone after a try whose answer was lost. `only`: Refused unless it has
-        this `uid`, or `resourceVersion`.
+        `is_last`: it stays until what it owns is gone. True as well if it is gone after a try whose
+        answer was lost. `only`: Refused unless it has this `uid`, or `resourceVersion`.
         """
-        options: dict[str, Json] = {"propagationPolicy": "Background", "preconditions": {**only}}
+        policy = "Foreground" if is_last else "Background"
+        options: dict[str, Json] = {"propagationPolicy": policy, "preconditions": {**only}}
         if is_forced:
             options["gracePeriodSeconds"] = 0
-
         tries = 0
 
         def deleted() -> Mapping[str, Json]:
@@ -198,13 +212,6 @@ class Cluster:
         except Missing:
             return tries > 1
         return True
-
-    def annotate(self, resource: Resource, name: str, **annotations: str) -> None:
-        """Set annotations of an object; `_` in a key stands for `/`."""
-        named: dict[str, Json] = {
-            key.replace("_", "/", 1): value for key, value in annotations.items()
-        }
-        self.patch(resource, name, {"metadata": {"annotations": named}})
 
     def patch(
         self, resource: Resource, name: str, changes: Mapping[str, Json], *, kind: str = "merge"

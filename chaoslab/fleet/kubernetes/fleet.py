@@ -7,18 +7,18 @@
 
 Every incarnation is a Job that the cluster never starts again, with one pod, or one for each host
 of a learner (`host_pods`); where the cluster is to heal (`PodSettings.replaces`), it is a pod of
-the node's one Job, and `restart` waits for the next. What a node keeps is on a claim that its next
-incarnation finds again, wherever the cluster puts it. The syncer has a Service, so that its address
-outlives its pods. Learners are told to end, to wait and to go on by commands in their pods: that
-needs no rights on the machines.
+the node's one Job, or of a Job in a JobSet (`job_sets`), and `restart` waits for the next. What a
+node keeps is on a claim that its next incarnation finds again, wherever the cluster puts it. The
+syncer has a Service, so that its address outlives its pods. Learners are told to end, to wait and
+to go on by commands in their pods: that needs no rights on the machines.
 
 Other threads only carry bytes to the queue on which `poll` waits.
 """
 
 import queue
 import resource
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -32,6 +32,7 @@ from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.contact import Contact
 from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
 from chaoslab.fleet.kubernetes.host_pods import HostPods
+from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
@@ -48,7 +49,7 @@ from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
-from chaoslab.fleet.protocols import HasJobs, HasMachines, HasPods
+from chaoslab.fleet.protocols import HasImages, HasJobs, HasMachines, HasPods, StartsTogether
 from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 
@@ -60,7 +61,7 @@ _FILES: Final = 65536
 """How many may be open, if the system allows it: each node has two logs and a connection."""
 
 
-class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasMachines):
+class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines, StartsTogether):
     """A fleet of Jobs; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "kubernetes"
@@ -114,6 +115,8 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasMachines):
         self._watches: tuple[Watch | Contact, ...] = ()
         self._replacements: dict[str, PodState] = {}
         """By node: the pod that the cluster put in the place of its last one."""
+        self._asked: set[str] = set()
+        """Nodes whose next pod the cluster starts because it was asked to."""
         self._withheld: dict[str, str] = {}
         """By node whose image nobody has: the Job of its next incarnation."""
 
@@ -125,6 +128,9 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasMachines):
         pods = PodWatch(self._cluster, selector, arrivals, NumberedPods(self._note_replacement))
         contact = Contact(self._cluster, run.clock, arrivals)
         self._watches = (pods, JobWatch(self._cluster, selector, arrivals), contact)
+        if self._objects.manifests.settings.in_job_sets:
+            of_run = f"{LABEL_RUN}={self._objects.run}"
+            self._watches += (JobSetWatch(self._cluster, of_run, arrivals),)
         self._run_context = replace(run, last_of=pods.last_of, pods_of=pods.pods_of)
         for one in self._watches:
             one.start()
@@ -167,6 +173,14 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasMachines):
             self._cluster.close()
 
     # ---------------------------------------------------------------- verbs
+
+    @contextmanager
+    def start_together(self) -> Iterator[str | None]:
+        if not self._objects.manifests.settings.in_job_sets:
+            yield None
+            return
+        with self._objects.job_sets.gathering():
+            yield self.node_site.listen
 
     def delete_pod(self, *names: str) -> None:
         """By force, without grace."""
@@ -248,21 +262,26 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasMachines):
         return super().probe(name)
 
     def restart(self, name: str) -> Node:
-        """Where the cluster is to start it, take up what it has started; until then it is dead."""
+        """Where the cluster is to start it, take up what it has started; until then it is dead.
+
+        Of a JobSet, it also starts one that left in order, once the completed Job is deleted.
+        """
         if job := self._withheld.get(name):
             self._cluster.delete(JOBS, job)
             del self._withheld[name]
         life = self._latest(name)
-        if life is None or not self._is_left_to_the_cluster(life):
+        settings = self._objects.manifests.settings
+        if life is None or not settings.replaces_pods_of(life.spec.role):
+            return super().restart(name)
+        has_left = self._objects.has_ended(life.job)  # in order: the cluster replaces it no more
+        if has_left and not self._objects.job_sets.has(life.job):
             return super().restart(name)
         if not life.is_over and (life.is_ending or life.has_exited):
             self._await_end(life)  # meanwhile the next one may be taken up
+        if has_left and life.is_over and name not in self._asked:
+            self._objects.delete_job(life.job)
+            self._asked.add(name)
         return self._node(name)
-
-    def _is_left_to_the_cluster(self, life: Pods) -> bool:
-        """Whether the cluster still replaces its pods: not once a node left in order."""
-        replaces = self._objects.manifests.settings.replaces_pods_of(life.spec.role)
-        return replaces and not self._objects.has_ended(life.job)
 
     def link(self, name: str, upstream: str) -> Link:
         """Create a link of the kind that this fleet was given, to the syncer's Service."""
@@ -332,7 +351,11 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasMachines):
             if life.is_over:
                 del self._replacements[name]
                 if state.incarnation > life.incarnation and self._is_open:
-                    begun = PodIncarnation(life.spec, state.incarnation, self._run_context, state)
+                    begun = PodIncarnation(
+                        life.spec, state.incarnation, self._run_context, state,
+                        is_asked=name in self._asked,
+                    )  # fmt: skip
+                    self._asked.discard(name)
                     self._lives[name] = begun
 
     def _take(self, arrival: Arrival) -> None:

@@ -43,6 +43,8 @@ def facts_of(job: Mapping[str, Json]) -> Mapping[str, Json]:
     labels = names.labels_in(job)
     return {
         "node": labels.get(names.LABEL_NODE, ""),
-        "incarnation": int(labels.get(names.LABEL_INCARNATION, "0")),
+        "incarnation": sum(
+            int(labels.get(one, "0")) for one in (names.LABEL_INCARNATION, names.LABEL_ATTEMPT)
+        ),
         "uid": names.uid_of(job),
     }

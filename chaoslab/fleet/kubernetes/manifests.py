@@ -19,8 +19,7 @@ from typing import Final
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.scripts import ENTRY
+from chaoslab.fleet.kubernetes import names, scripts
 
 CONTAINER: Final = "node"
 HOME: Final = "/var/lib/chaoslab"
@@ -62,13 +61,20 @@ class PodSettings:
     """The plan's own spec of all other pods."""
     replaces: bool = False
     """Whether the cluster replaces pods of the syncer and of learners that fail."""
-
+    in_job_sets: bool = False
+    """Whether it does that by JobSets (`job_sets`), and not by the Jobs of nodes alone."""
+    exclusive_topology: str = ""
+    """Label of machines: no two learners run on machines with the same value of it. Of JobSets."""
     measures_cpu: bool = False
     """Whether the CPU time that learners use is measured, for a fault that cuts it."""
 
     def replaces_pods_of(self, role: Role) -> bool:
         """Whether the cluster brings such a node back."""
         return self.replaces and role is not Role.EVALUATOR
+
+    def puts_in_job_set(self, role: Role) -> bool:
+        """Whether such a node is a Job of a JobSet."""
+        return self.in_job_sets and self.replaces_pods_of(role)
 
     def pods_of(self, spec: NodeSpec) -> int:
         """How many pods one incarnation of a node has: one for each host of a learner.
@@ -160,6 +166,9 @@ class Manifests:
             again |= {"completionMode": "Indexed", "completions": count, "parallelism": count}
         if self.settings.replaces_pods_of(spec.role):
             again = {"backoffLimit": RETRIES, "podReplacementPolicy": "Failed"}
+            if self.settings.puts_in_job_set(spec.role):
+                again = {"backoffLimit": 0, "completionMode": "Indexed", "completions": 1,
+                         "parallelism": 1}  # fmt: skip
             environment = {**environment, "CHAOSLAB_INCARNATION": str(incarnation)}
         return {
             "apiVersion": "batch/v1",
@@ -246,12 +255,14 @@ class Manifests:
             "name": CONTAINER,
             "image": self.settings.image,
             "imagePullPolicy": self.settings.pull,
-            "command": literal((*ENTRY, *command)),
+            "command": literal((*scripts.ENTRY, *command)),
             "env": [*_listed(own, "env"), *variables],
             "resources": self._resources(own),
             "volumeMounts": [*_listed(own, "volumeMounts"), *mounts],
             "securityContext": {**confined(), **_mapped(own, "securityContext")},
         }
+        if spec.role is Role.SYNCER and self.settings.in_job_sets:
+            container["startupProbe"] = _ready_once_it_listens()
         return {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -294,6 +305,16 @@ class Manifests:
         if self.settings.memory_bytes is not None:
             limits["memory"] = str(self.settings.memory_bytes)
         return {**asked, "limits": limits} if limits else asked
+
+
+def _ready_once_it_listens() -> dict[str, Json]:
+    """The kubelet asks until it does, and then no more: whoever is paused later stays ready."""
+    return {
+        "exec": {"command": [*scripts.LISTENS]},
+        "periodSeconds": 1,
+        "timeoutSeconds": 5,
+        "failureThreshold": RETRIES,
+    }
 
 
 def absent(image: str) -> str:

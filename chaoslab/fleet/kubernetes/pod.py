@@ -28,7 +28,7 @@ from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pods import Pods
-from chaoslab.fleet.kubernetes.resources import JOBS, PODS
+from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
@@ -56,17 +56,21 @@ class PodIncarnation(Pods):
         incarnation: int,
         run_context: RunContext,
         replacement: PodState | None = None,
+        *,
+        is_asked: bool = False,
     ) -> None:
         """Create its Job, unless its pod is a `replacement` that is there.
+
+        `is_asked`: it was chaoslab that had the cluster start that.
 
         FleetError if the server refuses; then nothing is left of it.
         """
         super().__init__(spec, incarnation, run_context)
         self.run_context = run_context
         self.cluster = run_context.run_objects.cluster
-        own_job = run_context.run_objects.manifests.name(spec.name, str(incarnation))
+        own_job = run_context.run_objects.job_of(spec, incarnation)
         self.job = own_job if replacement is None else replacement.job
-        self._replacement = replacement
+        self._replacement, self._is_asked = replacement, is_asked
         self.was_out_of_memory = False
         """Whether the kernel killed it for want of memory, by the cluster's word."""
         self._cpu: CpuCount | None = None
@@ -95,7 +99,8 @@ class PodIncarnation(Pods):
     @property
     def facts(self) -> Mapping[str, Json]:
         facts = (self._state or PodState(name="")).facts
-        return facts if self._replacement is None else {**facts, "started_by": "cluster"}
+        is_by_cluster = self._replacement is not None and not self._is_asked
+        return {**facts, "started_by": "cluster"} if is_by_cluster else facts
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:
@@ -143,9 +148,8 @@ class PodIncarnation(Pods):
         """Its Job, and what that needs."""
         objects = self.run_context.run_objects
         objects.prepare(self.spec)
-        self.cluster.create(
-            objects.manifests.node(self.spec, self.incarnation, command, self._environment)
-        )
+        job = objects.manifests.node(self.spec, self.incarnation, command, self._environment)
+        objects.create_job(self.spec, job)
 
     @property
     def _environment(self) -> Mapping[str, str]:
@@ -155,8 +159,7 @@ class PodIncarnation(Pods):
 
     def _withdraw(self) -> None:
         """Delete its Job, which may be there all the same if the server's answer was lost."""
-        with suppress(FleetError):
-            self.cluster.delete(JOBS, self.job)
+        self.run_context.run_objects.withdraw(self.spec, self.job)
 
     # ---------------------------------------------------------------- on the follower's thread
 
@@ -264,7 +267,7 @@ class PodIncarnation(Pods):
     def delete_job(self) -> None:
         self.await_start()
         with self.being_ended("SIGTERM", "SIGKILL", unless=Refused):
-            if not self.cluster.delete(JOBS, self.job):
+            if not self.run_context.run_objects.delete_job(self.job):
                 raise Missing(f"the Job {self.job} of {self.spec.name} was gone already")
 
     def evict(self) -> None:

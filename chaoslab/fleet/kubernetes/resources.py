@@ -20,6 +20,8 @@ SERVICES: Final = Resource(api="api/v1", plural="services")
 SECRETS: Final = Resource(api="api/v1", plural="secrets")
 CLAIMS: Final = Resource(api="api/v1", plural="persistentvolumeclaims")
 JOBS: Final = Resource(api="apis/batch/v1", plural="jobs")
+JOB_SETS: Final = Resource(api="apis/jobset.x-k8s.io/v1alpha2", plural="jobsets")
+"""Where the cluster has them: they come with a controller of their own."""
 LEASES: Final = Resource(api="apis/coordination.k8s.io/v1", plural="leases")
 KINDS: Final = {"Service": SERVICES, "Secret": SECRETS, "PersistentVolumeClaim": CLAIMS,
-                 "Job": JOBS, "Lease": LEASES}  # fmt: skip
+                 "Job": JOBS, "JobSet": JOB_SETS, "Lease": LEASES}  # fmt: skip

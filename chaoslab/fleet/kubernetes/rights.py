@@ -24,6 +24,12 @@ class Rule:
     use: str
 
 
+JOB_SET_RIGHTS: Final = (
+    Rule(group="jobset.x-k8s.io", resource="jobsets",
+         verbs=("create", "get", "list", "watch", "delete"),
+         use="JobSets of the nodes, where the cluster has them and heals"),
+)  # fmt: skip
+"""Without them nodes are plain Jobs, unless the plan asks for a JobSet."""
 _RUN: Final = (
     Rule(group="batch", resource="jobs", verbs=("create", "get", "list", "watch", "delete"),
          use="a Job for each incarnation of a node, and the keeper that owns all"),
@@ -64,12 +70,19 @@ MACHINES: Final = (
 RIGHTS: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
     {"kubernetes": _RUN, "namespace": _ATTACH}
 )
-"""By the kind of the fleet."""
+"""By the kind of the fleet: those that each of its runs needs."""
+_MORE: Final = {"kubernetes": JOB_SET_RIGHTS, "namespace": ()}
+"""Those of some runs alone."""
 _NAMES: Final = {"kubernetes": "chaoslab", "namespace": "chaoslab-attach"}
 """Of their Roles, which may be in one namespace."""
 _WHAT: Final = {
     "kubernetes": "chaoslab run --fleet kubernetes", "namespace": "chaoslab attach namespace:NAME"
 }  # fmt: skip
+
+
+def rules_of(kind: str) -> tuple[Rule, ...]:
+    """All rules of the Role of a kind of fleet."""
+    return (*RIGHTS[kind], *_MORE[kind])
 
 
 def role(namespace: str, kind: str = "kubernetes") -> str:
@@ -79,7 +92,7 @@ def role(namespace: str, kind: str = "kubernetes") -> str:
         "apiVersion: rbac.authorization.k8s.io/v1\n"
         "kind: Role\n"
         f"metadata: {{name: {_NAMES[kind]}, namespace: {namespace}}}\n"
-        f"rules:\n{_written(RIGHTS[kind])}"
+        f"rules:\n{_written(rules_of(kind))}"
     )
 
 

@@ -1,6 +1,6 @@
 """Objects of one run in a cluster: its keeper, which owns the others, and what nodes need.
 
-    undo log ─► keeper (Job) ─ owns ─► Jobs of nodes, Service, claims, Secrets
+    undo log ─► keeper (Job) ─ owns ─► Jobs of nodes or JobSets, Service, claims, Secrets
     renewals ─► annotation of the keeper's pod: nothing outlives a dead harness by more than a lease
 
 One entry of the undo log, written before the first object is made, deletes them all.
@@ -22,10 +22,19 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.kubernetes import host_services, names
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.job_sets import JobSets, NodeJob
 from chaoslab.fleet.kubernetes.keeper import keeper
 from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
 from chaoslab.fleet.kubernetes.pod_state import state_of
-from chaoslab.fleet.kubernetes.resources import CLAIMS, JOBS, PODS, SECRETS, SERVICES, Resource
+from chaoslab.fleet.kubernetes.resources import (
+    CLAIMS,
+    JOB_SETS,
+    JOBS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
 from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import UndoLog
@@ -53,6 +62,7 @@ class RunObjects:
         self.cluster, self._undo_log, self._lease_s = cluster, undo_log, lease_s
         self.run = run_name(run_directory)
         self.manifests = Manifests(run=self.run, directory=str(run_directory), settings=settings)
+        self.job_sets = JobSets(cluster, lambda: self.manifests)
         self.lost_renewals = 0
         """Renewals that the server did not take."""
         self._owed: int | None = None
@@ -71,6 +81,7 @@ class RunObjects:
             names.DELETE_RUN,
             server=self.cluster.server, context=self.cluster.context,
             namespace=self.cluster.namespace, run=self.run,
+            **({"job_sets": True} if self.manifests.settings.in_job_sets else {}),
         )  # fmt: skip
         made = self.cluster.create(keeper(self.manifests, self._lease_s))
         uid = str(names.metadata_of(made).get("uid"))
@@ -82,7 +93,7 @@ class RunObjects:
         self._is_over.set()
         if self._owed is None:
             return
-        empty(self.cluster, self.run)
+        empty(self.cluster, self.run, has_job_sets=self.manifests.settings.in_job_sets)
         self._undo_log.close(self._owed)
         self._owed = None
 
@@ -94,7 +105,9 @@ class RunObjects:
                 for pod in self.cluster.pods(selector):
                     if pod.metadata is not None and pod.metadata.name:
                         now = f"{time.time():.3f}"
-                        self.cluster.annotate(PODS, pod.metadata.name, **{names.RENEWED: now})
+                        annotations: dict[str, Json] = {names.RENEWED: now}
+                        changes: dict[str, Json] = {"metadata": {"annotations": annotations}}
+                        self.cluster.patch(PODS, pod.metadata.name, changes)
             except FleetError:  # the next one may pass; the keeper ends if none does
                 self.lost_renewals += 1
 
@@ -114,6 +127,35 @@ class RunObjects:
             self.cluster.create(self.manifests.secret(spec, files))
             self._secrets.add(spec.name)
 
+    # ---------------------------------------------------------------- Jobs of nodes
+
+    def job_of(self, spec: NodeSpec, incarnation: int) -> str:
+        """Name of the Job of an incarnation."""
+        if self.manifests.settings.puts_in_job_set(spec.role):
+            return self.job_sets.job_of(spec.name)
+        return self.manifests.name(spec.name, str(incarnation))
+
+    def create_job(self, spec: NodeSpec, job: Mapping[str, Json]) -> None:
+        """Create the Job of a node, or a JobSet with it."""
+        if self.manifests.settings.puts_in_job_set(spec.role):
+            self.job_sets.put(NodeJob(spec, job))
+        else:
+            self.cluster.create(job)
+
+    def withdraw(self, spec: NodeSpec, job: str) -> None:
+        """Delete a Job that may have been created, though the server's answer was lost."""
+        with suppress(FleetError):
+            if self.manifests.settings.puts_in_job_set(spec.role):
+                self.job_sets.withdraw(spec.name)
+            else:
+                self.cluster.delete(JOBS, job)
+
+    def delete_job(self, job: str) -> bool:
+        """Delete a Job and its pods; whether it was there."""
+        if self.job_sets.has(job):
+            return self.job_sets.delete_job(job)
+        return self.cluster.delete(JOBS, job)
+
     def start_without_image(self, spec: NodeSpec, incarnation: int) -> str:
         """Create a Job of a node whose image nobody has; its name."""
         job = self.manifests.without_image().node(spec, incarnation, ("true",), {})
@@ -122,15 +164,20 @@ class RunObjects:
         return name
 
     def has_ended(self, job: str) -> bool:
-        """Whether the cluster starts no more pods of a Job."""
+        """Whether the cluster starts no more pods of a Job.
+
+        One of a JobSet that failed, or is gone, is made anew; one that was completed is not.
+        """
+        is_in_set = self.job_sets.has(job)
         try:
             status = self.cluster.get(JOBS, job).get("status")
         except Missing:
-            return True
+            return not is_in_set
+        ends = ("Complete",) if is_in_set else ("Complete", "Failed")
         told = status.get("conditions") if isinstance(status, Mapping) else None
         conditions = told if isinstance(told, list) else []
         return any(
-            one.get("type") in ("Complete", "Failed") and one.get("status") == "True"
+            one.get("type") in ends and one.get("status") == "True"
             for one in conditions
             if isinstance(one, Mapping)
         )
@@ -189,14 +236,14 @@ class RunObjects:
             self._claims.add(name)
 
 
-def empty(cluster: Cluster, run: str) -> tuple[str, ...]:
+def empty(cluster: Cluster, run: str, *, has_job_sets: bool = False) -> tuple[str, ...]:
     """Delete all objects of a run and wait until they are gone; what was deleted.
 
     FleetError names what is left, once nothing has gone for a while. The keeper's own deletion
     takes its dependents with it; pods are deleted without grace, and what has lost its keeper is
     deleted by its labels.
     """
-    first = left = _objects(cluster, run)
+    first = left = _objects(cluster, run, has_job_sets)
     cluster.delete(JOBS, names.own_name(run))
     told_s: dict[_Object, float] = {}
     deadline = time.monotonic() + _GONE_S
@@ -206,7 +253,7 @@ def empty(cluster: Cluster, run: str) -> tuple[str, ...]:
         together(untold, partial(_delete, cluster))
         told_s |= dict.fromkeys(untold, now_s)
         time.sleep(_LOOK_S)
-        before, left = left, _objects(cluster, run)
+        before, left = left, _objects(cluster, run, has_job_sets)
         if len(left) < len(before):
             deadline = time.monotonic() + _GONE_S
         elif time.monotonic() > deadline:
@@ -215,9 +262,9 @@ def empty(cluster: Cluster, run: str) -> tuple[str, ...]:
     return tuple(map(str, first))
 
 
-def remains(cluster: Cluster, run: str) -> tuple[str, ...]:
+def remains(cluster: Cluster, run: str, *, has_job_sets: bool = False) -> tuple[str, ...]:
     """What there is of a run now."""
-    return tuple(map(str, _objects(cluster, run)))
+    return tuple(map(str, _objects(cluster, run, has_job_sets)))
 
 
 class _Object(NamedTuple):
@@ -230,13 +277,14 @@ class _Object(NamedTuple):
         return f"{self.resource.plural[:-1]} {self.name}"
 
 
-def _objects(cluster: Cluster, run: str) -> Sequence[_Object]:
-    selector = f"{names.LABEL_RUN}={run}"
-    return [
-        _Object(resource, names.name_of(one))
-        for resource in (JOBS, PODS, CLAIMS, SECRETS, SERVICES)
-        for one in cluster.list(resource, selector, in_full=False)[0]
-    ]
+def _objects(cluster: Cluster, run: str, has_job_sets: bool) -> Sequence[_Object]:
+    kinds = (*((JOB_SETS,) if has_job_sets else ()), JOBS, PODS, CLAIMS, SECRETS, SERVICES)
+    found = []
+    for resource in kinds:
+        with suppress(Missing):  # JobSets, whose CRD was removed meanwhile, and they with it
+            listed = cluster.list(resource, f"{names.LABEL_RUN}={run}", in_full=False)[0]
+            found += [_Object(resource, names.name_of(one)) for one in listed]
+    return found
 
 
 def _delete(cluster: Cluster, one: _Object) -> None:

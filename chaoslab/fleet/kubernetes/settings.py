@@ -11,7 +11,7 @@ imported as late.
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Ability, Fleet, NodeSite, NodeSpec, Role
+from chaoslab.fleet.kubernetes.job_set_choice import JobSetChoice, JobSetUse
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
@@ -40,6 +41,7 @@ _PRODUCTION: Final = re.compile(r"(^|[^a-z])(prod|prd|production|live)([^a-z]|$)
 _LEASE_LEAST_S: Final = 30.0
 _OURS: Final = frozenset({"containers", "restartPolicy", "shareProcessNamespace"})
 _OURS_OF_CONTAINER: Final = frozenset({"name", "image", "imagePullPolicy", "command", "args"})
+_LABEL: Final = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _PULLS: Final = ("IfNotPresent", "Never", "Always")
 
 
@@ -83,6 +85,12 @@ class Kubernetes:
     heal: Healer = Healer.CHAOSLAB
     """Who starts syncer and learners again that a fault ended: chaoslab, at the heal, by a Job for
     each start; or the cluster, as soon as their one Job replaces its pod."""
+    job_set: JobSetUse = JobSetUse.AUTO
+    """Whether syncer and learners are Jobs of a JobSet, which starts each again alone. auto: with
+    `heal: cluster`, where the cluster has JobSets that can; always; or never: plain Jobs."""
+    exclusive_topology: str = ""
+    """Label of machines, such as kubernetes.io/hostname or that of their pool or rack: each
+    learner has those of one value to itself. Needs a JobSet; empty: placed as others are."""
     start_within_s: float = 300.0
     """How long a pod may take to start, its image and its machine included."""
     node_access: bool = False
@@ -99,6 +107,7 @@ class Kubernetes:
                             key="image_pull")  # fmt: skip
         if self.lease_s < _LEASE_LEAST_S:
             raise PlanError(f"must be at least {_LEASE_LEAST_S:g}s", key="lease")
+        self._refuse_impossible_job_sets()
         if self.start_within_s <= 0:
             raise PlanError("must be above 0s", key="start_within")
         for key, given, ours in (
@@ -112,6 +121,24 @@ class Kubernetes:
         for key, size in (("memory", self.memory_bytes), ("disk", self.disk_bytes)):
             if size is not None and size <= 0:
                 raise PlanError(f"must be above 0 bytes, got {size}", key=key)
+
+    def _refuse_impossible_job_sets(self) -> None:
+        is_by_chaoslab = self.heal is not Healer.CLUSTER
+        if self.job_set is JobSetUse.ALWAYS and is_by_chaoslab:
+            raise PlanError(
+                "a JobSet starts a node again as soon as it fails, not at the heal of a fault: "
+                "write heal: cluster, or job_set: auto", key="job_set",
+            )  # fmt: skip
+        if self.exclusive_topology and not _LABEL.fullmatch(self.exclusive_topology):
+            raise PlanError(
+                f"must be a label of machines, such as kubernetes.io/hostname, got "
+                f"{self.exclusive_topology!r}", key="exclusive_topology",
+            )  # fmt: skip
+        if self.exclusive_topology and (is_by_chaoslab or self.job_set is JobSetUse.NEVER):
+            raise PlanError(
+                "needs a JobSet, which takes heal: cluster, and not job_set: never; without one, "
+                "write a podAntiAffinity into fleet.pod", key="exclusive_topology",
+            )  # fmt: skip
 
     @property
     def limits_memory(self) -> bool:
@@ -144,7 +171,7 @@ class Kubernetes:
                 "a task of your own cannot be tried in a cluster before the run: use "
                 "--fleet docker, or one of the built-in models"
             )
-        return ClusterFleets(settings=self, needs=request.needs)
+        return ClusterFleets(settings=self, needs=request.needs, learners=len(request.learners))
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
         """Links by chaoslab's own proxy in one more pod of the run."""
@@ -172,16 +199,20 @@ class ClusterFleets:
     settings: Kubernetes
     needs: frozenset[Ability] = frozenset()
     """Abilities that the plan's faults need."""
+    learners: int = 0
+    """All that may run."""
     kind: str = "kubernetes"
 
     @property
     def abilities(self) -> frozenset[Ability]:
         """What it can do; AbilityError if no cluster answers, or this user lacks rights.
 
-        The server checks a keeper, a claim, and Jobs of a syncer and a learner; none is created.
+        The server checks a keeper, a claim, and Jobs of a syncer and a learner, and, if there is to
+        be one, a JobSet of both; none is created.
         """
         from chaoslab.fleet.kubernetes.cpu_limit import require_resizes  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
+        from chaoslab.fleet.kubernetes.job_sets import NodeJob, job_set  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.keeper import keeper  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.resources import CLAIMS  # noqa: PLC0415  # lightkube
@@ -190,19 +221,22 @@ class ClusterFleets:
         with closing(self._connect()) as cluster:
             try:
                 cluster.version()
+                pods = self._in_job_sets(pods, cluster)
                 require_rights(cluster, self.kind)
                 if Ability.QUOTA in self.needs:
                     require_resizes(cluster)
                 if self.needs & {Ability.DRAIN, Ability.KUBELET}:
                     _require_machine_rights(cluster)
                 trial = Manifests(run="trial", directory="trial", settings=pods, owner="trial")
-                trial_nodes = (
+                nodes = [
                     NodeSpec(name=role.value, role=role, command=("true",), keeps="state")
                     for role in (Role.SYNCER, Role.LEARNER)
-                )
+                ]
+                jobs = [NodeJob(one, trial.node(one, 1, one.command, {})) for one in nodes]
                 for manifest in (
                     keeper(trial, self.settings.lease_s), trial.claim("claim"),
-                    *(trial.node(one, 1, one.command, {}) for one in trial_nodes),
+                    *(one.job for one in jobs),
+                    *([job_set(trial, trial.name(), jobs)] if pods.in_job_sets else []),
                 ):  # fmt: skip
                     cluster.create(manifest, is_trial=True)
                 if self.settings.cache_claim:
@@ -224,7 +258,20 @@ class ClusterFleets:
         if not self.settings.node_access:
             what = "allow a pod that sees all processes of a machine: fleet.node_access: true"
             found[Ability.KUBELET] = what
+        if self.settings.job_set is JobSetUse.ALWAYS:
+            what = "a JobSet would ask for the image of its nodes again: fleet.job_set: auto"
+            found[Ability.IMAGE] = what
         return found
+
+    def explain(self) -> str:
+        """What starts nodes again in this cluster."""
+        if self.settings.heal is not Healer.CLUSTER:
+            return ""
+        with closing(self._connect()) as cluster:
+            why_not = self._choice.made(cluster)
+        if why_not:
+            return f"nodes start again by their Jobs, without a JobSet: {why_not}"
+        return "nodes start again by a JobSet, each alone (RestartJobAndIgnoreMaxRestarts)"
 
     def __call__(
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
@@ -232,11 +279,25 @@ class ClusterFleets:
         """Make the fleet of one run."""
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415  # lightkube
 
+        pods, cluster = self.pods(), self._connect()
         return KubernetesFleet(
-            run_directory, clock, undo_log=undo_log, cluster=self._connect(), settings=self.pods(),
+            run_directory, clock, undo_log=undo_log, cluster=cluster,
+            settings=self._in_job_sets(pods, cluster),
             start_s=self.settings.start_within_s, lease_s=self.settings.lease_s,
             node_links=node_links,
         )  # fmt: skip
+
+    @property
+    def _choice(self) -> JobSetChoice:
+        asked = self.settings
+        return JobSetChoice(
+            use=asked.job_set, exclusive_topology=asked.exclusive_topology, needs=self.needs,
+            learners=self.learners,
+        )  # fmt: skip
+
+    def _in_job_sets(self, pods: "PodSettings", cluster: "Cluster") -> "PodSettings":
+        """The same, in JobSets where this cluster has them and heals."""
+        return replace(pods, in_job_sets=pods.replaces and not self._choice.made(cluster))
 
     def _connect(self) -> "Cluster":
         return connect(self.settings.context, self.settings.namespace)
@@ -252,6 +313,7 @@ class ClusterFleets:
             disk_bytes=asked.disk_bytes, cache_claim=asked.cache_claim, learners=asked.pod,
             others=asked.other_pods, container=asked.container, labels=asked.job_labels,
             replaces=asked.heal is Healer.CLUSTER, measures_cpu=Ability.QUOTA in self.needs,
+            exclusive_topology=asked.exclusive_topology,
         )  # fmt: skip
 
 

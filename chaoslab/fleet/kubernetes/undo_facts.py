@@ -37,6 +37,8 @@ class RunFacts(ClusterFacts):
     """All objects of a run."""
 
     run: str
+    job_sets: bool = False
+    """Whether there may be JobSets among them: not every cluster knows these."""
 
     def __post_init__(self) -> None:
         ClusterFacts.__post_init__(self)

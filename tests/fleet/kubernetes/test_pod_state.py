@@ -9,11 +9,12 @@ pytest.importorskip("lightkube")
 
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.kubernetes.cluster import pod_of
+from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch
 from chaoslab.fleet.kubernetes.job_watch import JobWatch, facts_of
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch, changes, report
-from chaoslab.fleet.kubernetes.rights import RIGHTS
+from chaoslab.fleet.kubernetes.rights import rules_of
 from chaoslab.fleet.kubernetes.watch import Watch
 
 STARTED, ENDED = "2026-11-27T10:00:00Z", "2026-11-27T10:00:09Z"
@@ -151,10 +152,10 @@ def test_pods_of_one_job_with_an_index_each_are_one_incarnation() -> None:
     assert [numbers.started(one) for one in hosts] == [None, None]
 
 
-@pytest.mark.parametrize("watch", [PodWatch, JobWatch])
+@pytest.mark.parametrize("watch", [PodWatch, JobWatch, JobSetWatch])
 def test_whatever_is_watched_is_in_the_role(watch: type[Watch]) -> None:
     (verbs,) = [
-        rule.verbs for rule in RIGHTS["kubernetes"] if rule.resource == watch.resource.plural
+        rule.verbs for rule in rules_of("kubernetes") if rule.resource == watch.resource.plural
     ]
     assert {"list", "watch"} <= set(verbs)
 
@@ -164,3 +165,5 @@ def test_a_job_is_reported_with_its_unique_id() -> None:
     assert facts_of({"metadata": {"uid": "u", "labels": labels}}) == {
         "node": "learner-0", "incarnation": 2, "uid": "u",
     }  # fmt: skip
+    again = {**labels, "jobset.sigs.k8s.io/job-restart-attempt": "1"}
+    assert facts_of({"metadata": {"uid": "v", "labels": again}})["incarnation"] == 3

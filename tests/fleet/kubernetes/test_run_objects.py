@@ -66,6 +66,13 @@ def test_each_object_is_deleted_once_while_the_cluster_takes_its_time() -> None:
     assert objects.forced == {path for path in there if path.startswith("pods/")}
 
 
+def test_job_sets_are_looked_for_only_where_the_run_has_made_some() -> None:
+    there = {"jobsets/chaoslab-r": 1, "jobs/chaoslab-r-learner-0-0": 1, "jobs/chaoslab-r": 1}
+    assert "jobset chaoslab-r" not in empty(cast("Cluster", Objects(there)), "r")
+    was = empty(cast("Cluster", Objects(there)), "r", has_job_sets=True)
+    assert was[0] == "jobset chaoslab-r"
+
+
 def test_it_goes_on_as_long_as_objects_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_objects, "_GONE_S", 0.0)
     there = {f"jobs/learner-{n}": n for n in range(1, 20)}

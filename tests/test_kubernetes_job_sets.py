@@ -1,0 +1,80 @@
+"""Whole runs in a real cluster whose JobSets bring a learner back, and one without JobSets."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from chaoslab.core.payloads import EngineReported, NodeExited, NodeStarted
+from chaoslab.fleet.kubernetes.run_objects import remains
+from chaoslab.fleet.run_name import run_name
+from chaoslab.record.journal import History
+from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster, need_job_sets
+from tests.whole_runs import start, verdict_of
+
+pytestmark = [
+    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+]  # fmt: skip
+PLAN = """
+version: 1
+name: job-sets
+seed: 3
+fleet:
+  {kind: kubernetes, context: CONTEXT, namespace: NAMESPACE, image_pull: Never, disk: 10MB,
+    heal: cluster, job_set: USE}
+training: {learners: 3, model: nano, stop: {rounds: 100}}
+baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
+control: none
+limits: {min_alive: 2, max_affected: 50%, timeout: 10m}
+faults:
+  - {id: killed, fault: process.kill, target: {learners: [learner-0]}, at: {round: 24}, for: 2s}
+expect:
+  - {check: rejoin, within: 120s, contributions: 2}
+  - {check: ledger, answer_within: 30s}
+  - {check: agreement}
+  - {check: cleanup}
+"""
+
+
+@pytest.mark.parametrize("use", ["always", "never"])
+def test_a_learner_that_was_killed_comes_back_by_the_cluster_and_the_others_train_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    plan = tmp_path / "job-sets.yaml"
+    text = PLAN
+    for word, value in {"CONTEXT": CONTEXT, "NAMESPACE": NAMESPACE, "USE": use}.items():
+        text = text.replace(word, value)
+    plan.write_text(text)
+    with cluster(monkeypatch) as here:
+        if use == "always":
+            need_job_sets(here)
+        verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
+        (record,) = (tmp_path / "runs" / "job-sets").glob("2*")
+        # it may have been back sooner than `for`, which is weak evidence
+        assert verdict["outcome"] in ("PASS", "UNKNOWN"), verdict
+        assert remains(here, run_name(record), has_job_sets=use == "always") == ()
+    history = History.read(record)
+    started = [(one.payload.node, one.payload.incarnation, one.payload.started_by)
+               for one in history.of(NodeStarted) if one.payload.started_by]  # fmt: skip
+    assert started == [("learner-0", 2, "cluster")]
+    training = [one.payload.node for one in history.of(NodeExited) if one.payload.signal]
+    assert training == ["learner-0"], "and nobody else was ended"
+    rejoin = finding(verdict, "rejoin")
+    assert rejoin["outcome"] == "PASS", verdict
+    told = [one.payload for one in history.of(EngineReported)]
+    restarts = [(one.node, one.restarts) for one in told if one.action == "job_restart"]
+    if use == "always":
+        assert restarts == [("learner-0", 1)]
+        assert rejoin["numbers"]["job_restarts"] == {"learner-0 (injection-0)": 1}
+        assert rejoin["numbers"]["cluster_start_s"]["learner-0 (injection-0)"] < 10.0
+    else:
+        assert restarts == []
+        assert "job_set" not in {one.action for one in told}
+
+
+def finding(verdict: Mapping[str, object], check: str) -> Mapping[str, Any]:
+    findings = verdict["findings"]
+    assert isinstance(findings, list)
+    (found,) = [one for one in findings if one["check"] == check]
+    return cast("Mapping[str, Any]", found)
