@@ -79,7 +79,7 @@ name: by-cluster
 seed: 3
 fleet:
   {{kind: kubernetes, context: {CONTEXT}, namespace: {NAMESPACE}, image_pull: Never, disk: 10MB,
-    heal: cluster}}
+    heal: cluster, job_set: never}}
 training: {{learners: 2, model: nano, stop: {{rounds: 160}}}}
 baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
 control: none
