@@ -28,7 +28,8 @@ baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
 control: none
 limits: {min_alive: 2, max_affected: 50%, timeout: 10m}
 faults:
-  - {id: killed, fault: process.kill, target: {learners: [learner-0]}, at: {round: 24}, for: 2s}
+  - {id: killed, fault: process.kill, target: {learners: [learner-0]}, at: {round: 24},
+     for: 100ms}
 expect:
   - {check: rejoin, within: 120s, contributions: 2}
   - {check: ledger, answer_within: 30s}
@@ -51,8 +52,7 @@ def test_a_learner_that_was_killed_comes_back_by_the_cluster_and_the_others_trai
             need_job_sets(here)
         verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
         (record,) = (tmp_path / "runs" / "job-sets").glob("2*")
-        # it may have been back sooner than `for`, which is weak evidence
-        assert verdict["outcome"] in ("PASS", "UNKNOWN"), verdict
+        assert verdict["outcome"] == "PASS", verdict
         assert remains(here, run_name(record), has_job_sets=use == "always") == ()
     history = History.read(record)
     started = [(one.payload.node, one.payload.incarnation, one.payload.started_by)

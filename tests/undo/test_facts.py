@@ -79,7 +79,9 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "free_container_volume": {
             **engine, "run": run_name(directory), "volume": f"{own}-learner-0", "image": "node",
         },
-        "delete_kubernetes_run": {**cluster, "run": run_name(directory)},
+        "delete_kubernetes_run": {
+            **cluster, "run": run_name(directory), "job_sets": "v1alpha2",
+        },
         "delete_lease": {**cluster, "run": run_name(directory)},
         "resume_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},
         "unwedge_pod": {**cluster, "pod": f"{own}-learner-0-1-x7k2p"},

@@ -46,7 +46,7 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 is_done = uncordon(cluster, machine, run)
                 return (f"the machine {machine} takes pods again",) if is_done else ()
             case RunFacts(run=run, job_sets=has):
-                gone = empty(cluster, run, has_job_sets=has)
+                gone = empty(cluster, run, has_job_sets=bool(has))
                 return tuple(f"{one}, deleted" for one in gone)
             case PodProxyFacts():
                 if (proxy := _proxy(cluster, facts)) is not None:
@@ -74,7 +74,7 @@ def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 is_left = is_cordoned_by(cluster, machine, run)
                 return (f"the machine {machine} is cordoned",) if is_left else ()
             case RunFacts(run=run, job_sets=has):
-                return remains(cluster, run, has_job_sets=has)
+                return remains(cluster, run, has_job_sets=bool(has))
             case PodProxyFacts():
                 if (proxy := _proxy(cluster, facts)) is not None:
                     is_clear = do == names.CLEAR_POD_EFFECTS

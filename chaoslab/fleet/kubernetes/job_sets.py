@@ -26,6 +26,7 @@ from chaoslab.fleet.kubernetes.resources import JOB_SETS, JOBS
 
 ACTION: Final = "RestartJobAndIgnoreMaxRestarts"
 """Of a failure policy: the Job that failed is made anew, as often as it takes, and no other Job."""
+_VERSION: Final = f"jobset.x-k8s.io/{names.JOB_SET_VERSION}"
 EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 """Annotation of Jobs, with a label of machines: each has the machines of one value to itself."""
 
@@ -97,7 +98,7 @@ def job_set(manifests: Manifests, name: str, nodes: Sequence[NodeJob]) -> Mappin
     ordered = sorted(nodes, key=lambda one: one.spec.role is not Role.SYNCER)
     syncers = [one.spec.name for one in ordered if one.spec.role is Role.SYNCER]
     return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "apiVersion": _VERSION,
         "kind": "JobSet",
         "metadata": {
             **metadata, "labels": {**settings.labels, **names.labels_of(manifests.run)},
@@ -119,7 +120,7 @@ def trial() -> Mapping[str, Json]:
     job: dict[str, Json] = {"spec": {"template": {"spec": pod}}}
     rule: dict[str, Json] = {"name": "restartAlone", "action": ACTION}
     return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "apiVersion": _VERSION,
         "kind": "JobSet",
         "metadata": {"name": "chaoslab-trial"},
         "spec": {

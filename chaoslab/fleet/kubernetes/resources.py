@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from chaoslab.fleet.kubernetes.names import JOB_SET_VERSION
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
@@ -20,7 +22,7 @@ SERVICES: Final = Resource(api="api/v1", plural="services")
 SECRETS: Final = Resource(api="api/v1", plural="secrets")
 CLAIMS: Final = Resource(api="api/v1", plural="persistentvolumeclaims")
 JOBS: Final = Resource(api="apis/batch/v1", plural="jobs")
-JOB_SETS: Final = Resource(api="apis/jobset.x-k8s.io/v1alpha2", plural="jobsets")
+JOB_SETS: Final = Resource(api=f"apis/jobset.x-k8s.io/{JOB_SET_VERSION}", plural="jobsets")
 """Where the cluster has them: they come with a controller of their own."""
 LEASES: Final = Resource(api="apis/coordination.k8s.io/v1", plural="leases")
 KINDS: Final = {"Service": SERVICES, "Secret": SECRETS, "PersistentVolumeClaim": CLAIMS,

@@ -81,7 +81,7 @@ class RunObjects:
             names.DELETE_RUN,
             server=self.cluster.server, context=self.cluster.context,
             namespace=self.cluster.namespace, run=self.run,
-            **({"job_sets": True} if self.manifests.settings.in_job_sets else {}),
+            **({"job_sets": names.JOB_SET_VERSION} if self._has_job_sets else {}),
         )  # fmt: skip
         made = self.cluster.create(keeper(self.manifests, self._lease_s))
         uid = str(names.metadata_of(made).get("uid"))
@@ -93,9 +93,13 @@ class RunObjects:
         self._is_over.set()
         if self._owed is None:
             return
-        empty(self.cluster, self.run, has_job_sets=self.manifests.settings.in_job_sets)
+        empty(self.cluster, self.run, has_job_sets=self._has_job_sets)
         self._undo_log.close(self._owed)
         self._owed = None
+
+    @property
+    def _has_job_sets(self) -> bool:
+        return self.manifests.settings.in_job_sets
 
     def _renew(self) -> None:
         """On a thread of its own: change the annotation that the keeper looks at."""

@@ -7,7 +7,7 @@ kubeconfig of whoever undoes: a record names the context and the server that it 
 import re
 from dataclasses import dataclass, field
 
-from chaoslab.fleet.kubernetes.names import own_name
+from chaoslab.fleet.kubernetes.names import JOB_SET_VERSION, own_name
 from chaoslab.fleet.run_name import run_name
 from chaoslab.links.proxied.undo_verbs import require_injection, require_proxy
 from chaoslab.undo.facts import Facts, require, require_match
@@ -37,12 +37,13 @@ class RunFacts(ClusterFacts):
     """All objects of a run."""
 
     run: str
-    job_sets: bool = False
-    """Whether there may be JobSets among them: not every cluster knows these."""
+    job_sets: str = ""
+    """Version of the API of JobSets, if some may be among them; empty: none."""
 
     def __post_init__(self) -> None:
         ClusterFacts.__post_init__(self)
         require(self.run == run_name(self.directory), f"{self.run!r} is another run")
+        require(self.job_sets in ("", JOB_SET_VERSION), f"no JobSets of {self.job_sets!r} are made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,20 @@
 """A stand-in for the harness in a cluster: janitor, undo log and a fleet of two pods.
 
-    python -m tests.fleet.kubernetes.killed_harness RUN_DIR [--second | --links | --limited]
+    python -m tests.fleet.kubernetes.killed_harness RUN_DIR [OPTION]
 
 It says `opened`, starts two nodes, says `started`; when both step it pauses one of them, says
 `paused`, and waits to be killed, at any of these moments. With `--second` both are on the second
-machine of the cluster, which it drains instead: it says `drained`. With `--links` it starts none,
-but puts effects on a link through a proxy in a pod, and says `shaped`. With `--limited` it has no
-janitor and one node, which computes: it lowers its CPU limit, and says `limited`.
+machine of the cluster, which it drains instead: it says `drained`. With `--job-set` they are Jobs
+of a JobSet. With `--links` it starts none, but puts effects on a link through a proxy in a pod, and
+says `shaped`. With `--limited` it has no janitor and one node, which computes: it lowers its CPU
+limit, and says `limited`.
 """
 
 import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
@@ -41,10 +43,12 @@ SECOND = {
 """Where pods have to be for `--second`."""
 
 
-def main(run_directory: Path, *, is_on_second: bool, has_links: bool) -> None:
+def main(run_directory: Path, *, is_on_second: bool, is_job_set: bool, has_links: bool) -> None:
     """Do what is to be left behind, and poll for ever."""
     clock = WallClock()
-    place = {"learners": SECOND} if is_on_second else {}
+    place: dict[str, Any] = {"learners": SECOND} if is_on_second else {}
+    if is_job_set:
+        place = {"replaces": True, "in_job_sets": True}
     cluster = Cluster.connect(CONTEXT, NAMESPACE)
     with (
         start_janitor(run_directory),
@@ -62,8 +66,9 @@ def main(run_directory: Path, *, is_on_second: bool, has_links: bool) -> None:
             while True:
                 fleet.poll(clock.now_s() + 1.0)
         say("opened")
-        for name in ("learner-0", "learner-1"):
-            fleet.start(replace(learner(name), keeps="state"))
+        with fleet.start_together():
+            for name in ("learner-0", "learner-1"):
+                fleet.start(replace(learner(name), keeps="state"))
         say("started")
         stepping: set[str] = set()
         while len(stepping) < 2:
@@ -116,4 +121,7 @@ if __name__ == "__main__":
     asked = set(sys.argv[2:])
     if "--limited" in asked:
         limit(Path(sys.argv[1]))
-    main(Path(sys.argv[1]), is_on_second="--second" in asked, has_links="--links" in asked)
+    main(
+        Path(sys.argv[1]), is_on_second="--second" in asked, is_job_set="--job-set" in asked,
+        has_links="--links" in asked,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.log import open_undos
-from tests.cluster import LIMIT_S, Cluster, small_fleet
+from tests.cluster import LIMIT_S, Cluster, need_job_sets, small_fleet
 from tests.contracts.fleet_kit import wait_until
 from tests.engine import learner
 
@@ -40,6 +40,15 @@ def test_the_janitor_of_a_killed_harness_deletes_everything(
     assert remains(here, run_name(tmp_path)) == ()
 
 
+def test_the_janitor_deletes_the_job_set_before_it_makes_jobs_anew(
+    tmp_path: Path, here: Cluster
+) -> None:
+    need_job_sets(here)
+    killed_when("paused", tmp_path, "--job-set")
+    wait_until(lambda: not open_undos(tmp_path))
+    assert remains(here, run_name(tmp_path), has_job_sets=True) == ()
+
+
 @pytest.mark.soak
 def test_twenty_kills_of_the_harness_leave_nothing(tmp_path: Path, here: Cluster) -> None:
     for index in range(20):
@@ -50,17 +59,23 @@ def test_twenty_kills_of_the_harness_leave_nothing(tmp_path: Path, here: Cluster
         assert remains(here, run_name(run_directory)) == ()
 
 
+@pytest.mark.parametrize("is_job_set", [False, True])
 def test_without_harness_and_janitor_the_cluster_deletes_everything(
-    tmp_path: Path, here: Cluster
+    tmp_path: Path, here: Cluster, is_job_set: bool
 ) -> None:
+    if is_job_set:
+        need_job_sets(here)
     run = run_name(tmp_path)
     context = Cluster.connect(here.context, here.namespace)
-    fleet = small_fleet(tmp_path, WallClock(), context, NoUndoLog(), lease_s=5.0)
+    fleet = small_fleet(
+        tmp_path, WallClock(), context, NoUndoLog(), lease_s=5.0, replaces=is_job_set,
+        in_job_sets=is_job_set,
+    )  # fmt: skip
     fleet.__enter__()  # and never left
     fleet.start(learner("learner-0"))
     assert remains(here, run)
     fleet._objects._is_over.set()  # as if this process were dead: nobody renews it
-    wait_until(lambda: not remains(here, run))
+    wait_until(lambda: not remains(here, run, has_job_sets=is_job_set))
     for life in fleet._lives.values():
         life.abandon()  # closes its files
     fleet._close_objects()
