@@ -29,7 +29,7 @@ control: none
 limits: {min_alive: 2, max_affected: 50%, timeout: 10m}
 faults:
   - {id: killed, fault: process.kill, target: {learners: [learner-0]}, at: {round: 24},
-     for: 100ms}
+     for: 8s}
 expect:
   - {check: rejoin, within: 120s, contributions: 2}
   - {check: ledger, answer_within: 30s}

@@ -73,7 +73,7 @@ class _TakesPod(_ByCluster):
         why = f" ({told.payload.reason})" if told.payload.reason else ""
         away_s = window.down_s(exited) + max(0.0, exited.time_s - told.time_s)
         return Found(
-            code=window.lasted(away_s),
+            code=window.was_away(away_s),
             text=f"ended when {self.deed}, by the cluster's word{why}, {away_s:.1f} s before its "
             f"return; {found.text}",
             measured={**found.measured, "away_s": away_s},

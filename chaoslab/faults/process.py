@@ -282,8 +282,12 @@ def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
         text += f"; the syncer dropped it {delay(dropped_s)}"
     elif window.was_member:
         text += "; the syncer had not dropped it when the fault ended"
+    counted = window.job_restart
+    restarts = counted.payload.restarts if counted is not None else None
+    if counted is not None:
+        text += f"; its JobSet started it again, and counts {plural(restarts or 0, 'restart')}"
     return Found(
-        code=window.lasted(down_s),
+        code=window.was_away(down_s),
         text=text,
         measured={
             "signal": exited.payload.signal,
@@ -291,8 +295,9 @@ def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
             "exited_after_s": exited.time_s - window.begin_s,
             "down_s": down_s,
             "dropped_after_s": dropped_s,
+            **({} if restarts is None else {"job_restarts": restarts}),
         },
-        proof=(exited, dropped, window.restarted),
+        proof=(exited, dropped, counted, window.restarted),
     )
 
 

@@ -204,13 +204,13 @@ class ProcessOom(Stresses):
         measured: dict[str, Json] = {"oom_kills": kills, "down_s": down_s}
         if self.by is Killer.IMITATION:
             text = f"was killed by SIGKILL and down for {down_s:.1f} s: an imitation, no memory was"
-            return Found(code=window.lasted(down_s), text=f"{text} short", measured=measured,
+            return Found(code=window.was_away(down_s), text=f"{text} short", measured=measured,
                          proof=(exited,))  # fmt: skip
         if not kills:
             text = "was killed, and not by the kernel for want of memory"
             return no_evidence(Code.OTHER_CAUSE, text, **measured)
         return Found(
-            code=window.lasted(down_s),
+            code=window.was_away(down_s),
             text="was killed by the kernel for want of memory (it counts "
             f"{plural(kills, 'kill')}, those of our own processes included) and was down for "
             f"{down_s:.1f} s",

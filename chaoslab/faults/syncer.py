@@ -5,6 +5,7 @@ whether that held is for checks to say (`succession`, `ledger`, `versions`). Evi
 the fault was there: how the process ended, that it stood still, that its disk refused.
 """
 
+import math
 from dataclasses import dataclass
 
 from chaoslab.core.errors import PlanError
@@ -46,10 +47,11 @@ class SyncerKill(EndsBySignal):
     def look_at_death(self, window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
         """How it ended, for how long it was down, and what it had merged."""
         down_s = window.down_s(exited)
-        late = window.first(RoundMerged, lambda e: e.seq > exited.seq)
+        up_seq = window.restarted.seq if window.restarted else math.inf
+        late = window.first(RoundMerged, lambda e: exited.seq < e.seq < up_seq)
         versions = _versions(window)
         return Found(
-            code=Code.WORKED_MEANWHILE if late else window.lasted(down_s),
+            code=Code.WORKED_MEANWHILE if late else window.was_away(down_s),
             text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; it had merged "
             f"{plural(sum(versions.values()), 'round')}"
             + (", and another one while it was down" if late else ""),

@@ -73,6 +73,32 @@ def test_a_pod_that_came_back_too_soon_is_weak() -> None:
     assert evidence.code is Code.TOO_SHORT
 
 
+def by_job_set(record: Record, time_s: float, restarts: int = 1) -> Record:
+    counted = record.add(
+        time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action="job_restart",
+        at_s=0.0, restarts=restarts,
+    )  # fmt: skip
+    return counted.add(
+        time_s + 1.0, Kind.NODE_STARTED, node="learner-1", incarnation=2, started_by="cluster"
+    )
+
+
+def test_an_outage_that_a_job_set_ended_was_the_job_sets_to_end() -> None:
+    killed = gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0)
+    evidence = by_job_set(killed, 22.0).evidence
+    assert evidence.status is Status.PROVED
+    assert "its JobSet started it again, and counts 1 restart" in evidence.text
+    assert evidence.measured["job_restarts"] == 1
+
+
+def test_one_that_no_job_set_counts_is_weak_whoever_ended_it() -> None:
+    killed = gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0)
+    again = killed.add(
+        23.0, Kind.NODE_STARTED, node="learner-1", incarnation=2, started_by="cluster"
+    )
+    assert again.evidence.code is Code.TOO_SHORT
+
+
 # ---------------------------------------------------------------- images and Jobs
 
 

@@ -81,6 +81,16 @@ def test_a_round_while_it_was_down_makes_a_kill_weak() -> None:
     assert record.healed().code is Code.WORKED_MEANWHILE
 
 
+def test_rounds_after_a_restart_by_its_job_set_do_not_make_a_kill_weak() -> None:
+    record = Record(SyncerKill()).exited(10.1, signal="SIGKILL")
+    record = record.add(11.0, Kind.ENGINE_REPORTED, node="syncer", incarnation=1, at_s=0.0,
+                        action="job_restart", restarts=1)  # fmt: skip
+    again = record.add(
+        12.0, Kind.NODE_STARTED, node="syncer", incarnation=2, started_by="cluster"
+    ).merged(13.0, round_=2)
+    assert again.healed().status is Status.PROVED
+
+
 def test_a_kill_that_lasted_too_short_is_weak() -> None:
     record = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None)
     record.add(11.0, Kind.NODE_STARTED, node="syncer", incarnation=2)

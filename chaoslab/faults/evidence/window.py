@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import (
+    EngineReported,
     FaultHealed,
     FaultHealing,
     FaultInjecting,
@@ -113,6 +114,19 @@ class EvidenceWindow:
         seen_dead = self.first(NodeProbed, lambda e: e.payload.state in _DEAD)
         dead_s = min(exited.time_s, seen_dead.time_s if seen_dead else exited.time_s)
         return max(0.0, until_s - dead_s)
+
+    @property
+    def job_restart(self) -> Event[EngineReported] | None:
+        """The count by its JobSet, if that one started it again during the fault."""
+        if self.restarted is None or self.restarted.payload.started_by != "cluster":
+            return None
+        return self.first(EngineReported, lambda e: e.payload.action == "job_restart")
+
+    def was_away(self, down_s: float) -> Code:
+        """As `lasted`. An outage that its JobSet ended is as asked, too: its plan leaves the heal
+        to that.
+        """
+        return Code.AS_ASKED if self.job_restart is not None else self.lasted(down_s)
 
     def lasted(self, measured_s: float) -> Code:
         """AS_ASKED if that is long enough for what was asked, else TOO_SHORT."""
