@@ -51,11 +51,13 @@ class JobSetChoice:
         """
         why_not = next(self._objections(cluster), "")
         if why_not and self.use is JobSetUse.ALWAYS:
-            raise AbilityError(f"the nodes cannot be Jobs of a JobSet: {why_not}", key="job_set")
+            raise AbilityError(
+                f"the nodes cannot be Jobs of a JobSet: {why_not}", key="fleet.job_set"
+            )
         if why_not and self.exclusive_topology:
             raise AbilityError(
-                f"fleet.exclusive_topology needs a JobSet, and there is none: {why_not}",
-                key="exclusive_topology",
+                f"machines of one's own need a JobSet, and there is none: {why_not}",
+                key="fleet.exclusive_topology",
             )
         return why_not
 
@@ -85,6 +87,6 @@ class JobSetChoice:
             cluster.create(trial(), is_trial=True)
         except Refused as error:
             yield (
-                "those of this cluster do not start a Job again alone, which needs JobSet 0.12 or "
-                f"newer with the feature gate RestartJob ({error})"
+                f"the server takes none that starts a Job again alone ({error}); that needs JobSet "
+                "0.12 or newer whose controller runs, with its feature gate RestartJob"
             )

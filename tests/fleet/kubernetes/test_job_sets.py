@@ -206,7 +206,7 @@ def test_each_restart_that_a_job_set_counts_is_reported_once() -> None:
 @pytest.mark.parametrize(("server", "facts", "why"), [
     (Server(), {}, ""),
     (Server(serves=False), {}, "no CRD"),
-    (Server(refuses="Unsupported value"), {}, "do not start a Job again alone.*Unsupported"),
+    (Server(refuses="Unsupported value"), {}, "starts a Job again alone.*Unsupported.*RestartJob"),
     (Server(allows=False), {}, "you may not create jobsets, get jobsets"),
     (Server(), {"needs": frozenset({Ability.IMAGE})}, r"pod\.image"),
     (Server(), {"learners": 1000}, "too large"),
@@ -222,8 +222,8 @@ def test_plain_jobs_are_made_where_no_job_set_can_do_it(
     if why and asked.use is JobSetUse.AUTO:
         with pytest.raises(AbilityError, match="Jobs of a JobSet") as refused:
             replace(asked, use=JobSetUse.ALWAYS).made(cast("Cluster", server))
-        assert refused.value.key == "job_set"
-        with pytest.raises(AbilityError, match="exclusive_topology needs a JobSet"):
+        assert refused.value.key == "fleet.job_set"
+        with pytest.raises(AbilityError, match="need a JobSet"):
             replace(asked, exclusive_topology="rack").made(cast("Cluster", server))
 
 
