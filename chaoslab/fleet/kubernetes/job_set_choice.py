@@ -21,8 +21,8 @@ from chaoslab.fleet.base import Ability
 if TYPE_CHECKING:
     from chaoslab.fleet.kubernetes.cluster import Cluster
 
-_NODES_MOST: Final = 250
-"""In a JobSet, which the server keeps as one object of at most 1.5 MB."""
+_NODES_MOST: Final = 200
+"""In a JobSet, which the server keeps as one object of at most 1.5 MB: each takes 5.6 kB of it."""
 
 
 class JobSetUse(StrEnum):
@@ -73,7 +73,7 @@ class JobSetChoice:
         if Ability.IMAGE in self.needs:
             yield "pod.image asks for another image, and a JobSet would ask for its own again"
         if self.learners > _NODES_MOST:
-            yield f"a JobSet of {self.learners} learners is too large an object: {_NODES_MOST}"
+            yield f"{self.learners} learners are too many for one JobSet: at most {_NODES_MOST}"
         if not cluster.serves(JOB_SETS):
             yield "the cluster has none (no CRD jobsets.jobset.x-k8s.io)"
             return

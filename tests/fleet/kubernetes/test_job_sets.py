@@ -209,7 +209,7 @@ def test_each_restart_that_a_job_set_counts_is_reported_once() -> None:
     (Server(refuses="Unsupported value"), {}, "starts a Job again alone.*Unsupported.*RestartJob"),
     (Server(allows=False), {}, "you may not create jobsets, get jobsets"),
     (Server(), {"needs": frozenset({Ability.IMAGE})}, r"pod\.image"),
-    (Server(), {"learners": 1000}, "too large"),
+    (Server(), {"learners": 1000}, "too many"),
     (Server(), {"use": JobSetUse.NEVER}, "never"),
 ])  # fmt: skip
 def test_plain_jobs_are_made_where_no_job_set_can_do_it(
