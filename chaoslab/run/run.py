@@ -132,8 +132,7 @@ class Run:
         if isinstance(self.fleet, Standing):
             self.fleet.adopt(self.plan.labels)
         else:
-            is_held = self.has_faults or self.basis.least_tokens > 0
-            start_nodes(self.fleet, self.launch, is_held, self._syncer_address)
+            self._start_nodes()
         training = self.plan.training
         self._await(
             training.learner_names,
@@ -142,6 +141,10 @@ class Run:
             within_s=max(START_S, training.start_patience_s),
         )
         self.run_loop.begin_training()
+
+    def _start_nodes(self) -> None:
+        is_held = self.has_faults or self.basis.least_tokens > 0
+        start_nodes(self.fleet, self.launch, is_held, self._syncer_address)
 
     def _syncer_address(self) -> str:
         """Where the syncer says that it listens, once it does."""
