@@ -3,7 +3,7 @@
 #
 #     docker/kubernetes/certificates.sh FOLDER ADDRESS SERVICE_ADDRESS NODE
 #     docker/kubernetes/certificates.sh FOLDER ADDRESS client NAME SUBJECT      one more of a client
-#     docker/kubernetes/certificates.sh FOLDER ADDRESS server NAME              one more of a server
+#     docker/kubernetes/certificates.sh FOLDER ADDRESS server NAME NAMES        or of a server
 #
 #     ca.crt ─┬─► apiserver, kubelet-server      serving certificates
 #             └─► admin, kubelet, proxy, …       client certificates ─► NAME.kubeconfig
@@ -55,7 +55,7 @@ YAML
 
 case "$service_address" in
   client) client "$node" "${5:?}"; exit ;;
-  server) certificate "$node" "/CN=$node" "IP:$address"; exit ;;
+  server) certificate "$node" "/CN=$node" "${5:?}"; exit ;;
 esac
 
 key ca

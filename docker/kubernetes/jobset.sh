@@ -30,7 +30,7 @@ job_sets() { # [stop]
   unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY # the cluster is behind none
   stop_jobset # what is left of one that broke
   mkdir -p "$state/jobset/certificates"
-  "$here/certificates.sh" "$state/pki" "$jobset_host" server jobset
+  "$here/certificates.sh" "$state/pki" "$jobset_host" server jobset "IP:$jobset_host"
   cp "$state/pki/jobset.crt" "$state/jobset/certificates/tls.crt"
   cp "$state/pki/jobset.key" "$state/jobset/certificates/tls.key"
   jobset_settings >"$state/jobset/settings.yaml"
