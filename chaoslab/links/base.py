@@ -14,7 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.links.effects import Direction, Effect, LinkAbility
@@ -80,7 +80,7 @@ class Links(Protocol):
 
     @property
     def kind(self) -> str:
-        """embedded, toxiproxy, netem, none."""
+        """embedded, toxiproxy, netem, chaos-mesh, none."""
         ...
 
     @property
@@ -116,6 +116,16 @@ class Links(Protocol):
 
         AbilityError if they can do such a thing, but not with this strength.
         """
+        ...
+
+
+@runtime_checkable
+class NotFromStart(Protocol):
+    """Links that can be shaped only while their nodes run: no profiles of regions."""
+
+    @property
+    def why_not_from_start(self) -> str:
+        """Why not, and what to do about it."""
         ...
 
 

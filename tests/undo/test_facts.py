@@ -90,6 +90,7 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
             **cluster, "pod": f"{own}-learner-0-1-x7k2p", "limit": "1500m", "request": "1",
         },
         "uncordon_machine": {**cluster, "run": run_name(directory), "machine": "worker-1.zone"},
+        "delete_network_chaos": {**cluster, "chaos": f"{own}-net-learner-0-up-freeze-1"},
         "clear_pod_effects": {
             **cluster, "pod": f"{own}-proxy-x7k2p", "token": "t", "proxy": "learner-0",
             "injection": "injection-0",
@@ -211,6 +212,8 @@ FOREIGN = [
     Foreign("unlimit_pod", {"request": "1k"}, "is no number of cores"),
     Foreign("uncordon_machine", {"run": "0123456789"}, "is another run"),
     Foreign("uncordon_machine", {"machine": "../pods/x"}, "is not a valid machine name"),
+    Foreign("delete_network_chaos", {"chaos": "experiment-of-others"}, "is not this run's"),
+    Foreign("delete_network_chaos", {"chaos": "{own}-x/../pods"}, "is not this run's"),
     Foreign("clear_pod_effects", {"pod": "database-0"}, "is not this run's"),
     Foreign("clear_pod_effects", {"proxy": "../reset"}, "is not a valid proxy name"),
     Foreign("clear_pod_effects", {"injection": ""}, "is not a valid injection name"),

@@ -152,11 +152,11 @@ class Cluster:
                 return self._get(resource, name)  # the answer to an earlier try was lost
             return _json(answer)
 
-        return self._ask(f"create {resource.plural[:-1]} {name}", created)
+        return self._ask(f"create {resource.singular} {name}", created)
 
     def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
         """An object. Missing: there is none."""
-        return self._ask(f"get {resource.plural[:-1]} {name}", lambda: self._get(resource, name))
+        return self._ask(f"get {resource.singular} {name}", lambda: self._get(resource, name))
 
     def pod(self, name: str) -> Pod:
         """A pod. Missing: there is none."""
@@ -208,7 +208,7 @@ class Cluster:
             return _json(self._http.request("DELETE", url, json=options))
 
         try:
-            self._ask(f"delete {resource.plural[:-1]} {name}", deleted)
+            self._ask(f"delete {resource.singular} {name}", deleted)
         except Missing:
             return tries > 1
         return True
@@ -223,7 +223,7 @@ class Cluster:
         def patched() -> Mapping[str, Json]:
             return _json(self._http.patch(url, content=content, headers=headers))
 
-        return self._ask(f"patch {resource.plural[:-1]} {name}", patched)
+        return self._ask(f"patch {resource.singular} {name}", patched)
 
     def evict(self, pod: str, **only: str) -> None:
         """As a drain does. FleetError if a budget forbids it. `only`: as of `delete`."""

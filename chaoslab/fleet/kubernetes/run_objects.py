@@ -278,7 +278,7 @@ class _Object(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.resource.plural[:-1]} {self.name}"
+        return f"{self.resource.singular} {self.name}"
 
 
 def _objects(cluster: Cluster, run: str, has_job_sets: bool) -> Sequence[_Object]:

@@ -90,7 +90,7 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("fleet: {kind: dockr}", "3:15", "fleet.kind",
          "unknown fleet `dockr`; did you mean `docker`? known: compose, docker, kubernetes, local"),
         ("fleet: {links: embeded}", "3:16", "fleet.links",
-         "`embedded`? known: embedded, netem, none, sim, toxiproxy"),
+         "`embedded`? known: chaos-mesh, embedded, netem, none, sim, toxiproxy"),
         ("fleet: {regions: [eu]}", "3:18", "fleet.regions", "{eu: [learner-0, learner-1], us: 2}"),
         ("fleet: {regions: {eu: half}}", "3:23", "fleet.regions.eu", "'half'"),
         ("fleet: {regions: {eu: 0}}", "3:8", "fleet", "'eu' has no learners"),

@@ -1,0 +1,124 @@
+"""Two pods of a run with a link by Chaos Mesh between them, for tests in a real cluster.
+
+    python -m tests.fleet.kubernetes.meshed_pods RUN_DIR
+
+is a stand-in for a harness with a janitor: it cuts the link, says `cut`, and waits to be killed.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chaoslab.core.clock import WallClock
+from chaoslab.fleet.kubernetes.settings import Kubernetes
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.links.base import Link, Links
+from chaoslab.links.chaos_mesh import ChaosMesh
+from chaoslab.links.effects import Direction, Freeze
+from chaoslab.plan.model import SYNCER
+from chaoslab.undo.base import UndoLog
+from chaoslab.undo.janitor import start_janitor
+from chaoslab.undo.log import UndoLogFile
+from tests.cluster import CONTEXT, NAMESPACE, Cluster, image, small_fleet
+from tests.contracts.fleet_kit import wait_until
+from tests.engine import learner
+
+from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # isort: skip  # after lightkube, see tests.cluster
+from chaoslab.fleet.kubernetes.manifests import SYNCER_PORT  # isort: skip
+
+LEARNER = "learner-0"
+ECHO = f"""
+import socketserver
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while said := self.request.recv(100):
+            self.request.sendall(said)
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer(("0.0.0.0", {SYNCER_PORT}), Echo).serve_forever()
+"""
+ASK = """
+import socket, sys, time
+began = time.monotonic()
+try:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), 2.0) as one:
+        one.sendall(b"x")
+        print(time.monotonic() - began if one.recv(1) else "")
+except OSError:
+    print("")
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meshed:
+    """A learner's pod, the syncer's, and what is between them."""
+
+    fleet: KubernetesFleet
+    cluster: Cluster
+    links: Links
+    link: Link
+
+    @property
+    def run(self) -> str:
+        """Name of the run in the cluster."""
+        return self.fleet._objects.run
+
+    def answers_s(self) -> float | None:
+        """How long the syncer's pod takes to answer the learner's; None if it does not in 2 s."""
+        (pod,) = self.cluster.pods(f"chaoslab/run={self.run},chaoslab/node={LEARNER}")
+        assert pod.metadata is not None
+        host, _, port = self.link.address.rpartition(":")
+        command = ("python3", "-S", "-c", ASK, host, port)
+        said = self.cluster.exec(str(pod.metadata.name), command).strip()
+        return float(said) if said else None
+
+
+def chaos_mesh_links(run_directory: Path, undo_log: UndoLog) -> Links:
+    """As a plan for this cluster has them."""
+    asked = Kubernetes(context=CONTEXT, namespace=NAMESPACE, image=image(), image_pull="Never")
+    return asked.links("chaos-mesh", ChaosMesh(), 1)(run_directory, undo_log=undo_log)
+
+
+@contextmanager
+def meshed(run_directory: Path, undo_log: UndoLog) -> Iterator[Meshed]:
+    """Both run, and the learner's pod reaches the syncer's by its Service."""
+    clock, links = WallClock(), chaos_mesh_links(run_directory, undo_log)
+    fleet = small_fleet(
+        run_directory, clock, Cluster.connect(CONTEXT, NAMESPACE), undo_log,
+        node_links=NodeLinks(clock=clock, made_by=links),
+    )  # fmt: skip
+    with fleet:
+        fleet.start(learner(LEARNER))
+        fleet.start(replace(learner(SYNCER), command=("python3", "-S", "-c", ECHO)))
+        address = f"{fleet._objects.address(SYNCER)}:{SYNCER_PORT}"
+
+        def is_up() -> bool:
+            fleet.poll(clock.now_s() + 0.2)
+            return all(life.has_started for life in fleet._lives.values())
+
+        wait_until(is_up)
+        found = Meshed(
+            fleet=fleet, cluster=fleet._cluster, links=links, link=fleet.link(LEARNER, address)
+        )
+        wait_until(lambda: found.answers_s() is not None)
+        yield found
+
+
+def main(run_directory: Path) -> None:
+    """Cut the link, and poll for ever."""
+    with (
+        start_janitor(run_directory),
+        UndoLogFile(run_directory) as undo_log,
+        meshed(run_directory, undo_log) as found,
+    ):
+        found.link.shape("injection-0", Direction.BOTH, Freeze())
+        assert found.answers_s() is None
+        sys.stdout.write("cut\n")
+        sys.stdout.flush()
+        while True:
+            found.fleet.poll(WallClock().now_s() + 1.0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
