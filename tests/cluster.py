@@ -41,7 +41,8 @@ _BUILT_S = 2000.0
 """How long the cluster may take to be built, where it is required."""
 LIMIT_S = 2400
 """Of one test, which may have to wait for that."""
-CONTEXT, NAMESPACE = "chaoslab-test", "chaoslab-tests"
+CONTEXT = "chaoslab-test"
+NAMESPACE = os.environ.get("CHAOSLAB_KUBERNETES_NAMESPACE", "chaoslab-tests")
 
 
 def kubeconfig_or_skip() -> Path:

@@ -131,7 +131,7 @@ def test_a_delay_is_measured_or_refused_by_the_kernel_and_told(
             pods.link.clear("injection-0")
             assert (pods.answers_s() or 1.0) < 0.2
         else:
-            with pytest.raises(FleetError, match=r"not in force after 30 s.*qdisc"):
+            with pytest.raises(FleetError, match=r"not in force after 30 s.*unable to set tcs"):
                 pods.link.shape("injection-0", Direction.UP, Latency(mean_s=0.2))
             assert pods.answers_s() is not None
     assert (chaos_of(here, tmp_path), remains(here, run_name(tmp_path))) == ([], ())

@@ -75,6 +75,19 @@ class Link(Protocol):
         ...
 
 
+@runtime_checkable
+class Foretold(Protocol):
+    """A link that takes its time, and less of it for several links that were all told before."""
+
+    def foretell(self, injection: str, direction: Direction, effect: Effect) -> None:
+        """`shape` is about to be called so: begin with it, and wait for nothing."""
+        ...
+
+    def foretell_end(self, injection: str) -> None:
+        """`clear` is about to be called so."""
+        ...
+
+
 class Links(Protocol):
     """All links of a run. A context manager: leaving it ends whatever carries them."""
 

@@ -1,7 +1,7 @@
 """Links of pods that Chaos Mesh shapes: `links: chaos-mesh`; see `links.base`.
 
     shape, clear ─► effects of a link ─► specs (`network_chaos`) ─┬─ new ─► undo log, then create,
-                                                                  │         until AllInjected
+      └ foretell, foretell_end: without waiting                   │         until AllInjected
                                                                   └─ old ─► delete, until it is gone
     learner ── dials the syncer's Service itself ──► syncer
     undo log ── server, namespace, name ──► `cleanup` ─► delete_chaos, from another process
@@ -81,27 +81,41 @@ class ChaosMeshLink:
             )
         self._links = links
         self._effects: dict[tuple[str, Direction, str], Effect] = {}
-        """Effects in force, by injection, single direction and kind of effect."""
+        """Effects that are asked for, by injection, single direction and kind of effect."""
         self.standing: dict[str, _Standing] = {}
         """Objects in force, by the part that each plays."""
+        self._begun: dict[str, _Standing] = {}
+        """Objects that were made, and of which nobody knows yet whether they are in force."""
         self._left: list[str] = []
         """Objects that are to go, and may still be there."""
         self._pending_undos = PendingUndos(links.undo_log)
 
-    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+    def foretell(self, injection: str, direction: Direction, effect: Effect) -> None:
+        """Make the objects that `shape` will wait for."""
         require(self._links, direction, effect)
-        before = dict(self._effects)
         self._effects |= {(injection, way, effect.kind): effect for way in direction.ways}
+        self._begin()
+
+    def foretell_end(self, injection: str) -> None:
+        """Delete the objects whose end `clear` will wait for."""
+        self._effects = {key: one for key, one in self._effects.items() if key[0] != injection}
+        self._begin()
+        for name in self._left:
+            self._links.cluster.delete(NETWORK_CHAOS, name)
+
+    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
         try:
-            self._follow()
+            self.foretell(injection, direction, effect)
+            self._finish()
         except FleetError:
-            self._effects = before
+            for way in direction.ways:
+                self._effects.pop((injection, way, effect.kind), None)
             raise
 
     def clear(self, injection: str) -> None:
         """See `base.Link.clear`. Goes on where it failed when it is repeated."""
-        self._effects = {key: one for key, one in self._effects.items() if key[0] != injection}
-        self._follow()
+        self.foretell_end(injection)
+        self._finish()
 
     def counters(self) -> Counters:
         """Nothing is counted."""
@@ -110,29 +124,40 @@ class ChaosMeshLink:
     def end(self) -> None:
         """Take everything away that is left of it."""
         self._effects.clear()
-        self._follow()
+        self._begin()
+        self._finish()
 
-    def _follow(self) -> None:
-        """Let exactly the objects be there that the effects ask for: new ones, then no old ones."""
+    def _begin(self) -> None:
+        """Make the objects that the effects ask for, and list those that they do not."""
         effects = [(way, effect) for (_, way, _), effect in self._effects.items()]
         wanted = self._links.manifests.specs(self.name, self._host, effects)
-        kept = {part: one for part, one in self.standing.items() if wanted.get(part) == one[1]}
-        made: dict[str, _Standing] = {}
+        for objects in (self._begun, self.standing):
+            for part in objects.keys() - wanted.keys():
+                self._left.append(objects.pop(part)[0])
+        for part, spec in wanted.items():
+            latest = self._begun.get(part) or self.standing.get(part)
+            if latest is None or latest[1] != spec:
+                if part in self._begun:
+                    self._left.append(self._begun[part][0])
+                self._begun[part] = self._links.name_for(self.name, part), spec
+                self._create(self._begun[part][0], spec)
+
+    def _finish(self) -> None:
+        """Wait until those made are in force, and then until no others are there."""
+        made = [name for name, _ in self._begun.values()]
         try:
-            for part, spec in wanted.items():
-                if part not in kept:
-                    made[part] = self._links.name_for(self.name, part), spec
-                    self._create(*made[part])
-            _await(self._links.cluster, [name for name, _ in made.values()])
+            _await(self._links.cluster, made)
         except FleetError as error:
-            self._left += [name for name, _ in made.values()]
+            self._begun.clear()
+            self._left += made
             try:
                 self._remove(within_s=_BEGUN_GONE_S)
             except FleetError as worse:  # it stays listed, and `clear` tries again
                 error.add_note(f"and what was begun could not be taken back: {worse}")
             raise
-        self._left += [one[0] for part, one in self.standing.items() if part not in kept]
-        self.standing = {**kept, **made}
+        self._left += [self.standing[part][0] for part in self._begun if part in self.standing]
+        self.standing |= self._begun
+        self._begun.clear()
         self._remove()
 
     def _create(self, name: str, spec: Mapping[str, Json]) -> None:
@@ -207,7 +232,7 @@ class ChaosMeshLinks(LinksByName[ChaosMeshLink]):
 
     def caveats(self, effect: Effect) -> Sequence[str]:
         """Deviations of the effect; see `base.Links.caveats`."""
-        found = ["Chaos Mesh takes seconds for each link, and does one link after another"]
+        found = ["Chaos Mesh takes a second or more, and works on one pod after another"]
         match effect:
             case Bandwidth(per=Per.CONNECTION):
                 found.append("Chaos Mesh has one rate for all connections of a link")

@@ -247,9 +247,9 @@ class Server(Cluster):
             self.objects = {}
             return True
         assert resource is NETWORK_CHAOS
-        self.calls.append(f"delete {name}")
         if name not in self.objects:
             return False
+        self.calls.append(f"delete {name}")
         if self.is_stuck:
             self.objects[name]["metadata"]["deletionTimestamp"] = "2026-11-28T00:00:00Z"
             return True
@@ -323,6 +323,28 @@ def test_another_strength_replaces_the_object_before_the_old_one_goes(
         f"delete {second}",
     ]  # fmt: skip
     assert server.objects[third]["spec"]["action"] == "bandwidth"
+
+
+def test_links_that_are_told_beforehand_are_worked_on_together(
+    links: ChaosMeshLinks, server: Server
+) -> None:
+    pair = [link_of(links), link_of_another(links)]
+    server.says = dict
+    for link in pair:
+        link.foretell("injection-0", BOTH, Freeze())
+    made = [*server.calls]
+    assert len(made) == 4
+    for one in server.objects.values():
+        one |= with_status("AllInjected=True") | {"metadata": one["metadata"]}
+    for link in pair:
+        link.shape("injection-0", BOTH, Freeze())
+    assert server.calls == made
+    for link in pair:
+        link.foretell_end("injection-0")
+    assert len(server.calls) == 8
+    for link in pair:
+        link.clear("injection-0")
+    assert len(server.calls) == 8
 
 
 def test_two_injections_freeze_a_link_by_one_object_and_heal_it_once(
