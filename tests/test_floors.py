@@ -207,6 +207,7 @@ def test_faults_see_no_backend() -> None:
         "fleet.base",
         "fleet.protocols",
         "fleet.stressors",
+        "links.base",
         "links.effects",
         "links.profiles",
         "links.traces",

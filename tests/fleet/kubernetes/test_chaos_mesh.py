@@ -334,8 +334,9 @@ def test_links_that_are_told_beforehand_are_worked_on_together(
         link.foretell("injection-0", BOTH, Freeze())
     made = [*server.calls]
     assert len(made) == 4
-    for one in server.objects.values():
-        one |= with_status("AllInjected=True") | {"metadata": one["metadata"]}
+    for name, one in server.objects.items():
+        told = with_status("AllInjected=True")["status"]
+        server.objects[name] = {**one, "status": told}
     for link in pair:
         link.shape("injection-0", BOTH, Freeze())
     assert server.calls == made
