@@ -21,7 +21,7 @@ from chaoslab.fleet.kubernetes.resources import NETWORK_CHAOS  # isort: skip  # 
 from chaoslab.fleet.kubernetes.run_objects import remains  # isort: skip
 from chaoslab.fleet.run_name import run_name  # isort: skip
 from chaoslab.undo.actions import leftovers, undo  # isort: skip
-from tests.fleet.kubernetes.meshed_pods import meshed  # isort: skip
+from tests.fleet.kubernetes.meshed_pods import LEARNER, meshed  # isort: skip
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.soak,
@@ -138,12 +138,33 @@ def test_a_delay_is_measured_or_refused_by_the_kernel_and_told(
     assert not open_undos(tmp_path)
 
 
-def test_the_janitor_of_a_killed_harness_takes_it_back(here: Cluster, tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "tests.fleet.kubernetes.meshed_pods", str(tmp_path))
+def test_a_pod_that_ends_while_its_link_is_cut_holds_up_no_heal(
+    here: Cluster, tmp_path: Path
+) -> None:
+    with UndoLogFile(tmp_path) as undo_log, meshed(tmp_path, undo_log) as pods:
+        pods.link.shape("injection-0", Direction.BOTH, Freeze())
+        pods.fleet.kill(LEARNER)
+        pods.link.clear("injection-0")
+        assert chaos_of(here, tmp_path) == []
+        pods.fleet.restart(LEARNER)
+        wait_until(pods.is_up)
+        assert pods.answers_s() is not None
+        pods.link.shape("injection-1", Direction.BOTH, Freeze())  # and left so
+        assert pods.answers_s() is None
+    assert (chaos_of(here, tmp_path), remains(here, run_name(tmp_path))) == ([], ())
+    assert not open_undos(tmp_path)
+
+
+@pytest.mark.parametrize("alone", [(), ("--alone",)])
+def test_the_janitor_of_a_killed_harness_takes_it_back_or_else_the_cluster(
+    here: Cluster, tmp_path: Path, alone: tuple[str, ...]
+) -> None:
+    command = (sys.executable, "-m", "tests.fleet.kubernetes.meshed_pods", str(tmp_path), *alone)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as harness:
         assert harness.stdout is not None
         assert any(line == "cut\n" for line in harness.stdout)
         assert chaos_of(here, tmp_path)
         harness.kill()
-    wait_until(lambda: not open_undos(tmp_path))
-    assert (chaos_of(here, tmp_path), remains(here, run_name(tmp_path))) == ([], ())
+    wait_until(lambda: bool(alone) or not open_undos(tmp_path))
+    wait_until(lambda: not remains(here, run_name(tmp_path)))
+    wait_until(lambda: not chaos_of(here, tmp_path))

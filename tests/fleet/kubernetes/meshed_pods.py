@@ -1,13 +1,14 @@
 """Two pods of a run with a link by Chaos Mesh between them, for tests in a real cluster.
 
-    python -m tests.fleet.kubernetes.meshed_pods RUN_DIR
+    python -m tests.fleet.kubernetes.meshed_pods RUN_DIR [--alone]
 
 is a stand-in for a harness with a janitor: it cuts the link, says `cut`, and waits to be killed.
+With `--alone` it has no janitor, and a short lease.
 """
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,9 +65,15 @@ class Meshed:
         """Name of the run in the cluster."""
         return self.fleet._objects.run
 
+    def is_up(self) -> bool:
+        """Whether both run, after a moment."""
+        self.fleet.poll(WallClock().now_s() + 0.2)
+        return all(life.has_started and not life.is_over for life in self.fleet._lives.values())
+
     def answers_s(self) -> float | None:
         """How long the syncer's pod takes to answer the learner's; None if it does not in 2 s."""
-        (pod,) = self.cluster.pods(f"chaoslab/run={self.run},chaoslab/node={LEARNER}")
+        pods = self.cluster.pods(f"chaoslab/run={self.run},chaoslab/node={LEARNER}")
+        (pod,) = [one for one in pods if one.status and one.status.phase == "Running"]
         assert pod.metadata is not None
         host, _, port = self.link.address.rpartition(":")
         command = ("python3", "-S", "-c", ASK, host, port)
@@ -81,36 +88,31 @@ def chaos_mesh_links(run_directory: Path, undo_log: UndoLog) -> Links:
 
 
 @contextmanager
-def meshed(run_directory: Path, undo_log: UndoLog) -> Iterator[Meshed]:
+def meshed(run_directory: Path, undo_log: UndoLog, *, lease_s: float = 60.0) -> Iterator[Meshed]:
     """Both run, and the learner's pod reaches the syncer's by its Service."""
     clock, links = WallClock(), chaos_mesh_links(run_directory, undo_log)
     fleet = small_fleet(
         run_directory, clock, Cluster.connect(CONTEXT, NAMESPACE), undo_log,
-        node_links=NodeLinks(clock=clock, made_by=links),
+        lease_s=lease_s, node_links=NodeLinks(clock=clock, made_by=links),
     )  # fmt: skip
     with fleet:
         fleet.start(learner(LEARNER))
         fleet.start(replace(learner(SYNCER), command=("python3", "-S", "-c", ECHO)))
         address = f"{fleet._objects.address(SYNCER)}:{SYNCER_PORT}"
-
-        def is_up() -> bool:
-            fleet.poll(clock.now_s() + 0.2)
-            return all(life.has_started for life in fleet._lives.values())
-
-        wait_until(is_up)
         found = Meshed(
             fleet=fleet, cluster=fleet._cluster, links=links, link=fleet.link(LEARNER, address)
         )
+        wait_until(found.is_up)
         wait_until(lambda: found.answers_s() is not None)
         yield found
 
 
-def main(run_directory: Path) -> None:
+def main(run_directory: Path, *, is_alone: bool) -> None:
     """Cut the link, and poll for ever."""
     with (
-        start_janitor(run_directory),
+        nullcontext() if is_alone else start_janitor(run_directory),
         UndoLogFile(run_directory) as undo_log,
-        meshed(run_directory, undo_log) as found,
+        meshed(run_directory, undo_log, lease_s=10.0 if is_alone else 60.0) as found,
     ):
         found.link.shape("injection-0", Direction.BOTH, Freeze())
         assert found.answers_s() is None
@@ -121,4 +123,4 @@ def main(run_directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), is_alone="--alone" in sys.argv[2:])
