@@ -50,7 +50,7 @@ go get "$mesh/cmd/chaos-controller-manager@$version" "$mesh/cmd/chaos-daemon@$ve
   go get "$mesh/cmd/chaos-controller-manager@$version" "$mesh/cmd/chaos-daemon@$version" # says why
 
 for program in chaos-controller-manager chaos-daemon; do
-  go build -p "${CHAOSLAB_BUILDS:-2}" -ldflags "-s -w" -o "$made/complete/" "$mesh/cmd/$program"
+  go build -ldflags "-s -w" -o "$made/complete/" "$mesh/cmd/$program"
 done
 cp "$source"/config/crd/bases/*.yaml "$made/complete/crds/"
 

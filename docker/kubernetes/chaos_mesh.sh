@@ -33,7 +33,8 @@ start_chaos_mesh() {
   if chaos_mesh_runs; then say "Chaos Mesh runs already"; return; fi
   command -v ipset >/dev/null || {
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-      --no-install-recommends ipset; } >"$state/log/apt" 2>&1 || give_up_chaos_mesh apt "install ipset"
+      --no-install-recommends ipset; } >"$state/log/apt" 2>&1 ||
+      give_up_chaos_mesh apt "install ipset"
   }
   if [ ! -x "$chaos_mesh/chaos-daemon" ]; then
     say "building Chaos Mesh $chaos_mesh_version into $chaos_mesh, which takes many minutes"
@@ -47,13 +48,14 @@ start_chaos_mesh() {
     "DNS:chaos-daemon.chaos-mesh.org,IP:127.0.0.1"
   cp "$state/pki/chaos-mesh.crt" "$state/chaos-mesh/certs/tls.crt"
   cp "$state/pki/chaos-mesh.key" "$state/chaos-mesh/certs/tls.key"
-  kubectl apply --server-side --filename "$chaos_mesh/crds" >"$state/log/chaos-mesh" 2>&1 ||
-    give_up_chaos_mesh chaos-mesh "define its kinds"
+  kubectl apply --server-side --force-conflicts --filename "$chaos_mesh/crds" \
+    >"$state/log/chaos-mesh" 2>&1 || give_up_chaos_mesh chaos-mesh "define its kinds"
   # the API that it is built with is four days younger than its CRDs, and sets this field by default
-  kubectl patch customresourcedefinition networkchaos.chaos-mesh.org --type json --patch "$(
-    echo '[{"op": "add", "value": {"type": "string", "enum": ["drop", "reject"], "default": "drop"},'
-    echo '"path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/partitionBehavior"}]'
-  )" >"$state/log/chaos-mesh" 2>&1 || give_up_chaos_mesh chaos-mesh "define its kinds"
+  spec=/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties
+  field='{"type": "string", "enum": ["drop", "reject"], "default": "drop"}'
+  kubectl patch customresourcedefinition networkchaos.chaos-mesh.org --type json --patch \
+    "[{\"op\": \"add\", \"path\": \"$spec/partitionBehavior\", \"value\": $field}]" \
+    >"$state/log/chaos-mesh" 2>&1 || give_up_chaos_mesh chaos-mesh "define its kinds"
   kubectl wait --for=condition=Established --timeout="${ready_s}s" \
     --filename "$chaos_mesh/crds" >"$state/log/chaos-mesh" 2>&1 ||
     give_up_chaos_mesh chaos-mesh "define its kinds"
@@ -61,6 +63,7 @@ start_chaos_mesh() {
     -e "s|@WEBHOOKS@|https://127.0.0.1:$chaos_webhook_port|g" \
     -e "s|@CA@|$(base64 -w 0 "$state/pki/ca.crt")|g" "$here/chaos_mesh.yaml" \
     >"$state/chaos-mesh/objects.yaml"
+  kill_chaos_programs # what is left of one that broke
   start_chaos_programs
   kubectl apply --filename "$state/chaos-mesh/objects.yaml" >"$state/log/chaos-mesh" 2>&1 ||
     give_up_chaos_mesh chaos-mesh "be registered"
