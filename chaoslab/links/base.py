@@ -77,10 +77,10 @@ class Link(Protocol):
 
 @runtime_checkable
 class Foretold(Protocol):
-    """A link that takes its time, and less of it for several links that were all told before."""
+    """A link that is shaped together with others, if all are told before the first is shaped."""
 
     def foretell(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """`shape` is about to be called so: begin with it, and wait for nothing."""
+        """`shape` is about to be called so; nothing is done yet."""
         ...
 
     def foretell_end(self, injection: str) -> None:

@@ -1,7 +1,7 @@
 """Links of pods that Chaos Mesh shapes: `links: chaos-mesh`; see `links.base`.
 
-    shape, clear ─► effects of a link ─► specs (`network_chaos`) ─┬─ new ─► undo log, then create,
-      └ foretell, foretell_end: without waiting                   │         until AllInjected
+    foretell ──► effects of all links ─► specs (`network_chaos`) ─┬─ new ─► undo log, then create,
+    shape, clear ──► follow ───┘                                  │         until AllInjected
                                                                   └─ old ─► delete, until it is gone
     learner ── dials the syncer's Service itself ──► syncer
     undo log ── server, namespace, name ──► `cleanup` ─► delete_chaos, from another process
@@ -25,6 +25,7 @@ from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.network_chaos import (
     ABILITIES,
+    EffectKey,
     NetworkChaosManifests,
     has_ended,
     is_ending,
@@ -73,106 +74,42 @@ class ChaosMeshLink:
 
     def __init__(self, name: str, upstream: str, links: "ChaosMeshLinks") -> None:
         self.name, self.address = name, upstream
-        self._host = upstream.rpartition(":")[0]
-        if ":" in self._host:
+        self.host = upstream.rpartition(":")[0]
+        if ":" in self.host:
             raise FleetError(
                 f"the syncer's Service has the address {upstream}, and links: chaos-mesh need one "
                 "of IPv4: use a cluster that has both"
             )
         self._links = links
-        self._effects: dict[tuple[str, Direction, str], Effect] = {}
-        """Effects that are asked for, by injection, single direction and kind of effect."""
-        self.standing: dict[str, _Standing] = {}
-        """Objects in force, by the part that each plays."""
-        self._begun: dict[str, _Standing] = {}
-        """Objects that were made, and of which nobody knows yet whether they are in force."""
-        self._left: list[str] = []
-        """Objects that are to go, and may still be there."""
-        self._pending_undos = PendingUndos(links.undo_log)
 
     def foretell(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """Make the objects that `shape` will wait for."""
+        """What `shape` will ask for, so that links to which the same is done share objects."""
         require(self._links, direction, effect)
-        self._effects |= {(injection, way, effect.kind): effect for way in direction.ways}
-        self._begin()
+        for way in direction.ways:
+            self._links.asked[EffectKey(injection, self.name, way, effect.kind)] = effect
 
     def foretell_end(self, injection: str) -> None:
-        """Delete the objects whose end `clear` will wait for."""
-        self._effects = {key: one for key, one in self._effects.items() if key[0] != injection}
-        self._begin()
-        for name in self._left:
-            self._links.cluster.delete(NETWORK_CHAOS, name)
+        """What `clear` will take away."""
+        for one in [*self._links.asked]:
+            if (one.injection, one.learner) == (injection, self.name):
+                del self._links.asked[one]
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+        self.foretell(injection, direction, effect)
         try:
-            self.foretell(injection, direction, effect)
-            self._finish()
+            self._links.follow()
         except FleetError:
-            for way in direction.ways:
-                self._effects.pop((injection, way, effect.kind), None)
+            self._links.forget(injection)
             raise
 
     def clear(self, injection: str) -> None:
         """See `base.Link.clear`. Goes on where it failed when it is repeated."""
         self.foretell_end(injection)
-        self._finish()
+        self._links.follow()
 
     def counters(self) -> Counters:
         """Nothing is counted."""
         return Counters()
-
-    def end(self) -> None:
-        """Take everything away that is left of it."""
-        self._effects.clear()
-        self._begin()
-        self._finish()
-
-    def _begin(self) -> None:
-        """Make the objects that the effects ask for, and list those that they do not."""
-        effects = [(way, effect) for (_, way, _), effect in self._effects.items()]
-        wanted = self._links.manifests.specs(self.name, self._host, effects)
-        for objects in (self._begun, self.standing):
-            for part in objects.keys() - wanted.keys():
-                self._left.append(objects.pop(part)[0])
-        for part, spec in wanted.items():
-            latest = self._begun.get(part) or self.standing.get(part)
-            if latest is None or latest[1] != spec:
-                if part in self._begun:
-                    self._left.append(self._begun[part][0])
-                self._begun[part] = self._links.name_for(self.name, part), spec
-                self._create(self._begun[part][0], spec)
-
-    def _finish(self) -> None:
-        """Wait until those made are in force, and then until no others are there."""
-        made = [name for name, _ in self._begun.values()]
-        try:
-            _await(self._links.cluster, made)
-        except FleetError as error:
-            self._begun.clear()
-            self._left += made
-            try:
-                self._remove(within_s=_BEGUN_GONE_S)
-            except FleetError as worse:  # it stays listed, and `clear` tries again
-                error.add_note(f"and what was begun could not be taken back: {worse}")
-            raise
-        self._left += [self.standing[part][0] for part in self._begun if part in self.standing]
-        self.standing |= self._begun
-        self._begun.clear()
-        self._remove()
-
-    def _create(self, name: str, spec: Mapping[str, Json]) -> None:
-        cluster = self._links.cluster
-        self._pending_undos.owe(
-            names.DELETE_CHAOS, name, server=cluster.server, context=cluster.context,
-            namespace=cluster.namespace, chaos=name,
-        )  # fmt: skip
-        cluster.create(self._links.manifests.network_chaos(name, spec))
-
-    def _remove(self, within_s: float | None = None) -> None:
-        remove(self._links.cluster, self._left, within_s=within_s)
-        for name in self._left:
-            self._pending_undos.settle(names.DELETE_CHAOS, name)
-        self._left.clear()
 
 
 class ChaosMeshLinks(LinksByName[ChaosMeshLink]):
@@ -193,7 +130,13 @@ class ChaosMeshLinks(LinksByName[ChaosMeshLink]):
     ) -> None:
         """Nothing is asked before `abilities` or entering."""
         super().__init__()
-        self.undo_log = undo_log
+        self.asked: dict[EffectKey, Effect] = {}
+        """Effects that are to be in force."""
+        self._standing: dict[str, _Standing] = {}
+        """Objects in force, by the part that each plays."""
+        self._left: list[str] = []
+        """Objects that are to go, and may still be there."""
+        self._pending_undos = PendingUndos(undo_log)
         self._run, self._directory = run_name(run_directory.resolve()), str(run_directory)
         self._connect = connect
         self._cluster: Cluster | None = None
@@ -209,14 +152,47 @@ class ChaosMeshLinks(LinksByName[ChaosMeshLink]):
             raise HarnessBug("links are used between entering and leaving their context")
         return self._cluster
 
-    @property
-    def manifests(self) -> NetworkChaosManifests:
-        """Of this run."""
-        return self._manifests
+    def forget(self, injection: str) -> None:
+        """Ask for nothing of an injection any more."""
+        self.asked = {
+            one: effect for one, effect in self.asked.items() if one.injection != injection
+        }
 
-    def name_for(self, learner: str, part: str) -> str:
-        """Name of a new object of a link."""
-        return self._manifests.name_of(learner, part, next(self._number))
+    def follow(self) -> None:
+        """Let exactly the objects be there that are asked for: new ones, then no old ones."""
+        hosts = [link.host for link in self._links.values()]
+        wanted = self._manifests.specs(hosts[0], self.asked) if hosts else {}
+        made: dict[str, _Standing] = {}
+        try:
+            for part, spec in wanted.items():
+                if part not in self._standing or self._standing[part][1] != spec:
+                    made[part] = self._manifests.name_of(part, next(self._number)), spec
+                    self._create(*made[part])
+            _await(self.cluster, [name for name, _ in made.values()])
+        except FleetError as error:
+            self._left += [name for name, _ in made.values()]
+            try:
+                self._remove(within_s=_BEGUN_GONE_S)
+            except FleetError as worse:  # it stays listed, and the next `clear` tries again
+                error.add_note(f"and what was begun could not be taken back: {worse}")
+            raise
+        old = [part for part in self._standing if part in made or part not in wanted]
+        self._left += [self._standing.pop(part)[0] for part in old]
+        self._standing |= made
+        self._remove()
+
+    def _create(self, name: str, spec: Mapping[str, Json]) -> None:
+        self._pending_undos.owe(
+            names.DELETE_CHAOS, name, server=self.cluster.server, context=self.cluster.context,
+            namespace=self.cluster.namespace, chaos=name,
+        )  # fmt: skip
+        self.cluster.create(self._manifests.network_chaos(name, spec))
+
+    def _remove(self, within_s: float | None = None) -> None:
+        remove(self.cluster, self._left, within_s=within_s)
+        for name in self._left:
+            self._pending_undos.settle(names.DELETE_CHAOS, name)
+        self._left.clear()
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:
@@ -261,8 +237,8 @@ class ChaosMeshLinks(LinksByName[ChaosMeshLink]):
     def __exit__(self, *_: object) -> None:
         """Take away what is left, which is nothing after the heal of all faults."""
         try:
-            for link in self._links.values():
-                link.end()
+            self.asked.clear()
+            self.follow()
         finally:
             self.cluster.close()
             self._cluster = None
@@ -272,8 +248,7 @@ class ChaosMeshLinks(LinksByName[ChaosMeshLink]):
 
     def troubles(self) -> Sequence[str]:
         """Objects that are not in force any more, looked for every two seconds."""
-        standing = {name: link.name for link in self._links.values()
-                    for name, _ in link.standing.values()}  # fmt: skip
+        standing = [name for name, _ in self._standing.values()]
         if not standing or time.monotonic() < self._look_s:
             return ()
         try:
@@ -283,8 +258,8 @@ class ChaosMeshLinks(LinksByName[ChaosMeshLink]):
         self._look_s = time.monotonic() + _LOOK_S
         seen = {names.name_of(one): one for one in listed}
         return tuple(
-            f"the NetworkChaos {name} on the link of {learner} is not in force any more: {how}"
-            for name, learner in standing.items()
+            f"the NetworkChaos {name} is not in force any more: {how}"
+            for name in standing
             if (how := _lost(seen.get(name)))
         )
 
@@ -306,10 +281,11 @@ class ChaosMeshLinks(LinksByName[ChaosMeshLink]):
                 "`chaoslab fleet rights kubernetes` prints the Role that is needed"
             )
         trial = self._manifests_of("trial", cluster.namespace)
-        specs = trial.specs("learner-0", "192.0.2.1", _TRIAL)
+        asked = {EffectKey("trial", "learner-0", way, one.kind): one for way, one in _TRIAL}
+        specs = trial.specs("192.0.2.1", asked)
         try:
             for part, spec in specs.items():
-                name = trial.name_of("trial", part, 0)
+                name = trial.name_of(part, 0)
                 cluster.create(trial.network_chaos(name, spec), is_trial=True)
         except Missing as error:
             raise AbilityError(

@@ -1,20 +1,21 @@
 """NetworkChaos objects of Chaos Mesh: what effects on links become, and what their status says.
 
-    effects on one link, one way ─┬─ freeze ──────────────────────────► partition
-                                  ├─ bandwidth alone ─────────────────► bandwidth (tbf)
-                                  └─ latency, duplicates … and rates ─► netem, all in one object
-    up    learner's pods ──► address of the syncer's Service, syncer's pods
-    down  syncer's pods ───► learner's pods
+    effects on links, one way ─┬─ freeze ──────────────────────────► partition
+                               ├─ bandwidth alone ─────────────────► bandwidth (tbf)
+                               └─ latency, duplicates … and rates ─► netem, all in one object
+    up    pods of learners ──► address of the syncer's Service, syncer's pods
+    down  syncer's pods ─────► pods of learners
 
-Every object acts on what its pods send (`direction: to`), so each way has its own. Chaos Mesh puts
-a packet into one queue at most: all effects of a way that need one share an object. Nothing here
-asks a cluster.
+Every object acts on what its pods send (`direction: to`), so each way has its own; learners to whom
+the same is done share it. Chaos Mesh puts a packet into one queue at most: all effects of a way on
+a learner that need one are in one object. Nothing here asks a cluster.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
@@ -50,6 +51,7 @@ _LACKS: Final[Mapping[LinkAbility, str]] = {
 _NO_STREAMS: Final = "NetworkChaos acts on packets, not on connections: use links: embedded"
 _PART: Final = "net"
 """First word of the names of these objects after that of the run."""
+_PARTITION: Final[Mapping[str, Json]] = {"action": "partition"}
 _BUFFER_BYTES_LEAST: Final = 16 << 10
 _BUFFER_S: Final = 0.002
 _UINT32_MAX: Final = (1 << 32) - 1
@@ -58,6 +60,16 @@ _UINT32_MAX: Final = (1 << 32) - 1
 def why_not(ability: LinkAbility) -> str:
     """Why NetworkChaos cannot do it, and what can."""
     return _LACKS.get(ability, _NO_STREAMS)
+
+
+class EffectKey(NamedTuple):
+    """For what an effect was asked, in a single direction."""
+
+    injection: str
+    learner: str
+    way: Direction
+    kind: str
+    """Of the effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,47 +87,60 @@ class NetworkChaosManifests(Manifests):
             "spec": {**spec},
         }
 
-    def name_of(self, learner: str, part: str, number: int) -> str:
-        """Name of an object of a link; `number` tells it from earlier ones."""
-        return self.name(_PART, learner, *part.split(), str(number))
+    def name_of(self, part: str, number: int) -> str:
+        """Name of an object; `number` tells it from earlier ones."""
+        return self.name(_PART, *part.split()[:2], str(number))
 
     def specs(
-        self, learner: str, address: str, effects: Sequence[tuple[Direction, Effect]]
+        self, address: str, asked: Mapping[EffectKey, Effect]
     ) -> Mapping[str, Mapping[str, Json]]:
-        """Specs of the objects that these effects need, by the part that each plays: `up queue`.
+        """Specs of the objects that these effects need, by the part that each plays: `up queue …`.
 
-        `address`: that of the syncer's Service. Of each effect the direction is a single one.
+        `address`: that of the syncer's Service. Learners to whom the same injections do the same
+        share an object.
         """
-        found: dict[str, Mapping[str, Json]] = {}
-        for way in Direction.BOTH.ways:
-            mine = [effect for to, effect in effects if to is way]
-            where = self._where(learner, address, way)
-            if any(isinstance(one, Freeze) for one in mine):
-                found[f"{way} freeze"] = {**where, "action": "partition"}
-            if queued := [one for one in mine if not isinstance(one, Freeze)]:
-                found[f"{way} queue"] = {**where, **_queue(queued)}
+        frozen: dict[tuple[Direction, str], list[str]] = {}
+        queued: dict[tuple[Direction, str], list[tuple[str, Effect]]] = {}
+        for one, effect in asked.items():
+            if isinstance(effect, Freeze):
+                frozen.setdefault((one.way, one.injection), []).append(one.learner)
+            else:
+                queued.setdefault((one.way, one.learner), []).append((one.injection, effect))
+        found = {
+            f"{way} freeze {injection}": {**self._where(learners, address, way), **_PARTITION}
+            for (way, injection), learners in frozen.items()
+        }
+        alike: dict[tuple[Direction, str], list[str]] = {}
+        for (way, learner), effects in queued.items():
+            whose = "+".join(injection for injection, _ in effects)
+            queue = json.dumps([whose, _queue([effect for _, effect in effects])])
+            alike.setdefault((way, queue), []).append(learner)
+        for (way, queue), learners in alike.items():
+            where = self._where(learners, address, way)
+            found[f"{way} queue {queue}"] = {**where, **json.loads(queue)[1]}
         return found
 
-    def _where(self, learner: str, address: str, way: Direction) -> dict[str, Json]:
+    def _where(self, learners: Sequence[str], address: str, way: Direction) -> dict[str, Json]:
         """Whose packets, and to whom."""
         if way is Direction.DOWN:
-            return {**self._pods(SYNCER), "target": self._pods(learner), "direction": "to"}
-        outside: list[Json] = [address]  # what the learner dials, which becomes a pod's only later
+            return {**self._pods([SYNCER]), "target": self._pods(learners), "direction": "to"}
+        outside: list[Json] = [address]  # what learners dial, which becomes a pod's only later
         return {
-            **self._pods(learner), "target": self._pods(SYNCER), "externalTargets": outside,
+            **self._pods(learners), "target": self._pods([SYNCER]), "externalTargets": outside,
             "direction": "to",
         }  # fmt: skip
 
-    def _pods(self, node: str) -> dict[str, Json]:
-        labels: dict[str, Json] = {
-            names.LABEL_RUN: self.run,
-            names.LABEL_NODE: names.label_value(node),
-        }
-        spaces: list[Json] = [self.namespace]
-        phases: list[Json] = ["Running"]  # pods of earlier incarnations stay until the end
-        selector: dict[str, Json] = {
-            "namespaces": spaces, "labelSelectors": labels, "podPhaseSelectors": phases,
+    def _pods(self, nodes: Sequence[str]) -> dict[str, Json]:
+        of_nodes: dict[str, Json] = {
+            "key": names.LABEL_NODE, "operator": "In",
+            "values": [names.label_value(node) for node in sorted(nodes)],
         }  # fmt: skip
+        selector: dict[str, Json] = {
+            "namespaces": [self.namespace],
+            "labelSelectors": {names.LABEL_RUN: self.run},
+            "expressionSelectors": [of_nodes],
+            "podPhaseSelectors": ["Running"],  # pods of earlier incarnations stay until the end
+        }
         return {"mode": "all", "selector": selector}
 
 

@@ -27,7 +27,9 @@ from tests.contracts.fleet_kit import wait_until
 from tests.engine import learner
 
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # isort: skip  # after lightkube, see tests.cluster
+from chaoslab.fleet.kubernetes import names  # isort: skip
 from chaoslab.fleet.kubernetes.manifests import SYNCER_PORT  # isort: skip
+from chaoslab.fleet.kubernetes.resources import PODS  # isort: skip
 
 LEARNER = "learner-0"
 ECHO = f"""
@@ -72,12 +74,11 @@ class Meshed:
 
     def answers_s(self) -> float | None:
         """How long the syncer's pod takes to answer the learner's; None if it does not in 2 s."""
-        pods = self.cluster.pods(f"chaoslab/run={self.run},chaoslab/node={LEARNER}")
-        (pod,) = [one for one in pods if one.status and one.status.phase == "Running"]
-        assert pod.metadata is not None
+        listed, _ = self.cluster.list(PODS, f"chaoslab/run={self.run},chaoslab/node={LEARNER}")
+        pod = names.name_of(max(listed, key=names.created))
         host, _, port = self.link.address.rpartition(":")
         command = ("python3", "-S", "-c", ASK, host, port)
-        said = self.cluster.exec(str(pod.metadata.name), command).strip()
+        said = self.cluster.exec(pod, command).strip()
         return float(said) if said else None
 
 

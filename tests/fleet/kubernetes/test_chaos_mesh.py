@@ -24,6 +24,7 @@ from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, Refused
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.network_chaos import (
     ABILITIES,
+    EffectKey,
     NetworkChaosManifests,
     is_injected,
     state_of,
@@ -71,19 +72,25 @@ def manifests() -> NetworkChaosManifests:
 def specs(
     manifests: NetworkChaosManifests, *effects: tuple[Direction, Effect]
 ) -> Mapping[str, Any]:
-    return manifests.specs("learner-0", "10.231.1.7", effects)
+    """Of a learner on which each injection has one effect; by the first two words of the part."""
+    asked = {
+        EffectKey(f"injection-{number}", "learner-0", way, effect.kind): effect
+        for number, (way, effect) in enumerate(effects)
+    }
+    found = manifests.specs("10.231.1.7", asked)
+    return {" ".join(part.split()[:2]): spec for part, spec in found.items()}
 
 
 def test_an_object_belongs_to_the_run_and_goes_with_its_keeper(
     manifests: NetworkChaosManifests,
 ) -> None:
     (part, spec) = next(iter(specs(manifests, (UP, Freeze())).items()))
-    made: Any = manifests.network_chaos(manifests.name_of("learner-0", part, 3), spec)
+    made: Any = manifests.network_chaos(manifests.name_of(part, 3), spec)
     assert (made["apiVersion"], made["kind"]) == ("chaos-mesh.org/v1alpha1", "NetworkChaos")
     (owner,) = made["metadata"]["ownerReferences"]
     assert (owner["name"], owner["uid"]) == ("chaoslab-3fa9c2e1b0", "uid-1")
     assert made["metadata"]["labels"]["chaoslab/run"] == "3fa9c2e1b0"
-    assert made["metadata"]["name"] == "chaoslab-3fa9c2e1b0-net-learner-0-up-freeze-3"
+    assert made["metadata"]["name"] == "chaoslab-3fa9c2e1b0-net-up-freeze-3"
 
 
 def test_each_way_is_what_one_end_sends_to_the_other(manifests: NetworkChaosManifests) -> None:
@@ -93,7 +100,10 @@ def test_each_way_is_what_one_end_sends_to_the_other(manifests: NetworkChaosMani
     def pods(node: str) -> Json:
         return {
             "namespaces": ["chaos"], "podPhaseSelectors": ["Running"],
-            "labelSelectors": {"chaoslab/run": "3fa9c2e1b0", "chaoslab/node": node},
+            "labelSelectors": {"chaoslab/run": "3fa9c2e1b0"},
+            "expressionSelectors": [
+                {"key": "chaoslab/node", "operator": "In", "values": [node]}
+            ],
         }  # fmt: skip
 
     assert up == {
@@ -278,7 +288,7 @@ def link_of(links: ChaosMeshLinks) -> ChaosMeshLink:
 
 
 def names(run: Path, *parts: str) -> list[str]:
-    return [f"chaoslab-{run_name(run)}-net-learner-0-{part}" for part in parts]
+    return [f"chaoslab-{run_name(run)}-net-{part}" for part in parts]
 
 
 def test_a_learner_dials_the_syncer_itself(links: ChaosMeshLinks) -> None:
@@ -325,36 +335,49 @@ def test_another_strength_replaces_the_object_before_the_old_one_goes(
     assert server.objects[third]["spec"]["action"] == "bandwidth"
 
 
-def test_links_that_are_told_beforehand_are_worked_on_together(
+def test_links_that_are_told_beforehand_share_their_objects(
+    links: ChaosMeshLinks, server: Server, tmp_path: Path
+) -> None:
+    pair = [link_of(links), link_of_another(links)]
+    for link in pair:
+        link.foretell("injection-0", BOTH, Freeze())
+    assert not server.calls
+    for link in pair:
+        link.shape("injection-0", BOTH, Freeze())
+    both = names(tmp_path, "up-freeze-1", "down-freeze-2")
+    assert [*server.objects] == both
+    (who,) = server.objects[both[0]]["spec"]["selector"]["expressionSelectors"]
+    assert who["values"] == ["learner-0", "learner-1"]
+    pair[0].shape("injection-1", UP, Latency(mean_s=0.1))
+    for link in pair:
+        link.foretell_end("injection-0")
+    for link in pair:
+        link.clear("injection-0")
+    assert [*server.objects] == names(tmp_path, "up-queue-3")
+    assert len(server.calls) == 5
+
+
+def test_an_injection_that_fails_on_one_link_is_asked_of_no_other(
     links: ChaosMeshLinks, server: Server
 ) -> None:
     pair = [link_of(links), link_of_another(links)]
-    server.says = dict
     for link in pair:
         link.foretell("injection-0", BOTH, Freeze())
-    made = [*server.calls]
-    assert len(made) == 4
-    for name, one in server.objects.items():
-        told = with_status("AllInjected=True")["status"]
-        server.objects[name] = {**one, "status": told}
-    for link in pair:
-        link.shape("injection-0", BOTH, Freeze())
-    assert server.calls == made
-    for link in pair:
-        link.foretell_end("injection-0")
-    assert len(server.calls) == 8
-    for link in pair:
-        link.clear("injection-0")
-    assert len(server.calls) == 8
+    server.says = dict
+    with pytest.raises(FleetError, match="is not in force"):
+        pair[0].shape("injection-0", BOTH, Freeze())
+    server.says = lambda: with_status("AllInjected=True")
+    pair[1].shape("injection-1", UP, Latency(mean_s=0.1))
+    assert [one["spec"]["action"] for one in server.objects.values()] == ["netem"]
 
 
-def test_two_injections_freeze_a_link_by_one_object_and_heal_it_once(
+def test_two_injections_that_freeze_a_link_never_heal_each_other(
     links: ChaosMeshLinks, server: Server
 ) -> None:
     link = link_of(links)
     link.shape("injection-0", BOTH, Freeze())
     link.shape("injection-1", BOTH, Freeze())
-    assert len(server.objects) == 2
+    assert len(server.objects) == 4
     link.clear("injection-0")
     assert len(server.objects) == 2
     link.clear("injection-1")
@@ -425,10 +448,7 @@ def test_an_object_that_somebody_else_takes_away_is_missed(
     server.objects.clear()
     links._look_s = 0.0
     (said,) = links.troubles()
-    assert said == (
-        f"the NetworkChaos {one} on the link of learner-0 is not in force any more: "
-        "somebody else deleted it"
-    )
+    assert said == (f"the NetworkChaos {one} is not in force any more: somebody else deleted it")
 
 
 def test_leaving_takes_away_what_is_left(server: Server, tmp_path: Path) -> None:
