@@ -26,6 +26,8 @@ class Troubles:
     """Signals that should end the node do nothing, except from leaving the fleet."""
     not_back: frozenset[str] = frozenset()
     """A second incarnation runs but never joins."""
+    starts_late_s: float = 0.0
+    """From the request for a further incarnation until it runs, as in a cluster."""
     lingering: frozenset[str] = frozenset()
     """Does not exit when training ends."""
     round_s: Callable[[int], float] = lambda _number: 0.5

@@ -245,6 +245,14 @@ class FakeFleet:
     def _begin(self, spec: NodeSpec, *, incarnation: int) -> Node:
         fake = FakeNode(spec=spec, incarnation=incarnation)
         self._fakes[spec.name] = fake
+        if incarnation > 1 and (late_s := self.troubles.starts_late_s):
+            self._later(late_s, lambda: self._run(fake))
+        else:
+            self._run(fake)
+        return self.nodes[spec.name]
+
+    def _run(self, fake: FakeNode) -> None:
+        spec = fake.spec
         self._say(spec.name, Kind.NODE_STARTED, fake.started(self.clock.now_s()))
         begins = {
             Role.SYNCER: self._begin_syncer,
@@ -255,7 +263,6 @@ class FakeFleet:
             self._later(0.2, lambda: self._end(spec.name, code=1, life=fake))
         else:
             begins[spec.role](fake)
-        return self.nodes[spec.name]
 
     def _end(
         self, name: str, *, signal: str | None = None, code: int | None = None,

@@ -279,11 +279,13 @@ class RunLoop:
 
     def _why_training_cannot_go_on(self) -> str | None:
         progress, injector = self._progress, self.injector
-        exited = progress.exits.get(SYNCER)
-        if exited is not None and SYNCER not in injector.returning:
+        exited, is_starting = progress.exits.get(SYNCER), self.recorder.is_starting
+        if exited is not None and not (SYNCER in injector.returning or is_starting([SYNCER])):
             return f"the syncer is gone ({how_it_ended(exited)}) and nothing brings it back"
         has_learner = not injector.away.issuperset(progress.alive(Role.LEARNER))
         if has_learner or injector.returning or progress.is_stopping:
+            return None
+        if is_starting(name for name in progress.exits if name != SYNCER):  # it has been healed
             return None
         return "no learner is left, and no injection brings one back"
 

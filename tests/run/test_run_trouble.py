@@ -13,7 +13,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import probed
-from chaoslab.plan.model import AbortRule, Control, Limits, Stop, Training, Trigger
+from chaoslab.plan.model import SYNCER, AbortRule, Control, Limits, Stop, Training, Trigger
 from chaoslab.record.journal import History
 from chaoslab.undo.heartbeat import Heartbeat, Silence
 from tests.fake_faults import FakePause
@@ -164,6 +164,20 @@ def test_a_dead_syncer_ends_the_run_at_once_and_heals_what_is_open(tmp_path: Pat
     assert history.faults[0].healed is not None
     assert ending(history)[0] == "aborted"
     assert not stage.fleet.alive
+
+
+def test_a_run_goes_on_while_all_that_was_healed_is_still_to_start(tmp_path: Path) -> None:
+    everyone = replace(HALF, targets=(SYNCER, *PLAN.training.learner_names), for_s=2.0)
+    plan = replace(PLAN, limits=Limits(min_alive=0))
+    stage = Stage(tmp_path, [everyone], plan=plan, troubles=Troubles(starts_late_s=3.0))
+    history = stage.execute()
+
+    healed = history.faults[0].healed
+    assert healed is not None
+    back = [event for event in history.of(Kind.NODE_STARTED) if event.time_s > healed.time_s]
+    assert {event.payload.node for event in back} >= {*everyone.targets}
+    assert not history.of(Kind.ABORT_FIRED)
+    assert ending(history)[0] == "completed"
 
 
 def test_a_run_whose_learners_are_all_gone_for_good_does_not_wait(tmp_path: Path) -> None:
