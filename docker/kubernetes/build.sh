@@ -15,21 +15,10 @@ folder="${2:?usage: build.sh VERSION FOLDER}"
 here="$(cd "$(dirname "$0")" && pwd)"
 programs="kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet"
 
-command -v go >/dev/null || {
-  echo "build.sh: Go is missing on PATH: install Go 1.24 or newer" >&2
-  exit 2
-}
-
-mkdir -p "$(dirname "$folder")"
-made="$(mktemp -d "$folder.XXXXXX")"
-trap 'rm -rf "$made"' EXIT
-trap 'exit 1' HUP INT TERM
-
+# shellcheck source=docker/kubernetes/module.sh
+. "$here/module.sh"
+begin_module kubernetes 1.24 "$folder"
 export CGO_ENABLED=0
-
-mkdir "$made/module" "$made/complete"
-cd "$made/module"
-go mod init chaoslab.test/kubernetes 2>/dev/null
 
 go_mod="$(go mod download -json "k8s.io/kubernetes@v$version" |
   sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')"
@@ -43,7 +32,7 @@ set --
 for program in $programs; do
   set -- "$@" "k8s.io/kubernetes/cmd/$program@v$version"
 done
-go get -tool "$@" 2>/dev/null || go get -tool "$@" # the second one says why
+twice go get -tool "$@"
 go build -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v$version" \
   -o "$made/complete/" tool
 
@@ -61,6 +50,4 @@ cat >manifest.json <<JSON
 JSON
 tar -cf "$made/complete/pause.tar" manifest.json config.json layer.tar
 
-chmod 755 "$made/complete"
-rm -rf "$folder"
-mv "$made/complete" "$folder"
+end_module

@@ -17,23 +17,15 @@ usage="usage: build_chaos_mesh.sh VERSION API_VERSION FOLDER"
 version="${1:?$usage}" api_version="${2:?$usage}" folder="${3:?$usage}"
 mesh=github.com/chaos-mesh/chaos-mesh
 
-command -v go >/dev/null || {
-  echo "build_chaos_mesh.sh: Go is missing on PATH: install Go 1.25 or newer" >&2
-  exit 2
-}
 command -v gcc >/dev/null || {
   echo "build_chaos_mesh.sh: gcc is missing on PATH: apt-get install gcc libc6-dev" >&2
   exit 2
 }
 
-mkdir -p "$(dirname "$folder")"
-made="$(mktemp -d "$folder.XXXXXX")"
-trap 'rm -rf "$made"' EXIT
-trap 'exit 1' HUP INT TERM
-
-mkdir -p "$made/module" "$made/complete/crds"
-cd "$made/module"
-go mod init chaoslab.test/chaos-mesh 2>/dev/null
+# shellcheck source=docker/kubernetes/module.sh
+. "$(dirname "$0")/module.sh"
+begin_module chaos-mesh 1.25 "$folder"
+mkdir "$made/complete/crds"
 
 found="$(go mod download -json "$mesh@$version")"
 go_mod="$(echo "$found" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')"
@@ -46,14 +38,12 @@ for replaced in $(sed -n "$pattern" "$go_mod"); do
   set -- "$@" "-replace=$replaced"
 done
 go mod edit "$@"
-go get "$mesh/cmd/chaos-controller-manager@$version" "$mesh/cmd/chaos-daemon@$version" 2>/dev/null ||
-  go get "$mesh/cmd/chaos-controller-manager@$version" "$mesh/cmd/chaos-daemon@$version" # says why
+twice \
+  go get "$mesh/cmd/chaos-controller-manager@$version" "$mesh/cmd/chaos-daemon@$version"
 
 for program in chaos-controller-manager chaos-daemon; do
   go build -ldflags "-s -w" -o "$made/complete/" "$mesh/cmd/$program"
 done
 cp "$source"/config/crd/bases/*.yaml "$made/complete/crds/"
 
-chmod -R go=u-w,u+w "$made/complete"
-rm -rf "$folder"
-mv "$made/complete" "$folder"
+end_module

@@ -10,30 +10,17 @@ set -eu
 version="${1:?usage: build_kwok.sh VERSION FOLDER}"
 folder="${2:?usage: build_kwok.sh VERSION FOLDER}"
 
-command -v go >/dev/null || {
-  echo "build_kwok.sh: Go is missing on PATH: install Go 1.24 or newer" >&2
-  exit 2
-}
-
-mkdir -p "$(dirname "$folder")"
-made="$(mktemp -d "$folder.XXXXXX")"
-trap 'rm -rf "$made"' EXIT
-trap 'exit 1' HUP INT TERM
-
+# shellcheck source=docker/kubernetes/module.sh
+. "$(dirname "$0")/module.sh"
+begin_module kwok 1.24 "$folder"
 export CGO_ENABLED=0
-
-mkdir -p "$made/module" "$made/complete/stages"
-cd "$made/module"
-go mod init chaoslab.test/kwok 2>/dev/null
-go get -tool "sigs.k8s.io/kwok/cmd/kwok@v$version" 2>/dev/null ||
-  go get -tool "sigs.k8s.io/kwok/cmd/kwok@v$version" # says why
+twice go get -tool "sigs.k8s.io/kwok/cmd/kwok@v$version"
 go build -ldflags "-s -w" -o "$made/complete/" tool
 
 stages="$(go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage"
+mkdir "$made/complete/stages"
 for stage in node/fast/node-initialize pod/fast/pod-ready pod/fast/pod-delete; do
   cat "$stages/$stage.yaml" >"$made/complete/stages/${stage##*/}.yaml"
 done
 
-chmod -R go=u-w,u+w "$made/complete"
-rm -rf "$folder"
-mv "$made/complete" "$folder"
+end_module
