@@ -205,6 +205,7 @@ def test_checks_see_the_record_and_nothing_else() -> None:
 def test_faults_see_no_backend() -> None:
     words = (
         "fleet.base",
+        "fleet.cluster_protocols",
         "fleet.protocols",
         "fleet.stressors",
         "links.base",

@@ -23,7 +23,8 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import death
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.fleet.protocols import SILENT_S, STOPPED_MOST_S, HasMachines, able
+from chaoslab.fleet.cluster_protocols import SILENT_S, STOPPED_MOST_S, HasMachines
+from chaoslab.fleet.protocols import able
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
 

@@ -21,7 +21,8 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import death
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import HasImages, HasJobs, HasPods, able
+from chaoslab.fleet.cluster_protocols import HasImages, HasJobs, HasPods
+from chaoslab.fleet.protocols import able
 from chaoslab.plan.model import Injection
 
 

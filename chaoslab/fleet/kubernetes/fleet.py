@@ -27,6 +27,7 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, host_number, probed
+from chaoslab.fleet.cluster_protocols import HasImages, HasJobs, HasMachines, HasPods
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.contact import Contact
@@ -49,7 +50,7 @@ from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
-from chaoslab.fleet.protocols import HasImages, HasJobs, HasMachines, HasPods, StartsTogether
+from chaoslab.fleet.protocols import StartsTogether
 from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
+from chaoslab.fleet.cluster_protocols import SILENT_S, STOPPED_MOST_S
 from chaoslab.fleet.kubernetes import cordon, names
 from chaoslab.fleet.kubernetes.machine_watch import MachineWatch, Whose
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
@@ -23,7 +24,6 @@ from chaoslab.fleet.kubernetes.resources import JOBS, PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.stopper import stopper
 from chaoslab.fleet.nodes.arrivals import together
-from chaoslab.fleet.protocols import SILENT_S, STOPPED_MOST_S
 from chaoslab.undo.base import PendingUndos
 
 _LATE_S: Final = 15.0

@@ -21,6 +21,7 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.cluster_protocols import HasPods
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, Refused, pod_of
 from chaoslab.fleet.kubernetes.contact import Contact
@@ -33,7 +34,6 @@ from chaoslab.fleet.kubernetes.pod_watch import PodReader, PodWatch
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, taken, together
-from chaoslab.fleet.protocols import HasPods
 from chaoslab.fleet.standing.fleet import StandingFleet
 from chaoslab.fleet.standing.found import Found
 from chaoslab.fleet.standing.lease import Lease
