@@ -12,6 +12,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.parts import mapping
 from chaoslab.fleet.kubernetes.resources import Resource
 
 MACHINES: Final = Resource(api="api/v1", plural="nodes", within="")
@@ -19,8 +20,7 @@ MACHINES: Final = Resource(api="api/v1", plural="nodes", within="")
 
 def require_free(cluster: Cluster, machine: str) -> None:
     """FleetError if the machine is cordoned."""
-    spec = cluster.get(MACHINES, machine).get("spec")
-    if isinstance(spec, Mapping) and spec.get("unschedulable") is True:
+    if mapping(cluster.get(MACHINES, machine), "spec").get("unschedulable") is True:
         raise FleetError(f"the machine {machine} is cordoned already: let it take pods, or wait")
 
 
@@ -40,10 +40,10 @@ def uncordon(cluster: Cluster, machine: str, run: str) -> bool:
 def is_cordoned_by(cluster: Cluster, machine: str, run: str) -> bool:
     """Whether this run's cordon is still there."""
     try:
-        annotations = names.metadata_of(cluster.get(MACHINES, machine)).get("annotations")
+        found = cluster.get(MACHINES, machine)
     except Missing:
         return False
-    return isinstance(annotations, Mapping) and annotations.get(names.CORDONED_BY) == run
+    return mapping(found, "metadata", "annotations").get(names.CORDONED_BY) == run
 
 
 def _change(run: str | None, *, is_cordoned: bool | None) -> Mapping[str, Json]:

@@ -19,6 +19,7 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.names import name_of
+from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.undo_facts import CORES
 
@@ -64,9 +65,9 @@ def require_resizes(cluster: Cluster) -> None:
 
 def limit_of(pod: Mapping[str, Json]) -> CpuLimit:
     """What a pod asks for. FleetError if its container has no CPU limit."""
-    resources = _container_of(_mapping(pod, "spec"), "containers")
-    limit = _mapping(resources, "limits").get("cpu")
-    request = _mapping(resources, "requests").get("cpu", limit)
+    resources = _container_of(mapping(pod, "spec"), "containers")
+    limit = mapping(resources, "limits").get("cpu")
+    request = mapping(resources, "requests").get("cpu", limit)
     found = [str(one) for one in (limit, request)]
     if not all(CORES.fullmatch(one) for one in found):
         raise FleetError(f"the pod {name_of(pod)} has no CPU limit that could be lowered: {limit}")
@@ -95,8 +96,8 @@ def await_resized(cluster: Cluster, pod: str, asked: CpuLimit) -> None:
     deadline = time.monotonic() + _RESIZED_S
     while True:
         found = cluster.get(PODS, pod)
-        status = _mapping(found, "status")
-        if _mapping(_container_of(status, "containerStatuses"), "limits").get("cpu") == asked.limit:
+        status = mapping(found, "status")
+        if mapping(_container_of(status, "containerStatuses"), "limits").get("cpu") == asked.limit:
             return
         said = "; ".join(_said(found))
         is_pending = any(one["type"] == "PodResizePending" for one in _conditions(found))
@@ -116,10 +117,9 @@ def _said(pod: Mapping[str, Json]) -> Iterator[str]:
 
 def _conditions(pod: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
     """Those of the resize that was asked for last."""
-    now = _mapping(pod, "metadata").get("generation")
-    conditions = _mapping(pod, "status").get("conditions")
-    for one in conditions if isinstance(conditions, list) else ():
-        if isinstance(one, Mapping) and str(one.get("type")).startswith("PodResize"):
+    now = mapping(pod, "metadata").get("generation")
+    for one in mappings(pod, "status", "conditions"):
+        if str(one.get("type")).startswith("PodResize"):
             is_true = one.get("status") == "True"
             if is_true and one.get("observedGeneration", now) == now:
                 yield one
@@ -127,16 +127,8 @@ def _conditions(pod: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
 
 def _container_of(of: Mapping[str, Json], key: str) -> Mapping[str, Json]:
     """Resources of the node's container in a spec or a status; empty if there are none."""
-    containers = of.get(key)
-    for one in containers if isinstance(containers, list) else ():
-        if isinstance(one, Mapping) and one.get("name") == CONTAINER:
-            return _mapping(one, "resources")
-    return {}
-
-
-def _mapping(of: Mapping[str, Json], key: str) -> Mapping[str, Json]:
-    found = of.get(key)
-    return found if isinstance(found, Mapping) else {}
+    own = (one for one in mappings(of, key) if one.get("name") == CONTAINER)
+    return mapping(next(own, {}), "resources")
 
 
 def _millicores(written: str) -> int:

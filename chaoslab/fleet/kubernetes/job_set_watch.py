@@ -11,6 +11,7 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.job_sets import ACTION
+from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.fleet.kubernetes.resources import JOB_SETS
 from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.nodes.arrivals import Arrivals
@@ -55,23 +56,13 @@ def restarts_of(job_set: Mapping[str, Json]) -> Mapping[str, int]:
     """How often the Job of each node was started again alone, by the JobSet's status."""
     counts = {
         str(one.get("name")): sum(_whole(one.get("jobRestarts")))
-        for one in _listed(job_set, "status", "replicatedJobsStatus")
+        for one in mappings(job_set, "status", "replicatedJobsStatus")
     }
     found = {}
-    for one in _listed(job_set, "spec", "replicatedJobs"):
-        template = one.get("template")
-        labels = names.labels_in(template) if isinstance(template, Mapping) else {}
-        if node := labels.get(names.LABEL_NODE):
+    for one in mappings(job_set, "spec", "replicatedJobs"):
+        if node := names.labels_in(mapping(one, "template")).get(names.LABEL_NODE):
             found[node] = counts.get(str(one.get("name")), 0)
     return found
-
-
-def _listed(found: Mapping[str, Json], part: str, key: str) -> Iterator[Mapping[str, Json]]:
-    of = found.get(part)
-    many = of.get(key) if isinstance(of, Mapping) else None
-    for one in many if isinstance(many, list) else ():
-        if isinstance(one, Mapping):
-            yield one
 
 
 def _whole(counts: Json) -> Iterator[int]:

@@ -17,12 +17,13 @@ from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.fleet.cluster_protocols import SILENT_S
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.cordon import MACHINES
+from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.watch import CLUSTER
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
-from chaoslab.fleet.protocols import SILENT_S
 
 _LEASES: Final = Resource(
     api="apis/coordination.k8s.io/v1", plural="leases", within="namespaces/kube-node-lease/"
@@ -52,14 +53,11 @@ class MachineState:
 
 def machine_state(machine: Mapping[str, Json], *, unrenewed_s: float = 0.0) -> MachineState:
     """What a node of the cluster says. `unrenewed_s`: since its lease was renewed last."""
-    spec, status = machine.get("spec"), machine.get("status")
-    taints = spec.get("taints") if isinstance(spec, Mapping) else None
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    ready = next(
-        (one for one in _mappings(conditions) if one.get("type") == "Ready"), dict[str, Json]()
-    )
+    taints = mappings(machine, "spec", "taints")
+    conditions = mappings(machine, "status", "conditions")
+    ready = next((one for one in conditions if one.get("type") == "Ready"), dict[str, Json]())
     return MachineState(
-        is_cordoned=any(one.get("key") == _CORDONED for one in _mappings(taints)),
+        is_cordoned=any(one.get("key") == _CORDONED for one in taints),
         is_ready=ready.get("status") == "True",
         reason=str(ready.get("reason", "")),
         is_silent=unrenewed_s >= SILENT_S,
@@ -118,8 +116,8 @@ class MachineWatch:
         self._state = now
 
     def _unrenewed_s(self) -> float:
-        spec = self._cluster.get(_LEASES, self.machine).get("spec")
-        said = str(spec.get("renewTime")) if isinstance(spec, Mapping) else ""
+        lease = self._cluster.get(_LEASES, self.machine)
+        said = str(mapping(lease, "spec").get("renewTime"))
         now_s = time.monotonic()
         if self._renewed is None or self._renewed[0] != said:
             self._renewed = said, now_s
@@ -137,8 +135,3 @@ class MachineWatch:
         hand_over(
             self._arrivals, Arrival(observe=lambda: (seen,)), lambda: not self._cluster.is_closing
         )
-
-
-def _mappings(listed: object) -> Iterator[Mapping[str, Json]]:
-    if isinstance(listed, list):
-        yield from (one for one in listed if isinstance(one, Mapping))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes.parts import mapping
 
 LABEL_RUN: Final = "chaoslab/run"
 LABEL_NODE: Final = "chaoslab/node"
@@ -78,8 +79,7 @@ def label_value(word: str) -> str:
 
 def metadata_of(found: Mapping[str, Json]) -> Mapping[str, Json]:
     """Of an object as the server has it."""
-    metadata = found.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
+    return mapping(found, "metadata")
 
 
 def name_of(found: Mapping[str, Json]) -> str:
@@ -99,5 +99,4 @@ def created(found: Mapping[str, Json]) -> str:
 
 def labels_in(found: Mapping[str, Json]) -> Mapping[str, str]:
     """Labels of an object."""
-    labels = metadata_of(found).get("labels")
-    return {key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+    return {key: str(value) for key, value in mapping(found, "metadata", "labels").items()}

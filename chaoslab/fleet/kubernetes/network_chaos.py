@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.manifests import Manifests
+from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.links.effects import (
     Bandwidth,
     Corrupt,
@@ -230,29 +231,21 @@ def pods_left(found: Mapping[str, Json]) -> Sequence[str]:
 
 def has_ended(pod: Mapping[str, Json]) -> bool:
     """Whether nothing of a pod runs any more."""
-    return _mapped(pod.get("status")).get("phase") in ("Succeeded", "Failed")
+    return mapping(pod, "status").get("phase") in ("Succeeded", "Failed")
 
 
 def _conditions(found: Mapping[str, Json]) -> Mapping[str, str]:
-    told = _mapped(found.get("status")).get("conditions")
-    listed = map(_mapped, told if isinstance(told, list) else [])
-    return {str(one.get("type")): str(one.get("status")) for one in listed}
+    told = mappings(found, "status", "conditions")
+    return {str(one.get("type")): str(one.get("status")) for one in told}
 
 
 def _records(found: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
-    experiment = _mapped(_mapped(found.get("status")).get("experiment"))
-    told = experiment.get("containerRecords")
-    return [*map(_mapped, told if isinstance(told, list) else [])]
+    return mappings(found, "status", "experiment", "containerRecords")
 
 
 def _failure(record: Mapping[str, Json]) -> str:
     """The last failure of one pod, if the last thing that happened there was one."""
-    told = record.get("events")
-    events = [*map(_mapped, told if isinstance(told, list) else [])]
+    events = mappings(record, "events")
     if not events or events[-1].get("type") != "Failed":
         return ""
     return f"{record.get('id')}: {' '.join(str(events[-1].get('message')).split())[:300]}"
-
-
-def _mapped(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, dict) else {}

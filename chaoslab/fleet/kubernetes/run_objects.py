@@ -25,6 +25,7 @@ from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.job_sets import JobSets, NodeJob
 from chaoslab.fleet.kubernetes.keeper import keeper
 from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
+from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.resources import (
     CLAIMS,
@@ -84,8 +85,7 @@ class RunObjects:
             **({"job_sets": names.JOB_SET_VERSION} if self._has_job_sets else {}),
         )  # fmt: skip
         made = self.cluster.create(keeper(self.manifests, self._lease_s))
-        uid = str(names.metadata_of(made).get("uid"))
-        self.manifests = replace(self.manifests, owner=uid)
+        self.manifests = replace(self.manifests, owner=names.uid_of(made))
         threading.Thread(target=self._renew, name="renewals", daemon=True).start()
 
     def close(self) -> None:
@@ -174,16 +174,13 @@ class RunObjects:
         """
         is_in_set = self.job_sets.has(job)
         try:
-            status = self.cluster.get(JOBS, job).get("status")
+            found = self.cluster.get(JOBS, job)
         except Missing:
             return not is_in_set
         ends = ("Complete",) if is_in_set else ("Complete", "Failed")
-        told = status.get("conditions") if isinstance(status, Mapping) else None
-        conditions = told if isinstance(told, list) else []
         return any(
             one.get("type") in ends and one.get("status") == "True"
-            for one in conditions
-            if isinstance(one, Mapping)
+            for one in mappings(found, "status", "conditions")
         )
 
     def run_beside(self, node: str, command: Sequence[str], within_s: float) -> str:
@@ -228,8 +225,7 @@ class RunObjects:
 
     def _served(self, service: Mapping[str, Json]) -> str:
         """Address of a Service that is made now."""
-        spec = self.cluster.create(service).get("spec")
-        address = spec.get("clusterIP") if isinstance(spec, Mapping) else None
+        address = mapping(self.cluster.create(service), "spec").get("clusterIP")
         if not isinstance(address, str) or address == "None":
             raise FleetError(f"the cluster gave the Service {names.name_of(service)} no address")
         return address
@@ -282,13 +278,13 @@ class _Object(NamedTuple):
 
 
 def _objects(cluster: Cluster, run: str, has_job_sets: bool) -> Sequence[_Object]:
-    kinds = (*((JOB_SETS,) if has_job_sets else ()), JOBS, PODS, CLAIMS, SECRETS, SERVICES)
-    found = []
-    for resource in kinds:
-        with suppress(Missing):  # JobSets, whose CRD was removed meanwhile, and they with it
-            listed = cluster.list(resource, f"{names.LABEL_RUN}={run}", in_full=False)[0]
-            found += [_Object(resource, names.name_of(one)) for one in listed]
-    return found
+    """`has_job_sets`: it has made some; they are gone with their CRD, if that was removed."""
+    of_sets = (JOB_SETS,) if has_job_sets and cluster.serves(JOB_SETS) else ()
+    return [
+        _Object(resource, names.name_of(one))
+        for resource in (*of_sets, JOBS, PODS, CLAIMS, SECRETS, SERVICES)
+        for one in cluster.list(resource, f"{names.LABEL_RUN}={run}", in_full=False)[0]
+    ]
 
 
 def _delete(cluster: Cluster, one: _Object) -> None:

@@ -4,7 +4,7 @@
                              and counts the pods of a node where the cluster replaces them, and
                              tells a host of a learner of several its number and their meeting
     SIGNAL_ALL, SIGNAL_MAIN  + a signal's name without SIG
-    LISTENS                  whether the syncer listens
+    LISTENS                  + a port in hexadecimal, four digits: whether somebody listens there
     STAT                     prints /proc/PID/stat of the main process
     TELL                     writes its standard input to the hooks
     CPU_COUNT                prints what its cgroup says of CPU time (`cpu_meter`)
@@ -63,9 +63,9 @@ SIGNAL_ALL: Final = ("/bin/sh", "-c", 'kill -s "$1" -- -1', "kill")
 """To all processes of the pod's user, but the shell itself."""
 SIGNAL_MAIN: Final = ("/bin/sh", "-c", 'kill -s "$1" -- "$(cat /run/chaoslab/pid)"', "kill")
 LISTENS: Final = (
-    "/bin/sh", "-c", "grep -q ':11F8 0*:0000 0A' /proc/net/tcp /proc/net/tcp6",
+    "/bin/sh", "-c", 'grep -q ":$1 0*:0000 0A" /proc/net/tcp /proc/net/tcp6', "listens",
 )  # fmt: skip
-"""By the kernel's tables, with its port in hexadecimal: a connection would count as refused."""
+"""By the kernel's tables, in which a connection would count as refused."""
 STAT: Final = ("/bin/sh", "-c", 'cat "/proc/$(cat /run/chaoslab/pid)/stat"')
 CPU_COUNT: Final = (
     "/bin/sh",

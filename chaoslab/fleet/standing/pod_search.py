@@ -20,6 +20,7 @@ from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.cluster import Cluster, Refused, pod_of
 from chaoslab.fleet.kubernetes.names import LABEL_RUN
+from chaoslab.fleet.kubernetes.parts import mapping
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.standing import pod_program
@@ -122,8 +123,8 @@ class PodSearch:
     def _running(self, first: str = "", *, is_deleted: bool = False) -> Iterator[_Running]:
         """Containers that run and may have a node."""
         pods = self._cluster.list(PODS, "")[0]
-        for pod in sorted(pods, key=lambda one: _mapped(one, "metadata").get("name") != first):
-            if LABEL_RUN in _mapped(_mapped(pod, "metadata"), "labels"):
+        for pod in sorted(pods, key=lambda one: mapping(one, "metadata").get("name") != first):
+            if LABEL_RUN in mapping(pod, "metadata", "labels"):
                 continue
             for container in _candidates(pod):
                 state = state_of(pod_of(pod), container)
@@ -151,7 +152,7 @@ class PodSearch:
                     command=command, state=state, container=container,
                     pid=_whole(one, "pid"), ticks=_whole(one, "ticks"), owner=_owner(pod),
                     was_stopped=bool(_listed(one, "stopped")),
-                    is_started_again=_mapped(pod, "spec").get("restartPolicy") != "Never",
+                    is_started_again=mapping(pod, "spec").get("restartPolicy") != "Never",
                 ))  # fmt: skip
         if len(nodes) > 1:
             raise FleetError(
@@ -245,7 +246,7 @@ def _asked(cluster: Cluster, pod: str, container: str, *words: str) -> Mapping[s
 
 def _candidates(pod: Mapping[str, Json]) -> Iterator[str]:
     """Names of containers that may run a node."""
-    for container in _listed(_mapped(pod, "spec"), "containers"):
+    for container in _listed(mapping(pod, "spec"), "containers"):
         words = [*_listed(container, "command"), *_listed(container, "args")]
         if any(_PACKAGE in str(word) for word in words) and isinstance(container, dict):
             yield str(container.get("name"))
@@ -253,17 +254,12 @@ def _candidates(pod: Mapping[str, Json]) -> Iterator[str]:
 
 def _owner(pod: Mapping[str, Json]) -> str:
     """Of a Deployment's pods without what differs after each change of their template."""
-    metadata = _mapped(pod, "metadata")
-    template = _mapped(metadata, "labels").get("pod-template-hash")
+    metadata = mapping(pod, "metadata")
+    template = mapping(metadata, "labels").get("pod-template-hash")
     for one in _listed(metadata, "ownerReferences"):
         if isinstance(one, dict) and one.get("controller") is True:
             return f"{one.get('kind')} {one.get('name')}".removesuffix(f"-{template}")
     return ""
-
-
-def _mapped(found: Mapping[str, Json], key: str) -> Mapping[str, Json]:
-    inner = found.get(key)
-    return inner if isinstance(inner, dict) else {}
 
 
 def _listed(found: Json | Mapping[str, Json], key: str) -> Sequence[Json]:

@@ -11,7 +11,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import run_objects
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
-from chaoslab.fleet.kubernetes.resources import CLAIMS, JOBS, PODS, Resource
+from chaoslab.fleet.kubernetes.resources import CLAIMS, JOB_SETS, JOBS, PODS, Resource
 from chaoslab.fleet.kubernetes.run_objects import empty
 
 
@@ -25,6 +25,12 @@ class Objects:
         self.there = dict(there)
         self.deleted: list[str] = []
         self.forced: set[str] = set()
+        self.is_served = True
+        """Whether the CRD of JobSets is there."""
+
+    def serves(self, resource: Resource) -> bool:
+        assert resource is JOB_SETS
+        return self.is_served
 
     def list(
         self, resource: Resource, selector: str, *, in_full: bool
@@ -71,6 +77,10 @@ def test_job_sets_are_looked_for_only_where_the_run_has_made_some() -> None:
     assert "jobset chaoslab-r" not in empty(cast("Cluster", Objects(there)), "r")
     was = empty(cast("Cluster", Objects(there)), "r", has_job_sets=True)
     assert was[0] == "jobset chaoslab-r"
+    without_crd = Objects(there)
+    without_crd.is_served = False
+    was = empty(cast("Cluster", without_crd), "r", has_job_sets=True)
+    assert was == ("job chaoslab-r-learner-0-0", "job chaoslab-r")
 
 
 def test_it_goes_on_as_long_as_objects_go(monkeypatch: pytest.MonkeyPatch) -> None:
