@@ -21,11 +21,13 @@ from chaoslab.undo.verbs import Leftover
 
 def find(runs_root: Path) -> tuple[Leftover, ...]:
     """Everything, looked for on the machine and below `runs_root`, which need not exist."""
-    return (
-        *_owed(runs_root),
-        *_half_written(runs_root),
-        *(found for source in maintenance().values() for found in source.leftovers(runs_root)),
-    )
+    return (*_owed(runs_root), *_half_written(runs_root), *unnamed(runs_root))
+
+
+def unnamed(runs_root: Path) -> Iterator[Leftover]:
+    """What lies on the machine and is named by no undo log below `runs_root`."""
+    for source in maintenance().values():
+        yield from source.leftovers(runs_root)
 
 
 def _owed(runs_root: Path) -> Iterator[Leftover]:

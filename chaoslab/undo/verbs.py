@@ -72,6 +72,13 @@ class Leftover:
     what: str
     where: str
     remedy: str
+    remove: Callable[[], str] | None = None
+    """Removes it for `chaoslab heal --all` and says what was done, or raises FleetError; None for
+    what a person has to look at first."""
+
+    def told(self) -> dict[str, Json]:
+        """The texts, for JSON."""
+        return {"what": self.what, "where": self.where, "remedy": self.remedy}
 
 
 class State(StrEnum):

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -986,7 +987,10 @@ def test_a_dry_run_of_heal_says_what_is_owed_and_undoes_nothing(
     assert [(one["undo"], one["do"]) for one in undos] == [(99, "remove_path")]
 
 
-def test_heal_has_nothing_to_do_after_a_run_that_healed_itself(fleets: FakeFleets) -> None:
+def test_heal_has_nothing_to_do_after_a_run_that_healed_itself(
+    fleets: FakeFleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where other tests leave no keys
     run_once("--quiet")
     assert "nothing was owed" in call("heal").stdout
     assert json.loads(call("heal", "--all", "--json").stdout) == {}

@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from chaoslab.cli.commands import doctor
+from chaoslab.cli.commands import heal as heal_command
 from chaoslab.cli.commands.doctor import Diagnosis, examine, repair
+from chaoslab.core.private_files import make_folder
 from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.fleet.local import cgroups, spawning
 from chaoslab.fleet.local.cgroups import Controller
@@ -165,6 +169,34 @@ def test_half_a_file_in_the_record_of_a_dead_run_is_residue_until_it_is_healed(
     assert found.remedy == f"chaoslab heal {run}"
     heal(run)
     assert not [one for one in examine(tmp_path).residue if one.where == str(run)]
+
+
+def test_keys_of_a_dead_harness_are_residue_until_all_is_healed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    of_dead, of_living = (
+        tmp_path / f"chaoslab-private-{pid}-{'0' * 16}-{'1' * 8}" for pid in (dead.pid, os.getpid())
+    )
+    for folder in (of_dead, of_living):
+        make_folder(folder)
+    runs = ("--out", str(tmp_path / "runs"))
+
+    def heal_all(*options: str) -> str:
+        done = CliRunner().invoke(
+            heal_command.command, ["--all", *options, *runs], catch_exceptions=False
+        )
+        assert done.exit_code == 0
+        return done.stdout
+
+    (found,) = [one for one in examine(tmp_path).residue if one.where == str(of_dead)]
+    assert f"{of_dead}: would undo by {found.remedy}" in heal_all("--dry-run")
+    assert of_dead.exists()
+    assert f"{of_dead}: removed" in heal_all()
+    assert (of_dead.exists(), of_living.exists()) == (False, True)
+    assert not [one for one in examine(tmp_path).residue if one.where == str(of_dead)]
 
 
 def test_a_volume_without_a_run_is_residue_and_its_remedy_removes_it(tmp_path: Path) -> None:

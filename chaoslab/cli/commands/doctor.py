@@ -72,7 +72,7 @@ def command(
         found = _with_hosts(found, inventory)
     value = {
         "abilities": [{**asdict(one), "state": one.state.value} for one in found.abilities],
-        "residue": [asdict(one) for one in found.residue],
+        "residue": [one.told() for one in found.residue],
     }
     then = ("chaoslab run kill_half", "break something")
     if found.residue:

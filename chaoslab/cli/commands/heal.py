@@ -1,4 +1,7 @@
-"""`chaoslab heal`: the undo of what a dead harness left, from the run directories alone."""
+"""`chaoslab heal`: the undo of what a dead harness left, from the run directories.
+
+With --all also of what no run directory names, where that needs no person's look.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +16,9 @@ from chaoslab.core.units import plural
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import find_runs, heal
+from chaoslab.undo.leftovers import unnamed
 from chaoslab.undo.log import is_held, is_owned, logged_runs, open_undos
-from chaoslab.undo.verbs import Healed
+from chaoslab.undo.verbs import Healed, Leftover
 
 _RUNNING = (
     "still running, left alone: end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
@@ -27,7 +31,10 @@ _RUNNING = (
 )
 @click.argument("run", default="latest", shell_complete=completing.runs)
 @click.option(
-    "--all", "is_all", is_flag=True, help="All runs below --out that have something to undo."
+    "--all",
+    "is_all",
+    is_flag=True,
+    help="All runs below --out that have something to undo, and the keys that dead harnesses left.",
 )
 @click.option("--dry-run", "is_dry", is_flag=True, help="List what would be undone; change "
               "nothing.")  # fmt: skip
@@ -48,10 +55,12 @@ def command(
     for path in running:
         click.echo(f"{path}: {_RUNNING}", err=as_json)
     paths = tuple(path for path in paths if path not in running)
+    removable = [one for one in unnamed(out) if one.remove] if is_all else []
     if is_dry:
-        _foretell(paths, as_json=as_json, has_running=bool(running))
+        _foretell(paths, removable, as_json=as_json, is_busy=bool(running))
         return
-    healed = {path: _heal(path) for path in paths}
+    healed = {str(path): _heal(path) for path in paths}
+    healed |= {found.where: _remove(found) for found in removable}
     others = [path for path in logged_runs(out) if not is_owned(path)] if is_all else []
     if others:
         click.echo(
@@ -60,8 +69,8 @@ def command(
     if as_json:
         print_json(
             {
-                str(path): {"actions": done.actions, "remaining": done.remaining}
-                for path, done in healed.items()
+                where: {"actions": done.actions, "remaining": done.remaining}
+                for where, done in healed.items()
             }
         )
     else:
@@ -79,7 +88,16 @@ def _heal(path: Path) -> Healed:
         return Healed(remaining=(str(error),))
 
 
-def _foretell(paths: Sequence[Path], *, as_json: bool, has_running: bool) -> None:
+def _remove(found: Leftover) -> Healed:
+    try:
+        return Healed(actions=(found.remove(),) if found.remove else ())
+    except FleetError as error:
+        return Healed(remaining=(str(error),))
+
+
+def _foretell(
+    paths: Sequence[Path], removable: Sequence[Leftover], *, as_json: bool, is_busy: bool
+) -> None:
     """What each run owes, and what of that is there; an undo log that cannot be read says why."""
     found: dict[str, list[Json]] = {}
     for path in paths:
@@ -92,29 +110,30 @@ def _foretell(paths: Sequence[Path], *, as_json: bool, has_running: bool) -> Non
             owed = [{"undo": None, "do": str(error), "there": []}]
         if owed:
             found[str(path)] = owed
+    for left in removable:
+        found[left.where] = [{"undo": None, "do": f"by {left.remedy}", "there": [left.what]}]
     if as_json:
         print_json(found)
         return
-    for run, undos in found.items():
+    for where, undos in found.items():
         for one in undos:
-            click.echo(f"{run}: {_would(one)}")
-    if not found and not has_running:
+            click.echo(f"{where}: {_would(one)}")
+    if not found and not is_busy:
         click.echo("nothing to undo")
 
 
 def _would(one: Json) -> str:
-    if not isinstance(one, dict) or one["undo"] is None:
+    if not isinstance(one, dict) or (not (there := one["there"]) and one["undo"] is None):
         return f"cannot be read: {one['do'] if isinstance(one, dict) else one}"
-    there = one["there"]
     left = "; ".join(map(str, there)) if isinstance(there, list) and there else "nothing is left"
     return f"would undo {one['do']}: {left}"
 
 
-def _print(healed: dict[Path, Healed], *, has_running: bool) -> None:
-    for path, done in healed.items():
+def _print(healed: dict[str, Healed], *, has_running: bool) -> None:
+    for where, done in healed.items():
         for sentence in done.actions:
-            click.echo(f"{path}: {sentence}")
+            click.echo(f"{where}: {sentence}")
         for sentence in done.remaining:
-            click.echo(f"{path}: NOT undone: {sentence}")
+            click.echo(f"{where}: NOT undone: {sentence}")
     if not has_running and not any(done.actions or done.remaining for done in healed.values()):
         click.echo("nothing was owed")

@@ -11,6 +11,7 @@ A cgroup is called by the pid of its harness; the table of mounts says which vol
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from chaoslab.core.private_files import open_folder
@@ -182,7 +183,13 @@ def _lost_volumes() -> Iterator[Leftover]:
 def _abandoned_keys() -> Iterator[Leftover]:
     for folder in abandoned():
         yield Leftover(what="keys of the nodes of a dead harness", where=str(folder),
-                       remedy=f"rm -r {shlex.quote(str(folder))}")  # fmt: skip
+                       remedy=f"rm -r {shlex.quote(str(folder))}",
+                       remove=partial(_remove_keys, folder))  # fmt: skip
+
+
+def _remove_keys(folder: Path) -> str:
+    remove(folder)
+    return "removed, with the keys of the nodes of a dead harness"
 
 
 # ---------------------------------------------------------------- what this machine can do

@@ -85,7 +85,7 @@ def _doctor() -> Mapping[str, Json]:
     abilities = [one for source in sources for one in source.diagnose()]
     return {
         "abilities": [{**asdict(one), "state": one.state.value} for one in abilities],
-        "residue": [asdict(one) for one in leftovers.find(home())],
+        "residue": [one.told() for one in leftovers.find(home())],
     }
 
 
