@@ -78,6 +78,8 @@ class PodIncarnation(Pods):
         self._runs = threading.Event()
         """Set once its container has started, or it never will."""
         self._has_ended = threading.Event()
+        self._is_seen_dead = False
+        """By a shell in its pod, and not yet told: the cluster knows a second or two later."""
         self._begin()
 
     @property
@@ -231,7 +233,11 @@ class PodIncarnation(Pods):
         if self.is_over:
             return
         self.note_sent(name)
-        self._send(name, everybody=name in TO_ALL)
+        if name != "SIGKILL":
+            self._send(name, everybody=name in TO_ALL)
+            return
+        self.await_start()
+        self._is_seen_dead = scripts.DEAD in (self.execute(scripts.KILL_ALL) or "")
 
     def stop(self) -> None:
         self._send("SIGSTOP", everybody=True)
@@ -285,9 +291,16 @@ class PodIncarnation(Pods):
         self._cpu = CpuCount.of(self.cluster.exec(self.pod, scripts.CPU_COUNT))
 
     def probe(self) -> Observation:
-        """State, memory and CPU time of its main process, by /proc in its pod."""
+        """State, memory and CPU time of its main process, by /proc in its pod.
+
+        Right after a kill it is gone as soon as that showed it. Whoever asks once more waits for
+        the cluster's word, and sees its exit as well.
+        """
         name, incarnation = self.spec.name, self.incarnation
         gone = probed(name, incarnation=incarnation, pid=0)
+        if self._is_seen_dead:
+            self._is_seen_dead = False
+            return gone
         if self._state is None and not self.is_over:
             return probed(name, incarnation=incarnation, pid=0, state="unknown")
         said = None if self.has_exited else self.execute(scripts.STAT)

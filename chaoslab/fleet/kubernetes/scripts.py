@@ -4,6 +4,7 @@
                              and counts the pods of a node where the cluster replaces them, and
                              tells a host of a learner of several its number and their meeting
     SIGNAL_ALL, SIGNAL_MAIN  + a signal's name without SIG
+    KILL_ALL                 SIGKILL to all; prints DEAD once the main process is
     LISTENS                  + a port in hexadecimal, four digits: whether somebody listens there
     STAT                     prints /proc/PID/stat of the main process
     TELL                     writes its standard input to the hooks
@@ -61,6 +62,21 @@ ENTRY: Final = (
 """The hooks do nothing to a program until it takes them up, as with a local node."""
 SIGNAL_ALL: Final = ("/bin/sh", "-c", 'kill -s "$1" -- -1', "kill")
 """To all processes of the pod's user, but the shell itself."""
+DEAD: Final = "dead"
+KILL_ALL: Final = (
+    "/bin/sh",
+    "-c",
+    (
+        "main=$(cat /run/chaoslab/pid); kill -s KILL -- -1; looks=0\n"
+        "while [ $looks -lt 1000 ]; do\n"
+        "  read -r stat 2>/dev/null </proc/$main/stat || stat=') X'\n"
+        "  case ${stat##*) } in [XZ]*) echo dead; exit;; esac\n"
+        "  looks=$((looks + 1))\n"
+        "done"
+    ),
+    "kill",
+)
+"""It looks for some tenths of a second. The runtime ends this shell, too, soon after the node."""
 SIGNAL_MAIN: Final = ("/bin/sh", "-c", 'kill -s "$1" -- "$(cat /run/chaoslab/pid)"', "kill")
 LISTENS: Final = (
     "/bin/sh", "-c", 'grep -q ":$1 0*:0000 0A" /proc/net/tcp /proc/net/tcp6', "listens",

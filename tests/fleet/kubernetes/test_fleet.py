@@ -10,6 +10,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
+from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.fleet.stressors import MemoryLimit
@@ -61,6 +62,19 @@ def test_a_signal_inside_leaves_an_exit_code(stage: Stage, spec: NodeSpec) -> No
     assert (reported(stage, "die")["exit_code"], reported(stage, "die")["signal"]) == (
         137, "SIGKILL",
     )  # fmt: skip
+
+
+def test_a_kill_shows_in_the_pod_before_the_cluster_knows(
+    stage: Stage, spec: NodeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    with monkeypatch.context() as the_cluster_knows_nothing:
+        the_cluster_knows_nothing.setattr(PodIncarnation, "has_exited", False)
+        stage.fleet.kill(spec.name)
+        assert stage.fleet.probe(spec.name).data["state"] == "gone"
+    assert stage.fleet.probe(spec.name).data["state"] == "gone"
+    assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
 
 
 def test_a_forced_deletion_leaves_no_exit_status(stage: Stage, spec: NodeSpec) -> None:
