@@ -237,7 +237,8 @@ class PodIncarnation(Pods):
             self._send(name, everybody=name in TO_ALL)
             return
         self.await_start()
-        self._is_seen_dead = scripts.DEAD in (self.execute(scripts.KILL_ALL) or "")
+        said = self.execute((*scripts.KILL_ALL, "KILL"))
+        self._is_seen_dead = said is not None and scripts.DEAD in said
 
     def stop(self) -> None:
         self._send("SIGSTOP", everybody=True)

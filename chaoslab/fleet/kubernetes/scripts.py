@@ -4,7 +4,7 @@
                              and counts the pods of a node where the cluster replaces them, and
                              tells a host of a learner of several its number and their meeting
     SIGNAL_ALL, SIGNAL_MAIN  + a signal's name without SIG
-    KILL_ALL                 SIGKILL to all; prints DEAD once the main process is
+    KILL_ALL                 + KILL; prints DEAD once the main process is
     LISTENS                  + a port in hexadecimal, four digits: whether somebody listens there
     STAT                     prints /proc/PID/stat of the main process
     TELL                     writes its standard input to the hooks
@@ -67,7 +67,7 @@ KILL_ALL: Final = (
     "/bin/sh",
     "-c",
     (
-        "main=$(cat /run/chaoslab/pid); kill -s KILL -- -1; looks=0\n"
+        'main=$(cat /run/chaoslab/pid); kill -s "$1" -- -1; looks=0\n'
         "while [ $looks -lt 1000 ]; do\n"
         "  read -r stat 2>/dev/null </proc/$main/stat || stat=') X'\n"
         "  case ${stat##*) } in [XZ]*) echo dead; exit;; esac\n"
