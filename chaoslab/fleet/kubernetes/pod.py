@@ -237,8 +237,7 @@ class PodIncarnation(Pods):
             self._send(name, everybody=name in TO_ALL)
             return
         self.await_start()
-        said = self.execute((*scripts.KILL_ALL, "KILL"))
-        self._is_seen_dead = said is not None and scripts.DEAD in said
+        self._is_seen_dead = bool(self.execute((*scripts.KILL_ALL, "KILL")))
 
     def stop(self) -> None:
         self._send("SIGSTOP", everybody=True)

@@ -4,7 +4,7 @@
                              and counts the pods of a node where the cluster replaces them, and
                              tells a host of a learner of several its number and their meeting
     SIGNAL_ALL, SIGNAL_MAIN  + a signal's name without SIG
-    KILL_ALL                 + KILL; prints DEAD once the main process is
+    KILL_ALL                 + KILL; prints a word if it saw the main process dead
     LISTENS                  + a port in hexadecimal, four digits: whether somebody listens there
     STAT                     prints /proc/PID/stat of the main process
     TELL                     writes its standard input to the hooks
@@ -62,12 +62,12 @@ ENTRY: Final = (
 """The hooks do nothing to a program until it takes them up, as with a local node."""
 SIGNAL_ALL: Final = ("/bin/sh", "-c", 'kill -s "$1" -- -1', "kill")
 """To all processes of the pod's user, but the shell itself."""
-DEAD: Final = "dead"
 KILL_ALL: Final = (
     "/bin/sh",
     "-c",
     (
-        'main=$(cat /run/chaoslab/pid); kill -s "$1" -- -1; looks=0\n'
+        'main=$(cat /run/chaoslab/pid); kill -s "$1" -- -1 || exit; looks=0\n'
+        '[ -n "$main" ] || exit 0\n'
         "while [ $looks -lt 1000 ]; do\n"
         "  read -r stat 2>/dev/null </proc/$main/stat || stat=') X'\n"
         "  case ${stat##*) } in [XZ]*) echo dead; exit;; esac\n"
