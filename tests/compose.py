@@ -19,10 +19,14 @@ PROJECT = "com.docker.compose.project"
 
 @contextmanager
 def up(project: str, image: str) -> Iterator[docker.DockerClient]:
-    """The services of the file in this project, until the block ends; nothing is left of them."""
+    """The services of the file in this project, until the block ends; nothing is left of them.
+
+    What a killed test run left of the project goes first, since the names are fixed.
+    """
     client = docker.from_env()
     found = YAML(typ="safe").load(FILE.read_text(encoding="utf-8"))
     labels = {PROJECT: project}
+    _down(client, project)
     try:
         client.networks.create(f"{project}_training", labels=labels)
         for name in found["volumes"]:
@@ -31,17 +35,18 @@ def up(project: str, image: str) -> Iterator[docker.DockerClient]:
             _create(client, project, image, name, service)
         yield client
     finally:
-        for container in client.containers.list(all=True, filters=_of(project)):
-            container.remove(force=True)
-        for network in client.networks.list(filters=_of(project)):
-            network.remove()
-        for volume in client.volumes.list(filters=_of(project)):
-            volume.remove(force=True)
+        _down(client, project)
         client.close()
 
 
-def _of(project: str) -> dict[str, Any]:
-    return {"label": f"{PROJECT}={project}"}
+def _down(client: docker.DockerClient, project: str) -> None:
+    of_project = {"label": f"{PROJECT}={project}"}
+    for container in client.containers.list(all=True, filters=of_project):
+        container.remove(force=True)
+    for network in client.networks.list(filters=of_project):
+        network.remove()
+    for volume in client.volumes.list(filters=of_project):
+        volume.remove(force=True)
 
 
 def _create(
