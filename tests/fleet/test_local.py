@@ -267,6 +267,27 @@ def test_restart_ends_a_node_that_does_not_leave_when_told(stage: Stage) -> None
     assert stage.fleet.restart("learner-0").incarnation == 2
 
 
+def test_a_node_that_cannot_be_killed_holds_up_the_harness_once(
+    stage: Stage, spec: NodeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one in an uninterruptible system call, which no signal reaches."""
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    fleet, waited = stage.fleet, list[float]()
+    assert isinstance(fleet, LocalFleet)
+    with monkeypatch.context() as unreachable:
+        unreachable.setattr(fleet, "_signal", lambda lives, name: None)
+        unreachable.setattr(fleet, "_wait_for", lambda lives, limit_s: waited.append(limit_s))
+        fleet.kill("learner-0")
+        for _ in range(3):
+            with pytest.raises(FleetError, match=r"learner-0 .* cannot be ended"):
+                fleet.restart("learner-0")
+    first, *later = waited[0] + waited[1], waited[2] + waited[3], waited[4] + waited[5]
+    assert later == [1.0, 1.0]
+    assert first > 5.0
+    assert fleet.restart("learner-0").incarnation == 2
+
+
 def test_an_unknown_signal_is_refused(stage: Stage, spec: NodeSpec) -> None:
     stage.fleet.start(spec)
     with pytest.raises(FleetError, match="SIGNONSENSE"):

@@ -54,6 +54,8 @@ from chaoslab.links.base import Link
 _PATIENCE_S: Final = 0.5
 """How long `restart` lets a node that was told to end do so by itself. The harness waits meanwhile,
 so what the others report is stamped late."""
+_KILLED_S: Final = 20.0
+"""How long a node may take to end after SIGKILL while the others train on, the first time."""
 
 IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
 
@@ -372,13 +374,21 @@ class NodeFleet(
         return life
 
     def _await_end(self, life: IncarnationT) -> None:
-        """Let a node that was told to end do so, then kill it; its last output is recorded."""
+        """Let a node that was told to end do so, then kill it; its last output is recorded.
+
+        Of one that has outlived that before, each further try is short: whoever tries to start it
+        again and again must not stand still meanwhile.
+        """
         self._thaw(life)
         self._wait_for([life], _PATIENCE_S)
         if not life.is_over:
             self._signal([life], "SIGKILL")
-            self._wait_for([life], self.end_s_max)
+            limit_s = _PATIENCE_S if life.has_outlived_kill else _KILLED_S
+            self._wait_for(
+                [life], min(limit_s, self.end_s_max) if self._is_open else self.end_s_max
+            )
         if not life.is_over:
+            life.has_outlived_kill = True
             raise FleetError(f"{life.spec.name} ({life.where}) cannot be ended")
 
     def _wait_for(self, lives: Sequence[IncarnationT], limit_s: float) -> None:

@@ -40,6 +40,8 @@ class Incarnation(ABC):
         self.spec, self.incarnation, self.place = spec, incarnation, place
         self.is_ending = False
         """The harness has sent it a signal that ends processes."""
+        self.has_outlived_kill = False
+        """It was waited for after SIGKILL, and did not end."""
         self.is_paused = False
         self.is_over = False
         self.mark = f"{place.run_directory}/{spec.name}/{incarnation}"
