@@ -7,6 +7,10 @@
 The thread runs until the learner ends; nothing waits for it, and messages are dropped while there
 is no stream. Only a stream that lasted longer than the pause before it resets the backoff, so a
 link that always breaks is not overloaded. `messenger` handles the messages.
+
+A dial after one that was refused is given up sooner. Whoever refuses is near; no answer then means
+an address at which nobody is any more, as that of a dead pod to which a Service of Kubernetes leads
+for a second or two, and the next dial finds the right one.
 """
 
 import queue
@@ -27,6 +31,10 @@ from chaoslab.diloco.wire.streams import Backoff, Closed, Received
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0
 """Shortest life of a stream that resets the backoff, in s."""
+_AT_ONCE_S = 1.0
+"""A dial that fails within so long was refused."""
+_BRIEF_S = 3.0
+"""How long the next one waits for an answer."""
 
 
 BeginProbe: TypeAlias = Callable[[Callable[[float], None]], None]
@@ -74,7 +82,9 @@ class Link:
         self._alone_s = now_s
         """Time at which the last stream ended, or the link was made."""
         self._attempts = 0
+        self._dialled_s = now_s
         self._opened_s: float | None = None
+        self._was_refused = False
         self._pause_s = 0.0
         self._thread = threading.Thread(target=self._run, name="link", daemon=True)
 
@@ -112,7 +122,8 @@ class Link:
         connection.pings.use_meter(self._meter)
         self._opened_s = None
         self._attempts += 1
-        connection.open()
+        self._dialled_s = time.monotonic()
+        connection.open(_BRIEF_S if self._was_refused else None)
         self._handlers.hello(connection)
         return connection
 
@@ -175,6 +186,7 @@ class Link:
     def _note_end(self, why: str) -> None:
         now_s, was_open = time.monotonic(), self._opened_s is not None
         open_s = now_s - self._opened_s if self._opened_s is not None else 0.0
+        self._was_refused = not was_open and now_s - self._dialled_s < _AT_ONCE_S
         self._handlers.end(why)
         self._emit(
             Kind.LINK_CLOSED,

@@ -19,6 +19,7 @@ from chaoslab.diloco.wire.streams import (
     Arrival,
     Closed,
     Limits,
+    Options,
     StreamEvent,
     keep_freed_memory,
     receive,
@@ -58,12 +59,16 @@ class Connection:
         self._call: grpc.Call | None = None
         self._reader = threading.Thread(target=self._read, name="read", daemon=True)
 
-    def open(self) -> None:
-        """Begin to connect and return at once; a failure is reported by Closed."""
+    def open(self, within_s: float | None = None) -> None:
+        """Begin to connect and return at once; a failure is reported by Closed.
+
+        It is given up after `within_s`, by default as late as an open stream without an answer.
+        """
         keep_freed_memory()
         metadata = [(TOKEN_KEY, self._token.encode())] if self._token else []
+        options = self._limits.channel_options(within_s)
         try:
-            self._channel = _channel(self._address, self._tls, self._limits)
+            self._channel = _channel(self._address, self._tls, options)
         except (OSError, ValueError) as error:  # a TLS file that was there at the start
             self._failure = f"cannot connect: {error}"
         else:
@@ -143,8 +148,7 @@ class Connection:
         deliver(Closed(self._failure or end.reason, is_garbled=end.is_garbled))
 
 
-def _channel(address: str, tls: Security, limits: Limits) -> grpc.Channel:
-    options = limits.channel_options()
+def _channel(address: str, tls: Security, options: Options) -> grpc.Channel:
     if not isinstance(tls, Tls):
         return grpc.insecure_channel(address, options=options)
     ca, certificate, key = tls.read()

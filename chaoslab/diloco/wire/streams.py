@@ -57,14 +57,18 @@ class Limits:
         """New inbox with the bounds of these limits."""
         return Inbox(items_max=self.arrivals_max, bytes_max=self.arrivals_bytes_max)
 
-    def channel_options(self) -> Options:
-        """Grpc options of a learner. Connections that share a subchannel share its backoff."""
+    def channel_options(self, connect_s: float | None = None) -> Options:
+        """Grpc options of a learner. Connections that share a subchannel share its backoff.
+
+        An attempt to connect is given up after `connect_s`, by default as an open stream would be.
+        """
+        connect_s = self.keepalive_s + self.answer_s if connect_s is None else connect_s
         return [
             *self._options(),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_http_proxy", 0),
             ("grpc.enable_retries", 0),
-            ("grpc.min_reconnect_backoff_ms", int(1000 * (self.keepalive_s + self.answer_s))),
+            ("grpc.min_reconnect_backoff_ms", int(1000 * connect_s)),
         ]
 
     def server_options(self) -> Options:

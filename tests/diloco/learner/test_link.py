@@ -150,6 +150,31 @@ def test_what_must_be_said_again_is_said_twice_a_second(syncer: HandSyncer, call
     caller.wait(lambda: caller.repeats >= 3)
 
 
+def test_a_dial_after_one_that_was_refused_is_given_up_sooner(
+    syncer: HandSyncer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float | None] = []
+
+    def opened(connection: Connection, within_s: float | None = None) -> None:
+        waits.append(within_s)
+        open_it(connection, within_s)
+
+    open_it = Connection.open
+    monkeypatch.setattr(Connection, "open", opened)
+    caller = Caller(NOBODY)
+    caller.link.start()
+    caller.wait(lambda: len(waits) >= 3)
+    caller.address = syncer.address
+    caller.wait(lambda: len(syncer.hub.arrivals.items) > 0)
+    syncer.admit()
+    syncer.fence()
+    dialled = len(waits)
+    caller.wait(lambda: len(waits) > dialled)
+    caller.link.close(pb.FromLearner(goodbye=pb.Goodbye()))
+    assert waits[:3] == [None, 3.0, 3.0]
+    assert waits[dialled] is None, "the last one was answered"
+
+
 def test_every_dial_after_the_first_waits_its_turn() -> None:
     pauses = []
 

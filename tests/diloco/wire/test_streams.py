@@ -3,6 +3,7 @@
 import logging
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -314,6 +315,18 @@ def test_a_stream_too_many_is_refused() -> None:
         second.open()
         assert "resource_exhausted" in taken(second.arrivals, Closed).reason
         second.close()
+
+
+def test_a_dial_that_nobody_answers_is_given_up_as_early_as_it_was_asked_to() -> None:
+    """As at the address of a pod that is gone; this one takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        brief, patient = Connection(address, token=TOKEN), Connection(address, token=TOKEN)
+        patient.open()
+        brief.open(within_s=1.5)
+        assert "unavailable" in taken(brief.arrivals, Closed).reason
+        assert not patient.arrivals.items
+        patient.close()
 
 
 # ---------------------------------------------------------------- ends
