@@ -43,7 +43,11 @@ DOORS: dict[str, tuple[str, ...]] = {
     "grpc": ("diloco.wire", "fleet.tpu.api"),
     "google": ("diloco.wire", "fleet.tpu.api"),
     "docker": ("fleet.docker.engine",),
-    "lightkube": ("fleet.kubernetes.cluster", "fleet.kubernetes.pod_state"),
+    "lightkube": (
+        "fleet.kubernetes.cluster",
+        "fleet.kubernetes.pod_state",
+        "fleet.kubernetes.streams",
+    ),
     "httpx2": (
         "fleet.kubernetes.cluster",
         "fleet.kubernetes.port_forward",

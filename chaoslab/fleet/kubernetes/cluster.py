@@ -95,18 +95,18 @@ class Cluster:
     def connect(cls, context: str = "", namespace: str = "") -> Self:
         """The cluster of a context of the kubeconfig, by default the current one.
 
-        AbilityError if there is no such context.
+        AbilityError if there is no such context, or it cannot be used.
         """
         try:
             config = KubeConfig.from_env().get(context or None)
+            if config is not None and config.user is not None:
+                return cls(config, namespace or config.namespace)
         except (ConfigError, OSError, ValueError, KeyError) as error:
             raise AbilityError(
                 f"no cluster is known here ({error}): `kubectl config get-contexts` lists those of "
                 "the kubeconfig, which KUBECONFIG names"
             ) from error
-        if config is None:
-            raise AbilityError("the kubeconfig has no current context: name one as fleet.context")
-        return cls(config, namespace or config.namespace)
+        raise AbilityError("the kubeconfig has no context with a user: name one as fleet.context")
 
     def close(self) -> None:
         """End all streams and connections."""

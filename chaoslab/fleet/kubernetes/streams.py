@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import httpx2
 from httpx2.websockets import HTTPXWSException, WebSocketSession
+from lightkube.core.exceptions import ConfigError
 
 _ENDED_S: Final = 2.0
 """How long the thread of a websocket may take to end once its socket is shut down."""
@@ -43,9 +44,15 @@ class ClusterClient(httpx2.Client):
     """
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """A response; see `httpx2.Client.send`. ConnectError once the client is closed."""
+        """A response; see `httpx2.Client.send`.
+
+        ConnectError once the client is closed, and without credentials: then nothing was sent, or
+        refused before, and a plugin that fails now may give some later.
+        """
         try:
             return super().send(request, **options)
+        except ConfigError as error:
+            raise httpx2.ConnectError(f"no credentials: {error}", request=request) from error
         except RuntimeError as error:
             if not self.is_closed:
                 raise

@@ -1,0 +1,104 @@
+"""The connection to a cluster where the server, or what gives credentials, does not do its part."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lightkube", reason="lightkube is missing")
+
+import httpx2
+from lightkube.config.client_adapter import BearerTokenFileAuth
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.kubernetes import cluster as connection
+from chaoslab.fleet.kubernetes.cluster import Cluster, Refused
+from chaoslab.fleet.kubernetes.resources import PODS
+from chaoslab.fleet.kubernetes.streams import ClusterClient
+
+CONFIG = """
+current-context: here
+clusters: [{name: here, cluster: {server: "https://127.0.0.1:9", insecure-skip-tls-verify: true}}]
+contexts: [{name: here, context: {cluster: here, namespace: chaos%s}}]
+users: [{name: me, user: {%s}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_AGAIN_S", 0.0)
+
+
+def written(folder: Path, monkeypatch: pytest.MonkeyPatch, *facts: str) -> None:
+    (folder / "kubeconfig").write_text(CONFIG % facts)
+    monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A cluster; `answering` says what its server answers."""
+    written(tmp_path, monkeypatch, ", user: me", "token: t")
+    cluster = Cluster.connect()
+    yield cluster
+    cluster.close()
+
+
+@contextmanager
+def answering(cluster: Cluster, *answers: httpx2.Response, **client: Any) -> Iterator[list[str]]:
+    """The server gives these answers, then the last one for ever; yields what it was asked."""
+    left, asked = list(answers), list[str]()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(f"{request.method} {request.url.path}")
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    with ClusterClient(
+        base_url="https://here", transport=httpx2.MockTransport(answer), **client
+    ) as cluster._http:
+        yield asked
+
+
+POD = {"metadata": {"name": "p"}}
+
+
+def test_credentials_that_come_later_are_waited_for(here: Cluster, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+
+    class Late(BearerTokenFileAuth):
+        tries = 0
+
+        def _read_token(self) -> str:
+            Late.tries += 1
+            if Late.tries == 3:
+                token.write_text("t")
+            return super()._read_token()
+
+    auth = Late(str(token))
+    with answering(here, httpx2.Response(200, json=POD), auth=auth) as asked:
+        assert here.get(PODS, "p") == POD
+    assert asked == ["GET /api/v1/namespaces/chaos/pods/p"]
+
+
+def test_without_credentials_the_cluster_is_out_of_reach(here: Cluster, tmp_path: Path) -> None:
+    auth = BearerTokenFileAuth(str(tmp_path / "none"))
+    with answering(here, httpx2.Response(200, json={}), auth=auth) as asked:
+        with pytest.raises(FleetError, match="no credentials: Token file") as told:
+            here.version()
+        with pytest.raises(FleetError, match="no credentials: Token file"):
+            list(here.lines(PODS, "", {"watch": "true"}, silent_s=1.0))
+    assert not isinstance(told.value, Refused)
+    assert asked == []
+
+
+@pytest.mark.parametrize(("user", "facts"), [
+    ("", "token: t"), (", user: me", "auth-provider: {name: gcp}"),
+    (", user: me", "client-certificate: /none.crt, client-key: /none.key"),
+])  # fmt: skip
+def test_a_context_that_cannot_be_used_is_no_ability(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str, facts: str
+) -> None:
+    written(tmp_path, monkeypatch, user, facts)
+    with pytest.raises(AbilityError):
+        Cluster.connect()
