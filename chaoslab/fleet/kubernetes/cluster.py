@@ -125,8 +125,7 @@ class Cluster:
     def version(self) -> str:
         """Version of the server; FleetError at once if it does not answer."""
         with _said(f"reach the cluster of context {self.context}"):
-            answer = self._http.get("version").raise_for_status()
-        return str(answer.json().get("gitVersion", "unknown"))
+            return str(_json(self._http.get("version")).get("gitVersion", "unknown"))
 
     def serves(self, resource: Resource) -> bool:
         """Whether there may be such objects: those of a CRD only where that is installed."""
@@ -358,12 +357,13 @@ def pod_of(found: Mapping[str, Json]) -> Pod:
 
 
 def _json(answer: httpx2.Response) -> Mapping[str, Json]:
-    if answer.is_error:
-        try:
+    try:
+        if answer.is_error:
             raise ApiError(request=answer.request, response=answer)
-        except (ValueError, TypeError):  # no JSON
-            answer.raise_for_status()
-    found = answer.json()
+        found = answer.json()
+    except (ValueError, TypeError) as error:  # a gateway before the server, such as a login page
+        answer.raise_for_status()
+        raise httpx2.DecodingError("the answer is no JSON", request=answer.request) from error
     return found if isinstance(found, dict) else {}
 
 

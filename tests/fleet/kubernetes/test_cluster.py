@@ -102,3 +102,19 @@ def test_a_context_that_cannot_be_used_is_no_ability(
     written(tmp_path, monkeypatch, user, facts)
     with pytest.raises(AbilityError):
         Cluster.connect()
+
+
+@pytest.mark.parametrize("answer", [
+    httpx2.Response(200, text="<html>sign in</html>"),
+    httpx2.Response(302, headers={"Location": "https://sign.in"}),
+    httpx2.Response(403, text="blocked"),
+])  # fmt: skip
+def test_an_answer_that_is_no_servers_is_an_error_that_says_what_was_asked(
+    here: Cluster, answer: httpx2.Response
+) -> None:
+    with answering(here, answer) as asked:
+        with pytest.raises(FleetError, match="cannot get pod p: "):
+            here.get(PODS, "p")
+        with pytest.raises(FleetError, match="cannot reach the cluster of context here: "):
+            here.version()
+    assert len(asked) == 2
