@@ -141,7 +141,6 @@ class Cluster:
         metadata = manifest["metadata"]
         name = str(metadata["name"]) if isinstance(metadata, Mapping) else ""
         params = {**_STRICT, **({"dryRun": "All"} if is_trial else {})}
-
         tries = count(1)
 
         def created() -> Mapping[str, Json]:
@@ -380,6 +379,8 @@ def _code(error: Exception) -> int | None:
 
 def _may_pass(error: Exception) -> bool:
     code = _code(error)
+    if code == HTTPStatus.INTERNAL_SERVER_ERROR and isinstance(error, ApiError) and error.response:
+        return error.response.request.method == "GET"  # a change may meet a webhook that fails
     return code in _BUSY if code is not None else isinstance(error, httpx2.TransportError | OSError)
 
 
@@ -387,8 +388,7 @@ def _failed(what: str, error: Exception) -> FleetError:
     text, code = f"cannot {what}: {str(error) or type(error).__name__}", _code(error)
     if code == HTTPStatus.NOT_FOUND:
         return Missing(text)
-    is_answer = code is not None and code not in _AWAY
-    return Refused(text) if is_answer else FleetError(text)
+    return Refused(text) if code is not None and code not in _AWAY else FleetError(text)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ pytest.importorskip("lightkube", reason="lightkube is missing")
 
 import httpx2
 from lightkube.config.client_adapter import BearerTokenFileAuth
+from lightkube.core.exceptions import ApiError
+from lightkube.models.meta_v1 import Status
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.kubernetes import cluster as connection
@@ -61,6 +63,8 @@ def answering(cluster: Cluster, *answers: httpx2.Response, **client: Any) -> Ite
 
 
 POD = {"metadata": {"name": "p"}}
+LEADER_CHANGED = {"kind": "Status", "status": "Failure", "message": "leader changed", "code": 500}
+"""As the server says it while its etcd chooses another leader, or takes long."""
 
 
 def test_credentials_that_come_later_are_waited_for(here: Cluster, tmp_path: Path) -> None:
@@ -118,3 +122,35 @@ def test_an_answer_that_is_no_servers_is_an_error_that_says_what_was_asked(
         with pytest.raises(FleetError, match="cannot reach the cluster of context here: "):
             here.version()
     assert len(asked) == 2
+
+
+def test_what_is_only_read_is_read_again_where_the_server_itself_failed(here: Cluster) -> None:
+    failure, found = httpx2.Response(500, json=LEADER_CHANGED), httpx2.Response(200, json=POD)
+    with answering(here, failure, failure, found) as asked:
+        assert here.get(PODS, "p") == POD
+    assert len(asked) == 3
+
+
+def test_a_change_that_made_the_server_fail_is_not_asked_for_again(here: Cluster) -> None:
+    with answering(here, httpx2.Response(500, json=LEADER_CHANGED)) as asked:
+        with pytest.raises(Refused, match="cannot patch pod p: leader changed"):
+            here.patch(PODS, "p", {})
+        with pytest.raises(Refused, match="cannot create job p: leader changed"):
+            here.create({"kind": "Job", "metadata": {"name": "p"}})
+    assert len(asked) == 2
+
+
+def test_a_command_that_could_not_be_begun_in_a_container_is_not_repeated(
+    here: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Driver:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def write_and_read(self, **_: object) -> None:
+            said = Status(status="Failure", code=500, message="container not found")
+            raise ApiError(status=said)
+
+    monkeypatch.setattr(connection, "WebsocketDriver", Driver)
+    with pytest.raises(Refused, match="cannot exec in pod p: container not found"):
+        here.exec("p", ["true"])
