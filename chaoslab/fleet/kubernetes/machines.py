@@ -97,15 +97,16 @@ class Machines:
     def stop_kubelet(self, injection: str, lives: Sequence[PodIncarnation], for_s: float) -> None:
         """Have the kubelets of their machines stopped; returns before they are.
 
-        FleetError for a time that nobody would see, or that is too long.
+        FleetError for a time that nobody would see, or that is too long, also for the run's keeper.
         """
         if not SILENT_S < for_s <= STOPPED_MOST_S:
             raise FleetError(
                 f"`for` must be above {SILENT_S:g}s and at most {STOPPED_MOST_S:g}s: a "
                 "shorter stop is not seen, and after a longer one the cluster deletes the pods"
             )
-        manifests = self._context.run_objects.manifests
-        for number, machine in enumerate(sorted({life.machine for life in lives})):
+        manifests, machines = self._context.run_objects.manifests, {life.machine for life in lives}
+        self._context.run_objects.require_renewals(machines, for_s + _LATE_S)
+        for number, machine in enumerate(sorted(machines)):
             job = manifests.name("kubelet", injection, str(number))
             self._cluster.create(stopper(manifests, job, machine, for_s))
             until_s = time.monotonic() + for_s + _LATE_S

@@ -9,7 +9,7 @@ One entry of the undo log, written before the first object is made, deletes them
 import base64
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -114,6 +114,21 @@ class RunObjects:
                         self.cluster.patch(PODS, pod.metadata.name, changes)
             except FleetError:  # the next one may pass; the keeper ends if none does
                 self.lost_renewals += 1
+
+    def require_renewals(self, machines: Collection[str], stopped_s: float) -> None:
+        """FleetError if the keeper would end the run while the kubelets of these machines are
+        stopped for so long: on one of them it sees no renewal, the last of which may be old.
+        """
+        seen_s = self._lease_s * (1 - 1 / _RENEWALS)
+        if stopped_s < seen_s:
+            return
+        for keeps in map(state_of, self.cluster.pods(f"job-name={self.manifests.name()}")):
+            if keeps.machine in machines and not keeps.is_failed:
+                raise FleetError(
+                    f"the keeper of the run is on {keeps.machine}, where it would see no renewal "
+                    f"for {stopped_s:g} s, and ends the run after {seen_s:g} s: write a longer "
+                    "fleet.lease, or keep it apart by fleet.other_pods"
+                )
 
     # ---------------------------------------------------------------- what nodes need
 
