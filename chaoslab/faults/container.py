@@ -137,3 +137,11 @@ class ContainerReplace(AsksToLeave):
 def reported(window: EvidenceWindow, action: str) -> Event[EngineReported] | None:
     """What the engine itself reported of the target while the fault was upon it."""
     return window.first(EngineReported, lambda e: e.payload.action == action)
+
+
+def reported_of_life(window: EvidenceWindow, action: str) -> Event[EngineReported] | None:
+    """The same of the life that the fault met: an earlier one of its pods may go meanwhile."""
+    return window.first(
+        EngineReported,
+        lambda e: e.payload.action == action and e.payload.incarnation == window.incarnation,
+    )

@@ -18,7 +18,7 @@ from chaoslab.core.payloads import EngineReported, NodeExited, PushAccepted
 from chaoslab.core.units import delay, plural
 from chaoslab.faults.actions import AsksToLeave, start_all
 from chaoslab.faults.base import BaseFault, Layer
-from chaoslab.faults.container import reported
+from chaoslab.faults.container import reported, reported_of_life
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import death
@@ -84,7 +84,7 @@ class NodeDrain(_OnMachine, AsksToLeave):
 
     def look(self, window: EvidenceWindow) -> Found:
         """The end of the node, and the cluster's words for its cause and for its next machine."""
-        exited, evicted = window.exited, reported(window, "evict")
+        exited, evicted = window.exited, reported_of_life(window, "evict")
         cordoned = reported(window, "cordon")
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")

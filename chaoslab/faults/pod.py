@@ -16,7 +16,7 @@ from chaoslab.core.payloads import EngineReported, NodeExited
 from chaoslab.core.units import delay
 from chaoslab.faults.actions import EndsProcess, HitsTogether
 from chaoslab.faults.base import Layer
-from chaoslab.faults.container import reported
+from chaoslab.faults.container import reported, reported_of_life
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import death
@@ -44,7 +44,7 @@ class _ByCluster(HitsTogether, EndsProcess):
 
     def look(self, window: EvidenceWindow) -> Found:
         """The end of the node, and the cluster's word for its cause."""
-        exited, told = window.exited, reported(window, self.action)
+        exited, told = window.exited, self.told(window)
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
@@ -53,6 +53,10 @@ class _ByCluster(HitsTogether, EndsProcess):
             text = f"ended, and the cluster does not report that {self.deed}"
             return no_evidence(Code.NOT_APPLIED, text)
         return self.look_further(window, exited, told)
+
+    def told(self, window: EvidenceWindow) -> Event[EngineReported] | None:
+        """What the cluster reported of it."""
+        return reported(window, self.action)
 
     @abstractmethod
     def look_further(
@@ -65,6 +69,10 @@ class _TakesPod(_ByCluster):
     """A fault that takes the pods of its targets away."""
 
     __slots__ = ()
+
+    def told(self, window: EvidenceWindow) -> Event[EngineReported] | None:
+        """What the cluster reported of the pod that the fault met."""
+        return reported_of_life(window, self.action)
 
     def look_further(
         self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]

@@ -87,6 +87,11 @@ def test_without_the_clusters_word_there_was_no_drain(missing: str) -> None:
     assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
 
 
+def test_the_eviction_of_an_earlier_pod_is_not_that_of_the_drain() -> None:
+    record = reported(reported(Record(NodeDrain()), 20.5, "cordon"), 20.6, "evict", incarnation=0)
+    assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
+
+
 def test_a_node_that_runs_on_was_not_drained() -> None:
     assert reported(Record(NodeDrain()), 20.5, "cordon").evidence.code is Code.STILL_RUNNING
 

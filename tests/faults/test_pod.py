@@ -54,6 +54,18 @@ def test_an_end_that_the_cluster_knows_nothing_of_proves_no_deletion() -> None:
     assert evidence.code is Code.NOT_APPLIED
 
 
+def test_an_earlier_pod_that_goes_meanwhile_proves_no_deletion() -> None:
+    record = Record(PodDelete()).add(
+        20.2, Kind.ENGINE_REPORTED, node="learner-1", incarnation=0, action="gone", at_s=0.0
+    )
+    assert back(gone(record, 23.0), 30.5).evidence.code is Code.NOT_APPLIED
+    deleted = Record(PodDelete()).add(
+        20.2, Kind.ENGINE_REPORTED, node="learner-1", incarnation=0, action="gone", at_s=0.0
+    )
+    evidence = back(gone(reported(deleted, 23.0, "gone"), 23.5), 30.5).evidence
+    assert evidence.measured["away_s"] == pytest.approx(7.5)
+
+
 def test_a_node_that_runs_on_was_not_deleted() -> None:
     assert reported(Record(PodDelete()), 20.5, "delete").evidence.code is Code.STILL_RUNNING
 
