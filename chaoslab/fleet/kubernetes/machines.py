@@ -12,11 +12,13 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.cluster_protocols import SILENT_S, STOPPED_MOST_S
 from chaoslab.fleet.kubernetes import cordon, names
+from chaoslab.fleet.kubernetes.cluster import Missing
 from chaoslab.fleet.kubernetes.machine_watch import MachineWatch, Whose
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import state_of
@@ -71,7 +73,8 @@ class Machines:
         selector = f"{names.LABEL_RUN}={self._run},!{names.LABEL_NODE}"
         for state in map(state_of, self._cluster.pods(selector)):  # the keeper, which comes again
             if state.machine in machines and not state.has_ended:
-                self._cluster.evict(state.name)
+                with suppress(Missing):  # it has just gone by itself
+                    self._cluster.evict(state.name)
 
     def uncordon(self, injection: str) -> None:
         """Let the machines that it drained take pods again. FleetError if the cluster refuses."""

@@ -4,7 +4,6 @@ import queue
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,13 +14,15 @@ from lightkube.models.core_v1 import Pod
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
+from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
+from tests.engine import learner
 from tests.fleet.local_stage import Remembered
 
 LEASE_S = 180.0
@@ -33,23 +34,37 @@ class Server:
 
     others: list[Mapping[str, Any]] = field(default_factory=list)
     made: list[Mapping[str, Any]] = field(default_factory=list)
+    evicted: list[str] = field(default_factory=list)
+    vanished: str = ""
+    """Name of a pod that is gone when it is to be evicted."""
     server, context, namespace, is_closing = "https://here", "here", "chaos", False
 
     def get(self, _: Resource, name: str) -> Mapping[str, Any]:
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         return {"metadata": {"name": name}, "status": {"conditions": [ready]}}
 
+    def patch(self, *_: object) -> None:
+        """Nothing to remember."""
+
+    def evict(self, pod: str) -> None:
+        if pod == self.vanished:
+            raise Missing(f"no pod {pod}")
+        self.evicted.append(pod)
+
     def create(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         self.made.append(manifest)
         return manifest
 
-    def pods(self, _: str) -> Sequence[Pod]:
-        return [pod_of(one) for one in self.others]
+    def pods(self, selector: str) -> Sequence[Pod]:
+        if not selector.startswith("job-name="):
+            return [pod_of(one) for one in self.others]
+        job = "proxy" if selector.endswith("-proxy") else "keeper"
+        return [pod_of(one) for one in self.others if one["metadata"]["labels"]["job"] == job]
 
 
-def pod(name: str, machine: str, phase: str = "Running") -> Mapping[str, Any]:
+def pod(job: str, machine: str, phase: str = "Running") -> Mapping[str, Any]:
     return {
-        "metadata": {"name": name, "uid": name},
+        "metadata": {"name": f"{job}-{machine}", "labels": {"job": job}},
         "spec": {"nodeName": machine, "containers": []},
         "status": {"phase": phase},
     }
@@ -72,13 +87,24 @@ def machines(server: Server, tmp_path: Path) -> Machines:
     ))  # fmt: skip
 
 
-def on(*names: str) -> Sequence[PodIncarnation]:
+class Held(PodIncarnation):
+    """A learner's pod that runs on a machine."""
+
+    has_exited = False
+
+    def __init__(self, server: Server, machine: str) -> None:
+        self.cluster = cast("Cluster", server)
+        self.spec, self.incarnation = learner(f"learner-{machine}"), 1
+        self.is_ending, self.is_over, self._sent = False, False, []
+        self._state = PodState(name=self.spec.name, machine=machine, started_s=1.0)
+
+    def await_start(self) -> None:
+        """It has started."""
+
+
+def on(server: Server, *machines: str) -> Sequence[PodIncarnation]:
     """A learner on each of these machines."""
-    lives = [
-        SimpleNamespace(machine=one, incarnation=1, spec=SimpleNamespace(name=f"learner-{one}"))
-        for one in names
-    ]
-    return cast("Sequence[PodIncarnation]", lives)
+    return [Held(server, one) for one in machines]
 
 
 @pytest.mark.parametrize("for_s", [140.0, 240.0])
@@ -87,19 +113,28 @@ def test_a_stop_that_would_cost_the_keeper_its_lease_is_refused(
 ) -> None:
     server.others = [pod("keeper", "b")]
     with pytest.raises(FleetError, match=r"keeper of the run is on b, .* longer fleet\.lease"):
-        machines.stop_kubelet("injection-0", on("a", "b"), for_s)
+        machines.stop_kubelet("injection-0", on(server, "a", "b"), for_s)
     assert server.made == []
     assert not machines.is_without_kubelet("a")
 
 
 @pytest.mark.parametrize(("keepers", "for_s"), [
     ([pod("keeper", "b")], 120.0),
-    ([pod("keeper", "c"), pod("evicted", "b", "Failed")], 240.0),
+    ([pod("keeper", "c"), pod("keeper", "b", "Failed")], 240.0),
 ])  # fmt: skip
 def test_a_stop_that_the_keeper_outlives_is_not(
     server: Server, machines: Machines, keepers: list[Mapping[str, Any]], for_s: float
 ) -> None:
     server.others = keepers
-    machines.stop_kubelet("injection-0", on("a", "b"), for_s)
+    machines.stop_kubelet("injection-0", on(server, "a", "b"), for_s)
     assert len(server.made) == 2
     assert machines.is_without_kubelet("b")
+
+
+def test_a_drain_evicts_what_else_the_run_has_there_and_minds_none_that_went_by_itself(
+    server: Server, machines: Machines
+) -> None:
+    server.others = [pod("beside", "a"), pod("keeper", "a"), pod("keeper", "c")]
+    server.vanished = "beside-a"
+    machines.drain("injection-0", on(server, "a"))
+    assert server.evicted == ["learner-a", "keeper-a"]
