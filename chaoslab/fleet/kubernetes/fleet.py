@@ -42,6 +42,7 @@ from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
 from chaoslab.fleet.kubernetes.pods import Pods
+from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
 from chaoslab.fleet.kubernetes.resources import JOBS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
@@ -215,6 +216,11 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines,
             raise FleetError(
                 f"{', '.join(several)} has several hosts, and would be hit: faults on machines are "
                 "for learners of one"
+            )
+        if self.links and self._objects.machines_of(PROXY) & machines:
+            raise FleetError(
+                "the proxy that carries the links of the run would be hit: keep learners apart "
+                "from it by fleet.pod and fleet.other_pods, such as a nodeSelector"
             )
         return tuple(life.spec.name for life in hit)
 

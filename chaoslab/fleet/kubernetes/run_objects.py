@@ -122,13 +122,17 @@ class RunObjects:
         seen_s = self._lease_s * (1 - 1 / _RENEWALS)
         if stopped_s < seen_s:
             return
-        for keeps in map(state_of, self.cluster.pods(f"job-name={self.manifests.name()}")):
-            if keeps.machine in machines and not keeps.is_failed:
-                raise FleetError(
-                    f"the keeper of the run is on {keeps.machine}, where it would see no renewal "
-                    f"for {stopped_s:g} s, and ends the run after {seen_s:g} s: write a longer "
-                    "fleet.lease, or keep it apart by fleet.other_pods"
-                )
+        if hit := sorted(self.machines_of() & {*machines}):
+            raise FleetError(
+                f"the keeper of the run is on {hit[0]}, where it would see no renewal for "
+                f"{stopped_s:g} s, and ends the run after {seen_s:g} s: write a longer "
+                "fleet.lease, or keep it apart by fleet.other_pods"
+            )
+
+    def machines_of(self, *words: str) -> frozenset[str]:
+        """Where pods of a Job are that is no node's, by default of the keeper."""
+        states = map(state_of, self.cluster.pods(f"job-name={self.manifests.name(*words)}"))
+        return frozenset(one.machine for one in states if not one.is_failed) - {""}
 
     # ---------------------------------------------------------------- what nodes need
 

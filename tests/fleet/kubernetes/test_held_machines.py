@@ -4,6 +4,7 @@ import queue
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from lightkube.models.core_v1 import Pod
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
+from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
@@ -22,6 +24,7 @@ from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
+from chaoslab.fleet.node_links import NodeLinks
 from tests.engine import learner
 from tests.fleet.local_stage import Remembered
 
@@ -119,7 +122,7 @@ def test_a_stop_that_would_cost_the_keeper_its_lease_is_refused(
 
 
 @pytest.mark.parametrize(("keepers", "for_s"), [
-    ([pod("keeper", "b")], 120.0),
+    ([pod("keeper", "b")], 120.0), ([pod("proxy", "b")], 240.0),
     ([pod("keeper", "c"), pod("keeper", "b", "Failed")], 240.0),
 ])  # fmt: skip
 def test_a_stop_that_the_keeper_outlives_is_not(
@@ -138,3 +141,25 @@ def test_a_drain_evicts_what_else_the_run_has_there_and_minds_none_that_went_by_
     server.vanished = "beside-a"
     machines.drain("injection-0", on(server, "a"))
     assert server.evicted == ["learner-a", "keeper-a"]
+
+
+@pytest.mark.parametrize(("links", "machine", "is_hit"), [
+    (("learner-a",), "a", True), (("learner-a",), "b", False), ((), "a", False),
+])  # fmt: skip
+def test_learners_beside_the_proxy_of_their_links_are_left_alone(
+    server: Server, tmp_path: Path, links: Sequence[str], machine: str, *, is_hit: bool
+) -> None:
+    made = SimpleNamespace(links=dict.fromkeys(links))
+    fleet = KubernetesFleet(
+        tmp_path, WallClock(), undo_log=Remembered(), cluster=cast("Cluster", server),
+        settings=PodSettings(image="node:1"), start_s=60.0, lease_s=LEASE_S,
+        node_links=cast("NodeLinks", made),
+    )  # fmt: skip
+    (life,) = on(server, "a")
+    fleet._specs["learner-a"], fleet._lives["learner-a"] = life.spec, life
+    server.others = [pod("keeper", "a"), pod("proxy", machine)]
+    if is_hit:
+        with pytest.raises(FleetError, match=r"the proxy that carries the links .* would be hit"):
+            fleet.beside("learner-a")
+    else:
+        assert fleet.beside("learner-a") == ("learner-a",)
