@@ -18,7 +18,7 @@ Other threads only carry bytes to the queue on which `poll` waits.
 import queue
 import resource
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -124,6 +124,14 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines,
 
     def __enter__(self) -> Self:
         _allow_files()
+        with ExitStack() as if_it_fails:
+            if_it_fails.callback(self._abandon)
+            self._open()
+            super().__enter__()
+            if_it_fails.pop_all()
+        return self
+
+    def _open(self) -> None:
         self._objects.open()
         run, arrivals = self._run_context, self._run_context.arrivals
         selector = f"{LABEL_RUN}={self._objects.run},{LABEL_NODE}"
@@ -138,7 +146,17 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines,
             one.start()
         if self._objects.manifests.settings.measures_cpu:
             self._cpu_meter.start()
-        return super().__enter__()
+
+    def _abandon(self) -> None:
+        """Leave what there is to whoever undoes it: its lease is renewed no more."""
+        self._cpu_meter.close()
+        self._objects.abandon()
+        self._close_cluster()
+
+    def _close_cluster(self) -> None:
+        for one in self._watches:
+            one.close()
+        self._cluster.close()
 
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
@@ -170,9 +188,7 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines,
         try:
             self._objects.close()
         finally:
-            for one in self._watches:
-                one.close()
-            self._cluster.close()
+            self._close_cluster()
 
     # ---------------------------------------------------------------- verbs
 

@@ -97,6 +97,10 @@ class RunObjects:
         self._undo_log.close(self._owed)
         self._owed = None
 
+    def abandon(self) -> None:
+        """Renew its lease no more: what is owed is left to others, at last to the keeper."""
+        self._is_over.set()
+
     @property
     def _has_job_sets(self) -> bool:
         return self.manifests.settings.in_job_sets

@@ -1,0 +1,82 @@
+"""A fleet in a cluster that cannot be entered leaves nothing behind that keeps its run alive."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+pytest.importorskip("lightkube", reason="lightkube is missing")
+
+from lightkube.models.core_v1 import Pod
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.kubernetes import contact
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
+from chaoslab.fleet.kubernetes.manifests import PodSettings
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.links.base import NoLinks
+from tests.contracts.fleet_kit import wait_until
+from tests.fleet.local_stage import Remembered
+
+
+class Server:
+    """A cluster with nothing in it, which takes a keeper."""
+
+    server, context, namespace = "https://here", "here", "chaos"
+
+    def __init__(self) -> None:
+        self.is_closing = False
+        self.renewals = 0
+
+    def create(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"metadata": {**manifest["metadata"], "uid": "u"}}
+
+    def list(self, *_: object) -> tuple[Sequence[Mapping[str, Any]], str]:
+        return [], "1"
+
+    def lines(self, *_: object, **__: object) -> Iterator[bytes]:
+        raise FleetError("cut off")
+
+    def pods(self, _: str) -> Sequence[Pod]:
+        self.renewals += 1
+        return []
+
+    def version(self) -> str:
+        return "v1"
+
+    def close(self) -> None:
+        self.is_closing = True
+
+
+class Broken(NoLinks):
+    """Links whose proxy does not start, once the lease of the run is being renewed."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __enter__(self) -> "Broken":
+        wait_until(lambda: self._server.renewals > 0)
+        raise FleetError("the proxy for links did not come up")
+
+
+def test_where_its_links_do_not_begin_the_lease_is_renewed_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contact, "_ASK_S", 0.01)
+    server, undo_log, clock = Server(), Remembered(), WallClock()
+    before = set(threading.enumerate())
+    fleet = KubernetesFleet(
+        tmp_path, clock, undo_log=undo_log, cluster=cast("Cluster", server),
+        settings=PodSettings(image="node:1"), start_s=60.0, lease_s=0.06,
+        node_links=NodeLinks(clock=clock, made_by=Broken(server)),
+    )  # fmt: skip
+    with pytest.raises(FleetError, match="the proxy for links did not come up"), fleet:
+        pass
+    wait_until(lambda: set(threading.enumerate()) <= before)
+    assert server.is_closing
+    assert [one["do"] for one in undo_log.opened] == ["delete_kubernetes_run"]
+    assert undo_log.closed == []
