@@ -32,6 +32,8 @@ _LOOK_S: Final = 1.0
 _ASK_S: Final = 10.0
 """A watch that is silent for so long may hang: the pod is asked for, as often as that."""
 _AGAIN_S: Final = 1.0
+_PAUSE_S: Final = 0.1
+"""Between a log that ended and the next: the cluster knows of an end a second or two later."""
 _REST_S: Final = 60.0
 """How long the rest of the log of a pod that has ended is asked for, if it cannot be read."""
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
@@ -143,6 +145,7 @@ class LogFollower:
                     self._read_rest()
                     self._who.pod_ended(None if ended.name == "" else ended)
                     return
+                self._is_closing.wait(_PAUSE_S)
         except FleetError as error:
             if not self.is_closing:
                 self._who.pod_failed(error)

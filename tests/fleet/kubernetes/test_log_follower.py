@@ -1,6 +1,7 @@
 """A follower learns of its pod from the watch, and asks the server where the watch is silent."""
 
 import queue
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -91,6 +92,21 @@ def test_a_start_that_the_watch_sees_costs_no_request() -> None:
     assert told.next() == ("started", "p")
     assert told.next() == ("ended", None)
     assert server.asked == ["log of p", "pod p", "log of p"]
+
+
+def test_a_log_that_has_ended_is_asked_for_now_and_then_until_the_end_is_known() -> None:
+    class Late(Server):
+        def pod(self, name: str) -> Pod:
+            if self.asked.count("log of p") > 3:
+                return super().pod(name)
+            return pod_of(pod(name))
+
+    server, pods = Late(), JobPods(lambda: 0.0)
+    pods.see(state_of(pod_of(pod("p"))))
+    began_s = time.monotonic()
+    _, told = follow(server, pods)
+    assert [told.next(), told.next()] == [("started", "p"), ("ended", None)]
+    assert time.monotonic() - began_s >= 3 * log_follower._PAUSE_S
 
 
 def test_where_the_watch_is_silent_the_server_is_asked() -> None:
