@@ -23,6 +23,7 @@ from typing import Any, Final, Self, TypeVar, cast
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
+from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.resources import KINDS, PODS, Resource
 
 try:
@@ -259,7 +260,7 @@ class Cluster:
         pod: str,
         command: Sequence[str],
         *,
-        container: str | None = None,
+        container: str = CONTAINER,
         stdin: bytes | None = None,
         within_s: float = 20.0,
     ) -> str:
@@ -267,11 +268,10 @@ class Cluster:
 
         FleetError if the command fails; it is not repeated once it may have begun.
         """
-        params: dict[str, Any] = {"command": [*command], "stdout": True, "stderr": True}
+        params: dict[str, Any] = {"command": [*command], "stdout": True, "stderr": True,
+                                  "container": container}  # fmt: skip
         if stdin is not None:
             params["stdin"] = True
-        if container is not None:
-            params["container"] = container
 
         def done() -> str:
             request = BasicRequest(

@@ -20,6 +20,7 @@ from chaoslab.fleet.cluster_protocols import SILENT_S, STOPPED_MOST_S
 from chaoslab.fleet.kubernetes import cordon, names
 from chaoslab.fleet.kubernetes.cluster import Missing
 from chaoslab.fleet.kubernetes.machine_watch import MachineWatch, Whose
+from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.resources import JOBS, PODS
@@ -140,7 +141,7 @@ class Machines:
                  if one.has_started]  # fmt: skip
         for one in begun:
             if one.exit_code:
-                lines = self._cluster.lines(PODS, one.name, {}, silent_s=10.0)
+                lines = self._cluster.lines(PODS, one.name, {"container": CONTAINER}, silent_s=10.0)
                 _log.warning("%s: %s", job, b" ".join(lines).decode(errors="replace"))
         if not begun and time.monotonic() > stopped.until_s:
             _log.warning("%s has not started: may pods see the processes of a machine here?", job)

@@ -140,12 +140,14 @@ def test_a_change_that_made_the_server_fail_is_not_asked_for_again(here: Cluster
     assert len(asked) == 2
 
 
-def test_a_command_that_could_not_be_begun_in_a_container_is_not_repeated(
+def test_a_command_is_for_the_nodes_container_and_is_not_repeated_once_it_was_refused(
     here: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked = list[Any]()
+
     class Driver:
-        def __init__(self, *_: object, **__: object) -> None:
-            pass
+        def __init__(self, client: object, request: Any, **_: object) -> None:
+            asked.append(request)
 
         def write_and_read(self, **_: object) -> None:
             said = Status(status="Failure", code=500, message="container not found")
@@ -154,3 +156,5 @@ def test_a_command_that_could_not_be_begun_in_a_container_is_not_repeated(
     monkeypatch.setattr(connection, "WebsocketDriver", Driver)
     with pytest.raises(Refused, match="cannot exec in pod p: container not found"):
         here.exec("p", ["true"])
+    (request,) = asked
+    assert request.params["container"] == "node", "or the server refuses where there are several"
