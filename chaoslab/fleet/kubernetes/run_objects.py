@@ -209,12 +209,19 @@ class RunObjects:
     def run_beside(self, node: str, command: Sequence[str], within_s: float) -> str:
         """What a command prints that runs beside a node's pod, with its claim.
 
-        FleetError if it fails or takes too long.
+        FleetError if it fails or takes too long; then it does not begin later, nor keep the claim.
         """
         self._beside += 1
         manifest = self.manifests.beside(node, command, self._beside)
         job = self.manifests.name(node, "beside", str(self._beside))
         self.cluster.create(manifest)
+        try:
+            return self._said_by(job, within_s)
+        finally:
+            self.cluster.delete(JOBS, job)
+
+    def _said_by(self, job: str, within_s: float) -> str:
+        """What the pod of a Job prints until it ends."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             for state in map(state_of, self.cluster.pods(f"job-name={job}")):
@@ -222,7 +229,6 @@ class RunObjects:
                     params = {"container": CONTAINER}
                     lines = self.cluster.lines(PODS, state.name, params, silent_s=10.0)
                     said = b"\n".join(lines).decode(errors="replace")
-                    self.cluster.delete(JOBS, job)
                     if state.exit_code:
                         raise FleetError(f"the Job {job} failed: {said.strip()[-300:]}")
                     return said

@@ -1,18 +1,23 @@
 """All objects of a run are deleted, and who cannot be is named once nothing goes any more."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("lightkube")
 
+from lightkube.models.core_v1 import Pod
+
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import run_objects
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
+from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.resources import CLAIMS, JOB_SETS, JOBS, PODS, Resource
-from chaoslab.fleet.kubernetes.run_objects import empty
+from chaoslab.fleet.kubernetes.run_objects import RunObjects, empty
+from chaoslab.undo.base import NoUndoLog
 
 
 class Objects:
@@ -95,3 +100,50 @@ def test_what_does_not_go_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = Objects({"jobs/chaoslab-r": 1, "secrets/learner-0": 10**9})
     with pytest.raises(FleetError, match=r"there still are secret learner-0$"):
         empty(cast("Cluster", objects), "r")
+
+
+class Beside:
+    """A cluster in which a Job runs beside a node's pod, as its pod is shown."""
+
+    def __init__(self, **container: Any) -> None:
+        state = {"name": "node", "image": "", "imageID": "", "ready": False, "restartCount": 0}
+        self.status = {"phase": "Pending", "containerStatuses": [{**state, "state": container}]}
+        self.jobs: list[str] = []
+
+    def create(self, manifest: Mapping[str, Any]) -> None:
+        self.jobs.append(manifest["metadata"]["name"])
+
+    def pods(self, selector: str) -> Sequence[Pod]:
+        assert selector == f"job-name={self.jobs[-1]}"
+        return [pod_of({"metadata": {"name": "p"}, "status": self.status})]
+
+    def lines(self, *_: object, **__: object) -> Iterator[bytes]:
+        yield b"said"
+
+    def delete(self, resource: Resource, name: str) -> bool:
+        assert resource is JOBS
+        self.jobs.remove(name)
+        return True
+
+
+def ended(code: int) -> Mapping[str, Any]:
+    at = "2026-11-27T10:00:00Z"
+    return {"terminated": {"exitCode": code, "startedAt": at, "finishedAt": at}}
+
+
+@pytest.mark.parametrize(("state", "why"), [
+    (ended(0), ""), (ended(1), "failed: said"),
+    ({"waiting": {"reason": "ContainerCreating"}}, "has not ended within"),
+    ({"waiting": {"reason": "CreateContainerError"}}, "cannot start"),
+])  # fmt: skip
+def test_a_job_beside_a_node_is_gone_whatever_became_of_it(
+    tmp_path: Path, state: Mapping[str, Any], why: str
+) -> None:
+    server, settings = Beside(**state), PodSettings(image="node:1")
+    objects = RunObjects(cast("Cluster", server), tmp_path, NoUndoLog(), settings, 60.0)
+    if why:
+        with pytest.raises(FleetError, match=why):
+            objects.run_beside("learner-0", ["damage"], 0.01)
+    else:
+        assert objects.run_beside("learner-0", ["damage"], 60.0) == "said"
+    assert server.jobs == []
