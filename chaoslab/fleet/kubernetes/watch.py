@@ -70,6 +70,7 @@ class Watch(ABC):
 
     def _run(self) -> None:
         while not self._is_closing.is_set() and not self._cluster.is_closing:
+            began_s = time.monotonic()
             try:
                 found, version = self._cluster.list(self.resource, self._selector)
                 for uid in self._there - {names.uid_of(one) for one in found}:
@@ -80,6 +81,8 @@ class Watch(ABC):
                 self._watch(version)
             except (FleetError, ValueError):  # the server is away, or cut a line off
                 self._is_closing.wait(_AGAIN_S)
+            else:  # it ended at once, as one that a gateway does not let through
+                self._is_closing.wait(max(0.0, began_s + _AGAIN_S - time.monotonic()))
 
     def _watch(self, version: str) -> None:
         params = {
