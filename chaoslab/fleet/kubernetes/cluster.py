@@ -147,7 +147,8 @@ class Cluster:
         def created() -> Mapping[str, Json]:
             is_first = next(tries) == 1
             answer = self._http.post(self._url(resource), params=params, json=dict(manifest))
-            if answer.status_code == HTTPStatus.CONFLICT and not is_first:
+            may_be_ours = answer.status_code == HTTPStatus.CONFLICT and not is_first
+            if may_be_ours and answer.json().get("reason") == "AlreadyExists":
                 return self._get(resource, name)  # the answer to an earlier try was lost
             return _json(answer)
 
@@ -232,9 +233,8 @@ class Cluster:
             "metadata": {"name": pod, "namespace": self.namespace},
             "deleteOptions": {"preconditions": {**only}},
         }
-        url = f"{self._url(PODS)}/{pod}/eviction"
         with _said(f"evict pod {pod}"):
-            _json(self._http.post(url, json=body))
+            _json(self._http.post(f"{self._url(PODS)}/{pod}/eviction", json=body))
 
     def may(
         self, verb: str, resource: str, group: str, below: str = "", *, everywhere: bool = False
@@ -274,9 +274,8 @@ class Cluster:
             params["stdin"] = True
 
         def done() -> str:
-            request = BasicRequest(
-                method="exec", url=f"{self._url(PODS)}/{pod}/exec", params=params
-            )
+            url = f"{self._url(PODS)}/{pod}/exec"
+            request = BasicRequest(method="exec", url=url, params=params)
             driver = WebsocketDriver(self._http, request, timeout=within_s)
             said = driver.write_and_read(stdin=stdin, stdout=True, stderr=True)
             out, complaint = _text(said.stdout), _text(said.stderr)
@@ -313,9 +312,8 @@ class Cluster:
                 if rest and not is_endless:  # else it was cut off, and comes whole the next time
                     yield rest
             except httpx2.ReadTimeout:
-                if not is_endless:
+                if not is_endless:  # else it was silent for so long that perhaps it hangs
                     raise
-                return  # silent for so long: perhaps it hangs
             finally:
                 with self._guard:
                     self._streams.discard(stream)
@@ -379,8 +377,10 @@ def _code(error: Exception) -> int | None:
 
 def _may_pass(error: Exception) -> bool:
     code = _code(error)
-    if code == HTTPStatus.INTERNAL_SERVER_ERROR and isinstance(error, ApiError) and error.response:
-        return error.response.request.method == "GET"  # a change may meet a webhook that fails
+    if isinstance(error, ApiError) and error.response:
+        method, reason = error.response.request.method, error.status.reason
+        if (method, reason) == ("POST", "Conflict") or (method, code) == ("GET", 500):
+            return True  # others use a quota, too; at changes a webhook may fail, and for good
     return code in _BUSY if code is not None else isinstance(error, httpx2.TransportError | OSError)
 
 

@@ -131,6 +131,25 @@ def test_what_is_only_read_is_read_again_where_the_server_itself_failed(here: Cl
     assert len(asked) == 3
 
 
+def test_what_a_dispute_about_a_quota_refused_is_created_again(here: Cluster) -> None:
+    dispute = httpx2.Response(409, json={"reason": "Conflict", "code": 409, "message": "quota"})
+    with answering(here, dispute, dispute, httpx2.Response(201, json=POD)) as asked:
+        assert here.create({"kind": "Job", "metadata": {"name": "p"}}) == POD
+    assert len(asked) == 3
+
+
+def test_an_object_is_taken_for_its_own_only_after_an_answer_that_was_lost(here: Cluster) -> None:
+    away = httpx2.Response(503, json={"code": 503, "message": "away"})
+    there = httpx2.Response(409, json={"reason": "AlreadyExists", "code": 409, "message": "there"})
+    job = {"kind": "Job", "metadata": {"name": "p"}}
+    with answering(here, away, there, httpx2.Response(200, json=POD)) as asked:
+        assert here.create(job) == POD
+    assert [one.partition(" ")[0] for one in asked] == ["POST", "POST", "GET"]
+    with answering(here, there) as asked, pytest.raises(Refused, match="there"):
+        here.create(job)
+    assert len(asked) == 1
+
+
 def test_a_change_that_made_the_server_fail_is_not_asked_for_again(here: Cluster) -> None:
     with answering(here, httpx2.Response(500, json=LEADER_CHANGED)) as asked:
         with pytest.raises(Refused, match="cannot patch pod p: leader changed"):
