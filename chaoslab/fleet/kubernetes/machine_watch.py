@@ -30,6 +30,8 @@ _LEASES: Final = Resource(
 )
 _CORDONED: Final = "node.kubernetes.io/unschedulable"
 _LOOK_S: Final = 1.0
+_AWAY_S: Final = 5.0
+"""An answer that takes longer comes of a server that was away."""
 
 
 class Whose(NamedTuple):
@@ -85,7 +87,10 @@ class MachineWatch:
         self._is_closing = threading.Event()
         self._state = MachineState()
         self._renewed: tuple[str, float] | None = None
-        """What its lease says, and since when, by this machine's clock."""
+        """What its lease says, and since when, by this machine's clock, but for the times in which
+        the server was away: then no kubelet could renew it.
+        """
+        self._looked_s = time.monotonic()
         threading.Thread(target=self._run, name=f"machine {machine}", daemon=True).start()
 
     @property
@@ -119,8 +124,11 @@ class MachineWatch:
         lease = self._cluster.get(_LEASES, self.machine)
         said = str(mapping(lease, "spec").get("renewTime"))
         now_s = time.monotonic()
+        away_s, self._looked_s = now_s - self._looked_s, now_s
         if self._renewed is None or self._renewed[0] != said:
             self._renewed = said, now_s
+        elif away_s > _AWAY_S:
+            self._renewed = said, self._renewed[1] + away_s
         return now_s - self._renewed[1]
 
     def _tell(self, whose: Whose, action: str, reason: str) -> None:

@@ -1,6 +1,7 @@
 """Machines of a cluster: cordons of a run, what the cluster says of them, stopped kubelets."""
 
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -15,10 +16,11 @@ pytest.importorskip("lightkube", reason="lightkube is missing")
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.kubernetes import cordon, kubelet_stopper
+from chaoslab.fleet.kubernetes import cordon, kubelet_stopper, machine_watch
 from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
 from chaoslab.fleet.kubernetes.machine_watch import (
     MachineState,
+    MachineWatch,
     changes,
     machine_state,
 )
@@ -117,6 +119,32 @@ def test_a_kubelet_that_stands_still_shows_by_its_lease_and_then_by_its_conditio
     unknown = machine_state(said(ready="Unknown", reason="NodeStatusUnknown"), unrenewed_s=51.0)
     assert list(changes(silent, unknown)) == [("not_ready", "NodeStatusUnknown")]
     assert [one for one, _ in changes(unknown, machine_state(said()))] == ["renewed", "ready"]
+
+
+def test_a_lease_that_nobody_could_renew_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Leased(OneMachine):
+        is_closing = True  # nobody looks but this test
+
+        def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
+            if resource.plural == "leases":
+                return {"spec": {"renewTime": "10:00"}}
+            return super().get(resource, name)
+
+    now_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: now_s, time=lambda: now_s, sleep=lambda _: None)
+    monkeypatch.setattr(machine_watch, "time", clock)
+    watch = MachineWatch(Leased(), "one", [], queue.Queue())
+
+    def is_silent_after(*looks_s: float) -> bool:
+        nonlocal now_s
+        for look_s in looks_s:
+            now_s = look_s
+            watch._look()
+        return watch._state.is_silent
+
+    assert not is_silent_after(1.0, 2.0, 27.0, 28.0), "for 25 s the server did not answer"
+    assert not is_silent_after(*range(29, 46))
+    assert is_silent_after(46.0)
 
 
 # ---------------------------------------------------------------- the program that stops a kubelet
