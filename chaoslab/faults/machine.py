@@ -18,9 +18,10 @@ from chaoslab.core.payloads import EngineReported, NodeExited, PushAccepted
 from chaoslab.core.units import delay, plural
 from chaoslab.faults.actions import AsksToLeave, start_all
 from chaoslab.faults.base import BaseFault, Layer
-from chaoslab.faults.container import reported, reported_of_life
+from chaoslab.faults.container import reported
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
+from chaoslab.faults.pod import evicted
 from chaoslab.faults.process import death
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.cluster_protocols import SILENT_S, STOPPED_MOST_S, HasMachines
@@ -84,37 +85,37 @@ class NodeDrain(_OnMachine, AsksToLeave):
 
     def look(self, window: EvidenceWindow) -> Found:
         """The end of the node, and the cluster's words for its cause and for its next machine."""
-        exited, evicted = window.exited, reported_of_life(window, "evict")
+        exited, told = window.exited, evicted(window)
         cordoned = reported(window, "cordon")
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
             return no_evidence(Code.STILL_RUNNING, "did not end when its machine was drained")
-        if evicted is None:
+        if told is None:
             text = "ended, and the cluster does not report that its pod was evicted"
             return no_evidence(Code.NOT_APPLIED, text)
         if cordoned is None:
             text = "was evicted, and the cluster does not report that its machine was cordoned"
             return no_evidence(Code.NOT_APPLIED, text)
-        return self._drained(window, exited, evicted, cordoned)
+        return self._drained(window, exited, told, cordoned)
 
     def _drained(
         self,
         window: EvidenceWindow,
         exited: Event[NodeExited],
-        evicted: Event[EngineReported],
+        told: Event[EngineReported],
         cordoned: Event[EngineReported],
     ) -> Found:
         freed, placed = reported(window, "uncordon"), _placed(window)
         cordoned_s = (freed.time_s if freed else window.end_s) - cordoned.time_s
         machine, found = cordoned.payload.machine, death(window, exited)
-        code, text = window.lasted(cordoned_s), f"was evicted ({evicted.payload.reason}, by the "
+        code, text = window.lasted(cordoned_s), f"was evicted ({told.payload.reason}, by the "
         text += f"cluster's word) from {machine}, which took no pods for {cordoned_s:.1f} s"
         if placed is None:
             text += f"; {found.text}, and found no other machine"
         else:
             text += f", and started on {placed.payload.machine} "
-            text += delay(placed.time_s - evicted.time_s, "{} later")
+            text += delay(placed.time_s - told.time_s, "{} later")
         if placed is not None and placed.payload.machine == machine:
             code = Code.NOT_THROUGHOUT
         return Found(
@@ -126,7 +127,7 @@ class NodeDrain(_OnMachine, AsksToLeave):
                 "machine": machine,
                 "next_machine": placed.payload.machine if placed else None,
             },
-            proof=(cordoned, evicted, exited, placed),
+            proof=(cordoned, told, exited, placed),
         )
 
 

@@ -9,7 +9,7 @@ an exit code.
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import EngineReported, NodeExited
@@ -24,6 +24,9 @@ from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.cluster_protocols import HasImages, HasJobs, HasPods
 from chaoslab.fleet.protocols import able
 from chaoslab.plan.model import Injection
+
+EVICTED: Final = "EvictionByEvictionAPI"
+"""The cluster's word for why it takes a pod away that somebody evicts."""
 
 
 class _ByCluster(HitsTogether, EndsProcess):
@@ -117,9 +120,19 @@ class PodEvict(_TakesPod):
     action = "evict"
     deed = "its pod was evicted"
 
+    def told(self, window: EvidenceWindow) -> Event[EngineReported] | None:
+        """That the pod was evicted, and for no other cause."""
+        return evicted(window)
+
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask for the eviction of all targets at once."""
         able(fleet, HasPods).evict_pod(*injection.targets)
+
+
+def evicted(window: EvidenceWindow) -> Event[EngineReported] | None:
+    """That the pod which the fault met was evicted as by a drain, and not preempted, say."""
+    told = reported_of_life(window, "evict")
+    return told if told is not None and told.payload.reason == EVICTED else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

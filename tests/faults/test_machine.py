@@ -87,9 +87,11 @@ def test_without_the_clusters_word_there_was_no_drain(missing: str) -> None:
     assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
 
 
-def test_the_eviction_of_an_earlier_pod_is_not_that_of_the_drain() -> None:
-    record = reported(reported(Record(NodeDrain()), 20.5, "cordon"), 20.6, "evict", incarnation=0)
-    assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
+def test_the_eviction_of_an_earlier_pod_or_for_another_cause_is_not_the_drains() -> None:
+    for reason, incarnation in (("EvictionByEvictionAPI", 0), ("DeletionByTaintManager", 1)):
+        record = reported(Record(NodeDrain()), 20.5, "cordon")
+        reported(record, 20.6, "evict", reason, incarnation=incarnation)
+        assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
 
 
 def test_a_node_that_runs_on_was_not_drained() -> None:

@@ -80,6 +80,11 @@ def test_an_eviction_is_proved_with_the_clusters_reason_and_counts_from_its_word
     assert evidence.measured["away_s"] == pytest.approx(10.1)
 
 
+def test_a_pod_that_the_cluster_took_away_for_another_cause_was_not_evicted() -> None:
+    record = reported(Record(PodEvict()), 20.1, "evict", "PreemptionByScheduler")
+    assert back(gone(record, 24.0), 30.2).evidence.code is Code.NOT_APPLIED
+
+
 def test_a_pod_that_came_back_too_soon_is_weak() -> None:
     evidence = back(gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0), 23.0).evidence
     assert evidence.code is Code.TOO_SHORT
