@@ -41,7 +41,7 @@ from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
-from chaoslab.fleet.kubernetes.pods import Pods
+from chaoslab.fleet.kubernetes.pods import Pods, killed
 from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
 from chaoslab.fleet.kubernetes.resources import JOBS
 from chaoslab.fleet.kubernetes.run_context import RunContext
@@ -177,8 +177,7 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines,
             and not self._is_without_kubelet(life)
         ]  # fmt: skip
         try:
-            self._signal(alive, "SIGKILL")
-            self._wait_for(alive, self.end_s_max)
+            self._wait_for(killed(alive), self.end_s_max)
         finally:
             for life in self._lives.values():
                 life.abandon()

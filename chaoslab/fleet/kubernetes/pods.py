@@ -6,12 +6,18 @@
 The fleet asks either for what `Pods` promises.
 """
 
+import logging
 from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.run_context import RunContext
+from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.nodes.incarnation import Incarnation
+
+_log = logging.getLogger(__name__)
 
 
 class Pods(Incarnation):
@@ -66,3 +72,19 @@ class Pods(Incarnation):
     @abstractmethod
     def abandon(self) -> None:
         """Stop following it, and record no end of it."""
+
+
+def killed(lives: Iterable[Pods]) -> Sequence[Pods]:
+    """Those that could be killed, at the end of a run whose objects are deleted anyway."""
+    told: list[Pods] = []
+
+    def kill(life: Pods) -> None:
+        try:
+            life.signal("SIGKILL")
+        except FleetError as error:
+            _log.warning("%s could not be killed: %s", life.where, error)
+        else:
+            told.append(life)
+
+    together(lives, kill)
+    return told

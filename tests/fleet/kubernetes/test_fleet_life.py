@@ -1,4 +1,4 @@
-"""A fleet in a cluster that cannot be entered leaves nothing behind that keeps its run alive."""
+"""Beginning and end of a fleet in a cluster: what goes wrong there leaves nothing behind."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ from chaoslab.fleet.kubernetes import contact
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.manifests import PodSettings
+from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.base import NoLinks
 from tests.contracts.fleet_kit import wait_until
@@ -35,7 +36,7 @@ class Server:
     def create(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"metadata": {**manifest["metadata"], "uid": "u"}}
 
-    def list(self, *_: object) -> tuple[Sequence[Mapping[str, Any]], str]:
+    def list(self, *_: object, **__: object) -> tuple[Sequence[Mapping[str, Any]], str]:
         return [], "1"
 
     def lines(self, *_: object, **__: object) -> Iterator[bytes]:
@@ -44,6 +45,9 @@ class Server:
     def pods(self, _: str) -> Sequence[Pod]:
         self.renewals += 1
         return []
+
+    def delete(self, *_: object, **__: object) -> bool:
+        return False
 
     def version(self) -> str:
         return "v1"
@@ -63,17 +67,51 @@ class Broken(NoLinks):
         raise FleetError("the proxy for links did not come up")
 
 
+class Life:
+    """A node that ends when it is killed, unless it cannot be reached."""
+
+    machines, has_started, where = frozenset({"one"}), True, "its pod"
+
+    def __init__(self, *, is_reached: bool) -> None:
+        self._is_reached, self.is_over, self.is_abandoned = is_reached, False, False
+
+    def signal(self, name: str) -> None:
+        assert name == "SIGKILL"
+        if not self._is_reached:
+            raise FleetError("exec in its pod: the kubelet does not answer")
+        self.is_over = True
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+
+
+def fleet_of(server: Server, folder: Path, undo_log: Remembered, links: NoLinks) -> KubernetesFleet:
+    clock = WallClock()
+    return KubernetesFleet(
+        folder, clock, undo_log=undo_log, cluster=cast("Cluster", server),
+        settings=PodSettings(image="node:1"), start_s=60.0, lease_s=0.06,
+        node_links=NodeLinks(clock=clock, made_by=links),
+    )  # fmt: skip
+
+
+def test_a_node_that_cannot_be_killed_at_the_end_goes_with_the_objects_of_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    undo_log, lives = Remembered(), [Life(is_reached=False), Life(is_reached=True)]
+    with fleet_of(Server(), tmp_path, undo_log, NoLinks()) as fleet:
+        fleet._lives.update({f"learner-{n}": cast("Pods", one) for n, one in enumerate(lives)})
+    assert [one.is_over for one in lives] == [False, True]
+    assert all(one.is_abandoned for one in lives)
+    assert undo_log.closed == [0]
+    assert "its pod could not be killed: exec in its pod" in caplog.text
+
+
 def test_where_its_links_do_not_begin_the_lease_is_renewed_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contact, "_ASK_S", 0.01)
-    server, undo_log, clock = Server(), Remembered(), WallClock()
-    before = set(threading.enumerate())
-    fleet = KubernetesFleet(
-        tmp_path, clock, undo_log=undo_log, cluster=cast("Cluster", server),
-        settings=PodSettings(image="node:1"), start_s=60.0, lease_s=0.06,
-        node_links=NodeLinks(clock=clock, made_by=Broken(server)),
-    )  # fmt: skip
+    server, undo_log, before = Server(), Remembered(), set(threading.enumerate())
+    fleet = fleet_of(server, tmp_path, undo_log, Broken(server))
     with pytest.raises(FleetError, match="the proxy for links did not come up"), fleet:
         pass
     wait_until(lambda: set(threading.enumerate()) <= before)
