@@ -31,6 +31,8 @@ _LOOK_S: Final = 1.0
 """How often a follower that waits asks whether anybody still wants to know."""
 _ASK_S: Final = 10.0
 """A watch that is silent for so long may hang: the pod is asked for, as often as that."""
+_HOPELESS_S: Final = 10.0
+"""A kubelet tries again what failed; on a busy machine it may take long to see a Secret."""
 _AGAIN_S: Final = 1.0
 _PAUSE_S: Final = 0.1
 """Between a log that ended and the next: the cluster knows of an end a second or two later."""
@@ -157,6 +159,7 @@ class LogFollower:
         ended.
         """
         deadline, waiting = time.monotonic() + self._start_s, "no pod yet"
+        hopeless_s = inf
         was_there = bool(self.pod)
         while not self.is_closing:
             pods = self._found()
@@ -164,7 +167,8 @@ class LogFollower:
                 if state.has_started:
                     return state
                 was_there, waiting = True, state.waiting
-                if state.is_hopeless:
+                hopeless_s = min(hopeless_s, time.monotonic()) if state.is_hopeless else inf
+                if state.is_hopeless and time.monotonic() - hopeless_s >= _HOPELESS_S:
                     raise FleetError(f"the pod {state.name} cannot start: {state.waiting}")
             if was_there and not pods and not self._asked():
                 self._who.pod_ended(None)

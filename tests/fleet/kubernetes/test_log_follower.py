@@ -132,6 +132,32 @@ def test_a_pod_that_nobody_starts_is_an_error_that_says_so() -> None:
     assert "no pod of the Job job has started within 0 s (no pod yet)" in str(said)
 
 
+def waits(name: str, reason: str) -> PodState:
+    found = pod(name, runs=False)
+    found["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": reason}}
+    return state_of(pod_of(found))
+
+
+def test_a_pod_whose_kubelet_tries_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_follower, "_LOOK_S", 0.01)
+    pods = JobPods(lambda: 0.0)
+    pods.see(waits("p", "CreateContainerConfigError"))
+    _, told = follow(Server(), pods)
+    with pytest.raises(queue.Empty):
+        told.said.get(timeout=0.2)
+    pods.see(state_of(pod_of(pod("p"))))
+    assert told.next() == ("started", "p")
+
+
+def test_a_pod_that_stays_without_hope_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_follower, "_LOOK_S", 0.01)
+    monkeypatch.setattr(log_follower, "_HOPELESS_S", 0.1)
+    pods = JobPods(lambda: 0.0)
+    pods.see(waits("p", "ErrImageNeverPull"))
+    _, told = follow(Server(), pods)
+    assert told.next() == ("failed", "the pod p cannot start: ErrImageNeverPull")
+
+
 def test_a_client_that_is_closed_meanwhile_ends_the_follower() -> None:
     class Closing(Server):
         def lines(self, *_: object, **__: object) -> Iterator[bytes]:
