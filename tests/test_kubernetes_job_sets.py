@@ -1,4 +1,4 @@
-"""Whole runs in a real cluster whose JobSets bring a learner back, and one without JobSets."""
+"""A whole run in a real cluster whose JobSet brings a learner back; without JobSets, with soak."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +38,10 @@ expect:
 """
 
 
-@pytest.mark.parametrize("use", ["always", "never"])
+@pytest.mark.parametrize("use", [
+    "always",
+    pytest.param("never", marks=pytest.mark.soak),  # as in `test_kubernetes_end_to_end.py`
+])  # fmt: skip
 def test_a_learner_that_was_killed_comes_back_by_the_cluster_and_the_others_train_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str
 ) -> None:
