@@ -9,7 +9,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
-from chaoslab.core.payloads import NodeStarted, Status
+from chaoslab.core.payloads import HostLost, NodeExited, NodeStarted, Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.host import HostKill
 from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict, PodImage
@@ -107,19 +107,6 @@ def test_a_host_that_is_killed_takes_the_learner_down_and_it_comes_back(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", ["kill", "delete_pod", "evict_pod", "delete_job"])
-def test_what_ends_all_of_it_loses_no_host(stage: Stage, spec: NodeSpec, verb: str) -> None:
-    stage.fleet.start(spec)
-    stage.until_step_of(1)
-    getattr(stage.fleet, verb)(spec.name)
-    exited = stage.until(Kind.NODE_EXITED)
-    assert exited.data["incarnation"] == 1
-    assert lost(stage) == []
-    assert life_of(stage).is_over
-    stage.fleet.restart(spec.name)
-    stage.until_step_of(2)
-
-
 def test_all_hosts_stop_and_go_on(stage: Stage, spec: NodeSpec, undo_log: Remembered) -> None:
     stage.fleet.start(spec)
     stage.until_step_of(1)
@@ -147,6 +134,10 @@ def test_faults_are_proved_on_learners_of_two_hosts(fault: Fault, director: Dire
     for piece in director.carry_out(fault, injection_of(fault, for_s=15.0)):
         assert piece.status is Status.PROVED, piece.text
     director.wait_for_steps(VICTIMS)
-    lives = [one.payload for one in director.journal.history.of(NodeStarted)]
+    history = director.journal.history
     again = 1 if isinstance(fault, ProcessPause) else 2
-    assert {one.incarnation for one in lives} == set(range(1, again + 1))
+    started = {one.payload.incarnation for one in history.of(NodeStarted)}
+    assert started == set(range(1, again + 1))
+    assert {one.payload.incarnation for one in history.of(NodeExited)} == set(range(1, again))
+    is_one_host = isinstance(fault, HostKill)
+    assert bool(history.of(HostLost)) == is_one_host, "what ends all of it loses no host"
