@@ -57,15 +57,21 @@ def fleet(tmp_path: Path, here: Cluster) -> Iterator[KubernetesFleet]:
 
 
 @pytest.fixture
-def director(tmp_path: Path, fleet: KubernetesFleet) -> Iterator[Director]:
-    """Once it is known what both use."""
+def stepping(tmp_path: Path, fleet: KubernetesFleet) -> Iterator[Director]:
+    """Once both step."""
     clock = WallClock()
     with Journal(tmp_path, clock) as journal:
         found = Director(fleet=fleet, clock=clock, journal=journal)
         found.wait_for_steps(VICTIMS)
-        while not all(fleet._stress_registry._cores(fleet._lives[name]) for name in VICTIMS):
-            found.wait(clock.now_s() + 0.5)
         yield found
+
+
+@pytest.fixture
+def director(stepping: Director, fleet: KubernetesFleet) -> Director:
+    """Once it is known what both use."""
+    while not all(fleet._stress_registry._cores(fleet._lives[name]) for name in VICTIMS):
+        stepping.wait(stepping.clock.now_s() + 0.5)
+    return stepping
 
 
 def limits(fleet: KubernetesFleet) -> list[CpuLimit]:
@@ -113,7 +119,7 @@ def test_a_limit_that_was_not_lowered_is_not_taken_for_a_fault(
 
 
 def test_a_limit_that_the_machine_has_not_got_is_refused_with_the_kubelets_reason(
-    director: Director, fleet: KubernetesFleet
+    stepping: Director, fleet: KubernetesFleet
 ) -> None:
     pod = fleet._lives[VICTIMS[0]].pod
     beyond = CpuLimit(limit="900", request="900")
@@ -122,7 +128,7 @@ def test_a_limit_that_the_machine_has_not_got_is_refused_with_the_kubelets_reaso
         await_resized(fleet._cluster, pod, beyond)
     resize(fleet._cluster, pod, WHOLE)
     await_resized(fleet._cluster, pod, WHOLE)
-    director.wait_for_steps(VICTIMS)
+    stepping.wait_for_steps(VICTIMS)
 
 
 def test_a_limit_that_a_killed_harness_lowered_is_restored(tmp_path: Path, here: Cluster) -> None:
