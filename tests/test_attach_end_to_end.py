@@ -170,8 +170,16 @@ def record(folder: Path) -> Path:
 def test_a_killed_learner_is_started_again_and_the_training_goes_on(
     by_hand: ByHand, tmp_path: Path
 ) -> None:
+    """And while this run goes on, a second one is refused."""
     before = by_hand.pids()
     run = attach(by_hand, tmp_path)
+    await_event(tmp_path / "runs", Kind.NODE_STARTED)
+    (tmp_path / "other").mkdir()
+    second = attach(by_hand, tmp_path / "other")
+    _, refusal = second.communicate(timeout=120)
+    assert run.poll() is None
+    assert second.returncode not in (0, 1)
+    assert f"process {run.pid} is attached to this training, for the run " in refusal
     told, complaints = run.communicate(timeout=300)
     verdict = json.loads(told)
     assert run.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{complaints}"
@@ -227,16 +235,3 @@ def test_a_slower_supervisor_is_waited_for_and_starts_the_only_copy(
     started = [e.data for e in history.events if e.kind is Kind.NODE_STARTED]
     first, second = (one["incarnation"] for one in started if one["node"] == "learner-1")
     assert int(str(second)) == int(str(first)) + 1  # the training may have lived before
-
-
-def test_a_second_run_is_refused_and_the_first_goes_on(by_hand: ByHand, tmp_path: Path) -> None:
-    first = attach(by_hand, tmp_path, for_="10s")
-    await_event(tmp_path / "runs", Kind.NODE_STARTED)
-    (tmp_path / "other").mkdir()
-    second = attach(by_hand, tmp_path / "other")
-    _, complaints = second.communicate(timeout=120)
-    assert second.returncode not in (0, 1)
-    assert f"process {first.pid} is attached to this training, for the run " in complaints
-    told, _ = first.communicate(timeout=300)
-    assert first.returncode == 0, told
-    assert by_hand.goes_on()
