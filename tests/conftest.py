@@ -2,8 +2,9 @@
 
     one process   the fast ones, then `thorough`, last those that start trainings
     -n 2          one worker: trainings and what is measured, one after another
-                  the other: what is `patient`, a module at a time
+                  the other: what is `patient`, a module at a time, last the cluster's
                   then both: the fast ones, and `thorough`
+    -n 3          a third one: the cluster's, from the beginning
 
 Trainings take most of the time, and much of it they wait. So they begin at once, and the fast tests
 use what they leave of the cores, at a lower priority.
@@ -19,6 +20,7 @@ import pytest
 
 from chaoslab.links.toxiproxy import server_binary
 from tests.harness.machine import MARK
+from tests.worker_times import WorkerTimes
 
 hypothesis.settings.register_profile("chaoslab", deadline=None)  # machines are shared and noisy
 hypothesis.settings.load_profile("chaoslab")
@@ -39,6 +41,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=50, help="in each long test (marker soak)")
     parser.addoption("--kills-seed", type=int, default=None, help="repeat what was drawn before")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not _is_worker(config):
+        config.pluginmanager.register(WorkerTimes())
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
@@ -84,9 +91,11 @@ def _turn(item: pytest.Item) -> int:
     """Place in the order of the workers, who take what is left from its beginning."""
     rank = _rank(item)
     if rank <= 1:
-        return 3 + rank
-    is_late = item.get_closest_marker("kubernetes") is not None  # a cluster may have to be built
-    return int(_is_patient(item)) * (1 + is_late)
+        return 4 + rank
+    if item.get_closest_marker("kubernetes") is not None:
+        workers = int(item.config.workerinput["workercount"])  # type: ignore[attr-defined]
+        return 1 if workers > 2 else 3  # a cluster may have to be built: who waits does nothing
+    return 2 * int(_is_patient(item))
 
 
 def _group(item: pytest.Item) -> str:
