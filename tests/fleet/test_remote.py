@@ -216,12 +216,12 @@ def test_cuts_lose_nothing_and_repeat_nothing(tmp_path: Path, undo_log: Remember
         live_through_cuts(stage, tmp_path)
 
 
-def live_through_cuts(stage: Stage, folder: Path) -> None:
-    """100 cuts at random moments, while nodes report, are killed and start again."""
+def live_through_cuts(stage: Stage, folder: Path, number: int = 100) -> None:
+    """So many cuts at random moments, while nodes report, are killed and start again."""
     chance = random.Random(7)
     for name in ("learner-0", "learner-1"):
         stage.fleet.start(learner(name))
-    while (broken := cuts(stage)) < 100:
+    while (broken := cuts(stage)) < number:
         cut(stage, broken % 2)
         if chance.random() < 0.05:
             name = chance.choice(("learner-0", "learner-1"))
