@@ -28,8 +28,7 @@ from chaoslab.links.proxied.toxics import whole_numbers
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
 from chaoslab.links.toxiproxy.links import ToxiproxyLinks
 from chaoslab.links.toxiproxy.undo_verbs import DELETE_PROXY, delete
-from tests.contracts.link_kit import MEASURES, LinkKit
-from tests.contracts.link_measures import Measure, Stage
+from tests.contracts.link_kit import LinkKit
 from tests.contracts.link_stage import Upstream
 from tests.fleet.local_stage import Remembered
 from tests.links.public_proxy import public_proxy
@@ -67,6 +66,7 @@ class TestToxiproxyLinks(LinkKit):
         os.kill(links.host.pid, signal.SIGKILL)
 
 
+@pytest.mark.soak  # each by itself keeps the kit, and `test_toxiproxy_clients.py` compares them
 class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):
     """The embedded proxy speaks Toxiproxy's API: the same client drives both."""
 
@@ -77,12 +77,6 @@ class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):
             ToxiproxyLinks(tmp_path, address=self.embedded.api.address) as links,
         ):
             yield links
-
-    @pytest.mark.soak
-    @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: f"{one.name}-{one.direction}")
-    def test_what_arrives_is_what_was_asked(self, stage: Stage, measure: Measure) -> None:
-        """The same proxy and the same client are measured, each with its own other side."""
-        super().test_what_arrives_is_what_was_asked(stage, measure)
 
     def end_the_proxy(self, links: Links) -> None:
         os.kill(self.embedded.pid, signal.SIGKILL)
