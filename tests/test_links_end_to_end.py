@@ -18,7 +18,10 @@ from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
 
 pytestmark = pytest.mark.slow
-KINDS = ["embedded", pytest.param("toxiproxy", marks=pytest.mark.toxiproxy)]
+KINDS = [
+    pytest.param("embedded", marks=pytest.mark.soak),  # tests below, and `test_link_trouble.py`
+    pytest.param("toxiproxy", marks=pytest.mark.toxiproxy),
+]
 PLAN = """
 version: 1
 name: over_links
