@@ -47,6 +47,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.soak  # a run below does, too, and ends with the same parameters in all learners
 def test_a_learner_of_two_hosts_trains_like_any_other_to_the_stop_rule(tmp_path: Path) -> None:
     with training(tmp_path, stop_rounds=40, quorum=2) as processes:
         started = processes.wait(Kind.LEARNER_STARTED, learner=SLICE)
@@ -146,6 +147,7 @@ def test_a_learner_that_is_stopped_as_a_whole_goes_on_and_no_host_outlives_its_s
 
 def test_a_learner_of_two_hosts_hangs_and_leaves_when_it_is_asked(tmp_path: Path) -> None:
     with training(tmp_path) as processes:
+        assert processes.wait(Kind.LEARNER_STARTED, learner=SLICE)["devices"] == 4
         processes.signal(SLICE, signal.SIGUSR1)
         mark = processes.mark()
         processes.wait(Kind.MEMBER_SUSPECTED, mark=mark, learner=SLICE)
