@@ -62,7 +62,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_wheel_has_all_that_runs_and_nothing_else(built: Path) -> None:
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as wheel:
@@ -77,7 +77,7 @@ def test_the_wheel_has_all_that_runs_and_nothing_else(built: Path) -> None:
     assert tops == {"chaoslab"}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_sdist_has_sources_and_documents_and_no_leftovers(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as sdist:
