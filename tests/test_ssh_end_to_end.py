@@ -77,6 +77,7 @@ def here() -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_a_run_that_is_interrupted_leaves_nothing_on_its_hosts(tmp_path: Path) -> None:
     with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
         run = start_two(tmp_path, inventory)
@@ -99,6 +100,7 @@ def wait_for_round(folder: Path, number: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_doctor_asks_hosts_and_names_one_that_does_not_let_it_in(tmp_path: Path) -> None:
     with fleet_of_hosts(tmp_path, 1) as (inventory, (syncer, learner)):
         (learner.home / "sshd/authorized_keys").write_text("")

@@ -299,6 +299,7 @@ def until_it_says(process: "subprocess.Popen[str]", words: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_else(
     write_plan: Callable[..., Path],

@@ -147,6 +147,7 @@ def test_an_address_that_cannot_be_meant_is_refused_in_words(url: str, folders: 
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 @pytest.mark.docker
 def test_containers_behind_ssh_are_started_heard_told_and_killed(
     tmp_path: Path, folders: Path

@@ -101,6 +101,7 @@ def post(api: Endpoint, headers: Mapping[str, str]) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 @pytest.mark.parametrize(
     "headers",
     [
@@ -117,6 +118,7 @@ def test_a_post_from_a_page_makes_no_proxy(public: Endpoint, headers: Mapping[st
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 def test_the_proxy_of_a_run_obeys_nobody_but_its_harness(tmp_path: Path) -> None:
     with EmbeddedLinks(tmp_path) as links:
         for token in ("", "guessed"):
@@ -133,6 +135,7 @@ def test_the_proxy_of_a_run_obeys_nobody_but_its_harness(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.patient
 @pytest.mark.parametrize("allowed", [(), ("--reachable-by-others",)])
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.com"])
 def test_an_address_that_others_reach_needs_a_flag_and_a_token(
