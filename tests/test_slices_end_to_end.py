@@ -49,6 +49,7 @@ def carried_out(fake: FakeCloud, provider: TpuProvider, folder: Path) -> Judged:
     return carry_out(replace(prepared, fleet_setup=FleetSetup(fleet=factory)), folder)
 
 
+@pytest.mark.soak  # `test_tpu_vm_end_to_end.py` shows it on hosts, and half of two
 def test_half_of_the_fleet_is_preempted_replaced_and_contributes_again(
     fake: FakeCloud, provider: TpuProvider, tmp_path: Path
 ) -> None:

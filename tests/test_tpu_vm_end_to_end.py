@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from chaoslab.checks.base import Outcome
 from chaoslab.cli.main import main
-from chaoslab.core.payloads import HostStarted, LinkShaped, RepairMoved
+from chaoslab.core.events import Kind
+from chaoslab.core.payloads import HostStarted, LinkShaped, ProviderReported, RepairMoved
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.run.judged_run import carry_out
@@ -148,14 +149,25 @@ def test_half_of_the_slices_are_preempted_and_training_goes_on_on_other_hosts(
     plan = tmp_path / "two_slices.yaml"
     plan.write_text(PLAN)
     with slices_up(tmp_path, 6, TWO_SLICES) as (inventory, fake, hosts):
-        fake.times = Times(queue_s=3.0, create_s=2.0, delete_s=1.0)
+        fake.times, before = Times(queue_s=3.0, create_s=2.0, delete_s=1.0), set(fake.ids)
         asked = Asked(plan=str(plan), settings=(f"fleet.inventory={inventory}",), fleet="tpu-vm")
         judged = carry_out(prepare(asked), tmp_path / "runs")
         assert judged.error is None
         assert judged.verdict.outcome is Outcome.PASS, judged.verdict.explain()
         assert left_on(hosts[:1]) == []
+        assert (len(fake.ids), len(before - set(fake.ids))) == (2, 1), "one of two is another"
     history = judged.history
-    assert [one.payload.stage for one in history.of(RepairMoved)][-1] == "back"
+    moved = [one.payload for one in history.of(RepairMoved)]
+    assert [one.stage for one in moved][-1] == "back"
+    assert {one.cause for one in moved} == {"preemption"}
+    (repairs,) = (one for one in judged.verdict.findings if one.check == "repairs")
+    assert repairs.samples == 1
+    assert float(str(repairs.numbers["longest_queue_s"])) >= 3.0
+    assert float(str(repairs.numbers["longest_creation_s"])) >= 1.5
+    assert "in the queue" in repairs.reason
+    states = {one.payload.condition for one in history.of(ProviderReported)}
+    assert {"up", "coming"} <= states
+    assert Kind.RESIDUE_FOUND not in {event.kind for event in history.events}
     lives = {(one.payload.incarnation, one.payload.host) for one in history.of(HostStarted)}
     assert lives == {(1, 0), (1, 1), (2, 0), (2, 1)}, "the slice has two hosts each time"
     assert [one.payload.link for one in history.of(LinkShaped)]
