@@ -20,12 +20,14 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import held
 from chaoslab.faults.evidence.links import (
     Tolerance,
+    lasted_s,
     look_delayed,
     look_paced,
     payload_rate,
     pinged,
     reports,
     round_trip_s,
+    timed_s,
     whole,
     worst,
 )
@@ -43,6 +45,8 @@ SLOW = Tolerance(low=0.0, high=RATE.high)
 _ENOUGH = 4
 """A busy reader may hold up this many payloads less one, and they then look faster than they were.
 """
+_LITTLE = 0.05
+"""Where payloads took less than this share of the fault's time, jitter alone may make them fast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +138,8 @@ class NetworkRegionProfile(LinkFault):
 def _is_scarce(window: EvidenceWindow, way: Direction, paced: Found) -> bool:
     """Whether a rate is in doubt because hardly anything was sent that way."""
     timed = [e for e in whole(window, reports(window.during, way)) if e.payload.bytes_per_s]
-    return paced.code.status is Status.WEAK and len(timed) < _ENOUGH
+    is_little = timed_s(timed) < _LITTLE * lasted_s(window)
+    return paced.code.status is Status.WEAK and (len(timed) < _ENOUGH or is_little)
 
 
 def _beside(found: Found, scarce: Sequence[Found]) -> Found:

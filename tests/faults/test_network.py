@@ -261,6 +261,14 @@ def test_windows_that_began_before_the_fault_do_not_count() -> None:
     assert record.until(22, rtt_s=0.21).evidence.measured["rtt_s"] == pytest.approx(0.21)
 
 
+def test_what_passes_while_an_effect_is_on_its_way_to_the_links_does_not_count() -> None:
+    record = Record(NetworkBandwidth(rate_bytes_per_s=1e5))
+    record.fault_event(20.3, Kind.FAULT_INJECTED).reported(21.2)
+    found = record.until(30, bytes_per_s=0.95e5).evidence
+    assert found.measured["up_bytes_per_s"] == pytest.approx(0.95e5)
+    assert found.status is Status.PROVED
+
+
 def test_the_calm_before_is_measured_without_earlier_faults() -> None:
     record = Record(NetworkLatency(mean_s=0.1), for_s=5.0).until(24, rtt_s=5.0)
     record.add(25.0, Kind.FAULT_HEALED, injection="injection-0")
@@ -606,7 +614,7 @@ def test_a_thin_profile_is_proved_by_its_rates_too() -> None:
     assert Record(thin).until(30, bytes_per_s=0.9e5).evidence.code is Code.NO_EFFECT
 
 
-def thin_with_little_up(*, down_per_s: float, ups: int) -> Record:
+def thin_with_little_up(*, down_per_s: float, ups: int, up_bytes: int = 80_000) -> Record:
     """A thin link full of what comes down; some of what goes up looks too fast."""
     thin = NetworkRegionProfile(rate_bytes_per_s=1e5, latency_s=0.1)
     record = Record(thin)
@@ -614,7 +622,8 @@ def thin_with_little_up(*, down_per_s: float, ups: int) -> Record:
         more: dict[str, Json] = {"rtt_s": 0.9, "bytes": 100_000 * second}
         record.reported(second + 0.5, [Direction.DOWN], bytes_per_s=down_per_s, **more)
         idle: dict[str, Json] = {"payload_bytes": 0, "bytes_per_s": None}
-        up: dict[str, Json] = idle if second > 20 + ups else {"bytes_per_s": 3e5}
+        fast: dict[str, Json] = {"payload_bytes": up_bytes, "bytes_per_s": 3e5}
+        up = idle if second > 20 + ups else fast
         record.reported(second + 0.5, [Direction.UP], **more, **up)
     return record
 
@@ -626,6 +635,9 @@ def test_a_thin_profile_needs_no_proof_of_the_way_that_carried_hardly_anything()
     assert found.measured["up_bytes_per_s"] == pytest.approx(3e5)
     assert thin_with_little_up(down_per_s=0.9e5, ups=6).evidence.code is Code.OUT_OF_TOLERANCE
     assert thin_with_little_up(down_per_s=3e5, ups=2).evidence.code is Code.OUT_OF_TOLERANCE
+    little = {"ups": 6, "up_bytes": 20_000}  # 0.4 s of ten
+    assert thin_with_little_up(down_per_s=0.9e5, **little).evidence.status is Status.PROVED
+    assert thin_with_little_up(down_per_s=3e5, **little).evidence.code is Code.OUT_OF_TOLERANCE
 
 
 def test_a_profile_that_nobody_could_feel_proves_nothing() -> None:

@@ -170,7 +170,7 @@ def _look_way(
         f"{way}_bytes_per_s_low": low,
         f"{way}_bytes_per_s_high": high,
         f"{way}_payload_bytes": sum(e.payload.payload_bytes for e in seen),
-        f"{way}_timed_s": sum(_timed(e)[1] for e in seen),
+        f"{way}_timed_s": timed_s(seen),
     }
     if not heard:
         return no_evidence(
@@ -247,6 +247,11 @@ def _timed(event: Event[LinkMeasured]) -> tuple[float, float]:
         return said.timed_bytes or 0.0, said.timed_s
     size, rate = said.payload_bytes, said.bytes_per_s
     return (size, size / rate) if size and rate else (0, 0.0)
+
+
+def timed_s(events: Iterable[Event[LinkMeasured]]) -> float:
+    """Seconds for which the payloads of these reports were awaited, in all."""
+    return sum(_timed(event)[1] for event in events)
 
 
 def _without_one(events: Sequence[Event[LinkMeasured]]) -> tuple[float | None, float | None]:
@@ -330,8 +335,10 @@ _WORST_FIRST = (
 def whole(
     window: EvidenceWindow, events: Iterable[Event[LinkMeasured]]
 ) -> list[Event[LinkMeasured]]:
-    """Reports on windows that began after the fault did."""
-    return [e for e in events if e.time_s - e.payload.window_s >= window.begin_s]
+    """Reports on windows that began once the fault was upon all its targets: before that, an effect
+    is on the way to each link, and what passes meanwhile is as fast as ever.
+    """
+    return [e for e in events if e.time_s - e.payload.window_s >= window.injected_s]
 
 
 def lasted_s(window: EvidenceWindow) -> float:

@@ -18,6 +18,7 @@ from chaoslab.core.payloads import (
     EngineReported,
     FaultHealed,
     FaultHealing,
+    FaultInjected,
     FaultInjecting,
     FaultStepped,
     NodeExited,
@@ -52,6 +53,9 @@ class EvidenceWindow:
     target: str
     injection: Injection
     begin_s: float
+    """When it was begun, whichever of its targets came first."""
+    injected_s: float
+    """When all of it was upon all targets; `begin_s` if the record does not show that."""
     end_s: float
     before: tuple[Event, ...]
     during: tuple[Event, ...]
@@ -204,6 +208,7 @@ def _window(target: str, injection: Injection, begin: Event, history: History) -
     healing = next(
         (e for e in history.of(FaultHealing) if e.payload.injection == injection.id), None
     )
+    injected = (e for e in history.of(FaultInjected) if e.payload.injection == injection.id)
     about = history.about(target)
     starts = bisect_left(about, begin.seq, key=attrgetter("seq"))
     ends = len(about) if healing is None else bisect_left(about, healing.seq, key=attrgetter("seq"))
@@ -212,6 +217,7 @@ def _window(target: str, injection: Injection, begin: Event, history: History) -
         target=target,
         injection=injection,
         begin_s=begin.time_s,
+        injected_s=next((e.time_s for e in injected), begin.time_s),
         end_s=healing.time_s if healing else history.end_s,
         before=tuple(about[:starts]),
         during=tuple(about[starts:ends]),
