@@ -1,4 +1,4 @@
-"""What the workers of `pytest -n` did, told at the end of a session: who waited for whom.
+"""What the workers of `pytest -n` did, told at its end: who waited for whom.
 
     gw0: real 2,710 s, others 120 s; nothing to do for the last 2 s
     longest of real: tests/test_hosts_end_to_end.py 251 s, …
