@@ -346,6 +346,19 @@ def test_what_held_for_a_small_part_of_its_time_is_not_proved(
     assert found.status is not Status.PROVED
 
 
+@pytest.mark.parametrize(("usual", "status"), [(9e6, Status.PROVED), (2.1e5, Status.WEAK)])
+def test_a_report_that_looks_fast_shows_a_rate_if_it_is_far_below_the_usual_one(
+    usual: float, status: Status
+) -> None:
+    """Some payloads have their first piece with their header, and that is not timed."""
+    record = Record(NetworkBandwidth(rate_bytes_per_s=1e5), bytes_per_s=usual)
+    for second in range(21, 31):
+        record.reported(second + 0.5, bytes_per_s=0.8e5 if second < 25 else 1.7e5)
+    found = record.evidence
+    assert found.measured["up_bytes_per_s"] == pytest.approx(1.18e5, rel=0.05)
+    assert found.status is status
+
+
 def test_how_long_it_held_is_said() -> None:
     dead: dict[str, Json] = {"bytes": 2_250_000, "rtt_s": None, "payload_bytes": 0}
     found = changing(NetworkLatency(mean_s=0.1), **dead, bytes_per_s=None).evidence
