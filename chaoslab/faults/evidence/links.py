@@ -209,8 +209,8 @@ def _is_as_asked(
 ) -> bool:
     """Whether the rate of one report is that of the fault.
 
-    A payload of few pieces looks faster than it was, if its first piece comes with its header. It is
-    nearer to what was asked than to what is usual all the same.
+    A payload of few pieces looks faster than it was, if its first piece comes with its header. It
+    is nearer to what was asked than to what is usual all the same.
     """
     if not rate:
         return False
