@@ -4,7 +4,6 @@
     -n 2          one worker: trainings and what is measured, one after another
                   the other: what is `patient`, a module at a time, last the cluster's
                   then both: the fast ones, and `thorough`
-    -n 3          a third one: the cluster's, from the beginning
 
 Trainings take most of the time, and much of it they wait. So they begin at once, and the fast tests
 use what they leave of the cores, at a lower priority.
@@ -91,11 +90,9 @@ def _turn(item: pytest.Item) -> int:
     """Place in the order of the workers, who take what is left from its beginning."""
     rank = _rank(item)
     if rank <= 1:
-        return 4 + rank
-    if item.get_closest_marker("kubernetes") is not None:
-        workers = int(item.config.workerinput["workercount"])  # type: ignore[attr-defined]
-        return 1 if workers > 2 else 3  # a cluster may have to be built: who waits does nothing
-    return 2 * int(_is_patient(item))
+        return 3 + rank
+    is_late = item.get_closest_marker("kubernetes") is not None  # a cluster may have to be built
+    return int(_is_patient(item)) * (1 + is_late)
 
 
 def _group(item: pytest.Item) -> str:

@@ -1,4 +1,4 @@
-"""What is said at the end of a session about its workers."""
+"""What is said at the end of a run of pytest about its workers."""
 
 import time
 

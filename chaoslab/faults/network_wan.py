@@ -46,7 +46,7 @@ _ENOUGH = 4
 """A busy reader may hold up this many payloads less one, and they then look faster than they were.
 """
 _LITTLE = 0.05
-"""Where payloads took less than this share of the fault's time, jitter alone may make them fast."""
+"""Where payloads took less than this share of the fault's time, few that look fast are the mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,18 +139,18 @@ class Cluster:
     def create(self, manifest: Mapping[str, Json], *, is_trial: bool = False) -> Mapping[str, Json]:
         """Create an object; as the server has it. With `is_trial` the server only checks it."""
         resource = KINDS[str(manifest["kind"])]
-        metadata = manifest["metadata"]
-        name = str(metadata["name"]) if isinstance(metadata, Mapping) else ""
+        name = str(cast("Mapping[str, Json]", manifest["metadata"])["name"])
         params = {**_STRICT, **({"dryRun": "All"} if is_trial else {})}
         tries = count(1)
 
         def created() -> Mapping[str, Json]:
             is_first = next(tries) == 1
-            answer = self._http.post(self._url(resource), params=params, json=dict(manifest))
-            may_be_ours = answer.status_code == HTTPStatus.CONFLICT and not is_first
-            if may_be_ours and answer.json().get("reason") == "AlreadyExists":
+            try:
+                return _json(self._http.post(self._url(resource), params=params, json={**manifest}))
+            except ApiError as error:
+                if is_first or error.status.reason != "AlreadyExists":
+                    raise
                 return self._get(resource, name)  # the answer to an earlier try was lost
-            return _json(answer)
 
         return self._ask(f"create {resource.singular} {name}", created)
 

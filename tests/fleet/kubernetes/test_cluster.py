@@ -148,6 +148,9 @@ def test_an_object_is_taken_for_its_own_only_after_an_answer_that_was_lost(here:
     with answering(here, there) as asked, pytest.raises(Refused, match="there"):
         here.create(job)
     assert len(asked) == 1
+    gateway = httpx2.Response(409, text="<html>busy</html>")
+    with answering(here, away, gateway), pytest.raises(FleetError, match="cannot create job p"):
+        here.create(job)
 
 
 def test_a_change_that_made_the_server_fail_is_not_asked_for_again(here: Cluster) -> None:
