@@ -4,6 +4,7 @@ A package that is not in the table does not exist yet.
 """
 
 import ast
+import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -83,6 +84,8 @@ POLICY = tuple(
 """What a simulation shares with the run under test: its settings and its decisions."""
 
 STANDARD = {"bisect", "collections", "dataclasses", "enum", "json", "operator", "typing"}
+AS_STANDARD = "core.lazy_dataclass"
+"""Stands for a module of the standard library, everywhere, and imports nothing else."""
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -107,8 +110,8 @@ IMPORTS = {module: list(imports(path)) for module, path in modules()}
 
 def own(module: str) -> list[str]:
     """What a module imports from chaoslab, named from there."""
-    names = IMPORTS[module]
-    return [n.removeprefix("chaoslab.") for n in names if n.startswith("chaoslab.")]
+    names = [n.removeprefix("chaoslab.") for n in IMPORTS[module] if n.startswith("chaoslab.")]
+    return [name for name in names if not name.startswith(f"{AS_STANDARD}.")]
 
 
 def top(name: str) -> str:
@@ -229,13 +232,22 @@ def test_faults_see_no_backend() -> None:
 def test_the_policy_needs_nothing_but_the_standard_library() -> None:
     names = ("policy", "rounds", "membership", "tally", "communicators", "transfers", "decisions")
     pure = ["diloco.settings", *(f"diloco.syncer.{name}" for name in names)]
-    used = tuple(f"chaoslab.{module}." for module in (*pure, "core.events"))
+    used = tuple(f"chaoslab.{module}." for module in (*pure, "core.events", AS_STANDARD))
     assert [
         f"{module} imports {name}"
         for module in pure
         for name in IMPORTS[module]
         if name.split(".", maxsplit=1)[0] not in STANDARD and not name.startswith(used)
     ] == []
+
+
+def test_what_stands_for_the_standard_library_imports_nothing_else() -> None:
+    assert {top(name) for name in IMPORTS[AS_STANDARD]} <= sys.stdlib_module_names
+
+
+def test_every_dataclass_is_lazy_but_that_of_a_script_which_is_sent_to_hosts_alone() -> None:
+    users = [module for module, names in IMPORTS.items() if "dataclasses.dataclass" in names]
+    assert users == [AS_STANDARD, "fleet.storage.disk"]
 
 
 def test_no_product_knows_of_a_mutant() -> None:

@@ -5,7 +5,6 @@ after  ─┘                          └─► worse │ cannot be told │ he
         └─ changes ─► seed, plan, code, machine
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.archive.changes import Change, changes
@@ -13,6 +12,7 @@ from chaoslab.archive.index import PastRun, judged
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
+from chaoslab.core.lazy_dataclass import dataclass
 
 
 class Held(StrEnum):

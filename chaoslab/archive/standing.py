@@ -9,7 +9,6 @@ A pass that is too old, or of code that is not here any more, says nothing about
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -18,6 +17,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.file import load
 from chaoslab.prepare.kinds import kinds
 from chaoslab.record.run_directory import RESOLVED_PLAN

@@ -8,7 +8,6 @@ A margin that falls from run to run is news while everything still passes.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from shlex import quote
 from statistics import median
@@ -18,6 +17,7 @@ from chaoslab.archive.slope import RUNS_LEAST, Slope, slope
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 
 _MACHINE = ("system", "machine", "cores")
 """What of a host must be equal for margins to be compared; kernels and memory sizes may differ."""

@@ -8,7 +8,6 @@ UNKNOWN. A learner that the plan never heals (`for: rest`) is not asked to retur
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
@@ -16,6 +15,7 @@ from chaoslab.checks.base import Check, Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.violations import unknown
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import elapsed
 from chaoslab.record.journal import History
 

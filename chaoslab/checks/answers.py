@@ -6,7 +6,7 @@ what was done to it?        `injections`, with what was asked for and what was m
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.moot import moot
@@ -21,6 +21,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.core.events import Event, Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import FaultSkipped, NodeStarted, RunFinished, RunOutcome
 from chaoslab.record.journal import FaultStory, History
 

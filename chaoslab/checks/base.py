@@ -6,11 +6,12 @@ the catalogue, one run of the contract kit.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import ClassVar, Protocol, runtime_checkable
 
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 
 

@@ -10,7 +10,6 @@ not compared.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import ClassVar
@@ -30,6 +29,7 @@ from chaoslab.checks.timeline import (
 )
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
 from chaoslab.core.events import Event
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import MemberLeft, RoundMerged
 from chaoslab.core.units import Factor, Share, plural
 from chaoslab.record.journal import History

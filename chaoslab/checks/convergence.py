@@ -11,7 +11,6 @@ ends, so does what can be said of the run: beyond it the answer is UNKNOWN at be
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
@@ -20,6 +19,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
 from chaoslab.core.events import Event
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     EvaluationMeasured,
     LearnerStep,

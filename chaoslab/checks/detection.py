@@ -8,7 +8,6 @@ A victim that is back before the bound need not have been missed.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.absence import Absence, absences
@@ -20,6 +19,7 @@ from chaoslab.checks.stretches import holds, union_by_name
 from chaoslab.checks.timeline import before_the_end, fault_windows, members_before
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerLeft,
     Leaving,

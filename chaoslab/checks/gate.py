@@ -7,12 +7,12 @@ somebody accepts.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
+from chaoslab.core.lazy_dataclass import dataclass
 
 MIN_MARGIN = 0.1
 

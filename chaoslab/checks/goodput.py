@@ -12,7 +12,6 @@ Raw tokens, which also count work that was later overwritten or lost, stand besi
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
@@ -25,6 +24,7 @@ from chaoslab.checks.stretches import Stretches, overlap_s, union
 from chaoslab.checks.timeline import baseline_figure, fault_windows, trained
 from chaoslab.checks.violations import room_above, room_below, unknown
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerJoined,
     LinkCleared,

@@ -12,9 +12,10 @@ noting it, and what it noted as `harness.stalled`: a node's clock cannot hide a 
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chaoslab.core.events import Event, Kind, MalformedEvent
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import HarnessStalled, NodeStarted
 from chaoslab.record.journal import History
 

@@ -8,7 +8,6 @@ One that a fault of its own took away meanwhile is `absence`'s affair.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.stretches import overlap_s
@@ -21,6 +20,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.core.events import Event
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeStarted, PushAccepted, SyncerReady
 from chaoslab.record.journal import FaultStory, History
 

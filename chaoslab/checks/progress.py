@@ -6,7 +6,6 @@ A run that stops merging for good has no gap between rounds any more; its tail i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
@@ -25,6 +24,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.violations import room_below, unknown
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Bound, Relative, elapsed, plural
 from chaoslab.record.journal import History

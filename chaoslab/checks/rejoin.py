@@ -8,7 +8,6 @@ contributes once, or one that works on an old version to the end.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
 from typing import ClassVar
@@ -27,6 +26,7 @@ from chaoslab.checks.violations import (
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerAdopted,
     LearnerFinal,

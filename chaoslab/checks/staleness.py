@@ -8,7 +8,7 @@ took away cannot adopt; it has some time from the heal on to catch up.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
@@ -18,6 +18,7 @@ from chaoslab.checks.stretches import holds, union_by_name
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
 from chaoslab.core.units import plural
 from chaoslab.record.journal import History

@@ -12,12 +12,12 @@ the steps it was trained on; an amount over all P fragments is their mean. Reads
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeAlias
 
 from chaoslab.core.events import Event
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Contributor,
     LearnerAdopted,

@@ -6,13 +6,13 @@ A syncer that comes back from its disk goes on with the same line.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeExited, NodeStarted, RoundAbandoned, RoundMerged, SyncerFinal
 from chaoslab.core.units import plural
 from chaoslab.record.journal import History

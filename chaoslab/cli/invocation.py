@@ -1,8 +1,9 @@
 """What the command line remembers while a command goes on, so that a crash finds its record."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.secrets import Secrets
 
 

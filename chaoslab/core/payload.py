@@ -31,6 +31,7 @@ from typing import (
 import msgspec
 
 from chaoslab.core.events import NOT_FINITE, Event, Json, Kind, MalformedEvent, register_payload
+from chaoslab.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -49,9 +50,7 @@ class Payload:
     """The data of an event, or of an item in it, with typed fields. Made by `event.payload`.
 
     Each subclass is a frozen, keyword-only dataclass; with `kind`, events of that kind carry it. A
-    field whose key in records is another than its name has that key as metadata: `key`. What
-    `dataclasses` would compile for each class, all inherit: there are a hundred, and every command
-    imports them.
+    field whose key in records is another than its name has that key as metadata: `key`.
     """
 
     _data: Mapping[str, Json]
@@ -60,43 +59,10 @@ class Payload:
     def __init_subclass__(cls, *, kind: Kind | None = None) -> None:
         if issubclass(cls, _ByField):
             return
-        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
+        dataclass(frozen=True, kw_only=True)(cls)
         if kind is not None:
             _KINDS[cls] = kind
             register_payload(kind, _reading(cls))
-
-    def __init__(self, **values: Any) -> None:
-        state = vars(self)
-        for field in _fields(type(self)):
-            if field.name in values:
-                state[field.name] = values.pop(field.name)
-            elif (default := _default(field)) is dataclasses.MISSING:
-                raise TypeError(f"{type(self).__name__} needs {field.name}")
-            else:
-                state[field.name] = default
-        if values:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(values)}")
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Payload) or type(self) is not type(other):
-            return NotImplemented
-        return self._values() == other._values()
-
-    def __hash__(self) -> int:
-        return hash(self._values())
-
-    def __repr__(self) -> str:
-        named = zip(_fields(type(self)), self._values(), strict=True)
-        return f"{type(self).__name__}({', '.join(f'{one.name}={its!r}' for one, its in named)})"
-
-    def _values(self) -> tuple[object, ...]:
-        return tuple(getattr(self, field.name) for field in _fields(type(self)))
 
     @classmethod
     def read(cls, event: Event, data: Mapping[str, Json]) -> Self:

@@ -14,7 +14,7 @@ import re
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import psutil
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 
 NODE_MARK = "CHAOSLAB_NODE"
 """Environment variable of every node, inherited by its children: run, node and incarnation."""

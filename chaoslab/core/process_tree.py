@@ -12,11 +12,12 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import Identity, identify, is_same, node_mark, send
 from chaoslab.core.realtime import prefer_process, realtime_priority
 

@@ -1,10 +1,11 @@
 """What a cell of an experiment can be: its settings, and what it measures with one seed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments import plan_cells, real_cells, run_measures, windows
 from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import GBIT_GRID, PERCENT, SECONDS, TIMES, Unit

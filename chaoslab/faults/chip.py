@@ -8,10 +8,10 @@ that starts a task twice gives two of them one chip.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     ChipHeld,
     ChipTried,
@@ -77,7 +77,7 @@ class HoldChip(HitsTogether, EndsProcess):
         """Free all chips, then start whoever is not running."""
         for name in injection.targets:
             able(fleet, HasChips).free_chip(name)
-        super(HoldChip, self).heal(injection, fleet)
+        super(HoldChip, self).heal(injection, fleet)  # noqa: UP008  # slots make another class
 
     def look(self, window: EvidenceWindow) -> Found:
         """The kill, who has the chip, and the starts that failed for want of it."""

@@ -9,11 +9,11 @@ controllers set, a lease that nobody renews, a condition that they take for unkn
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import EngineReported, NodeExited, PushAccepted
 from chaoslab.core.units import delay, plural
 from chaoslab.faults.actions import AsksToLeave, start_all

@@ -8,10 +8,11 @@ an exit code.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from chaoslab.core.events import Event, Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import EngineReported, NodeExited
 from chaoslab.core.units import delay
 from chaoslab.faults.actions import EndsProcess, HitsTogether

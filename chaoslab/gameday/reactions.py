@@ -6,11 +6,11 @@ predictions, until it begins                        └─────── hea
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.core.events import Event
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Action,
     AlarmState,

@@ -3,10 +3,10 @@
 What is made of effects, and how it is watched, is `fleet.kubernetes.chaos_mesh_links`.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.core.errors import AbilityError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.base import Links
 from chaoslab.links.settings import LinksFactory
 from chaoslab.undo.base import UndoLog

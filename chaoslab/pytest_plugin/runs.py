@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ import pytest
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import open_file, replace_file
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.prepare.plans import Asked, decode, prepare

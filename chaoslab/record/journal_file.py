@@ -11,13 +11,13 @@ rewrites both files can forge them, unless the digest was kept elsewhere.
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import DEPTH_MOST, Event, Json, Kind, MalformedEvent, decode
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.regular_files import read_regular
 
 JOURNAL = "journal.jsonl"

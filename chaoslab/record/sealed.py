@@ -15,11 +15,12 @@ import hashlib
 import hmac
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.events import Json, MalformedEvent, decode, encode
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payload import read_object
 from chaoslab.core.payloads import GamedaySealed, GamedayUnsealed
 from chaoslab.plan.model import sealed_ids

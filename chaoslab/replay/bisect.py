@@ -8,10 +8,11 @@ Histories with merges are searched as they are. Nothing here runs anything or kn
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.replay.minimise import Answer
 
 CommitRunner: TypeAlias = Callable[[str], Answer]

@@ -7,7 +7,6 @@ Nothing is judged here; a number that the verdict does not know is not made up.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -18,6 +17,7 @@ from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, Json, MalformedEvent
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RunStarted
 from chaoslab.core.units import delay, plural
 from chaoslab.record.journal import History

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -19,6 +19,7 @@ from typing import Final
 from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RunOutcome
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.node_links import NodeLinks

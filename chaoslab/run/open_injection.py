@@ -1,9 +1,10 @@
 """OpenInjection: what the injector knows of an injection that it began and has not healed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Node
 from chaoslab.plan.model import Injection

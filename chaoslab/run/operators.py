@@ -9,11 +9,12 @@ window they use, and carried out between two turns of the run loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from queue import Empty, SimpleQueue
 from typing import ClassVar, Final, TypeAlias
 
 from chaoslab.core.events import Json, Kind
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action, AlarmState
 from chaoslab.core.units import plural
 from chaoslab.plan.model import FaultPlan, Injection

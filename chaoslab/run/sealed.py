@@ -6,9 +6,10 @@ Inbox.sealed ─► Operators ─┬─► gameday.sealed, before anything start
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.model import Injection
 
 

@@ -12,12 +12,13 @@ varies: `push_s = [0.001, 0.004, 0.03]`, from the shortest to the longest, half 
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 
 Quantiles: TypeAlias = Mapping[str, Sequence[float]]
 """By cost: what the work took, in order; as many samples lie between any two neighbours."""

@@ -9,7 +9,6 @@ the given one.
 """
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import Protocol
@@ -17,6 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.portable_math import Numbers, exp, log, power
 
 _NORMAL = NormalDist()

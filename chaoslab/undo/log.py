@@ -18,13 +18,14 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, decode, encode
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import NotOwned, open_file, read
 from chaoslab.core.process_identity import (
     Identity,

@@ -11,11 +11,11 @@ import ctypes
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import Identity, identity_of, is_same, node_mark, send
 from chaoslab.core.process_tree import end_tree, is_running, living, resume_tree, stopped
 from chaoslab.undo.facts import NODE, Facts, require, require_match

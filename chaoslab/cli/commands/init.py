@@ -8,7 +8,6 @@ Nothing is overwritten: with other content in the way, nothing is written at all
 import shlex
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from chaoslab.cli.commands.output import (
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.provenance import requirement
 

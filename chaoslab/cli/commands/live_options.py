@@ -9,7 +9,6 @@ anything starts.
 import getpass
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import click
 
 from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.gameday.key_file import secret_in_or_new
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import Observer

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +19,7 @@ import click
 from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
+from chaoslab.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

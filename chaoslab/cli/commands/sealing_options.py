@@ -5,7 +5,7 @@ RUN --unseal [--key FILE] ─► print_opened ─► what is sealed in a record
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import click
 from chaoslab.cli.commands.output import print_json
 from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import GamedaySealed
 from chaoslab.core.units import show_duration
 from chaoslab.gameday.key_file import secret_in, secret_in_or_new

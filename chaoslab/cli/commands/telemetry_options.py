@@ -5,7 +5,6 @@ addresses, token ─► checked before anything starts ─► Telemetry.send ─
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import click
 from chaoslab.checks.verdict import Verdict
 from chaoslab.cli.commands.output import warn
 from chaoslab.core.errors import FleetError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 

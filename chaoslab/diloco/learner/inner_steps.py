@@ -14,7 +14,6 @@ it while later steps run. Nothing here depends on rounds, versions or the networ
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ import numpy as np
 import optax
 from jax.sharding import NamedSharding
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.learner import fragment_functions, sharding
 from chaoslab.diloco.learner.executables import Executables
 from chaoslab.diloco.learner.fragment_functions import FragmentFunctions

@@ -9,8 +9,9 @@ The syncer selects the source. A membership renewed during training is not handl
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint, LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.learner.messenger import Messenger

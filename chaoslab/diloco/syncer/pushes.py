@@ -10,10 +10,11 @@ merged, and with which learners.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.model.codec import Codec, Encoded, MalformedPayload, NotFinite, encode
 from chaoslab.diloco.model.fragments import FloatArray, Fragment, is_finite
 from chaoslab.diloco.settings import Settings

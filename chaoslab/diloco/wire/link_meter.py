@@ -13,10 +13,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 
 PING_S = 0.25
 """Seconds between two pings of one end."""

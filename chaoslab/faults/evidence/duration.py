@@ -8,9 +8,10 @@ half-way. So time is added up: what shows the fault, out of all that could have 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found
 

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.cluster_protocols import SILENT_S
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.cordon import MACHINES

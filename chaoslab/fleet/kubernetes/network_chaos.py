@@ -14,10 +14,10 @@ a learner that need one are in one object. Nothing here asks a cluster.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.manifests import Manifests
 from chaoslab.fleet.kubernetes.parts import mapping, mappings

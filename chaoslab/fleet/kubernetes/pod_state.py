@@ -4,13 +4,14 @@ Pod ─► state_of ─► PodState: waits (why), runs (since when), ended (how)
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from lightkube.models.core_v1 import ContainerStatus, Pod
 
 from chaoslab.core.events import Json
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 

@@ -20,10 +20,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.core.process_tree import SPAWN_GUARD, end_tree
 from chaoslab.core.spawn_guard import PR_SET_CHILD_SUBREAPER, ask_the_kernel

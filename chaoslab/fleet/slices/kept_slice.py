@@ -4,9 +4,10 @@ It decides nothing: `keeper` does.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.slices.repair import LATE_S, Cause, Counts, SliceRepair, Stage
 

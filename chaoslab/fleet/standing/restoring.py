@@ -17,7 +17,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -25,6 +25,7 @@ import psutil
 
 from chaoslab.core import private_files
 from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import Identity, identify, send
 from chaoslab.core.process_tree import is_running, resume_tree, stopped
 

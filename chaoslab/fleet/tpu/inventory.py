@@ -13,10 +13,11 @@ that Google documents for it; none reaches a shell but `startup`, which is a scr
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.tpu.accelerators import GENERATIONS, Accelerator, accelerator
 from chaoslab.fleet.tpu.prices import Price, price
 

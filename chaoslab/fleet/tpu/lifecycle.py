@@ -8,11 +8,11 @@ Only what the estimate allows is requested, and only what has the fleet's label 
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import show_duration
 from chaoslab.fleet.provider import LASTING, Condition, ProviderError, Refusal, SliceReport
 from chaoslab.fleet.tpu.inventory import Cloud

@@ -6,8 +6,9 @@ replace it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from chaoslab.core.lazy_dataclass import dataclass
 
 SOURCE: Final = "skypilot-catalog v8, gcp/vms.csv at 006059e (Google's list prices)"
 READ_ON: Final = "2026-11-22"

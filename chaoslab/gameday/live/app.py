@@ -11,11 +11,12 @@ Errors are JSON: {"error": "what is wrong"}, with 400, 401, 403, 404, 409, 413 o
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from typing import Final
 
 from chaoslab.core.errors import AbilityError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action
 from chaoslab.gameday.live.access import Access, Address, Denied, Visit, require_json
 from chaoslab.gameday.live.alarms import Alarms

@@ -13,10 +13,10 @@ connections are answered with a RST. Which effects are in force is kept by `link
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import Direction, LinkAbility
 from chaoslab.links.netem.netfilter import chain_of
 from chaoslab.links.netem.queues import Queues

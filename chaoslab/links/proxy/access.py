@@ -14,8 +14,9 @@ import binascii
 import hmac
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.proxy.toxics import Refused
 
 TOKEN = "CHAOSLAB_PROXY_TOKEN"

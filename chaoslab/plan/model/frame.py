@@ -7,11 +7,12 @@ No check and no kind of fleet or links is known by name here: their settings are
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, runtime_checkable
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import Rounds, Share
 from chaoslab.plan.model.training import Training
 

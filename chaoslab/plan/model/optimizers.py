@@ -3,8 +3,7 @@
 inner: {lr: 0.012, batch: 8}        outer: {lr: 0.5, momentum: 0.5}
 """
 
-from dataclasses import dataclass
-
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.model.rules import hold
 
 

@@ -5,13 +5,13 @@ POST URL/api/annotations {time, timeEnd: ms since the epoch, tags, text}, with a
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from http.client import HTTPException
 from urllib.request import Request, urlopen
 
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, MalformedEvent
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 from chaoslab.report.telemetry.receivers import TIMEOUT_S
 from chaoslab.report.telemetry.spans import RunSpan, fault_end_s

@@ -7,11 +7,11 @@ Each protocol has its own package, such as s3fs, which reads its own variables f
 """
 
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.telemetry.receivers import shown
 

@@ -5,11 +5,11 @@ Receivers.asked (before the run: addresses, token, packages) ─► send (after 
 
 import importlib.util
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Self
 
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 from chaoslab.report.beginning import began_ns
 from chaoslab.report.telemetry.grafana import TOKEN, annotations, send_annotations

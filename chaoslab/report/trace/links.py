@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.report.thinning import Sample, thinned
 from chaoslab.report.trace.writer import Details, TraceWriter
 

@@ -15,12 +15,12 @@ all points after the batch. The times of a row begin where those of the row befo
 search finds places in all of them.
 """
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.portable_math import Numbers
 
 Indices: TypeAlias = NDArray[np.int64]

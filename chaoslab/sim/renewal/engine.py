@@ -13,11 +13,11 @@ learners and of what is out of service.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.portable_math import Numbers
 from chaoslab.sim.renewal.batch import NoChipsLeft

@@ -1,8 +1,9 @@
 """Engine: the timeline that a training has over links of one bandwidth."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.timeline import ring, star
 from chaoslab.sim.timeline.training import Method, Result, Training
 

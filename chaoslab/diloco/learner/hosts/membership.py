@@ -4,7 +4,9 @@ Standard library only: the supervisor imports it, too.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from chaoslab.core.lazy_dataclass import dataclass
 
 PEER_LOST = 75
 """Exit code of a process that lost another process of its learner."""

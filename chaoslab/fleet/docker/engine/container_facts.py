@@ -7,9 +7,11 @@ Nothing here asks an engine.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Self
+
+from chaoslab.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

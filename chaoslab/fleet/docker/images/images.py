@@ -16,12 +16,12 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import chaoslab
 from chaoslab.core.errors import FleetError
+from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.links.toxiproxy import server_binary
 

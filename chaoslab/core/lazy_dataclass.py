@@ -1,0 +1,149 @@
+"""The standard library's `dataclass`, whose methods are compiled when they are first used.
+
+    @dataclass ─► its fields and slots; a stand-in for `__init__`, `__repr__`, `__eq__`, …
+    first use  ─► the method is compiled and takes the place of its stand-in
+
+A command imports some three hundred dataclasses, and uses the half of them. Compiling the methods
+of all took a fifth of a short command's time.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, FrozenInstanceError
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+_NOTHING = {"init": False, "repr": False, "eq": False}
+_OPTIONS: Mapping[str, Mapping[str, bool]] = {
+    "__repr__": _NOTHING | {"repr": True},
+    "__eq__": _NOTHING | {"eq": True},
+    "__hash__": _NOTHING | {"unsafe_hash": True},
+    "__lt__": (ordered := _NOTHING | {"eq": True, "order": True}),
+    "__le__": ordered,
+    "__gt__": ordered,
+    "__ge__": ordered,
+}
+"""What lets `dataclasses` make a method, and little beside it."""
+_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass  # noqa: PLC0414  # so that others may import it
+else:
+
+    def dataclass(cls=None, /, **options):
+        """As `dataclasses.dataclass`, without `unsafe_hash` and `InitVar`."""
+        return partial(_prepared, **options) if cls is None else _prepared(cls, **options)
+
+
+def _prepared(
+    cls: type,
+    *,
+    init: bool = True,
+    repr: bool = True,  # noqa: A002  # the name in the standard library
+    eq: bool = True,
+    order: bool = False,
+    frozen: bool = False,
+    **layout: bool,
+) -> type:
+    own = vars(cls)
+    is_hash_open = own.get("__hash__") is None and ("__eq__" in own or "__hash__" not in own)
+    names = [name for name in ["__repr__"] * repr + ["__eq__"] * eq if name not in own]
+    names += [*_ORDER] * order + ["__hash__"] * (is_hash_open and eq and frozen)
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` asks for the signature
+    is_heir = any("__dataclass_fields__" in vars(base) for base in cls.__mro__[1:])
+    options = layout | _NOTHING | {"frozen": frozen and is_heir}  # by heirs alone it is asked for
+    made: Any = dataclasses.dataclass(**options)(cls)
+    if init:
+        made.__init__ = _StandIn(made, "__init__", partial(_init, made, is_frozen=frozen))
+    for name in names:
+        setattr(made, name, _StandIn(made, name, partial(_method, made, name)))
+    if is_hash_open and eq and not frozen:
+        made.__hash__ = None
+    if frozen:
+        made.__dataclass_params__.frozen = True
+        made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete
+        if "__slots__" in vars(made):
+            made.__getstate__, made.__setstate__ = _state, _set_state
+    return made  # type: ignore[no-any-return]  # a class
+
+
+class _StandIn:
+    """Stands for a method of a class until that is looked for."""
+
+    def __init__(self, owner: type, name: str, compiled: Callable[[], Any]) -> None:
+        self._owner, self._name, self._compiled = owner, name, compiled
+
+    def __get__(self, instance: object, cls: type | None = None) -> Callable[..., object]:
+        method = self._compiled()
+        setattr(self._owner, self._name, method)
+        return method.__get__(instance, cls)  # type: ignore[no-any-return]  # a function's
+
+
+def _init(cls: Any, *, is_frozen: bool) -> Any:
+    """Its `__init__`; `dataclasses` takes four times as long to make that of a frozen class."""
+    names: dict[str, object] = {"_put": object.__setattr__, "_factory": _FACTORY}
+    positional, keywords = ["self"], list[str]()
+    body = ["pass"]
+    for field in dataclasses.fields(cls):
+        name = field.name
+        is_made, has_default = field.default_factory is not MISSING, field.default is not MISSING
+        names |= {f"_make_{name}": field.default_factory, f"_default_{name}": field.default}
+        if field.init:
+            default = "=_factory" * is_made or f"=_default_{name}" * has_default
+            (keywords if field.kw_only else positional).append(name + default)
+            value = f"_make_{name}() if {name} is _factory else {name}" if is_made else name
+        elif is_made or has_default:
+            value = f"_make_{name}()" if is_made else f"_default_{name}"
+        else:
+            continue
+        body.append(f"_put(self, {name!r}, {value})" if is_frozen else f"self.{name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    parameters = ", ".join([*positional, *["*"] * bool(keywords), *keywords])
+    exec(f"def __init__({parameters}):\n " + "\n ".join(body), names)  # noqa: S102
+    made: Any = names["__init__"]
+    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
+    made.__annotations__ = {one.name: one.type for one in dataclasses.fields(cls) if one.init}
+    made.__annotations__["return"] = None
+    return made
+
+
+def _method(cls: Any, name: str) -> Any:
+    """What `dataclasses` makes for a class of the same fields; it asks for no other class."""
+    fields: Mapping[str, dataclasses.Field[Any]] = cls.__dataclass_fields__
+    body = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "__annotations__": {one.name: one.type for one in fields.values()},
+        **fields,
+    }
+    model: type = dataclasses.dataclass(**_OPTIONS[name])(type(cls.__name__, (), body))
+    return vars(model)[name]
+
+
+class _Factory:
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+"""The default of a parameter in whose place a value is made."""
+
+
+def _refuse_to_set(_: object, name: str, __: object) -> None:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_to_delete(_: object, name: str) -> None:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(self: Any) -> list[object]:
+    """What is pickled of a frozen instance with slots."""
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[object]) -> None:
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)
