@@ -1,11 +1,13 @@
 """A whole run and its record: directory, janitor, fleet, journal, the run itself, and its twin.
 
     plan, schedule ─► RunDirectory ─► janitor ┬─► fleet ─► Run.execute ─► journal.jsonl, evidence/
-                                              └─► then, if asked for, the twin in control/
+                                              └─► then, if asked for, the twin in control/;
+                                                  that of a simulation beside the run
 
 It judges nothing and draws nothing: a verdict is made later, from the directory alone.
 """
 
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +22,9 @@ from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import RunOutcome
+from chaoslab.core.payloads import PaceSet, RunOutcome
 from chaoslab.core.secrets import Secrets
+from chaoslab.core.units import Pacing
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.settings import FleetFactory
 from chaoslab.plan.model import Control, FaultPlan, Injection
@@ -37,6 +40,7 @@ from chaoslab.run.operators import Inbox
 from chaoslab.run.records import residue
 from chaoslab.run.run import Basis, Run
 from chaoslab.run.run_loop import Interrupts
+from chaoslab.run.twin_beside import Orders, TwinBeside, can_fork
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.heartbeat import UNDONE, Heartbeat
 from chaoslab.undo.janitor import Guard, start_janitor
@@ -129,11 +133,15 @@ def run_plan(
                 provenance=twin.provenance(plan, links=kind, simulated_by=_simulator(fleet_setup)),
                 plan_digest=directory.plan_digest() or "",
             )
-            outcome, run = _carry_out(plan, schedule.injections, directory, means, basis, observers)
             wants_twin = plan.control is Control.TWIN and attached.inbox is None
-            if wants_twin and outcome is RunOutcome.COMPLETED:
-                made = _make_twin(plan, basis, run, directory, root, means, observers)
-                directory.note(control=made)
+            its = _Twin(plan=plan, basis=basis, directory=directory, root=root, means=means)
+            with its.made_beside() if wants_twin else nullcontext() as beside:
+                seen_by = [*observers, beside] if beside is not None else observers
+                outcome, run = _carry_out(
+                    plan, schedule.injections, directory, means, basis, seen_by
+                )
+                if wants_twin and outcome is RunOutcome.COMPLETED:
+                    directory.note(control=its.made(run, observers, beside))
         yield directory
 
 
@@ -223,39 +231,94 @@ def _calendar(fleet_setup: FleetSetup) -> Clock:
     return WallClock() if fleet_setup.is_simulated else fleet_setup.clock()
 
 
-def _make_twin(
-    plan: FaultPlan,
-    basis: Basis,
-    run: History,
-    directory: RunDirectory,
-    root: Path,
-    means: _Means,
-    observers: Sequence[Observer],
-) -> Mapping[str, Json]:
-    """Fill control/ from the kept twins or by a run without faults; what came of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Twin:
+    """The fault-free twin of a run, made in control/ before, after or beside it.
 
     A twin that breaks does not break the run that it is for: the comparison stays open, and
     run.json and the verdict say so. It goes on for a little longer than the run did, so that the
     next run finds it long enough, too.
     """
-    control, links = directory.make_control(), means.links.ask().kind
-    name = twin.key(plan, links=links, simulated_by=_simulator(means.fleet_setup))
-    if name is not None and twin.fetch(name, root, control, run):
-        return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
-    control.note(plan=plan.name, seed=plan.seed, started=_calendar(means.fleet_setup).wall())
-    try:
-        with UndoLogFile(control.path) as undo_log:
-            its_own = replace(means, undo_log=undo_log)
-            least = _TWIN_GOES_ON * twin.reach_tokens(run)
-            its_basis = replace(basis, plan_digest="", is_twin=True, least_tokens=least)
-            its_plan = twin.without_faults(plan, run)
-            _, made = _carry_out(its_plan, (), control, its_own, its_basis, observers)
-        if name is not None:
-            twin.keep(name, root, control, made)
-    except FleetError as error:
-        control.note(outcome=RunOutcome.BROKEN.value, reason=means.secrets.text(str(error)))
-    facts = control.facts
-    return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": False}
+
+    plan: FaultPlan
+    basis: Basis
+    directory: RunDirectory
+    root: Path
+    means: _Means
+
+    @contextmanager
+    def made_beside(self) -> Iterator[TwinBeside | None]:
+        """A process that makes it while the block carries the run out; None: it is made later."""
+        name = self._name()
+        is_kept = name is not None and twin.is_kept(name, self.root)
+        if is_kept or not self.means.fleet_setup.is_simulated or not can_fork():
+            yield None
+            return
+        beside = TwinBeside(self._make_by_orders)
+        try:
+            yield beside
+        finally:
+            if beside.abandon():
+                self._discard()
+
+    def made(
+        self, run: History, observers: Sequence[Observer], beside: TwinBeside | None
+    ) -> Mapping[str, Json]:
+        """Fill control/ from the kept twins or by a run without faults; what came of it."""
+        tokens = _TWIN_GOES_ON * twin.reach_tokens(run)
+        if beside is not None:
+            if beside.finish(tokens, self.means.interrupts):
+                return self._facts(was_kept=False)
+            self._discard()
+        control, name = self.directory.make_control(), self._name()
+        if name is not None and twin.fetch(name, self.root, control, run):
+            return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
+        pace = run.last(PaceSet)
+        step_s = pace.payload.step_s if pace is not None else None
+        self._make(control, step_s, lambda: tokens, observers)
+        return self._facts(was_kept=False)
+
+    def _make_by_orders(self, orders: Orders) -> None:
+        control = self.directory.make_control()
+        has_pace = self.plan.training.step_time is not Pacing.OFF
+        self._make(control, orders.next() if has_pace else None, orders.next, ())
+
+    def _make(
+        self,
+        control: RunDirectory,
+        step_s: float | None,
+        least_tokens: Callable[[], float],
+        observers: Sequence[Observer],
+    ) -> None:
+        plan, means, name = self.plan, self.means, self._name()
+        control.note(plan=plan.name, seed=plan.seed, started=_calendar(means.fleet_setup).wall())
+        try:
+            with UndoLogFile(control.path) as undo_log:
+                basis = replace(self.basis, plan_digest="", is_twin=True, least_tokens=least_tokens)
+                _, made = _carry_out(
+                    twin.without_faults(plan, step_s),
+                    (),
+                    control,
+                    replace(means, undo_log=undo_log),
+                    basis,
+                    observers,
+                )
+            if name is not None:
+                twin.keep(name, self.root, control, made)
+        except FleetError as error:
+            reason = means.secrets.text(str(error))
+            control.note(outcome=RunOutcome.BROKEN.value, reason=reason)
+
+    def _discard(self) -> None:
+        shutil.rmtree(self.directory.control, ignore_errors=True)
+
+    def _name(self) -> str | None:
+        setup, links = self.means.fleet_setup, self.means.links.ask().kind
+        return twin.key(self.plan, links=links, simulated_by=_simulator(setup))
+
+    def _facts(self, *, was_kept: bool) -> Mapping[str, Json]:
+        facts = RunDirectory(path=self.directory.control).facts
+        return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": was_kept}
 
 
 def _facts(

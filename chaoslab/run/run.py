@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, field
-from functools import partial
+from functools import cache, partial
 
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
@@ -58,8 +58,9 @@ class Basis:
     plan_digest: str = ""
     """SHA-256 of plan.resolved.yaml as it was written; empty without that file."""
     is_twin: bool = False
-    least_tokens: float = 0.0
-    """A twin goes on until it has committed so many, beyond its stop rule: as its run did."""
+    least_tokens: Callable[[], float] = lambda: 0.0
+    """A twin goes on until it has committed so many, beyond its stop rule: as its run did. Asked
+    once it has reached that rule."""
 
 
 class Run:
@@ -144,7 +145,7 @@ class Run:
         self.run_loop.begin_training()
 
     def _start_nodes(self) -> None:
-        is_held = self.has_faults or self.basis.least_tokens > 0
+        is_held = self.has_faults or self.basis.is_twin
         start_nodes(self.fleet, self.launch, is_held, self._syncer_address)
 
     def _syncer_address(self) -> str:
@@ -255,8 +256,8 @@ class Run:
         if isinstance(self.fleet, Standing):
             self.injector.close("the run is over")
             return
-        least, seen = self.basis.least_tokens, self.progress
-        self._train_until(lambda: seen.is_held and seen.committed_tokens >= least)
+        least_tokens, seen = cache(self.basis.least_tokens), self.progress
+        self._train_until(lambda: seen.is_held and seen.committed_tokens >= least_tokens())
         self._release_syncer()
         inside = {name for name in seen.alive() if not seen.is_outside(name)}
         finishing = inside - self.injector.away

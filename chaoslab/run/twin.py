@@ -23,7 +23,7 @@ from pathlib import Path
 import chaoslab
 from chaoslab.checks.control_run import why_not_comparable, why_not_whole
 from chaoslab.core.errors import FleetError
-from chaoslab.core.payloads import EvaluationMeasured, PaceSet
+from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.core.private_files import NotPrivate, read
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import History
@@ -39,10 +39,12 @@ _READS_RECORDS = frozenset({"archive", "checks", "cli", "replay", "report"})
 """Packages that only judge and show what was recorded: nothing trains otherwise for them."""
 
 
-def without_faults(plan: FaultPlan, run: History) -> FaultPlan:
-    """The twin's plan. It keeps seed, training, limits and abort rules, and the run's step time."""
-    name, pace = f"{plan.name}, fault-free twin", run.last(PaceSet)
-    step_time = pace.payload.step_s if pace else plan.training.step_time
+def without_faults(plan: FaultPlan, step_s: float | None) -> FaultPlan:
+    """The twin's plan. It keeps seed, training, limits and abort rules, and the step time that the
+    run measured, if it has.
+    """
+    name = f"{plan.name}, fault-free twin"
+    step_time = plan.training.step_time if step_s is None else step_s
     training = replace(plan.training, step_time=step_time)
     return replace(plan, name=name, training=training, faults=(), expect=(), gameday=None)
 
@@ -82,6 +84,11 @@ def key(plan: FaultPlan, *, links: str = "none", simulated_by: object = None) ->
     return fingerprint(parts)[:32] if is_known else None
 
 
+def is_kept(name: str, root: Path) -> bool:
+    """Whether there is a twin of this name; it may be too short, or damaged."""
+    return all((root / TWINS / name / file).is_file() for file in _KEPT)
+
+
 def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
     """Copy a kept twin of this run into an empty control/; False if none is kept.
 
@@ -89,7 +96,7 @@ def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
     another run or shorter than this one is thrown away: each with a warning, and False.
     """
     kept = root / TWINS / name
-    if not all((kept / file).is_file() for file in _KEPT):
+    if not is_kept(name, root):
         return False
     try:
         for file in _KEPT:

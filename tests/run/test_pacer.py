@@ -14,7 +14,6 @@ from chaoslab.plan.model import LearnerGroup, Training
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.prepare.setup import LinkSetup
-from chaoslab.record.journal import History
 from chaoslab.run import twin
 from tests.fake_nodes import STEP_S, Troubles
 from tests.fakes import FakeFleet
@@ -164,9 +163,9 @@ def test_a_learner_that_dies_in_the_warm_up_is_not_waited_for(tmp_path: Path) ->
 
 def test_the_twin_keeps_the_step_time_that_its_run_measured(tmp_path: Path) -> None:
     history = Stage(tmp_path, plan=AUTO).execute()
-    its = twin.without_faults(AUTO, history)
-    assert its.training.step_time == the(history, Kind.PACE_SET).payload.step_s
-    assert twin.without_faults(PLAN, History(())).training == PLAN.training
+    step_s = the(history, Kind.PACE_SET).payload.step_s
+    assert twin.without_faults(AUTO, step_s).training.step_time == step_s
+    assert twin.without_faults(PLAN, None).training == PLAN.training
 
 
 def test_a_fleet_without_a_way_to_hooks_needs_a_duration() -> None:

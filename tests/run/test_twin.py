@@ -66,7 +66,7 @@ def ran(
         script(fleet, interrupts)
     with Journal(directory.path, clock) as journal:
         run = Run(
-            twin.without_faults(PLAN, History(())),
+            twin.without_faults(PLAN, None),
             (),
             fleet=fleet,
             journal=journal,
@@ -93,7 +93,7 @@ def empty(folder: Path) -> RunDirectory:
 
 
 def test_a_twin_trains_alike_without_faults_and_expectations() -> None:
-    plan = twin.without_faults(PLAN, History(()))
+    plan = twin.without_faults(PLAN, None)
     assert not plan.faults
     assert not plan.expect
     assert (plan.seed, plan.training, plan.control) == (3, PLAN.training, Control.TWIN)
