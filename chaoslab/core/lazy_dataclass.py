@@ -50,9 +50,7 @@ def _prepared(
     names = [name for name in ["__repr__"] * repr + ["__eq__"] * eq if name not in own]
     names += [*_ORDER] * order + ["__hash__"] * (is_hash_open and eq and frozen)
     cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` asks for the signature
-    is_heir = any("__dataclass_fields__" in vars(base) for base in cls.__mro__[1:])
-    options = layout | _NOTHING | {"frozen": frozen and is_heir}  # by heirs alone it is asked for
-    made: Any = dataclasses.dataclass(**options)(cls)
+    made: Any = _with_fields(cls, is_frozen=frozen, **layout)
     if init:
         made.__init__ = _StandIn(made, "__init__", partial(_init, made, is_frozen=frozen))
     for name in names:
@@ -65,6 +63,21 @@ def _prepared(
         if "__slots__" in vars(made):
             made.__getstate__, made.__setstate__ = _state, _set_state
     return made  # type: ignore[no-any-return]  # a class
+
+
+def _with_fields(cls: type, *, is_frozen: bool, **layout: bool) -> type:
+    """A dataclass without methods. Those with which `dataclasses` refuses assignments are compiled,
+    too, so it takes the class, and what it derives from, for mutable meanwhile.
+    """
+    inherited = [vars(base).get("__dataclass_params__") for base in cls.__mro__[1:]]
+    frozen = [its for its in inherited if its is not None and its.frozen and is_frozen]
+    try:
+        for its in frozen:
+            its.frozen = False
+        return dataclasses.dataclass(init=False, repr=False, eq=False, **layout)(cls)
+    finally:
+        for its in frozen:
+            its.frozen = True
 
 
 class _StandIn:

@@ -18,8 +18,6 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-import psutil
-
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
@@ -176,6 +174,8 @@ def _dated(pid: int, start_time: float, mark: str) -> Identity:
     """Identity from an older file: by its wall-clock start, or, if the clock was set since, by the
     mark in the environment.
     """
+    import psutil  # noqa: PLC0415  # for older files alone
+
     now = identify(pid)
     if now is None:
         return _gone(pid)

@@ -179,7 +179,7 @@ def _own_code() -> str:
         passed_over = _READS_RECORDS if Path(folder) == _PACKAGE else {"__pycache__"}
         below[:] = sorted(set(below) - passed_over)
         found += [os.path.join(folder, file) for file in sorted(files) if file.endswith(_CODE)]
-    return _contents(map(Path, found))
+    return _contents(found)
 
 
 def _foreign(plan: FaultPlan) -> list[list[Path] | None]:
@@ -201,9 +201,10 @@ def _sources(module: str) -> list[Path] | None:
     return [Path(spec.origin)] if spec.origin else None
 
 
-def _contents(files: Iterable[Path]) -> str:
+def _contents(files: Iterable[str | Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
-        body = path.read_bytes()
-        digest.update(f"{path.name}:{len(body)}:".encode() + body)
+        with open(path, "rb", buffering=0) as file:
+            body = file.read()
+        digest.update(f"{os.path.basename(path)}:{len(body)}:".encode() + body)
     return digest.hexdigest()
