@@ -49,7 +49,7 @@ def _prepared(
     is_hash_open = own.get("__hash__") is None and ("__eq__" in own or "__hash__" not in own)
     names = [name for name in ["__repr__"] * repr + ["__eq__"] * eq if name not in own]
     names += [*_ORDER] * order + ["__hash__"] * (is_hash_open and eq and frozen)
-    cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` asks for the signature
+    cls.__doc__ = cls.__doc__ or f"{cls.__name__}()"  # else `dataclasses` looks for the signature
     made: Any = _with_fields(cls, is_frozen=frozen, **layout)
     if init:
         made.__init__ = _StandIn(made, "__init__", partial(_init, made, is_frozen=frozen))

@@ -60,6 +60,12 @@ def identify(pid: int) -> Identity | None:
     )
 
 
+def is_running(pid: int) -> bool:
+    """Whether the pid belongs to a process that is not a zombie."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] != b"Z"
+
+
 def _stat(pid: int) -> list[bytes] | None:
     """Fields of /proc/PID/stat from the third on; the name before them may contain anything."""
     try:

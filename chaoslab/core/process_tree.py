@@ -18,29 +18,19 @@ from pathlib import Path
 import psutil
 
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.process_identity import Identity, identify, is_same, node_mark, send
+from chaoslab.core.process_identity import (
+    Identity,
+    identify,
+    is_running,
+    is_same,
+    node_mark,
+    send,
+)
 from chaoslab.core.realtime import prefer_process, realtime_priority
 
-SPAWN_GUARD = Path(__file__).with_name("spawn_guard.py")
-"""Program that a new process runs before it executes the node's program."""
 _PAUSE_S = 0.005
 _STOPPING_S = 0.5
 """How long a stopped process may take to show it."""
-
-
-def import_path() -> str:
-    """PYTHONPATH for a new process that is to find this very package, wherever it was found."""
-    ours = str(Path(__file__).resolve().parents[2])
-    theirs = os.environ.get("PYTHONPATH")
-    return f"{ours}{os.pathsep}{theirs}" if theirs else ours
-
-
-def is_running(pid: int) -> bool:
-    """Whether the pid belongs to a process that is not a zombie."""
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

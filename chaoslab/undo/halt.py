@@ -21,8 +21,7 @@ import psutil
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.process_identity import Identity, node_mark, send
-from chaoslab.core.process_tree import is_running
+from chaoslab.core.process_identity import Identity, is_running, node_mark, send
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, logged_runs, may_owe, open_undos

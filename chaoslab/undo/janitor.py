@@ -27,7 +27,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.private_files import NotPrivate, remove
-from chaoslab.core.process_tree import import_path
+from chaoslab.core.spawning import import_path
 from chaoslab.undo.actions import is_last, lets_go, undo
 from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Pulse
 from chaoslab.undo.log import (

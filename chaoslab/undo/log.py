@@ -32,10 +32,10 @@ from chaoslab.core.process_identity import (
     boot_id,
     identify,
     identity_of,
+    is_running,
     is_same,
     names_process,
 )
-from chaoslab.core.process_tree import is_running
 from chaoslab.undo.actions import ends_with_boot, leftovers, lets_go, looks
 from chaoslab.undo.heartbeat import StillThere
 from chaoslab.undo.verbs import UndoEntry

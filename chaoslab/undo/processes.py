@@ -16,8 +16,15 @@ from pathlib import Path
 import psutil
 
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.process_identity import Identity, identity_of, is_same, node_mark, send
-from chaoslab.core.process_tree import end_tree, is_running, living, resume_tree, stopped
+from chaoslab.core.process_identity import (
+    Identity,
+    identity_of,
+    is_running,
+    is_same,
+    node_mark,
+    send,
+)
+from chaoslab.core.process_tree import end_tree, living, resume_tree, stopped
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
 

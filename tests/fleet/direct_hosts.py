@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from chaoslab.core.process_tree import import_path
+from chaoslab.core.spawning import import_path
 from chaoslab.fleet.remote.protocol.messages import LINE_BYTES_MOST
 from chaoslab.fleet.remote.protocol.reach import RUN_S, Ran, Streams
 

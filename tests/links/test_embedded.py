@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.core.process_tree import is_running
+from chaoslab.core.process_identity import is_running
 from chaoslab.links.base import Links
 from chaoslab.links.effects import (
     Bandwidth,

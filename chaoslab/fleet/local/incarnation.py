@@ -20,7 +20,7 @@ from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK, cpu_s, identify, is_same, send
-from chaoslab.core.process_tree import SPAWN_GUARD
+from chaoslab.core.spawning import SPAWN_GUARD
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, signal_name
 from chaoslab.fleet.local.spawning import Forked, Process, Start, executed

@@ -21,7 +21,7 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.private_files import make_folder, open_folder
-from chaoslab.core.process_tree import is_running
+from chaoslab.core.process_identity import is_running
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.undo.base import PendingUndos, UndoLog
 

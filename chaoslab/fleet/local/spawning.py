@@ -25,8 +25,9 @@ from typing import IO, Protocol
 
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import NODE_MARK, identify
-from chaoslab.core.process_tree import SPAWN_GUARD, end_tree
+from chaoslab.core.process_tree import end_tree
 from chaoslab.core.spawn_guard import PR_SET_CHILD_SUBREAPER, ask_the_kernel
+from chaoslab.core.spawning import SPAWN_GUARD
 from chaoslab.fleet.local import fork_server
 from chaoslab.fleet.local.fork_server import MESSAGE_BYTES, ROOM
 from chaoslab.undo.base import PendingUndos, UndoLog

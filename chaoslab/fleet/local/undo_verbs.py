@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import open_folder
-from chaoslab.core.process_tree import is_running
+from chaoslab.core.process_identity import is_running
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, abandoned, is_made_for, remove

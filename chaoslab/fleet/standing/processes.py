@@ -24,6 +24,7 @@ from chaoslab.core.process_identity import (
     Identity,
     boot_id,
     identify,
+    is_running,
     is_same,
     node_mark,
     send,
@@ -233,7 +234,7 @@ class StandingProcess(StandingNode):
     def has_exited(self) -> bool:
         if self.is_over or (self._process is not None and self._process.poll() is not None):
             return True
-        return not (is_same(self._identity) and process_tree.is_running(self._identity.pid))
+        return not (is_same(self._identity) and is_running(self._identity.pid))
 
     def signal_all(self, name: str) -> None:
         if not self.is_over:

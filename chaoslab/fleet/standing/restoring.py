@@ -26,8 +26,8 @@ import psutil
 from chaoslab.core import private_files
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.process_identity import Identity, identify, send
-from chaoslab.core.process_tree import is_running, resume_tree, stopped
+from chaoslab.core.process_identity import Identity, identify, is_running, send
+from chaoslab.core.process_tree import resume_tree, stopped
 
 RESTORE: Final = "restore_node"
 """Undo verb: node, folder."""

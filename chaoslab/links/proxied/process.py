@@ -19,7 +19,8 @@ from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import NODE_MARK, identify
-from chaoslab.core.process_tree import SPAWN_GUARD, end_tree, import_path
+from chaoslab.core.process_tree import end_tree
+from chaoslab.core.spawning import SPAWN_GUARD, import_path
 from chaoslab.links.netem.packet_rules import LocalPlace
 from chaoslab.links.ports import HeldPort, established
 from chaoslab.links.proxied.http_api import Endpoint, call

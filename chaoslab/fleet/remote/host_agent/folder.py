@@ -28,8 +28,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import make_folder
-from chaoslab.core.process_identity import Identity, identity_of, is_same
-from chaoslab.core.process_tree import is_running
+from chaoslab.core.process_identity import Identity, identity_of, is_running, is_same
 from chaoslab.undo.log import may_owe
 
 RUN: Final = re.compile(r"[0-9a-f]{10}")

@@ -20,7 +20,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import Identity, identify, send
-from chaoslab.core.process_tree import import_path
+from chaoslab.core.spawning import import_path
 from chaoslab.fleet.remote.host_agent.agent_loop import DISMISSED, AgentLoop
 from chaoslab.fleet.remote.host_agent.clients import Answers
 from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
