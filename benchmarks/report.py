@@ -36,6 +36,7 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "policy": ("policy.py",),
     "renewal": ("renewal.py",),
     "live_page": ("live_page.py",),
+    "simulated_run": ("simulated_run.py",),
 }
 """Command that measures each set of results."""
 WITHIN_S = 1800.0

@@ -134,7 +134,14 @@ def run_plan(
                 plan_digest=directory.plan_digest() or "",
             )
             wants_twin = plan.control is Control.TWIN and attached.inbox is None
-            its = _Twin(plan=plan, basis=basis, directory=directory, root=root, means=means)
+            its = _Twin(
+                plan=plan,
+                basis=basis,
+                directory=directory,
+                root=root,
+                means=means,
+                name=twin.key(plan, links=kind, simulated_by=_simulator(fleet_setup)),
+            )
             with its.made_beside() if wants_twin else nullcontext() as beside:
                 seen_by = [*observers, beside] if beside is not None else observers
                 outcome, run = _carry_out(
@@ -245,12 +252,13 @@ class _Twin:
     directory: RunDirectory
     root: Path
     means: _Means
+    name: str | None
+    """Among those that are kept; None: it is made each time."""
 
     @contextmanager
     def made_beside(self) -> Iterator[TwinBeside | None]:
         """A process that makes it while the block carries the run out; None: it is made later."""
-        name = self._name()
-        is_kept = name is not None and twin.is_kept(name, self.root)
+        is_kept = self.name is not None and twin.is_kept(self.name, self.root)
         if is_kept or not self.means.fleet_setup.is_simulated or not can_fork():
             yield None
             return
@@ -270,8 +278,8 @@ class _Twin:
             if beside.finish(tokens, self.means.interrupts):
                 return self._facts(was_kept=False)
             self._discard()
-        control, name = self.directory.make_control(), self._name()
-        if name is not None and twin.fetch(name, self.root, control, run):
+        control = self.directory.make_control()
+        if self.name is not None and twin.fetch(self.name, self.root, control, run):
             return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
         pace = run.last(PaceSet)
         step_s = pace.payload.step_s if pace is not None else None
@@ -290,7 +298,7 @@ class _Twin:
         least_tokens: Callable[[], float],
         observers: Sequence[Observer],
     ) -> None:
-        plan, means, name = self.plan, self.means, self._name()
+        plan, means = self.plan, self.means
         control.note(plan=plan.name, seed=plan.seed, started=_calendar(means.fleet_setup).wall())
         try:
             with UndoLogFile(control.path) as undo_log:
@@ -303,18 +311,14 @@ class _Twin:
                     basis,
                     observers,
                 )
-            if name is not None:
-                twin.keep(name, self.root, control, made)
+            if self.name is not None:
+                twin.keep(self.name, self.root, control, made)
         except FleetError as error:
             reason = means.secrets.text(str(error))
             control.note(outcome=RunOutcome.BROKEN.value, reason=reason)
 
     def _discard(self) -> None:
         shutil.rmtree(self.directory.control, ignore_errors=True)
-
-    def _name(self) -> str | None:
-        setup, links = self.means.fleet_setup, self.means.links.ask().kind
-        return twin.key(self.plan, links=links, simulated_by=_simulator(setup))
 
     def _facts(self, *, was_kept: bool) -> Mapping[str, Json]:
         facts = RunDirectory(path=self.directory.control).facts
