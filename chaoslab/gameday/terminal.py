@@ -46,7 +46,7 @@ def gameday_screen(
     keyboard: TextIO, stream: TextIO, view: ViewModel, room: Room, script: Script
 ) -> Screen:
     """The live picture with an input line if both streams are terminals, lines otherwise."""
-    console = Console(file=stream, highlight=False)
+    console = Console(file=stream, emoji=False, highlight=False)
     fd = _fd(keyboard)
     can_draw = console.is_terminal and not console.is_dumb_terminal
     is_utf8 = (console.encoding or "").lower().replace("-", "") == "utf8"

@@ -59,7 +59,7 @@ class Screen(Protocol):
 
 def screen(stream: TextIO, view: ViewModel) -> Screen:
     """The live view if `stream` is a terminal that can draw it, plain lines otherwise."""
-    console = Console(file=stream, highlight=False)
+    console = Console(file=stream, emoji=False, highlight=False)
     can_draw = console.is_terminal and not console.is_dumb_terminal
     if can_draw and (console.encoding or "").lower().replace("-", "") == "utf8":
         return Live(console, view)

@@ -37,3 +37,10 @@ def test_a_long_word_in_a_column_that_may_wrap_is_never_cut() -> None:
     with console.capture() as capture:
         console.print(made)
     assert "".join(capture.get().split()).endswith("python" + "/a/long/path" * 9)
+
+
+def test_words_between_colons_stay_words(capsys: pytest.CaptureFixture[str]) -> None:
+    made = table("learner")
+    made.add_row("host:fire:8080")
+    print_result({}, made, as_json=False)
+    assert "host:fire:8080" in capsys.readouterr().out

@@ -172,7 +172,7 @@ def _refusals(search: Search) -> Iterator[tuple[str, str]]:
 
 
 def _show(searches: Sequence[Search], not_asked: dict[str, str]) -> None:
-    console = Console(width=columns(), highlight=False)
+    console = Console(width=columns(), emoji=False, highlight=False)
     single = [search for search in searches if not search.given]
     rows = [search for search in searches if search.given]
     if single or not_asked:

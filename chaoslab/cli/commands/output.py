@@ -71,7 +71,7 @@ def print_result(
         return
     from rich.console import Console  # noqa: PLC0415  # `--help` must not import rich
 
-    console = Console(highlight=False, width=columns())
+    console = Console(highlight=False, emoji=False, width=columns())
     with _printing():
         console.print(_Printable(page), crop=False)
     if then is not None:
@@ -149,7 +149,7 @@ def fitting(titles: Sequence[str], rows: Sequence[Sequence["RenderableType"]],
     from rich.console import Console  # noqa: PLC0415  # see above
     from rich.measure import Measurement  # noqa: PLC0415
 
-    console = Console(width=columns())
+    console = Console(emoji=False, width=columns())
     for kept in range(len(spare), -1, -1):
         shown = [at for at, title in enumerate(titles) if title not in spare[kept:]]
         made = table(*(titles[at] for at in shown))

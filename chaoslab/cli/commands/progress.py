@@ -22,7 +22,7 @@ def progress(name: str, noun: str = "simulation") -> Iterator[Callable[[int, int
 
     `noun`: what is counted.
     """
-    console = Console(file=sys.stderr, highlight=False)
+    console = Console(file=sys.stderr, emoji=False, highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
         since_s = time.monotonic()
         yield lambda done, every: _say(name, noun, done, every, time.monotonic() - since_s)

@@ -134,7 +134,7 @@ class _Progress:
 @contextmanager
 def _watched(title: str) -> Iterator[_Progress]:
     """On a terminal the line of a trial moves; elsewhere there is only the one at its end."""
-    console = Console(file=sys.stderr, highlight=False)
+    console = Console(file=sys.stderr, emoji=False, highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
         yield _Progress(title, None, ViewModel())
         return
