@@ -73,15 +73,12 @@ def git_state(folder: Path) -> Mapping[str, Json] | None:
     """Commit of the work tree around `folder` and whether it has changes; None outside of one."""
     if (git := shutil.which("git")) is None:
         return None
+    words = (git, "-C", str(folder), "status", "--porcelain=v2", "--branch")
     try:
-        commit = _git(git, folder, "rev-parse", "HEAD")
-        return {"commit": commit, "has_changes": bool(_git(git, folder, "status", "--porcelain"))}
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _git(git: str, folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        (git, "-C", str(folder), *words), capture_output=True, text=True, check=True, timeout=10
-    )
-    return done.stdout.strip()
+    commit, *lines = done.stdout.removeprefix("# branch.oid ").splitlines()
+    if commit == "(initial)":
+        return None
+    return {"commit": commit, "has_changes": any(not line.startswith("#") for line in lines)}
