@@ -1,13 +1,16 @@
 """Dataclasses whose methods are compiled when they are used are those of the standard library."""
 
+import abc
 import copy
 import dataclasses
 import inspect
 import pickle
 import re
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 import pytest
 
@@ -168,3 +171,134 @@ def test_nothing_is_compiled_before_it_is_used(monkeypatch: pytest.MonkeyPatch) 
     assert one == made(x=1)
     assert repr(one) == repr(made(x=1))
     assert compiled == ["__init__", "__eq__", "__repr__"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Pickled in its own way."""
+
+    x: int
+
+    def __getstate__(self) -> int:
+        return self.x + 1
+
+    def __setstate__(self, state: int) -> None:
+        object.__setattr__(self, "x", state)
+
+
+def test_own_ways_to_be_made_and_pickled_are_kept() -> None:
+    @dataclass(slots=True)
+    class Own:
+        x: int
+
+        def __init__(self) -> None:
+            self.x = 7
+
+    assert Own().x == 7
+    assert copy.copy(Kept(1)).x == 2
+
+
+def test_an_heir_of_a_frozen_one_has_more_than_its_fields() -> None:
+    @dataclass(frozen=True)
+    class Plain:
+        x: int
+
+    class Counting(Plain):
+        seen: int
+
+        def __init__(self) -> None:
+            super().__init__(x=1)
+            self.seen = 3
+
+    one = Counting()
+    assert one.seen == 3
+    del one.seen
+    assert not hasattr(one, "seen")
+    with pytest.raises(FrozenInstanceError):
+        one.x = 2  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        Plain(1).seen = 3  # type: ignore[attr-defined]
+
+
+def test_it_says_with_which_options_it_was_made() -> None:
+    for options in OPTIONS:
+        standard, ours = (_made(one, **options) for one in (dataclasses.dataclass, dataclass))
+        assert repr(ours.__dataclass_params__) == repr(standard.__dataclass_params__)
+
+
+def test_the_types_of_its_parameters_are_found_where_it_was_written() -> None:
+    @dataclass(kw_only=True)
+    class Named:
+        base: "Base"
+
+    assert get_type_hints(Named.__init__)["base"] is Base
+
+
+def test_fields_may_have_any_name() -> None:
+    @dataclass(frozen=True)
+    class Odd:
+        self: int
+        _put: int
+        _factory: list[int] = field(default_factory=list)
+
+    assert Odd(1, 2) == Odd(self=1, _put=2, _factory=[])
+
+
+def test_methods_that_are_asked_for_make_a_class_concrete() -> None:
+    class Hashed(abc.ABC):
+        @abc.abstractmethod
+        def __hash__(self) -> int: ...
+
+    @dataclass(frozen=True)
+    class Number(Hashed):
+        x: int
+
+    assert hash(Number(1)) == hash(Number(1))  # type: ignore[abstract]
+
+
+def test_a_method_that_was_replaced_meanwhile_stays_so() -> None:
+    @dataclass
+    class Patched:
+        x: int
+
+    stand_in = vars(Patched)["__init__"]
+
+    def make(self: Any, x: int) -> None:
+        self.x = 2 * x
+
+    Patched.__init__ = make  # type: ignore[method-assign]
+    assert stand_in.__get__(None, Patched) is not make
+    assert Patched(2).x == 4
+
+
+def test_heirs_of_one_class_are_made_by_several_threads_at_once() -> None:
+    def derive(_: int) -> None:
+        for _ in range(1000):
+            body = {"__annotations__": {"z": int}, "z": 1}
+            dataclass(frozen=True)(type("Derived", (Base,), body))
+
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # in the midst of everything
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(derive, range(4)))
+    finally:
+        sys.setswitchinterval(before_s)
+
+
+def test_its_fields_are_the_same_all_the_while_that_a_method_is_compiled() -> None:
+    seen: list[tuple[str, ...]] = []
+    made = _made(dataclass, frozen=True)
+    one = made(x=1)
+
+    def look(*_: object) -> Any:
+        seen.append(tuple(field.name for field in dataclasses.fields(made)))
+        return look
+
+    before = sys.gettrace()
+    sys.settrace(look)  # as another thread may, at any line
+    try:
+        repr(one)
+    finally:
+        sys.settrace(before)
+    assert set(seen) == {("x", "tags", "y", "found", "answer")}
