@@ -258,16 +258,21 @@ class _Twin:
     @contextmanager
     def made_beside(self) -> Iterator[TwinBeside | None]:
         """A process that makes it while the block carries the run out; None: it is made later."""
-        is_kept = self.name is not None and twin.is_kept(self.name, self.root)
-        if is_kept or not self.means.fleet_setup.is_simulated or not can_fork():
-            yield None
-            return
-        beside = TwinBeside(self._make_by_orders)
+        beside = self._begun()
         try:
             yield beside
         finally:
-            if beside.abandon():
+            if beside is not None and beside.abandon():
                 self._discard()
+
+    def _begun(self) -> TwinBeside | None:
+        is_kept = self.name is not None and twin.is_kept(self.name, self.root)
+        if is_kept or not self.means.fleet_setup.is_simulated or not can_fork():
+            return None
+        try:
+            return TwinBeside(self._make_by_orders)
+        except OSError:  # no process more may be had
+            return None
 
     def made(
         self, run: History, observers: Sequence[Observer], beside: TwinBeside | None
@@ -289,7 +294,7 @@ class _Twin:
     def _make_by_orders(self, orders: Orders) -> None:
         control = self.directory.make_control()
         has_pace = self.plan.training.step_time is not Pacing.OFF
-        self._make(control, orders.next() if has_pace else None, orders.next, ())
+        self._make(control, orders.next() if has_pace else None, orders.next, [orders])
 
     def _make(
         self,

@@ -4,7 +4,7 @@
     run ends ─► its committed tokens ─► pipe ─► the twin goes on for as long ─► ended
 
 It is forked, so that nothing is imported twice: a short simulation takes less time than that. Where
-another thread runs it cannot be, and the twin is made after the run.
+it cannot be, as beside another thread, the twin is made after the run.
 """
 
 import os
@@ -19,15 +19,18 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import PaceSet
 from chaoslab.run.run_loop import Interrupts
 
-_LOOK_S: Final = 0.1
+_LOOK_MS: Final = 100
 """How often an interrupt is passed on while the twin is waited for."""
 
 
 def can_fork() -> bool:
-    """Whether this process has one thread alone, and a core to spare."""
+    """Whether this process has one thread alone, a core to spare, and its children to itself."""
     threads = Path("/proc/self/task")
     return (
-        threads.is_dir() and len(list(threads.iterdir())) == 1 and len(os.sched_getaffinity(0)) > 1
+        threads.is_dir()
+        and len(list(threads.iterdir())) == 1
+        and len(os.sched_getaffinity(0)) > 1
+        and signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL  # else others may wait for it
     )
 
 
@@ -35,14 +38,22 @@ class TwinBeside:
     """The process, as the run sees it: an observer of the run's journal."""
 
     def __init__(self, make: Callable[["Orders"], object]) -> None:
-        """`make` makes the twin, in the new process."""
-        orders, self._orders = os.pipe()
-        self._ended, ended = os.pipe()
-        self._pid = os.fork()
+        """`make` makes the twin, in the new process. OSError if there can be none."""
+        pipes: list[int] = []
+        run = os.getpid()
+        try:
+            pipes += os.pipe()
+            pipes += os.pipe()
+            self._pid = os.fork()
+        except OSError:
+            for end in pipes:
+                os.close(end)
+            raise
+        orders, self._orders, self._ended, ended = pipes
         if not self._pid:
             os.close(self._orders)
             os.close(self._ended)
-            _carry_out(make, Orders(orders))
+            _carry_out(make, Orders(orders, run))
         os.close(orders)
         os.close(ended)
         self._paces: list[float] = []
@@ -64,7 +75,9 @@ class TwinBeside:
             self.abandon()
             return False
         self._say(tokens)
-        while not select.select([self._ended], [], [], _LOOK_S)[0]:
+        ended = select.poll()
+        ended.register(self._ended, select.POLLIN)
+        while not ended.poll(_LOOK_MS):
             if interrupts.count:
                 os.kill(self._pid, signal.SIGTERM)
         return self._reap() == 0
@@ -90,10 +103,16 @@ class TwinBeside:
 
 
 class Orders:
-    """What the run says, as the twin hears it."""
+    """What the run says, as the twin hears it; an observer of the twin's journal."""
 
-    def __init__(self, pipe: int) -> None:
-        self._lines = os.fdopen(pipe)
+    def __init__(self, pipe: int, run: int) -> None:
+        """`run` is the process of the run."""
+        self._lines, self._run = os.fdopen(pipe), run
+
+    def see(self, _: Event) -> None:
+        """End the process if the run is gone: nobody needs its twin."""
+        if os.getppid() != self._run:
+            os._exit(1)
 
     def next(self) -> float:
         """The next number; waits for it. The process ends if the run is gone."""

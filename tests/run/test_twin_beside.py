@@ -52,9 +52,9 @@ def make(orders):
 """
 
 
-def simulated(root: Path, cores: int, *settings: str) -> str:
-    """Runs that observers saw, and threads at the end."""
-    words = [sys.executable, "-c", _SIMULATE, str(root), str(cores), *settings]
+def simulated(root: Path, cores: int, *settings: str, first: str = "") -> str:
+    """Runs that observers saw, and threads at the end; `first` is what the process does first."""
+    words = [sys.executable, "-c", first + _SIMULATE, str(root), str(cores), *settings]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
     return done.stdout
 
@@ -143,6 +143,87 @@ time.sleep(600)
     while _lives(pid) and time.monotonic() < until_s:
         time.sleep(0.02)
     assert not _lives(pid)
+
+
+def test_it_ends_with_a_run_that_is_killed_while_it_is_made() -> None:
+    script = """
+def work(orders):
+    orders.next()
+    while True:
+        orders.see(paced(0.25))
+beside = TwinBeside(work)
+beside.see(paced(0.25))
+print(beside._pid, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", _BESIDE + script], stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        pid = int(run.stdout.readline())
+        run.send_signal(signal.SIGKILL)
+    until_s = time.monotonic() + 60
+    while _lives(pid) and time.monotonic() < until_s:
+        time.sleep(0.02)
+    is_left = _lives(pid)
+    if is_left:
+        os.kill(pid, signal.SIGKILL)
+    assert not is_left
+
+
+def test_it_looks_at_each_event_whether_the_run_is_gone(tmp_path: Path) -> None:
+    ends = """
+import os
+from chaoslab.run.twin_beside import Orders
+Orders.see = lambda orders, event: os._exit(1)
+"""
+    assert simulated(tmp_path, 2, first=ends) == "2 1"  # so the run made the twin itself
+
+
+def test_it_may_have_any_file_descriptors() -> None:
+    assert said("""
+import resource
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, most), most))
+opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+beside = TwinBeside(make)
+beside.see(paced(0.25))
+print(beside.finish(7.5, Interrupts()))
+""")[-1] == "True"  # fmt: skip
+
+
+def test_nothing_is_left_where_no_process_can_be_had() -> None:
+    assert said("""
+def refused():
+    raise BlockingIOError
+os.fork = refused
+before = os.listdir("/proc/self/fd")
+try:
+    TwinBeside(make)
+except OSError as error:
+    print(type(error).__name__, os.listdir("/proc/self/fd") == before)
+""") == ["BlockingIOError True"]  # fmt: skip
+
+
+def test_a_run_for_which_no_process_can_be_had_makes_its_twin_itself(tmp_path: Path) -> None:
+    refuse = """
+import os
+def refused():
+    raise BlockingIOError
+os.fork = refused
+"""
+    assert simulated(tmp_path, 2, first=refuse) == "2 1"
+    assert len(list(tmp_path.glob(f"{TWINS}/*"))) == 1
+
+
+def test_nothing_is_forked_where_others_wait_for_children() -> None:
+    assert said("""
+import signal
+from chaoslab.run.twin_beside import can_fork
+before = can_fork()
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+print(before, can_fork())
+""") == ["True False"]  # fmt: skip
 
 
 def _lives(pid: int) -> bool:
