@@ -240,7 +240,9 @@ class Event(Generic[P_co]):
         if time_s == self.time_s:
             return self
         moved: Event[P_co] = object.__new__(Event)
-        vars(moved).update(vars(self), time_s=time_s)
+        its = vars(moved)
+        its.update(vars(self))
+        its["time_s"] = time_s
         return moved
 
     def to_line(self) -> str:
@@ -255,30 +257,12 @@ class Event(Generic[P_co]):
         return encode(head)
 
     @classmethod
-    def unparsed(
-        cls,
-        unread: "Buffer",
-        *,
-        seq: int,
-        time_s: float,
-        source: str,
-        kind: Kind,
-        wall: str,
-        node_s: float | None,
-    ) -> "Event":
-        """One whose data are parsed when they are asked for: `unread` is the JSON of an object that
-        was found to be valid.
+    def unparsed(cls, attributes: dict[str, Any]) -> "Event":
+        """One whose data are parsed when they are asked for. The attributes become its own: `data`
+        is left out, and `unread` is the JSON of an object that was found to be valid.
         """
         made = object.__new__(cls)
-        vars(made).update(
-            seq=seq,
-            time_s=time_s,
-            source=source,
-            kind=kind,
-            wall=wall,
-            node_s=node_s,
-            unread=unread,
-        )
+        object.__setattr__(made, "__dict__", attributes)
         return made
 
     @classmethod

@@ -11,9 +11,11 @@ rewrites both files can forge them, unless the digest was kept elsewhere.
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import asdict
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import DEPTH_MOST, Event, Json, Kind, MalformedEvent, decode
@@ -111,15 +113,24 @@ class JournalFile:
 # ---------------------------------------------------------------- reading
 
 
-def read_journal(directory: Path) -> tuple[list[Event], Seal | None]:
+def read_journal(directory: Path) -> tuple[Sequence[Event], Seal | None]:
     """The events in a run's directory, and what seals them; None for a record without chains.
 
     A torn last line is left out. FleetError names file and line if anything is missing, is no
     event, or is not what was written.
     """
-    path, events = directory / JOURNAL, list[Event]()
+    path = directory / JOURNAL
     seal_said = sealed(directory)  # before the lines: a run that goes on appends, then seals
     written = _written(path)
+    events, seal = _read(written, path)
+    is_whole = not written or written.endswith(b"\n")
+    _verify(path, seal, seal_said, is_whole=is_whole)
+    return events, seal
+
+
+def _read(written: bytes, path: Path) -> tuple[Sequence[Event], Seal | None]:
+    """What lies in a file that holds these bytes."""
+    events = list[Event]()
     lines = _lines(written)
     chain = _NOTHING if not lines or _CHAINED.search(lines[0]) else None
     are_plain = _is_plain(written)
@@ -134,9 +145,7 @@ def read_journal(directory: Path) -> tuple[list[Event], Seal | None]:
         if why:
             raise _damaged(f"{path}:{number + 1} was changed", why)
     seal = None if chain is None else Seal(lines=len(events), digest=chain.hex())
-    is_whole = not written or written.endswith(b"\n")
-    _verify(path, seal, seal_said, is_whole=is_whole)
-    return events, seal
+    return tuple(events), seal
 
 
 def sealed(directory: Path) -> Seal | None:
@@ -170,15 +179,12 @@ def _verify(path: Path, found: Seal | None, said: Seal | None, *, is_whole: bool
 
 def _next(chain: bytes, body: bytes) -> bytes:
     """The chain of a line; `body` is that line without its chain and the brace that closes it."""
-    digest = hashlib.blake2b(chain, digest_size=_DIGEST_BYTES)
-    digest.update(body)
-    digest.update(b"}")
-    return digest.digest()
+    return hashlib.blake2b(chain + body + b"}", digest_size=_DIGEST_BYTES).digest()
 
 
 def _link(chain: bytes) -> bytes:
     """The end of a line, in the place of the brace that closes it."""
-    return b',"chain":"%s"}' % chain.hex().encode()
+    return f',"chain":"{chain.hex()}"}}'.encode()
 
 
 def _broken_chain(line: bytes) -> str:
@@ -204,20 +210,22 @@ def _lines(written: bytes) -> list[bytes]:
     return [*whole, tail]
 
 
-class _Head(msgspec.Struct, frozen=True, gc=False):
-    """A line whose data are valid JSON and not parsed yet."""
+class _Head(msgspec.Struct, frozen=True, gc=False, rename={"unread": "data"}):
+    """The attributes of an event whose data are valid JSON and not parsed yet."""
 
     seq: int
     time_s: float
     source: str
     kind: Kind
-    data: msgspec.Raw
+    unread: msgspec.Raw
     wall: str = ""
     node_s: float | None = None
 
 
 _HEAD = msgspec.json.Decoder(_Head)
-_OBJECT = ord("{")
+_OBJECT, _LIST, _ESCAPE = b"{[\\"
+_OBJECTS_BYTES = len('{"":}') * DEPTH_MOST
+"""What so many objects take at least, each in the one before it."""
 
 
 def _event(line: bytes, number: int, path: Path) -> Event:
@@ -233,30 +241,23 @@ def _event(line: bytes, number: int, path: Path) -> Event:
 
 def _is_plain(text: bytes) -> bool:
     """Whether no character in it can break a rule of `decode`."""
-    return text.isascii() and b"\\u" not in text
+    return text.isascii() and (_ESCAPE not in text or b"\\u" not in text)
 
 
 def _quickly(line: bytes) -> Event | None:
     """The event in a plain line, without its data; None if `Event.from_line` must have a look: at
     one that may be nested too deep, or is malformed, which it says in its own words.
     """
-    if line.count(b"[") + line.count(b"{") > DEPTH_MOST:
+    may_be_deep = _LIST in line or len(line) > _OBJECTS_BYTES
+    if may_be_deep and line.count(b"[") + line.count(b"{") > DEPTH_MOST:
         return None
     try:
         head = _HEAD.decode(line)
     except msgspec.DecodeError:
         return None
-    if memoryview(head.data)[0] != _OBJECT:
+    if memoryview(head.unread)[0] != _OBJECT:
         return None
-    return Event.unparsed(
-        head.data,
-        seq=head.seq,
-        time_s=head.time_s,
-        source=head.source,
-        kind=head.kind,
-        wall=head.wall,
-        node_s=head.node_s,
-    )
+    return Event.unparsed(asdict(head))
 
 
 def _damaged(what: str, why: str) -> FleetError:
