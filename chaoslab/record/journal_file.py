@@ -12,6 +12,7 @@ rewrites both files can forge them, unless the digest was kept elsewhere.
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -128,8 +129,13 @@ def read_journal(directory: Path) -> tuple[Sequence[Event], Seal | None]:
     return events, seal
 
 
+@lru_cache(maxsize=2)
 def _read(written: bytes, path: Path) -> tuple[Sequence[Event], Seal | None]:
-    """What lies in a file that holds these bytes."""
+    """What lies in a file that holds these bytes.
+
+    Kept of the latest two files, a run and its twin: one that still holds the same bytes when it is
+    read again, as a kept twin that was fetched and is judged, need not be taken apart again.
+    """
     events = list[Event]()
     lines = _lines(written)
     chain = _NOTHING if not lines or _CHAINED.search(lines[0]) else None

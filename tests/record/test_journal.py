@@ -130,6 +130,7 @@ LINE = '{"seq":0,"time_s":1,"source":"harness","kind":"run.settled","data":%s}'
         '{"reason":"\\ud800"}',
         '{"pending":' + "[" * 300 + "]" * 300 + "}",
         '{"pending":' + "[" * 150 + "]" * 150 + "}",
+        '{"":' * 99 + "{}" + "}" * 99,
         '{"a":1.}',
         '{"a":01}',
         '{"a":+1}',
@@ -157,6 +158,7 @@ def test_a_line_that_nobody_could_write_again_is_malformed(tmp_path: Path, data:
         '{"a":123456789012345678901234567890,"b":0.1,"c":1E5}',
         '{"a":1,"a":2}',
         '{"pending":' + "[" * 90 + "]" * 90 + "}",
+        '{"":' * 98 + "{}" + "}" * 98,
         ' { "a" : [ ] } ',
     ],
 )
@@ -321,6 +323,19 @@ def test_a_line_that_was_changed_after_it_was_written_is_named(
     assert after != before
     (record / JOURNAL).write_bytes(b"".join(after))
     assert refusal(record).startswith(f"{record / JOURNAL}:{said} was changed: ")
+
+
+def test_a_journal_that_is_changed_after_it_was_read_is_not_what_it_was(record: Path) -> None:
+    read = History.read(record)
+    journal = record / JOURNAL
+    state, whole = journal.stat(), journal.read_bytes()
+    journal.write_bytes(whole.replace(b'"incarnation":1', b'"incarnation":2', 1))
+    os.utime(journal, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert "was changed" in refusal(record)
+    journal.write_bytes(whole)
+    assert History.read(record).events == read.events
+    (record / "run.json").write_text('{"journal":{"lines":30,"digest":"00"}}')
+    assert "is not what run.json says" in refusal(record)
 
 
 def test_lines_that_are_missing_from_the_end_of_a_finished_run_are_missed(record: Path) -> None:
