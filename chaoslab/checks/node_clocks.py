@@ -11,8 +11,8 @@ noting it, and what it noted as `harness.stalled`: a node's clock cannot hide a 
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from chaoslab.core.events import Event, Kind, MalformedEvent
 from chaoslab.core.lazy_dataclass import dataclass
@@ -23,6 +23,9 @@ _UNNOTED_S = 1.0
 """A harness may hear of an event so late without `harness.stalled` to explain it."""
 _BUCKET_S, _BUCKETS = 5.0, 2
 """Clocks may drift, so an offset is taken from so many stretches before and after an event."""
+
+_Life: TypeAlias = Sequence[tuple[Event, float]]
+"""Of each event that has a clock of its own: the event and its `node_s`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,39 +43,6 @@ class Stall:
         return f"{said.what} for {said.silent_s:.1f} s from {self.start_s:.1f} s on"
 
 
-@dataclass(slots=True, kw_only=True)
-class _Clock:
-    """The clock of one life of a node, beside that of the harness."""
-
-    least_s: dict[int, float] = field(default_factory=dict)
-    """The least offset of its events in each stretch of the run."""
-    offsets_s: dict[int, float] = field(default_factory=dict)
-    """The offset that holds in a stretch: the least of those around it."""
-    latest_s: float = -math.inf
-    """When the last of its events happened; they stay in their order."""
-
-    def hear(self, time_s: float, node_s: float) -> None:
-        """Learn from an event."""
-        bucket, offset_s = int(time_s // _BUCKET_S), time_s - node_s
-        if offset_s < self.least_s.get(bucket, math.inf):
-            self.least_s[bucket] = offset_s
-
-    def happened_s(self, time_s: float, node_s: float, stood_still: Sequence[Stall]) -> float:
-        """When an event happened that was heard of at `time_s`, if so long a way is possible."""
-        bucket = int(time_s // _BUCKET_S)
-        offset_s = self.offsets_s.get(bucket)
-        if offset_s is None:
-            around = range(bucket - _BUCKETS, bucket + _BUCKETS + 1)
-            offset_s = min(self.least_s.get(one, math.inf) for one in around)
-            self.offsets_s[bucket] = offset_s
-        said_s = node_s + offset_s
-        late_s = time_s - said_s
-        if late_s > _UNNOTED_S and late_s > _UNNOTED_S + _stalled_s(stood_still, said_s, time_s):
-            said_s = time_s
-        self.latest_s = max(self.latest_s, min(said_s, time_s))
-        return min(time_s, self.latest_s)
-
-
 def stalls(history: History) -> tuple[Stall, ...]:
     """Every stretch in which the harness noted that it had stood still, in order."""
     return tuple(map(_stall, history.of(HarnessStalled)))
@@ -83,14 +53,11 @@ def by_node_clocks(history: History) -> History:
 
     Events without a clock of their own, and those whose clock explains nothing, stay as they are.
     """
-    clocks = _clocks(history.events)
+    events = list(history.events)
     stood_still = stalls(history)
-    events = [
-        event
-        if event.node_s is None
-        else event.at(clock.happened_s(event.time_s, event.node_s, stood_still))
-        for event, clock in zip(history.events, clocks, strict=True)
-    ]
+    for life in _lives(history.events):
+        for (event, _), happened_s in zip(life, _happened_s(life, stood_still), strict=True):
+            events[event.seq] = event.at(happened_s)
     control = by_node_clocks(history.control) if history.control else None
     return history.retimed(events, control=control)
 
@@ -103,18 +70,45 @@ def as_it_happened(history: History) -> History:
         return history
 
 
-def _clocks(events: Sequence[Event]) -> Sequence[_Clock]:
-    """For each event the clock of the life that is speaking, when all of it has been heard."""
-    speaking: dict[str, _Clock] = defaultdict(_Clock)
-    found = []
+def _lives(events: Iterable[Event]) -> Sequence[_Life]:
+    """The events of each life of a node, in order."""
+    over: list[_Life] = []
+    speaking: dict[str, list[tuple[Event, float]]] = defaultdict(list)
     for event in events:
         if event.kind is Kind.NODE_STARTED and isinstance(event.payload, NodeStarted):
-            speaking[event.payload.node] = _Clock()
-        clock = speaking[event.source]
+            over.append(speaking.pop(event.payload.node, []))
         if event.node_s is not None:
-            clock.hear(event.time_s, event.node_s)
-        found.append(clock)
-    return found
+            speaking[event.source].append((event, event.node_s))
+    return [*over, *speaking.values()]
+
+
+def _happened_s(life: _Life, stood_still: Sequence[Stall]) -> Iterator[float]:
+    """When each event of a life happened: when it was heard of, or earlier if that is possible."""
+    offsets_s, latest_s = _offsets_s(life), -math.inf
+    for event, node_s in life:
+        time_s = event.time_s
+        said_s = node_s + offsets_s[time_s // _BUCKET_S]
+        late_s = time_s - said_s
+        is_possible = late_s <= _UNNOTED_S or (
+            late_s <= _UNNOTED_S + _stalled_s(stood_still, said_s, time_s)
+        )
+        if late_s < 0 or not is_possible:
+            said_s = time_s
+        latest_s = max(latest_s, said_s)  # they stay in their order
+        yield latest_s if latest_s < time_s else time_s
+
+
+def _offsets_s(life: _Life) -> Mapping[float, float]:
+    """For each stretch of the run the offset of a life's clock: the least of those around it."""
+    least_s: dict[float, float] = {}
+    for event, node_s in life:
+        stretch, offset_s = event.time_s // _BUCKET_S, event.time_s - node_s
+        if offset_s < least_s.get(stretch, math.inf):
+            least_s[stretch] = offset_s
+    reach = range(-_BUCKETS, _BUCKETS + 1)
+    return {
+        stretch: min(least_s.get(stretch + far, math.inf) for far in reach) for stretch in least_s
+    }
 
 
 def _stalled_s(stood_still: Sequence[Stall], start_s: float, end_s: float) -> float:
