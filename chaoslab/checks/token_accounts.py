@@ -14,10 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Contributor,
     LearnerAdopted,
@@ -41,8 +40,7 @@ Key: TypeAlias = tuple[str, int, int, int, str]
 """(learner, incarnation, epoch, round, fragment)"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """One contribution, as one side wrote it down."""
 
     event: Event
@@ -181,13 +179,14 @@ def _key(said: Membership, of: Round) -> Key:
 def _entry(
     event: Event, said: Pushed | Contributor, of: Pushed | RoundMerged, version: int = 0
 ) -> Entry:
+    learner, incarnation, epoch, number, fragment = key = _key(said, of)
     return Entry(
         event=event,
-        key=_key(said, of),
-        life=said.life,
-        epoch=said.epoch,
-        round=of.round,
-        fragment=str(of.fragment),
+        key=key,
+        life=(learner, incarnation),
+        epoch=epoch,
+        round=number,
+        fragment=fragment,
         c_steps=said.c_steps,
         c_tokens=said.c_tokens,
         tokens_from=said.tokens_from,
