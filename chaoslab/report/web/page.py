@@ -22,13 +22,13 @@ from chaoslab.core.private_files import replace_file
 from chaoslab.record.journal import History
 from chaoslab.report.files import REPORT_HTML
 from chaoslab.report.web.facts import record_facts
-from chaoslab.report.web.picture import RunPicture
+from chaoslab.report.web.picture import RunPicture, losses_of
 from chaoslab.report.web.verdict import verdict_data
 
 SCRIPTS = ("elements.js", "time_axis.js", "panels.js", "charts.js", "sections.js", "page.js")
 """In the order in which they are read."""
 _ASSETS = files("chaoslab.report.web") / "assets"
-_IN_SCRIPT = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+_NOT_IN_SCRIPT = re.compile("[<>&\u2028\u2029]")
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -50,8 +50,8 @@ def page_data(
     """The value that the scripts draw. `history` is as it lies on disk."""
     timed = as_it_happened(history)
     return {
-        "run": _picture(timed.events).to_json(),
-        "twin": _picture(timed.control.events).to_json()["losses"] if timed.control else None,
+        "run": _picture(timed.events),
+        "twin": losses_of(timed.control.events) if timed.control else None,
         "verdict": None if verdict is None else verdict_data(verdict, history),
         "facts": facts,
     }
@@ -67,16 +67,16 @@ def page(data: Mapping[str, Json]) -> str:
         "title": html.escape(_title(data)),
         "style": style,
         "script": script,
-        "data": encode(data).translate(_IN_SCRIPT),
+        "data": _NOT_IN_SCRIPT.sub(lambda sign: f"\\u{ord(sign[0]):04x}", encode(data)),
     }
     return _SLOT.sub(lambda slot: slots[slot[1]], _asset("page.html"))
 
 
-def _picture(events: Sequence[Event]) -> RunPicture:
+def _picture(events: Sequence[Event]) -> Mapping[str, Json]:
     picture = RunPicture()
     for event in events:
         picture.see(event)
-    return picture
+    return picture.to_json()
 
 
 def _title(data: Mapping[str, Json]) -> str:

@@ -8,7 +8,8 @@ length of the run: every curve lies in buckets of a `Grid`.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -154,6 +155,17 @@ class RunPicture:
             "said": [[digits(one.time_s, 6), one.tone.value, one.text] for one in kept],
             "left_out": len(self._sentences) - len(kept),
         }
+
+
+def losses_of(events: Iterable[Event]) -> Mapping[str, Json]:
+    """The losses of a run without faults, such as the twin, of which nothing else is drawn."""
+    losses = Losses(Grid(_FINE))
+    for event in events:
+        fold = losses.FOLDS.get(event.kind)
+        if fold is not None and abs(event.time_s) < _END_MOST_S:
+            with suppress(MalformedEvent):  # the verdict has a finding that says so
+                fold(losses, event)
+    return losses.to_json(())
 
 
 def _fault(bar: FaultBar) -> Mapping[str, Json]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chaoslab.core.events import Event, Kind, encode
-from chaoslab.report.web.picture import RunPicture
+from chaoslab.report.web.picture import RunPicture, losses_of
 from tests.histories import Story, half_killed
 from tests.report.web.stories import whole_story
 
@@ -120,6 +120,15 @@ def test_a_line_that_lacks_what_its_kind_promises_is_counted_and_passed_over() -
     story = half_killed().without(Kind.PACE_SET)
     story.altered(Kind.ROUND_MERGED, lambda _: {"contributors": "nobody"})
     assert drawn(story.end().history().events)["unreadable"] >= 1
+
+
+def test_the_losses_of_a_twin_are_those_of_its_whole_picture() -> None:
+    twin = whole_story().history().control
+    assert twin is not None
+    losses = json.loads(encode(losses_of(twin.events)))
+    assert losses["survivors"]["mean"]
+    assert losses["evaluated"]
+    assert losses == drawn(twin.events)["losses"]
 
 
 def test_a_run_that_goes_on_can_be_drawn_at_any_event() -> None:
