@@ -245,8 +245,8 @@ class Event(Generic[P_co]):
         its["time_s"] = time_s
         return moved
 
-    def to_line(self) -> str:
-        """One JSON line without the newline; keys in a fixed order, so equal events are equal."""
+    def to_json(self) -> dict[str, Json]:
+        """As a line has it; keys in a fixed order, so equal events are equal."""
         head: dict[str, Json] = {"seq": self.seq, "time_s": round(self.time_s, 6)}
         if self.wall:
             head["wall"] = self.wall
@@ -254,7 +254,11 @@ class Event(Generic[P_co]):
         if self.node_s is not None:
             head["node_s"] = round(self.node_s, 6)
         head["data"] = self.data
-        return encode(head)
+        return head
+
+    def to_line(self) -> str:
+        """One JSON line without the newline."""
+        return encode(self.to_json())
 
     @classmethod
     def unparsed(cls, attributes: dict[str, Any]) -> "Event":
