@@ -50,7 +50,7 @@ class EventRecorder:
             self._unread.extend(self.fleet.poll(until_s))
         while self._unread:
             self.take(self._unread.popleft())
-            if self.now_s > leave_s:
+            if self._unread and self.now_s > leave_s:
                 return
 
     def is_starting(self, names: Iterable[str]) -> bool:

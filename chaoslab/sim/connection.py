@@ -127,6 +127,7 @@ class Connection:
             self._note_end(_REFUSED, was_open=False)
             return
         self.stream = world.network.open(self._wire, self._party, syncer)
+        self.stream.meter_below = self.meter
         self._opened_s = None
         self.meter.heard_s = process.now_s
         syncer.accept(self.stream)

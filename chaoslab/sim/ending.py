@@ -39,7 +39,7 @@ class Ending:
     @property
     def is_over(self) -> bool:
         """Whether all members have left, or had their time."""
-        if not self.has_begun:
+        if self.until_s == math.inf:
             return False
         is_late = self._process.now_s >= self.until_s
         return is_late or not self._policy.membership.members

@@ -12,7 +12,6 @@ from chaoslab.sim.clock import Timer
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.messages import CheckpointMessage, Published
 from chaoslab.sim.messenger import Messenger
-from chaoslab.sim.meter import Meter
 from chaoslab.sim.model import PARAMETERS
 from chaoslab.sim.pace import Pace
 from chaoslab.sim.pipe import Packet
@@ -122,10 +121,6 @@ class LearnerProcess(Process):
     def lose(self, stream: Stream, reason: str) -> None:
         """The stream has ended."""
         self.do(lambda: self.messenger.connection.lose(stream, reason))
-
-    def meter(self, stream: Stream) -> Meter | None:  # noqa: ARG002 - the protocol's
-        """Of its link."""
-        return self.messenger.connection.meter
 
     # ---------------------------------------------------------------- events
 

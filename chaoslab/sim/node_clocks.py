@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 from chaoslab.core.events import Json
-from chaoslab.sim.clock import Agenda, SimClock
+from chaoslab.sim.clock import SimClock
 
 
 class NodeClocks:
     """What one process reads as time; true until they are set."""
 
-    def __init__(self, clock: SimClock, agenda: Agenda) -> None:
-        self._clock, self._agenda = clock, agenda
-        self._started_s = agenda.now_s
+    def __init__(self, clock: SimClock) -> None:
+        self._clock = clock
+        self._started_s = clock.time_s
         self._rate, self._step_s = 1.0, 0.0
         self._drifted_s = 0.0
         """Of the monotonic clock, until the rate was set last."""
@@ -21,24 +21,26 @@ class NodeClocks:
 
     def set(self, facts: Mapping[str, Json]) -> None:
         """Let them run at `rate`, the wall clock `step_s` ahead; empty facts end both."""
-        self._drifted_s += self._drift_s()
-        self._rated_s = self._agenda.now_s
+        now_s = self._clock.time_s
+        self._drifted_s += self._drift_s(now_s)
+        self._rated_s = now_s
         self._rate, self._step_s = _number(facts, "rate", 1.0), _number(facts, "step_s", 0.0)
         self.is_touched = bool(facts)
 
     @property
     def monotonic_s(self) -> float:
         """Seconds since the process started, by its own clock."""
-        return self._agenda.now_s - self._started_s + self._drifted_s + self._drift_s()
+        now_s = self._clock.time_s
+        return now_s - self._started_s + self._drifted_s + self._drift_s(now_s)
 
     def read(self) -> dict[str, Json]:
         """Both, as `clock.read` reports them."""
-        wall_s = self._clock.wall_s + self._step_s + self._drift_s()
+        wall_s = self._clock.wall_s + self._step_s + self._drift_s(self._clock.time_s)
         return {"wall_s": wall_s, "monotonic_s": self.monotonic_s}
 
-    def _drift_s(self) -> float:
+    def _drift_s(self, now_s: float) -> float:
         """Since the rate was set last."""
-        return (self._rate - 1.0) * (self._agenda.now_s - self._rated_s)
+        return (self._rate - 1.0) * (now_s - self._rated_s)
 
 
 def _number(facts: Mapping[str, Json], key: str, default: float) -> float:

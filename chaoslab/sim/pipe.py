@@ -83,6 +83,8 @@ class Pipe:
 
     def delay_s(self) -> float | None:
         """How long an empty message would take beside the queue; None: it never arrives."""
+        if self.is_plain:
+            return self._own_latency_s
         return None if self.is_frozen or self.is_lossy else self._latency_s()
 
     def queue_s(self) -> float:
@@ -97,12 +99,11 @@ class Pipe:
     def _plan(self, packet: Packet, now_s: float) -> None:
         begin_s = packet.begin_s = max(now_s, self._free_s)
         end_s = packet.end_s = self._free_s = begin_s + packet.left_bytes / self.rate_bytes_per_s
-        packet.arrive_s = self._last_s = max(end_s + self._latency_s(), self._last_s)
+        latency_s = self._own_latency_s if self.is_plain else self._latency_s()
+        packet.arrive_s = self._last_s = max(end_s + latency_s, self._last_s)
 
     def _latency_s(self) -> float:
         latency_s = self._own_latency_s
-        if self.is_plain:
-            return latency_s
         for effect in self._of(Latency):
             jitter_s = effect.jitter_s
             latency_s += effect.mean_s

@@ -78,7 +78,7 @@ class Process:
         self._held: list[_Hold] = []
         self._is_held = False
         """Whether its main thread waits at a point of the protocol."""
-        self._clocks = NodeClocks(world.clock, world.agenda)
+        self._clocks = NodeClocks(world.clock)
 
     # ---------------------------------------------------------------- life
 

@@ -58,6 +58,7 @@ class Sessions:
         """It serves nobody any more: the epoch that it served until now."""
         epoch = self.epoch(stream)
         self._members.pop(stream.number, None)
+        stream.meter_above = None
         if epoch is not None:
             del self._streams[epoch]
         return epoch

@@ -29,7 +29,7 @@ from chaoslab.sim.messages import (
     PushMessage,
     RefusedMessage,
 )
-from chaoslab.sim.meter import MEASURE_S, PING_S, Meter
+from chaoslab.sim.meter import MEASURE_S, PING_S
 from chaoslab.sim.model import Sizes
 from chaoslab.sim.pipe import Packet
 from chaoslab.sim.process import Process, need
@@ -135,26 +135,22 @@ class Syncer(Process):
 
     def hear(self, stream: Stream, message: object, packet: Packet) -> None:
         """A message of a learner."""
-        is_payload = isinstance(message, _PAYLOADS)
-        if (meter := self.meter(stream)) is not None:
-            meter.take(self.now_s, packet, is_payload=is_payload)
+        if stream.meter_above is not None:
+            is_payload = isinstance(message, _PAYLOADS)
+            stream.meter_above.take(self.now_s, packet, is_payload=is_payload)
         self.do(partial(self._receive, stream, message))
 
     def lose(self, stream: Stream, reason: str) -> None:  # noqa: ARG002 - the protocol's
         """A stream has ended."""
         self.do(lambda: self._lost(stream))
 
-    def meter(self, stream: Stream) -> Meter | None:
-        """Of the learner that was let in on it."""
-        member = self._sessions.member(stream)
-        return self._uplinks.meter(member.learner) if member else None
-
     def _receive(self, stream: Stream, message: object) -> None:
         epoch = self._sessions.epoch(stream)
         match message:
             case ProgressMessage() if epoch == message.epoch:
                 actions = self.policy.progress(self.now_s, message.epoch, message.report)
-                self._actions.carry_out(actions)
+                if actions:
+                    self._actions.carry_out(actions)
             case HelloMessage():
                 self._hello(stream, message)
             case PushMessage():
@@ -249,7 +245,8 @@ class Syncer(Process):
     def _turn(self) -> None:
         """Do whatever is due, and come back when the next thing is."""
         now_s = self.now_s
-        self._actions.carry_out(self.policy.advance(now_s))
+        if actions := self.policy.advance(now_s):
+            self._actions.carry_out(actions)
         self._commits.reserve()
         end = self._actions.end
         if end is not None and self._commits.is_empty:

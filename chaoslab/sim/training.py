@@ -59,7 +59,10 @@ class Training:
         if inbox.joined is not None:
             joined, inbox.joined = inbox.joined, None
             self._joining.rejoin(counters, joined)
-        learner.adopt(counters, partial(self._go_on, counters))
+        if inbox.adoptions:
+            learner.adopt(counters, partial(self._go_on, counters))
+        else:
+            self._go_on(counters)
 
     def wake(self) -> None:
         """Something has arrived: a wait for a round is over."""

@@ -33,12 +33,8 @@ class Uplinks:
         known = self._by_learner.get(learner)
         meter = known.meter if known else Meter(self._process.now_s)
         meter.hear(self._process.now_s, 0)
+        stream.meter_above = meter
         self._by_learner[learner] = _Uplink(incarnation, stream, meter)
-
-    def meter(self, learner: str) -> Meter | None:
-        """Of a learner's link."""
-        uplink = self._by_learner.get(learner)
-        return uplink.meter if uplink else None
 
     def ping(self) -> Iterator[Stream]:
         """Ping all; those that are silent for so long that their stream counts as broken."""

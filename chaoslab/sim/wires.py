@@ -40,10 +40,6 @@ class Party(Protocol):
         """The stream is over at this end."""
         ...
 
-    def meter(self, stream: "Stream") -> "Meter | None":
-        """What measures the link of the stream at this end."""
-        ...
-
 
 class Listener(Party, Protocol):
     """The process that learners dial."""
@@ -67,6 +63,10 @@ class Stream:
     """At the syncer."""
     is_cut: bool = False
     """Its connection is forgotten on the way: nothing passes."""
+    meter_below: Meter | None = None
+    """What measures its link at the learner."""
+    meter_above: Meter | None = None
+    """What does at the syncer, while it serves a membership."""
 
     def up(self, message: object, size_bytes: int = CONTROL_BYTES) -> None:
         """Send to the syncer."""
@@ -214,13 +214,14 @@ def ping(now_s: float, stream: Stream, *, is_up: bool) -> None:
     Pings are reckoned and not sent: four a second in each direction would be most of all events.
     """
     wire = stream.wire
-    near, sender, receiver = wire.down, stream.syncer, stream.learner
+    near, receiver = wire.down, stream.learner
+    own, other = stream.meter_above, stream.meter_below
     if is_up:
-        near, sender, receiver = wire.up, stream.learner, stream.syncer
+        near, receiver = wire.up, stream.syncer
+        own, other = other, own
     is_whole = stream.is_open_below and stream.is_open_above and not stream.is_cut
     delay_s = near.delay_s() if is_whole and receiver.answers else None
     rtt_s = None if delay_s is None else wire.round_trip_s()
-    own, other = sender.meter(stream), receiver.meter(stream)
     if delay_s is not None and other is not None:
         other.hear(now_s + delay_s + near.queue_s(), _PING_BYTES)
     if own is not None:

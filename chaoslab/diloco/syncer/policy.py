@@ -216,7 +216,8 @@ class Policy:
                 self.tally.update(change.member)
                 actions.append(change)
         actions += self.transfers.late(now_s)
-        actions += self.rounds.close(now_s)
+        if self.rounds.open:
+            actions += self.rounds.close(now_s)
         if self.settings.data_parallel != "off":
             actions += self._communicate(now_s)
         if (reason := self._met_stop(now_s)) is not None:
@@ -226,7 +227,7 @@ class Policy:
             else:
                 self.stop(reason)
         if self._stop_reason is None:
-            if not self._is_gathering(now_s):
+            if not (self._awaited and self._is_gathering(now_s)):
                 actions += self.rounds.begin(now_s)
         elif not self.rounds.open and not self._is_stopped:
             self._is_stopped = True
@@ -247,7 +248,9 @@ class Policy:
     def next_s(self) -> float:
         """Time at which `advance` must be called even if nothing arrives; may be inf."""
         rounds, is_stopping = self.rounds, self._stop_reason is not None
-        times = [self.membership.next_change_s(), rounds.next_end_s(), self.transfers.next_s()]
+        times = [self.membership.next_change_s(), self.transfers.next_s()]
+        if rounds.open:
+            times.append(rounds.next_end_s())
         if self._awaited:
             times.append(self._awaited_until_s)
         elif not is_stopping:

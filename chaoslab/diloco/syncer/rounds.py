@@ -122,7 +122,8 @@ class Rounds:
 
     def begin(self, now_s: float) -> list[Pull]:
         """Begin the rounds that are due, the one longest ready first: spaced, at most tau open."""
-        self._look_again(now_s)
+        if self._tally.changed or self._tally.present != self._present:
+            self._look_again(now_s)
         begun: list[Pull] = []
         if self._waits and self._free() > 0 and now_s >= self._spaced_s():
             grace_s = self._grace_s()
@@ -157,10 +158,9 @@ class Rounds:
         if self._tally.present != self._present:
             self._present = self._tally.present
             changed.update(self._waits)
-        if changed:
-            for fragment in changed.difference(round_.fragment for round_ in self.open.values()):
-                self._wait(now_s, fragment)
-            changed.clear()
+        for fragment in changed.difference(round_.fragment for round_ in self.open.values()):
+            self._wait(now_s, fragment)
+        changed.clear()
 
     def _wait(self, now_s: float, fragment: int) -> None:
         """Start, continue or cancel the wait for a fragment, by the members ready now."""
@@ -263,8 +263,6 @@ class Rounds:
 
     def close(self, now_s: float) -> list[Merge | Abandon]:
         """Merge or abandon the rounds that are complete or overdue."""
-        if not self.open:
-            return []
         over = [round_ for round_ in self.open.values() if self._is_over(now_s, round_)]
         return [self._close(round_) for round_ in over]
 
