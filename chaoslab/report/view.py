@@ -39,7 +39,7 @@ class ViewModel:
     def see(self, event: Event) -> tuple[Sentence, ...]:
         """Take one event in and return the sentences it is worth, already kept in `recent`."""
         self.now_s = event.time_s
-        if not self.cares_for(event.kind):  # most events
+        if event.kind not in self._CARED_FOR:  # most events
             return ()
         try:
             said = describe(event)
@@ -57,7 +57,7 @@ class ViewModel:
     @classmethod
     def cares_for(cls, kind: Kind) -> bool:
         """Whether events of this kind change anything here, or are worth a sentence."""
-        return kind in cls._FOLDS or is_notable(kind)
+        return kind in cls._CARED_FOR
 
     @property
     def progress(self) -> float | None:
@@ -269,3 +269,4 @@ class ViewModel:
         Kind.FAULT_HEALING: _fault_moved,
         Kind.FAULT_HEALED: _fault_moved,
     }
+    _CARED_FOR: ClassVar[frozenset[Kind]] = frozenset([*_FOLDS, *filter(is_notable, Kind)])

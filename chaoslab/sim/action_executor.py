@@ -57,6 +57,7 @@ class ActionExecutor:
             case Welcome():
                 self._welcome(action)
             case Pull():
+                self._commits.reserve()
                 asked = PullMessage(action.round, action.fragment, action.base_version)
                 for epoch in action.epochs:
                     self._sessions.send(epoch, asked)
@@ -84,6 +85,7 @@ class ActionExecutor:
 
     def _welcome(self, action: Welcome) -> None:
         member, membership = action.member, self._policy.membership
+        self._commits.reserve()
         welcome = WelcomeMessage(
             epoch=member.epoch,
             source=action.source.value,

@@ -38,4 +38,5 @@ class Chance:
             return mean
         draw = self._random.random
         deviation = _SQRT_3 * (draw() + draw() + draw() + draw() - 2.0)
-        return mean * max(_LEAST, 1.0 + share * deviation)
+        factor = 1.0 + share * deviation
+        return mean * (factor if factor > _LEAST else _LEAST)

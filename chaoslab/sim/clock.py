@@ -143,7 +143,7 @@ class Agenda:
                 f"livelock: {EVENTS_MOST:,} events within a second of simulated time, at "
                 f"{time_s:.6f} s"
             )
-        clock.time_s = max(clock.time_s, time_s)
+        clock.time_s = time_s if time_s > clock.time_s else clock.time_s
         act()
 
     def catch_up(self) -> None:

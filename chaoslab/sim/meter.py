@@ -32,7 +32,7 @@ class Meter:
 
     def hear(self, now_s: float, size_bytes: int) -> None:
         """Something has arrived."""
-        self.heard_s = max(self.heard_s, now_s)
+        self.heard_s = now_s if now_s > self.heard_s else self.heard_s
         self._bytes += size_bytes
 
     def take(self, now_s: float, packet: Packet, *, is_payload: bool) -> None:

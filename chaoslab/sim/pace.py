@@ -50,8 +50,11 @@ class Pace:
             self._due_s = None
             return began_s + takes_s / self._speed * self._factor
         due_s = (began_s if self._due_s is None else self._due_s) + period_s
-        ends_s = max(began_s + takes_s, due_s)
-        lost = max(0, math.floor((ends_s - due_s) / period_s))
+        ends_s = began_s + takes_s
+        if ends_s <= due_s:
+            self._due_s = due_s
+            return due_s
+        lost = math.floor((ends_s - due_s) / period_s)
         self.overruns += lost
         self._due_s = due_s + lost * period_s
         return ends_s

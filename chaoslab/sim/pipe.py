@@ -89,7 +89,8 @@ class Pipe:
 
     def queue_s(self) -> float:
         """How long a message would wait behind others now."""
-        return max(0.0, self._free_s - self._clock.time_s)
+        queue_s = self._free_s - self._clock.time_s
+        return queue_s if queue_s > 0.0 else 0.0
 
     @property
     def waiting(self) -> int:
@@ -97,10 +98,11 @@ class Pipe:
         return len(self._packets)
 
     def _plan(self, packet: Packet, now_s: float) -> None:
-        begin_s = packet.begin_s = max(now_s, self._free_s)
+        begin_s = packet.begin_s = now_s if now_s > self._free_s else self._free_s
         end_s = packet.end_s = self._free_s = begin_s + packet.left_bytes / self.rate_bytes_per_s
         latency_s = self._own_latency_s if self.is_plain else self._latency_s()
-        packet.arrive_s = self._last_s = max(end_s + latency_s, self._last_s)
+        arrive_s = end_s + latency_s
+        packet.arrive_s = self._last_s = arrive_s if arrive_s > self._last_s else self._last_s
 
     def _latency_s(self) -> float:
         latency_s = self._own_latency_s

@@ -247,7 +247,6 @@ class Syncer(Process):
         now_s = self.now_s
         if actions := self.policy.advance(now_s):
             self._actions.carry_out(actions)
-        self._commits.reserve()
         end = self._actions.end
         if end is not None and self._commits.is_empty:
             self._actions.end = None
@@ -258,7 +257,8 @@ class Syncer(Process):
             self._come_back(now_s)
 
     def _come_back(self, now_s: float) -> None:
-        next_s = min(self.policy.next_s(), self._ending.until_s)
+        next_s, until_s = self.policy.next_s(), self._ending.until_s
+        next_s = until_s if until_s < next_s else next_s
         if self._wake is not None:
             if next_s >= self._wake_s:
                 return

@@ -91,9 +91,9 @@ class Training:
     def _keep_pace(self, counters: Counters, began_s: float, took_s: float) -> None:
         """The step ends when its pace says so."""
         learner = self._learner
-        ends_s = learner.pace.ends_s(began_s, took_s)
-        wait_s = max(0.0, ends_s - learner.now_s)
-        learner.train_later(wait_s, partial(self._step, counters, began_s))
+        wait_s = learner.pace.ends_s(began_s, took_s) - learner.now_s
+        step = partial(self._step, counters, began_s)
+        learner.train_later(wait_s if wait_s > 0.0 else 0.0, step)
 
     def _step(self, counters: Counters, began_s: float) -> None:
         """A step has been made."""

@@ -62,7 +62,7 @@ def keeps_work_of_abandoned_rounds(patch: pytest.MonkeyPatch) -> None:
 
 def asks_no_other_donor(patch: pytest.MonkeyPatch) -> None:
     def lose(transfers: Transfers, _: float, gone: Member) -> list[Action]:
-        for one in tuple(transfers._open.values()):
+        for one in tuple(transfers.open.values()):
             if gone.epoch in (one.receiver.epoch, one.donor.epoch):
                 transfers._close(one.request)
         return []

@@ -131,7 +131,7 @@ class Policy:
         fragments = self.settings.fragments
         if not len(report.c_steps) == len(report.c_tokens) == len(report.versions) == fragments:
             return f"counters of another number of fragments than {fragments}"
-        if max(report.step, report.tokens, report.data_position) > _MOST:
+        if report.step > _MOST or report.tokens > _MOST or report.data_position > _MOST:
             return f"a step, tokens or a data position beyond {_MOST}"
         if not 0 <= report.step_s < float("inf"):
             return f"a step time of {report.step_s} s"
@@ -215,7 +215,8 @@ class Policy:
             else:
                 self.tally.update(change.member)
                 actions.append(change)
-        actions += self.transfers.late(now_s)
+        if self.transfers.open:
+            actions += self.transfers.late(now_s)
         if self.rounds.open:
             actions += self.rounds.close(now_s)
         if self.settings.data_parallel != "off":
@@ -248,7 +249,9 @@ class Policy:
     def next_s(self) -> float:
         """Time at which `advance` must be called even if nothing arrives; may be inf."""
         rounds, is_stopping = self.rounds, self._stop_reason is not None
-        times = [self.membership.next_change_s(), self.transfers.next_s()]
+        times = [self.membership.next_change_s()]
+        if self.transfers.open:
+            times.append(self.transfers.next_s())
         if rounds.open:
             times.append(rounds.next_end_s())
         if self._awaited:

@@ -22,7 +22,8 @@ class Transfers:
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
-        self._open: dict[int, Donate] = {}
+        self.open: dict[int, Donate] = {}
+        """By number: requests whose checkpoint has not arrived."""
         self._requests = 0
 
     def ask(self, now_s: float, donor: Member, receiver: Member) -> Donate:
@@ -30,7 +31,7 @@ class Transfers:
         self._requests += 1
         donor.giving += 1
         asked = Donate(request=self._requests, donor=donor, receiver=receiver, asked_s=now_s)
-        self._open[asked.request] = asked
+        self.open[asked.request] = asked
         return asked
 
     def done(self, request: int) -> Member | None:
@@ -41,7 +42,7 @@ class Transfers:
     def lose(self, now_s: float, member: Member) -> list[Action]:
         """Handle the end of a membership, as receiver or as donor."""
         actions: list[Action] = []
-        for transfer in list(self._open.values()):
+        for transfer in list(self.open.values()):
             if transfer.receiver.epoch == member.epoch:
                 self._close(transfer.request)
             elif transfer.donor.epoch == member.epoch:
@@ -50,19 +51,15 @@ class Transfers:
 
     def late(self, now_s: float) -> list[Action]:
         """Replace donors that take too long or are suspected."""
-        if not self._open:
-            return []
         return [
             self._another(now_s, transfer)
-            for transfer in list(self._open.values())
+            for transfer in list(self.open.values())
             if now_s - transfer.asked_s >= _PATIENCE_S or transfer.donor.is_suspected
         ]
 
     def next_s(self) -> float:
-        """Time at which the next request is overdue; may be infinite."""
-        if not self._open:
-            return float("inf")
-        return min(transfer.asked_s for transfer in self._open.values()) + _PATIENCE_S
+        """Time at which the next of the open requests is overdue."""
+        return min(transfer.asked_s for transfer in self.open.values()) + _PATIENCE_S
 
     def _another(self, now_s: float, transfer: Donate) -> Action:
         self._close(transfer.request)
@@ -73,7 +70,7 @@ class Transfers:
 
     def _close(self, request: int) -> Donate | None:
         """Close a request and uncount it for its donor; None if it was not open."""
-        transfer = self._open.pop(request, None)
+        transfer = self.open.pop(request, None)
         if transfer is not None:
             transfer.donor.giving -= 1
         return transfer
