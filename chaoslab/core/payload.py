@@ -1,7 +1,7 @@
 """Typed reading of JSON: how an object becomes the fields of a dataclass, by their annotations.
 
-    a line's data ─► Payload, all fields at once (msgspec), if each is there and of its type
-    Event.data ────► Payload ─► .field: found, checked, converted
+    an event's data ─► Payload, all fields at once (msgspec), if each is there and of its type
+       └─► else ─────► Payload ─► .field: found, checked, converted
     other JSON ────► read_object ─► a dataclass, all of it read at once
 
 A payload of which anything is missing, wrong or must be converted is read field by field, each when
@@ -94,9 +94,11 @@ def _reading(payload: type[_P]) -> "Callable[[Event, Buffer | None], _P]":
 
     def read(event: Event, unread: "Buffer | None") -> _P:
         nonlocal whole
-        if unread is not None and has_names:
-            whole = whole or msgspec.json.Decoder(payload)
+        if has_names:
             try:
+                if unread is None:
+                    return msgspec.convert(event.data, payload)
+                whole = whole or msgspec.json.Decoder(payload)
                 return whole.decode(unread)
             except (
                 msgspec.DecodeError
