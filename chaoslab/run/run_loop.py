@@ -77,10 +77,12 @@ class RunLoop:
     _not_sent: set[tuple[str, str, str]] = field(default_factory=set)
     """Signals that could not be sent: node, signal and reason."""
     _operators: Operators | None = None
+    _progress: Progress = field(init=False)
     _sample_s: float = field(init=False)
     _deadline_s: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self._progress = self.recorder.progress
         self._sample_s = self.recorder.now_s + SAMPLE_S
         self._deadline_s = self.recorder.now_s + self.plan.limits.timeout_s
         if (inbox := self.interrupts.inbox) is not None:
@@ -191,10 +193,6 @@ class RunLoop:
     def is_over(self) -> bool:
         """Whether the syncer has ended training by its stop rule."""
         return self._progress.is_over
-
-    @property
-    def _progress(self) -> Progress:
-        return self.recorder.progress
 
     @property
     def _since_s(self) -> float | None:

@@ -137,7 +137,7 @@ class Connection:
         """A message of the syncer."""
         if stream is not self.stream:
             return
-        self.meter.take(self._process.now_s, packet, is_payload=is_payload)
+        self.meter.take(self._process.clock.time_s, packet, is_payload=is_payload)
         self._process.do(lambda: self._receive(stream, message))
 
     def _receive(self, stream: Stream, message: object) -> None:

@@ -25,11 +25,8 @@ class Ending:
         self.reason = ""
         self.until_s = math.inf
         """Until when it waits for goodbyes; infinite while training goes on."""
-
-    @property
-    def has_begun(self) -> bool:
+        self.has_begun = False
         """Whether members were told to stop."""
-        return math.isfinite(self.until_s)
 
     @property
     def was_asked(self) -> bool:
@@ -38,9 +35,7 @@ class Ending:
 
     @property
     def is_over(self) -> bool:
-        """Whether all members have left, or had their time."""
-        if self.until_s == math.inf:
-            return False
+        """Whether all members have left, or had their time, once it has begun."""
         is_late = self._process.now_s >= self.until_s
         return is_late or not self._policy.membership.members
 
@@ -53,7 +48,7 @@ class Ending:
 
     def begin(self, action: Stop) -> None:
         """Tell all members."""
-        self.until_s = self._process.now_s + _DRAIN_S
+        self.has_begun, self.until_s = True, self._process.now_s + _DRAIN_S
         self.reason = action.reason
         self._process.say(Kind.SYNCER_STOPPED, {"reason": action.reason})
         for member in self._policy.membership.members:

@@ -54,7 +54,8 @@ class Process:
     ) -> None:
         """`ended` is called when it ends by itself, with `exit_code` set."""
         self.world = world
-        self._time = world.clock
+        self.clock = world.clock
+        """Simulated time; to ask it costs less than `now_s`."""
         self.spec = spec
         self.name, self.incarnation = spec.name, incarnation
         self.flags = flags_of(spec.command)
@@ -143,7 +144,7 @@ class Process:
     @property
     def now_s(self) -> float:
         """Simulated time."""
-        return self._time.time_s
+        return self.clock.time_s
 
     def takes(self, mean_s: float) -> float:
         """Seconds that something takes this time."""

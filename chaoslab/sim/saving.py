@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from chaoslab.core.events import Json, Kind
+from chaoslab.sim.clock import SimClock
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.disk import CheckpointFile
 from chaoslab.sim.model import PARAMETERS
@@ -24,6 +25,7 @@ class Saver(Protocol):
     """The learner whose checkpoints they are."""
 
     world: World
+    clock: SimClock
     name: str
     flags: Mapping[str, str]
 
@@ -81,7 +83,7 @@ class Saving:
 
     def save_if_due(self, counters: Counters) -> None:
         """Pass a checkpoint to the disk when it is time."""
-        if self._learner.now_s - self._saved_s >= self._every_s:
+        if self._learner.clock.time_s - self._saved_s >= self._every_s:
             self._saved_s = self._learner.now_s
             self._save(counters.step, counters.data_position)
 

@@ -27,7 +27,7 @@ class StepReports:
 
     def sample_if_due(self, counters: Counters) -> None:
         """Report the steps since the last sample, if that was long enough ago."""
-        if self._learner.now_s - self._sampled_s >= _SAMPLE_S:
+        if self._learner.clock.time_s - self._sampled_s >= _SAMPLE_S:
             self.sample(counters)
 
     def sample(self, counters: Counters) -> None:

@@ -137,7 +137,7 @@ class Syncer(Process):
         """A message of a learner."""
         if stream.meter_above is not None:
             is_payload = isinstance(message, _PAYLOADS)
-            stream.meter_above.take(self.now_s, packet, is_payload=is_payload)
+            stream.meter_above.take(self.clock.time_s, packet, is_payload=is_payload)
         self.do(partial(self._receive, stream, message))
 
     def lose(self, stream: Stream, reason: str) -> None:  # noqa: ARG002 - the protocol's
@@ -148,7 +148,8 @@ class Syncer(Process):
         epoch = self._sessions.epoch(stream)
         match message:
             case ProgressMessage() if epoch == message.epoch:
-                actions = self.policy.progress(self.now_s, message.epoch, message.report)
+                now_s = self.clock.time_s
+                actions = self.policy.progress(now_s, message.epoch, message.report)
                 if actions:
                     self._actions.carry_out(actions)
             case HelloMessage():
@@ -244,14 +245,14 @@ class Syncer(Process):
 
     def _turn(self) -> None:
         """Do whatever is due, and come back when the next thing is."""
-        now_s = self.now_s
+        now_s = self.clock.time_s
         if actions := self.policy.advance(now_s):
             self._actions.carry_out(actions)
         end = self._actions.end
         if end is not None and self._commits.is_empty:
             self._actions.end = None
             self._ending.begin(end)
-        if self._ending.is_over:
+        if self._ending.has_begun and self._ending.is_over:
             self._finish()
         else:
             self._come_back(now_s)

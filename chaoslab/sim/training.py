@@ -82,7 +82,7 @@ class Training:
 
     def _begin_step(self, counters: Counters) -> None:
         learner = self._learner
-        began_s, takes_s = learner.now_s, learner.takes(self._step_s)
+        began_s, takes_s = learner.clock.time_s, learner.takes(self._step_s)
         if learner.world.cores is None:
             self._keep_pace(counters, began_s, takes_s)
             return
@@ -91,14 +91,14 @@ class Training:
     def _keep_pace(self, counters: Counters, began_s: float, took_s: float) -> None:
         """The step ends when its pace says so."""
         learner = self._learner
-        wait_s = learner.pace.ends_s(began_s, took_s) - learner.now_s
+        wait_s = learner.pace.ends_s(began_s, took_s) - learner.clock.time_s
         step = partial(self._step, counters, began_s)
         learner.train_later(wait_s if wait_s > 0.0 else 0.0, step)
 
     def _step(self, counters: Counters, began_s: float) -> None:
         """A step has been made."""
         learner = self._learner
-        counters.add_step(learner.tokens, learner.now_s - began_s)
+        counters.add_step(learner.tokens, learner.clock.time_s - began_s)
         learner.messenger.boundary(counters)
         self._reports.notice(counters)
         self._reports.sample_if_due(counters)
