@@ -15,6 +15,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.machinery import PathFinder
@@ -110,7 +111,8 @@ def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
         logging.getLogger(__name__).warning("the twin kept in %s is made anew: %s", kept, trouble)
         for path in (*(into.path / file for file in _KEPT), *(kept / file for file in _KEPT)):
             path.unlink(missing_ok=True)
-        kept.rmdir()
+        with suppress(OSError):  # another run may have thrown it away, or kept a new one
+            kept.rmdir()
         return False
     return True
 
@@ -142,6 +144,8 @@ def keep(name: str, root: Path, twin: RunDirectory, history: History) -> bool:
         partial.mkdir(mode=0o700)
         for file in _KEPT:
             shutil.copyfile(twin.path / file, partial / file)
+        if not is_kept(name, root):  # what a killed run left of one would be in the way for ever
+            shutil.rmtree(place, ignore_errors=True)
         partial.rename(place)
     except OSError as error:
         if not place.is_dir():  # another run may have kept the same twin meanwhile

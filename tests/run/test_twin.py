@@ -1,6 +1,7 @@
 """The fault-free twin: what it is, when it can be used again, and when it is kept."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -274,6 +275,31 @@ def test_a_kept_twin_that_was_spoilt_is_thrown_away(
     assert not (tmp_path / ".twins" / "abc").exists()
     keep(tmp_path, ran(tmp_path))
     assert twin.fetch("abc", tmp_path, control, run)
+
+
+def test_what_was_left_of_a_kept_twin_makes_room_for_a_new_one(
+    tmp_path: Path, run: History
+) -> None:
+    keep(tmp_path, ran(tmp_path))
+    (tmp_path / ".twins" / "abc" / "journal.jsonl").unlink()
+    assert keep(tmp_path, ran(tmp_path))
+    assert twin.fetch("abc", tmp_path, empty(tmp_path), run)
+
+
+def test_a_spoilt_twin_may_be_thrown_away_by_two_runs_at_once(
+    tmp_path: Path, run: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(tmp_path, ran(tmp_path))
+    kept = tmp_path / ".twins" / "abc"
+    _edit(kept)
+    trouble = twin._trouble
+
+    def other_run_is_first(its: History, control: RunDirectory) -> str:
+        shutil.rmtree(kept)
+        return trouble(its, control)
+
+    monkeypatch.setattr(twin, "_trouble", other_run_is_first)
+    assert not twin.fetch("abc", tmp_path, empty(tmp_path), run)
 
 
 def test_a_kept_twin_of_another_run_or_a_shorter_one_is_thrown_away(
