@@ -130,7 +130,7 @@ class ViewModel:
             or event.payload.outcome is not payloads.RunOutcome.COMPLETED
         ):
             return None
-        text = "the fault-free twin is next: as long again at most, no time if one is kept"
+        text = "the fault-free twin is next: as long again, or no time if one is kept"
         return Sentence(time_s=event.time_s, text=text)
 
     def _counts(self, event: Event[payloads.CountsSampled]) -> None:

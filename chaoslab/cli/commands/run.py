@@ -133,7 +133,8 @@ def carry_out_watched(
     for text in prepared.warnings:
         warn(text)
     plan = prepared.plan
-    view = ViewModel(plan.training.stop, has_twin=plan.control is Control.TWIN)
+    is_next = plan.control is Control.TWIN and not prepared.fleet_setup.is_simulated
+    view = ViewModel(plan.training.stop, has_twin=is_next)
     with screen(sys.stderr, view) as watching:
         return carry_out(prepared, out, [watching, *observers], remember=remember)
 
