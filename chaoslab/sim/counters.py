@@ -6,7 +6,8 @@ The same bookkeeping as `diloco.learner.replica`, without parameters.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from chaoslab.core.events import Json
 from chaoslab.diloco.syncer.decisions import Progress
@@ -15,7 +16,7 @@ from chaoslab.sim.messages import CheckpointMessage, Published
 _SMOOTHING = 0.1
 
 
-class Snapshot(NamedTuple):
+class Snapshot(msgspec.Struct, frozen=True):
     """Counters at a step boundary."""
 
     report: Progress

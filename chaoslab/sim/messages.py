@@ -1,6 +1,6 @@
 """Messages of a simulated training: what `wire.proto` carries, as far as a simulation needs it."""
 
-from typing import NamedTuple
+import msgspec
 
 from chaoslab.core.events import Json
 from chaoslab.diloco.syncer.decisions import Contribution, Hello, Offer, Progress
@@ -15,21 +15,21 @@ def flat(said: Offer | Contribution | Excess) -> dict[str, Json]:
 # ---------------------------------------------------------------- to the syncer
 
 
-class HelloMessage(NamedTuple):
+class HelloMessage(msgspec.Struct, frozen=True):
     """The first message of a stream."""
 
     hello: Hello
     parameters: int
 
 
-class ProgressMessage(NamedTuple):
+class ProgressMessage(msgspec.Struct, frozen=True):
     """Counters after a step, and twice a second."""
 
     epoch: int
     report: Progress
 
 
-class PushMessage(NamedTuple):
+class PushMessage(msgspec.Struct, frozen=True):
     """Work on a fragment; without steps it declines the pull."""
 
     epoch: int
@@ -39,14 +39,14 @@ class PushMessage(NamedTuple):
     """Times as large as it should be; NaN if one of its values is."""
 
 
-class InitialMessage(NamedTuple):
+class InitialMessage(msgspec.Struct, frozen=True):
     """One fragment of the initial parameters."""
 
     epoch: int
     fragment: int
 
 
-class CheckpointMessage(NamedTuple):
+class CheckpointMessage(msgspec.Struct, frozen=True):
     """A donor's state, first to the syncer and then to the receiver."""
 
     epoch: int
@@ -58,7 +58,7 @@ class CheckpointMessage(NamedTuple):
     size_bytes: int
 
 
-class Goodbye(NamedTuple):
+class Goodbye(msgspec.Struct, frozen=True):
     """The learner leaves."""
 
     epoch: int
@@ -67,7 +67,7 @@ class Goodbye(NamedTuple):
 # ---------------------------------------------------------------- to a learner
 
 
-class WelcomeMessage(NamedTuple):
+class WelcomeMessage(msgspec.Struct, frozen=True):
     """A membership."""
 
     epoch: int
@@ -81,7 +81,7 @@ class WelcomeMessage(NamedTuple):
     compression: str
 
 
-class PullMessage(NamedTuple):
+class PullMessage(msgspec.Struct, frozen=True):
     """Asks for work on a fragment."""
 
     round: int
@@ -89,7 +89,7 @@ class PullMessage(NamedTuple):
     base_version: int
 
 
-class Published(NamedTuple):
+class Published(msgspec.Struct, frozen=True):
     """A version of a fragment."""
 
     fragment: int
@@ -102,27 +102,27 @@ class Published(NamedTuple):
     """Of the global parameters, by the model."""
 
 
-class CheckpointRequest(NamedTuple):
+class CheckpointRequest(msgspec.Struct, frozen=True):
     """Asks a donor for its state, at these versions or later."""
 
     request: int
     versions: tuple[int, ...]
 
 
-class StopMessage(NamedTuple):
+class StopMessage(msgspec.Struct, frozen=True):
     """Training has ended."""
 
     reason: str
     versions: tuple[int, ...]
 
 
-class Fenced(NamedTuple):
+class Fenced(msgspec.Struct, frozen=True):
     """The membership has ended."""
 
     reason: str
 
 
-class RefusedMessage(NamedTuple):
+class RefusedMessage(msgspec.Struct, frozen=True):
     """The hello was not accepted."""
 
     reason: str

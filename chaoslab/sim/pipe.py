@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
+
 from chaoslab.links.effects import Bandwidth, Blackhole, Effect, Freeze, Latency, LimitData, Slice
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import Agenda, Priority, Timer
@@ -19,17 +21,16 @@ from chaoslab.sim.clock import Agenda, Priority, Timer
 _E = TypeVar("_E", bound=Effect)
 
 
-class Packet:
+class Packet(msgspec.Struct, eq=False):
     """A message on its way."""
 
-    __slots__ = ("arrive_s", "begin_s", "deliver", "end_s", "left_bytes", "size_bytes")
-
-    def __init__(self, size_bytes: int, deliver: Callable[["Packet"], None]) -> None:
-        self.size_bytes = size_bytes
-        self.deliver = deliver
-        self.left_bytes = float(size_bytes)
-        """Not sent yet, when it was last planned."""
-        self.begin_s = self.end_s = self.arrive_s = math.inf
+    size_bytes: int
+    deliver: Callable[["Packet"], None]
+    left_bytes: float
+    """Not sent yet, when it was last planned."""
+    begin_s: float = math.inf
+    end_s: float = math.inf
+    arrive_s: float = math.inf
 
     @property
     def took_s(self) -> float:
@@ -67,7 +68,7 @@ class Pipe:
         """Put a message on its way; a black hole swallows it."""
         if self.is_lossy:
             return
-        packet = Packet(size_bytes, deliver)
+        packet = Packet(size_bytes, deliver, float(size_bytes))
         if not self.is_frozen:
             self._plan(packet, self._clock.time_s)
         self._packets.append(packet)

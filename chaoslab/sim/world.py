@@ -37,7 +37,7 @@ class World:
         self, source: str, kind: Kind, data: Mapping[str, Json], node_s: float | None = None
     ) -> None:
         """Something that `poll` will tell."""
-        self.seen.append(Observation(source=source, kind=kind, data=data, node_s=node_s))
+        self.seen.append(Observation(source, kind, data, node_s))
 
     def disk(self, learner: str) -> LearnerDisk:
         """What a learner keeps."""
