@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from chaoslab.fleet.docker.images import images
+
 PACKAGE = Path(__file__).parent.parent / "chaoslab"
 
 PACKAGES = (
@@ -248,6 +250,19 @@ def test_what_stands_for_the_standard_library_imports_nothing_else() -> None:
 def test_every_dataclass_is_lazy_but_that_of_a_script_which_is_sent_to_hosts_alone() -> None:
     users = [module for module, names in IMPORTS.items() if "dataclasses.dataclass" in names]
     assert users == [AS_STANDARD, "fleet.storage.disk"]
+
+
+def test_images_hold_all_that_is_imported_in_them() -> None:
+    places = [PACKAGE / part for part in images._INSIDE]
+    held = {module for module, path in modules() if {path, *path.parents}.intersection(places)}
+    assert {"core.lazy_dataclass", "diloco.syncer.policy", "links.proxy.pump"} <= held
+    assert [
+        f"{module} imports {name}"
+        for module in held
+        for name in IMPORTS[module]
+        if name.startswith("chaoslab.")
+        and module_of(name.removeprefix("chaoslab.")) not in {*held, "core.payload"}
+    ] == []  # that one is for type checkers alone
 
 
 def test_no_product_knows_of_a_mutant() -> None:
