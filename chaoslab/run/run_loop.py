@@ -126,22 +126,13 @@ class RunLoop:
 
     def _read_and_act(self, until_s: float, *, leave_s: float) -> bool:
         """Whether anything was due."""
-        self._read(until_s, leave_s=leave_s)
+        self.recorder.read(until_s, leave_s=leave_s)
+        self._show_life()
         if self._operators is not None and (reason := self._operators.act()):
             self._abort("an operator", reason)
         has_acted = self.injector.act()
         self._show_life()
         return has_acted
-
-    def _read(self, until_s: float, *, leave_s: float) -> None:
-        """Wait for an event that a decision may depend on: on most of them none does."""
-        known = self._progress.news
-        while True:
-            self.recorder.read(until_s, leave_s=leave_s)
-            self._show_life()
-            is_asked = self._operators is not None or self.interrupts.count > 0
-            if is_asked or self._progress.news != known or self.recorder.now_s >= until_s:
-                return
 
     def begin_training(self) -> None:
         """From now on the plan's abort rules count."""
