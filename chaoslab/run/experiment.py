@@ -129,8 +129,9 @@ def run_plan(
                 guard=guard,
                 undo_log=undo_log,
             )
+            simulator = _simulator(fleet_setup)
             basis = Basis(
-                provenance=twin.provenance(plan, links=kind, simulated_by=_simulator(fleet_setup)),
+                provenance=twin.provenance(plan, links=kind, simulated_by=simulator),
                 plan_digest=directory.plan_digest() or "",
             )
             wants_twin = plan.control is Control.TWIN and attached.inbox is None
@@ -140,7 +141,7 @@ def run_plan(
                 directory=directory,
                 root=root,
                 means=means,
-                name=twin.key(plan, links=kind, simulated_by=_simulator(fleet_setup)),
+                name=twin.key(plan, links=kind, simulated_by=simulator) if wants_twin else None,
             )
             with its.made_beside() if wants_twin else nullcontext() as beside:
                 seen_by = [*observers, beside] if beside is not None else observers

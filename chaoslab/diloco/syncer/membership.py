@@ -118,19 +118,17 @@ class Membership:
         slowest of the last observed ones (a link may delay some of them). The first report only
         sets the starting point; progress is measured from there.
         """
-        self.furthest_step = step if step > self.furthest_step else self.furthest_step
+        self.furthest_step = max(self.furthest_step, step)
         if not member.has_reported:
             member.has_reported, member.reported_s = True, now_s
             member.step = member.reported_step = step
         if step <= member.step:
             return []
-        stepped_s, reported_s = member.stepped_s, member.reported_s
-        since_s = stepped_s if stepped_s > reported_s else reported_s
-        member.paces_s = (*member.paces_s, (now_s - since_s) / (step - member.step))[-_PACES:]
-        slowest_s = max(member.paces_s)
-        member.step, member.step_s = step, step_s if step_s < slowest_s else slowest_s
+        pace_s = (now_s - max(member.stepped_s, member.reported_s)) / (step - member.step)
+        member.paces_s = (*member.paces_s, pace_s)[-_PACES:]
+        member.step, member.step_s = step, min(step_s, max(member.paces_s))
         mean_s = (now_s - member.joined_s) / (step - member.reported_step)
-        member.own_step_s = step_s if step_s < mean_s else mean_s
+        member.own_step_s = min(step_s, mean_s)
         return self.trust(now_s, member)
 
     def trust(self, now_s: float, member: Member) -> list[SuspicionChange]:
@@ -186,8 +184,7 @@ class Membership:
         return self._unchanged_until_s
 
     def _expect(self, change_s: float) -> None:
-        known_s = self._unchanged_until_s
-        self._unchanged_until_s = change_s if change_s < known_s else known_s
+        self._unchanged_until_s = min(self._unchanged_until_s, change_s)
 
     def choose_donor(self, without: Container[int] = ()) -> Member | None:
         """The best learner to copy a checkpoint from; None if there is none.
