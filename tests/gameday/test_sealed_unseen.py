@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -102,6 +103,18 @@ def traces(sealed: SealedInjections, secret: bytes) -> set[bytes]:
     return found
 
 
+def tells(content: bytes, trace: bytes) -> bool:
+    """Whether it stands there, and not as a part of a longer number or of a time of day."""
+    return re.search(rb"(?<![\d.])(?<!\d:)" + re.escape(trace) + rb"(?!\d)", content) is not None
+
+
+def test_times_of_day_and_longer_numbers_do_not_tell_of_a_time() -> None:
+    assert not tells(
+        b'{"began": "2026-11-28T05:07:36.812Z", "digest": "36.81", "x": 136.8}', b"36.8"
+    )
+    assert all(tells(one, b"36.8") for one in (b'"time_s":36.8,', b"at 36.8s", b"36.8"))
+
+
 def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_of_it() -> None:
     spy, sealed, judged = spied(SECRET)
     assert {"plan.resolved.yaml", "schedule.jsonl", "run.json", JOURNAL} <= spy.files.keys()
@@ -111,7 +124,7 @@ def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_o
         (name, trace)
         for name, content in places.items()
         for trace in traces(sealed, SECRET) - {allowed}
-        if trace in content
+        if tells(content, trace)
     ]
     assert found == []
     afterwards = (spy.directory / JOURNAL).read_bytes()
