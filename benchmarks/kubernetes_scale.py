@@ -319,7 +319,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--namespace", default="chaoslab-tests", help="an existing one")
     parser.add_argument(
-        "--image", default="", help="of the keeper; default: that of this source, once it is loaded"
+        "--image", default="", help="of the nodes; default: that of this source, once it is loaded"
     )
     parser.add_argument(
         "--log", default=str(STATE / "kwok" / "pods.log"), help="the log of the fake pods"

@@ -15,6 +15,7 @@ from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
 from tests.cluster import CONTEXT, LIMIT_S, kubeconfig_or_skip
 from tests.contracts.fleet_kit import wait_until
+from tests.whole_runs import whole
 
 if TYPE_CHECKING:
     from tests.namespace_training import Deployed
@@ -103,7 +104,7 @@ def test_a_plan_breaks_the_pods_and_leaves_them_running(
     plan.write_text(PLAN)
     run = chaoslab(str(plan), "--yes", "--json", "--out", str(tmp_path))
     verdict = json.loads(run.stdout)
-    assert run.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{run.stderr}"
+    assert run.returncode == 0, f"{whole(verdict)}\n{run.stderr}"
     assert [one["status"] for one in verdict["injections"]] == ["proved"] * 3
     history = History.read((tmp_path / "latest").resolve())
     exited = {str(e.data["node"]): e.data for e in history.events if e.kind is Kind.NODE_EXITED}

@@ -15,7 +15,7 @@ from chaoslab.record.journal import History
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, STATE, Cluster, cluster
 from tests.contracts.fleet_kit import wait_until
-from tests.whole_runs import ROOT, start, verdict_of
+from tests.whole_runs import ROOT, start, verdict_of, whole
 
 from chaoslab.fleet.kubernetes.resources import NETWORK_CHAOS  # isort: skip  # after lightkube, see tests.cluster
 from chaoslab.fleet.kubernetes.run_objects import remains  # isort: skip
@@ -76,8 +76,8 @@ def test_a_partition_by_chaos_mesh_is_proved_by_the_nodes(here: Cluster, tmp_pat
     plan.write_text(PLAN)
     verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
     (record,) = (tmp_path / "runs" / "meshed").glob("2*")
-    assert verdict["outcome"] == "PASS", verdict
-    assert [story.status for story in History.read(record).faults] == ["proved"], verdict
+    assert verdict["outcome"] == "PASS", whole(verdict)
+    assert [story.status for story in History.read(record).faults] == ["proved"], whole(verdict)
     assert (chaos_of(here, record), remains(here, run_name(record))) == ([], ())
     assert not open_undos(record)
 
@@ -91,7 +91,7 @@ def test_what_chaos_mesh_says_it_has_done_is_no_evidence(here: Cluster, tmp_path
         verdict = verdict_of(run, limit_s=600)
     (record,) = (tmp_path / "runs" / "meshed").glob("2*")
     (story,) = History.read(record).faults
-    assert (story.status, verdict["outcome"]) == ("failed", "UNKNOWN"), verdict
+    assert (story.status, verdict["outcome"]) == ("failed", "UNKNOWN"), whole(verdict)
     assert chaos_of(here, record) == []
 
 

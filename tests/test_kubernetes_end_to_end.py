@@ -18,7 +18,7 @@ from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
 from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, STATE, cluster
-from tests.whole_runs import await_event, start, verdict_of
+from tests.whole_runs import await_event, start, verdict_of, whole
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
@@ -59,7 +59,7 @@ def test_three_kinds_of_death_have_three_witnesses(
     with cluster(monkeypatch) as here:
         verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
         (record,) = (tmp_path / "runs" / "pods").glob("2*")
-        assert verdict["outcome"] == "PASS", verdict
+        assert verdict["outcome"] == "PASS", whole(verdict)
         assert remains(here, run_name(record)) == ()
     told = History.read(record).of(EngineReported)
     by_node = {
@@ -115,8 +115,8 @@ def by_cluster(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder = tmp_path_factory.mktemp("by-cluster")
     plan = folder / "by-cluster.yaml"
     plan.write_text(HEALED_BY_CLUSTER)
-    pid = int((STATE / "pid" / "kube-apiserver").read_text().split()[0])
     with pytest.MonkeyPatch.context() as patched, cluster(patched) as here:
+        pid = int((STATE / "pid" / "kube-apiserver").read_text().split()[0])
         run = start(str(plan), folder / "runs")
         await_event(folder / "runs", Kind.FAULT_HEALED, within_s=600)
         os.kill(pid, signal.SIGSTOP)
@@ -128,7 +128,7 @@ def by_cluster(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         verdict = verdict_of(run, limit_s=600)
         (record,) = (folder / "runs" / "by-cluster").glob("2*")
         # an end that is seen late is weak evidence
-        assert verdict["outcome"] in ("PASS", "UNKNOWN"), verdict
+        assert verdict["outcome"] in ("PASS", "UNKNOWN"), whole(verdict)
         assert remains(here, run_name(record)) == ()
     return Ran(record, verdict)
 

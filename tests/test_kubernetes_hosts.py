@@ -9,7 +9,7 @@ from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
 from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster
-from tests.whole_runs import start, verdict_of
+from tests.whole_runs import start, verdict_of, whole
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
@@ -54,7 +54,7 @@ def test_a_learner_that_loses_a_host_comes_back_and_contributes(
     with cluster(monkeypatch) as here:
         verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
         (record,) = (tmp_path / "runs" / "pod-hosts").glob("2*")
-        assert verdict["outcome"] == "PASS", verdict
+        assert verdict["outcome"] == "PASS", whole(verdict)
         assert remains(here, run_name(record)) == ()
     history = History.read(record)
     lost = [one.payload for one in history.of(HostLost) if one.payload.signal is not None]

@@ -11,7 +11,7 @@ from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
 from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster, need_job_sets
-from tests.whole_runs import start, verdict_of
+from tests.whole_runs import start, verdict_of, whole
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
@@ -55,7 +55,7 @@ def test_a_learner_that_was_killed_comes_back_by_the_cluster_and_the_others_trai
             need_job_sets(here)
         verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
         (record,) = (tmp_path / "runs" / "job-sets").glob("2*")
-        assert verdict["outcome"] == "PASS", verdict
+        assert verdict["outcome"] == "PASS", whole(verdict)
         assert remains(here, run_name(record), has_job_sets=use == "always") == ()
     history = History.read(record)
     started = [(one.payload.node, one.payload.incarnation, one.payload.started_by)
@@ -64,7 +64,7 @@ def test_a_learner_that_was_killed_comes_back_by_the_cluster_and_the_others_trai
     training = [one.payload.node for one in history.of(NodeExited) if one.payload.signal]
     assert training == ["learner-0"], "and nobody else was ended"
     rejoin = finding(verdict, "rejoin")
-    assert rejoin["outcome"] == "PASS", verdict
+    assert rejoin["outcome"] == "PASS", whole(verdict)
     told = [one.payload for one in history.of(EngineReported)]
     restarts = [(one.node, one.restarts) for one in told if one.action == "job_restart"]
     if use == "always":

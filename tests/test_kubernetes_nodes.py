@@ -1,6 +1,6 @@
 """Faults on a machine of a real cluster: its kubelet stops, then it is drained, in one whole run.
 
-chaoslab-test     syncer, keeper, one learner      where those of the other go when it is drained
+chaoslab-test     syncer, one learner              where those of the other go when it is drained
 chaoslab-test-2   two learners                     the second node of `start_kubernetes.sh node`
 """
 
@@ -21,7 +21,7 @@ from chaoslab.undo.log import open_undos
 from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, Cluster, cluster, image
 from tests.contracts.fleet_kit import wait_until
 from tests.fleet.kubernetes.test_cleanup import killed_when
-from tests.whole_runs import ROOT, start, verdict_of
+from tests.whole_runs import ROOT, start, verdict_of, whole
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
@@ -94,7 +94,7 @@ def test_training_goes_on_without_a_kubelet_and_moves_off_a_drained_machine(
     plan.write_text(PLAN)
     verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
     (record,) = (tmp_path / "runs" / "machines").glob("2*")
-    assert verdict["outcome"] == "PASS", verdict
+    assert verdict["outcome"] == "PASS", whole(verdict)
     assert remains(here, run_name(record)) == ()
     assert not is_cordoned_by(here, SECOND, run_name(record))
     history = History.read(record)

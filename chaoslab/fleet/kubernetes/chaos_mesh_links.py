@@ -21,7 +21,7 @@ from typing import ClassVar, Final, Self
 from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.network_chaos import (
     ABILITIES,
@@ -34,6 +34,7 @@ from chaoslab.fleet.kubernetes.network_chaos import (
     state_of,
     why_not,
 )
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import JOBS, NETWORK_CHAOS, POD_NETWORK_CHAOS, PODS
 from chaoslab.fleet.kubernetes.rights import CHAOS_MESH, lacking
 from chaoslab.fleet.run_name import run_name

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.chaos_mesh_links import remove, shown
-from chaoslab.fleet.kubernetes.cluster import Missing
 from chaoslab.fleet.kubernetes.cordon import is_cordoned_by, uncordon
 from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
@@ -20,6 +19,7 @@ from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy
 from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
 from chaoslab.fleet.kubernetes.reconnection import connect_again
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_objects import empty, remains
 from chaoslab.fleet.kubernetes.undo_facts import (

@@ -12,23 +12,22 @@ opens them again.
 """
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache
-from http import HTTPStatus
 from itertools import count
 from typing import Any, Final, Self, TypeVar, cast
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import KINDS, PODS, Resource
 
 try:
     import httpx2
-    from httpx2.websockets import HTTPXWSException
     from lightkube.config import client_adapter
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
     from lightkube.core.exceptions import ApiError, ConfigError
@@ -36,7 +35,14 @@ try:
     from lightkube.core.websocket import WebsocketDriver
     from lightkube.models.core_v1 import Pod
 
-    from chaoslab.fleet.kubernetes.streams import ClusterClient, wake
+    from chaoslab.fleet.kubernetes.answers import (
+        FAILURES,
+        failed,
+        json_of,
+        may_pass,
+        said,
+    )
+    from chaoslab.fleet.kubernetes.streams import LINE_MOST, ClusterClient, split, wake
 except ImportError as error:
     raise AbilityError(
         "the kubernetes fleet needs lightkube: pip install 'chaoslab[kubernetes]', or use "
@@ -52,28 +58,7 @@ _CLOSED_S: Final = 2.0
 _LOOK_S: Final = 0.02
 _STRICT: Final = {"fieldValidation": "Strict"}
 _METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
-_AWAY: Final = frozenset(
-    {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
-)
-_BUSY: Final = _AWAY | {HTTPStatus.TOO_MANY_REQUESTS}
-_FAILURES: Final = (
-    httpx2.HTTPError,  # of which lightkube's ApiError is one
-    httpx2.StreamError,
-    HTTPXWSException,
-    OSError,
-)
 _Answer = TypeVar("_Answer")
-
-
-class Refused(FleetError):
-    """The server answered that it does not do this."""
-
-    broke_off = False
-    """Whether it was asked before, without an answer, and may have done it then."""
-
-
-class Missing(Refused):
-    """There is no such object."""
 
 
 class Cluster:
@@ -125,13 +110,13 @@ class Cluster:
 
     def version(self) -> str:
         """Version of the server; FleetError at once if it does not answer."""
-        with _said(f"reach the cluster of context {self.context}"):
-            return str(_json(self._http.get("version")).get("gitVersion", "unknown"))
+        with said(f"reach the cluster of context {self.context}"):
+            return str(json_of(self._http.get("version")).get("gitVersion", "unknown"))
 
     def serves(self, resource: Resource) -> bool:
         """Whether there may be such objects: those of a CRD only where that is installed."""
         try:
-            self._ask(f"look for {resource.plural}", lambda: _json(self._http.get(resource.api)))
+            self._ask(f"look for {resource.plural}", lambda: json_of(self._http.get(resource.api)))
         except Missing:
             return False
         return True
@@ -146,7 +131,8 @@ class Cluster:
         def created() -> Mapping[str, Json]:
             is_first = next(tries) == 1
             try:
-                return _json(self._http.post(self._url(resource), params=params, json={**manifest}))
+                answer = self._http.post(self._url(resource), params=params, json={**manifest})
+                return json_of(answer)
             except ApiError as error:
                 if is_first or error.status.reason != "AlreadyExists":
                     raise
@@ -174,7 +160,7 @@ class Cluster:
         headers = {} if in_full else _METADATA
         answer = self._ask(
             f"list {resource.plural}",
-            lambda: _json(self._http.get(url, params=params, headers=headers)),
+            lambda: json_of(self._http.get(url, params=params, headers=headers)),
         )
         items, metadata = answer.get("items"), answer.get("metadata")
         found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
@@ -205,7 +191,7 @@ class Cluster:
             nonlocal tries
             tries += 1
             url = f"{self._url(resource)}/{name}"
-            return _json(self._http.request("DELETE", url, json=options))
+            return json_of(self._http.request("DELETE", url, json=options))
 
         try:
             self._ask(f"delete {resource.singular} {name}", deleted)
@@ -221,7 +207,7 @@ class Cluster:
         headers = {"Content-Type": f"application/{kind}-patch+json"}
 
         def patched() -> Mapping[str, Json]:
-            return _json(self._http.patch(url, content=content, headers=headers))
+            return json_of(self._http.patch(url, content=content, headers=headers))
 
         return self._ask(f"patch {resource.singular} {name}", patched)
 
@@ -233,8 +219,8 @@ class Cluster:
             "metadata": {"name": pod, "namespace": self.namespace},
             "deleteOptions": {"preconditions": {**only}},
         }
-        with _said(f"evict pod {pod}"):
-            _json(self._http.post(f"{self._url(PODS)}/{pod}/eviction", json=body))
+        with said(f"evict pod {pod}"):
+            json_of(self._http.post(f"{self._url(PODS)}/{pod}/eviction", json=body))
 
     def may(
         self, verb: str, resource: str, group: str, below: str = "", *, everywhere: bool = False
@@ -249,7 +235,7 @@ class Cluster:
         }
         url = "apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         answer = self._ask(f"ask whether {verb} {resource} is allowed",
-                           lambda: _json(self._http.post(url, json=body)))  # fmt: skip
+                           lambda: json_of(self._http.post(url, json=body)))  # fmt: skip
         status = answer.get("status")
         return isinstance(status, dict) and status.get("allowed") is True
 
@@ -277,9 +263,9 @@ class Cluster:
             url = f"{self._url(PODS)}/{pod}/exec"
             request = BasicRequest(method="exec", url=url, params=params)
             driver = WebsocketDriver(self._http, request, timeout=within_s)
-            said = driver.write_and_read(stdin=stdin, stdout=True, stderr=True)
-            out, complaint = _text(said.stdout), _text(said.stderr)
-            if said.exit_code:
+            told = driver.write_and_read(stdin=stdin, stdout=True, stderr=True)
+            out, complaint = _text(told.stdout), _text(told.stderr)
+            if told.exit_code:
                 raise FleetError(f"{command[-1]!r} in pod {pod} failed: {complaint.strip()[-300:]}")
             return out
 
@@ -290,27 +276,24 @@ class Cluster:
     ) -> Iterator[bytes]:
         """Lines of a stream: of a watch (`name` is empty), or of a pod's log.
 
-        It ends when the server ends it, or, if it follows, after `silent_s` without a byte. Missing
-        if there is no such pod. FleetError if the server refuses or does not answer, or is silent
-        before a whole log was read.
+        It ends when the server ends it, or, if it follows, after `silent_s` without a byte. Of a
+        longer line in a log its first `LINE_MOST` bytes come. Missing if there is no such pod.
+        FleetError if the server refuses or does not answer, or is silent before a whole log was
+        read.
         """
         is_endless = "follow" in params or "watch" in params
         what = f"watch {resource.plural}" if not name else f"read the log of pod {name}"
         url = self._url(resource) if not name else f"{self._url(resource)}/{name}/log"
         timeout = httpx2.Timeout(_ASK_S, read=silent_s)
-        with _said(what), self._http.stream("GET", url, params=params, timeout=timeout) as stream:
+        with said(what), self._http.stream("GET", url, params=params, timeout=timeout) as stream:
             if stream.is_error:
                 stream.read()
-                _json(stream)
+                json_of(stream)
             with self._guard:
                 self._streams.add(stream)
             try:
-                rest = b""
-                for chunk in stream.iter_raw():
-                    *whole, rest = (rest + chunk).split(b"\n")
-                    yield from whole
-                if rest and not is_endless:  # else it was cut off, and comes whole the next time
-                    yield rest
+                most = LINE_MOST if name else sys.maxsize
+                yield from split(stream.iter_raw(), most, with_rest=not is_endless)
             except httpx2.ReadTimeout:
                 if not is_endless:  # else it was silent for so long that perhaps it hangs
                     raise
@@ -324,7 +307,7 @@ class Cluster:
         return f"{resource.api}/{resource.within.format(self.namespace)}{resource.plural}"
 
     def _get(self, resource: Resource, name: str) -> Mapping[str, Json]:
-        return _json(self._http.get(f"{self._url(resource)}/{name}"))
+        return json_of(self._http.get(f"{self._url(resource)}/{name}"))
 
     def _ask(
         self, what: str, asked: Callable[[], _Answer], *, only_unsent: bool = False
@@ -334,11 +317,11 @@ class Cluster:
         while True:
             try:
                 return asked()
-            except _FAILURES as error:
+            except FAILURES as error:
                 is_unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-                may_pass = _may_pass(error) and (is_unsent or not only_unsent)
-                if not may_pass or self.is_closing or time.monotonic() > deadline:
-                    raise _failed(what, error) from error
+                is_passing = may_pass(error) and (is_unsent or not only_unsent)
+                if not is_passing or self.is_closing or time.monotonic() > deadline:
+                    raise failed(what, error) from error
             time.sleep(_AGAIN_S)
 
 
@@ -353,48 +336,5 @@ def pod_of(found: Mapping[str, Json]) -> Pod:
     return cast("Pod", Pod.from_dict(dict(found)))
 
 
-def _json(answer: httpx2.Response) -> Mapping[str, Json]:
-    try:
-        if answer.is_error:
-            raise ApiError(request=answer.request, response=answer)
-        found = answer.json()
-    except (ValueError, TypeError) as error:  # a gateway before the server, such as a login page
-        answer.raise_for_status()
-        raise httpx2.DecodingError("the answer is no JSON", request=answer.request) from error
-    return found if isinstance(found, dict) else {}
-
-
 def _text(said: object) -> str:
     return said.decode(errors="replace") if isinstance(said, bytes) else str(said or "")
-
-
-def _code(error: Exception) -> int | None:
-    if isinstance(error, ApiError) and error.status is not None:
-        return error.status.code
-    response = getattr(error, "response", None)
-    return response.status_code if isinstance(response, httpx2.Response) else None
-
-
-def _may_pass(error: Exception) -> bool:
-    code = _code(error)
-    if isinstance(error, ApiError) and error.response:
-        method, reason = error.response.request.method, error.status.reason
-        if (method, reason) == ("POST", "Conflict") or (method, code) == ("GET", 500):
-            return True  # others use a quota, too; at changes a webhook may fail, and for good
-    return code in _BUSY if code is not None else isinstance(error, httpx2.TransportError | OSError)
-
-
-def _failed(what: str, error: Exception) -> FleetError:
-    text, code = f"cannot {what}: {str(error) or type(error).__name__}", _code(error)
-    if code == HTTPStatus.NOT_FOUND:
-        return Missing(text)
-    return Refused(text) if code is not None and code not in _AWAY else FleetError(text)
-
-
-@contextmanager
-def _said(what: str) -> Iterator[None]:
-    """Whatever the client raises as FleetError or Missing."""
-    try:
-        yield
-    except _FAILURES as error:
-        raise _failed(what, error) from error

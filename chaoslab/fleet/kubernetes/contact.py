@@ -9,13 +9,16 @@ explains it.
 
 import math
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.fleet.kubernetes.cluster import Cluster, Refused
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
+from chaoslab.fleet.protocols import HearsLate
 
 _ASK_S: Final = 0.5
 """After an answer it is asked again so soon."""
@@ -23,6 +26,8 @@ _GAP_S: Final = 1.0
 """An answer that takes longer is reported."""
 _LATE_S: Final = 2.0
 """So long after its return what was said meanwhile may still arrive."""
+_TOLD_S: Final = 5.0
+"""How long a run that ends waits for the report."""
 
 
 class Contact:
@@ -31,6 +36,9 @@ class Contact:
     def __init__(self, cluster: Cluster, clock: Clock, arrivals: Arrivals) -> None:
         self._cluster, self._clock, self._arrivals = cluster, clock, arrivals
         self._is_closing = threading.Event()
+        self._is_told = threading.Event()
+        """Whether it answers, and no time in which it did not is still to be reported."""
+        self._is_told.set()
         self._thread = threading.Thread(target=self._run, name="contact", daemon=True)
 
     def start(self) -> None:
@@ -40,6 +48,11 @@ class Contact:
     def close(self) -> None:
         """Ask no more."""
         self._is_closing.set()
+        self._is_told.set()
+
+    def hear_out(self) -> None:
+        """Return when a time without an answer is reported, if there was one just now."""
+        self._is_told.wait(_TOLD_S)
 
     # ---------------------------------------------------------------- on its thread
 
@@ -47,12 +60,14 @@ class Contact:
         heard_s, unanswered_s = self._clock.now_s(), math.inf
         while not self._is_closing.wait(_ASK_S):
             unanswered_s = min(unanswered_s, self._clock.now_s())
+            self._is_told.clear()
             if not self._is_answered():
                 continue
             if self._clock.now_s() - unanswered_s >= _GAP_S:
                 self._is_closing.wait(_LATE_S)
                 self._report(heard_s)
             heard_s, unanswered_s = self._clock.now_s(), math.inf
+            self._is_told.set()
 
     def _is_answered(self) -> bool:
         try:
@@ -73,3 +88,14 @@ class Contact:
         seen = Observation(source="harness", kind=Kind.HARNESS_STALLED, data=data)
         arrival = Arrival(observe=lambda: (seen,))
         hand_over(self._arrivals, arrival, lambda: not self._is_closing.is_set())
+
+
+class HeardThroughServer(HearsLate):
+    """A fleet that hears of its nodes through the API server of a cluster."""
+
+    _watches: Sequence[object]
+
+    def hear_out(self) -> None:
+        for one in self._watches:
+            if isinstance(one, Contact):
+                one.hear_out()

@@ -16,10 +16,11 @@ from typing import Final, Self
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.names import name_of
 from chaoslab.fleet.kubernetes.parts import mapping, mappings
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.undo_facts import CORES
 

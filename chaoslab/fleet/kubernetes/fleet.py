@@ -30,7 +30,7 @@ from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, host_nu
 from chaoslab.fleet.cluster_protocols import HasImages, HasJobs, HasMachines, HasPods
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
-from chaoslab.fleet.kubernetes.contact import Contact
+from chaoslab.fleet.kubernetes.contact import Contact, HeardThroughServer
 from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
 from chaoslab.fleet.kubernetes.host_pods import HostPods
 from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch
@@ -49,7 +49,7 @@ from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver
 from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
+from chaoslab.fleet.nodes.arrivals import observed, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import StartsTogether
 from chaoslab.links.base import Link
@@ -63,7 +63,9 @@ _FILES: Final = 65536
 """How many may be open, if the system allows it: each node has two logs and a connection."""
 
 
-class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines, StartsTogether):
+class KubernetesFleet(
+    NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines, StartsTogether, HeardThroughServer
+):
     """A fleet of Jobs; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "kubernetes"
@@ -359,7 +361,7 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines,
             with suppress(FleetError):  # the server does not answer: it is asked again later
                 life.end_rest()
         for arrival in taken(self._run_context.arrivals, limit_s):
-            self._take(arrival)
+            self._record(observed(arrival, self._troubles, is_open=self._is_open))
         self._take_up_replacements()
 
     def _note_replacement(self, state: PodState) -> Sequence[Observation]:
@@ -379,11 +381,6 @@ class KubernetesFleet(NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines,
                     )  # fmt: skip
                     self._asked.discard(name)
                     self._lives[name] = begun
-
-    def _take(self, arrival: Arrival) -> None:
-        if arrival.error is not None and self._is_open:
-            raise arrival.error
-        self._record(arrival.observe())
 
 
 def _allow_files() -> None:

@@ -21,10 +21,10 @@ from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.hosts_life import HostsLife, of_one_host, probed_as_one
 from chaoslab.fleet.kubernetes import scripts
-from chaoslab.fleet.kubernetes.cluster import Missing, Refused
 from chaoslab.fleet.kubernetes.pod import TO_ALL, PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pods import Pods
+from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import JOBS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.nodes.arrivals import together

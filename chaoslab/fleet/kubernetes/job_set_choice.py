@@ -62,8 +62,8 @@ class JobSetChoice:
         return why_not
 
     def _objections(self, cluster: "Cluster") -> Iterator[str]:
-        from chaoslab.fleet.kubernetes.cluster import Refused  # noqa: PLC0415  # lightkube
         from chaoslab.fleet.kubernetes.job_sets import trial  # noqa: PLC0415
+        from chaoslab.fleet.kubernetes.refusals import Refused  # noqa: PLC0415  # lightkube
         from chaoslab.fleet.kubernetes.resources import JOB_SETS  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.rights import JOB_SET_RIGHTS, lacking  # noqa: PLC0415
 

@@ -1,69 +1,41 @@
-"""Manifest of a run's keeper: the Job that owns all other objects of the run.
+"""Manifest of a run's keeper: the Job without pods that owns all other objects of the run.
 
-    harness ─ renews an annotation of its pod ─► keeper ─ not renewed for so long ─► it ends
-                                                   └─ owns ─► all the rest, deleted with it
+    harness ─ moves its deadline on ─► keeper ─ the deadline passes ─► it fails, and is deleted
+                                         └─ owns ─► all the rest, deleted with it
 
-So nothing of a run outlives a harness that is gone by more than the run's lease.
+So nothing of a run outlives a harness that is gone by more than the run's lease. The cluster's Job
+controller looks at the deadline: no pod is needed, which could wait for a machine.
 """
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Final
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.manifests import (
-    RETRIES,
-    Manifests,
-    confined,
-    literal,
-    pod_context,
-)
+from chaoslab.fleet.kubernetes.manifests import Manifests, confined, pod_context
 
-_RENEWED: Final = "/run/keeper"
-_PROGRAM: Final = """
-import pathlib, sys, time
-limit_s, file = float(sys.argv[1]), pathlib.Path(sys.argv[2])
-seen, since = "", time.monotonic()
-while time.monotonic() - since < limit_s:
-    said = file.read_text() if file.exists() else ""
-    if said != seen:
-        seen, since = said, time.monotonic()
-    time.sleep(1.0)
-"""
-"""Ends when the annotation has not changed for so long."""
+_DEADLINE: Final = "activeDeadlineSeconds"
+"""Counted from the Job's own start, by the cluster's clock."""
 
 
-def keeper(manifests: Manifests, limit_s: float) -> Mapping[str, Json]:
-    """The owner of everything else; deleted by the cluster if it is not renewed for so long.
-
-    It is started again wherever its pod is lost: only its own end counts.
-    """
-    field_ref: dict[str, Json] = {"fieldPath": f"metadata.annotations['{names.RENEWED}']"}
-    volume: dict[str, Json] = {
-        "name": "renewed",
-        "downwardAPI": {"items": [{"path": "renewed", "fieldRef": field_ref}]},
-    }
-    settings = manifests.settings
+def keeper(manifests: Manifests, lease_s: float) -> Mapping[str, Json]:
+    """The owner of everything else; deleted by the cluster `lease_s` after its start."""
+    settings, labels = manifests.settings, names.labels_of(manifests.run)
     container: dict[str, Json] = {
         "name": "keeper",
         "image": settings.image,
         "imagePullPolicy": settings.pull,
-        "command": literal(("python3", "-I", "-c", _PROGRAM, str(limit_s), f"{_RENEWED}/renewed")),
-        "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}},
-        "volumeMounts": [{"name": "renewed", "mountPath": _RENEWED}],
+        "command": ["true"],
         "securityContext": confined(),
     }
-    spec: dict[str, Json] = {
+    pod: dict[str, Json] = {
         **settings.others,
-        "restartPolicy": "OnFailure",
+        "restartPolicy": "Never",
         "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": 0,
         "securityContext": pod_context(settings.others),
         "containers": [container],
-        "volumes": [volume],
     }
-    annotations = {names.RENEWED: "", names.DIRECTORY: manifests.directory}
-    labels = dict(names.labels_of(manifests.run))
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -73,11 +45,14 @@ def keeper(manifests: Manifests, limit_s: float) -> Mapping[str, Json]:
             "annotations": {names.DIRECTORY: manifests.directory},
         },
         "spec": {
-            "backoffLimit": RETRIES,
+            "parallelism": 0,
             "ttlSecondsAfterFinished": 0,
-            "template": {
-                "metadata": {"labels": {**labels}, "annotations": {**annotations}},
-                "spec": spec,
-            },
+            **renewal(lease_s),
+            "template": {"metadata": {"labels": {**labels}}, "spec": pod},
         },
     }
+
+
+def renewal(until_s: float) -> dict[str, Json]:
+    """What to change in its spec so that it lives until so long after its start."""
+    return {_DEADLINE: ceil(until_s)}

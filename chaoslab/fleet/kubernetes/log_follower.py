@@ -20,9 +20,10 @@ from math import inf
 from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
-from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.pod_state import Hope, PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 
 _SILENT_S: Final = 10.0
@@ -31,8 +32,6 @@ _LOOK_S: Final = 1.0
 """How often a follower that waits asks whether anybody still wants to know."""
 _ASK_S: Final = 10.0
 """A watch that is silent for so long may hang: the pod is asked for, as often as that."""
-_HOPELESS_S: Final = 10.0
-"""A kubelet tries again what failed; on a busy machine it may take long to see a Secret."""
 _AGAIN_S: Final = 1.0
 _PAUSE_S: Final = 0.1
 """Between a log that ended and the next: the cluster knows of an end a second or two later."""
@@ -159,16 +158,14 @@ class LogFollower:
         ended.
         """
         deadline, waiting = time.monotonic() + self._start_s, "no pod yet"
-        hopeless_s = inf
-        was_there = bool(self.pod)
+        hope, was_there = Hope(), bool(self.pod)
         while not self.is_closing:
             pods = self._found()
             for state in pods:
                 if state.has_started:
                     return state
                 was_there, waiting = True, state.waiting
-                hopeless_s = min(hopeless_s, time.monotonic()) if state.is_hopeless else inf
-                if state.is_hopeless and time.monotonic() - hopeless_s >= _HOPELESS_S:
+                if hope.is_lost(state):
                     raise FleetError(f"the pod {state.name} cannot start: {state.waiting}")
             if was_there and not pods and not self._asked():
                 self._who.pod_ended(None)

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.cluster_protocols import SILENT_S, STOPPED_MOST_S
 from chaoslab.fleet.kubernetes import cordon, names
-from chaoslab.fleet.kubernetes.cluster import Missing
 from chaoslab.fleet.kubernetes.machine_watch import MachineWatch, Whose
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import JOBS, PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.stopper import stopper
@@ -72,7 +72,7 @@ class Machines:
             cordon.cordon(self._cluster, machine, self._run)
         together(lives, PodIncarnation.evict)
         selector = f"{names.LABEL_RUN}={self._run},!{names.LABEL_NODE}"
-        for state in map(state_of, self._cluster.pods(selector)):  # the keeper, which comes again
+        for state in map(state_of, self._cluster.pods(selector)):
             if state.machine in machines and not state.has_ended:
                 with suppress(Missing):  # it has just gone by itself
                     self._cluster.evict(state.name)
@@ -101,7 +101,7 @@ class Machines:
     def stop_kubelet(self, injection: str, lives: Sequence[PodIncarnation], for_s: float) -> None:
         """Have the kubelets of their machines stopped; returns before they are.
 
-        FleetError for a time that nobody would see, or that is too long, also for the run's keeper.
+        FleetError for a time that nobody would see, or that is too long.
         """
         if not SILENT_S < for_s <= STOPPED_MOST_S:
             raise FleetError(
@@ -109,7 +109,6 @@ class Machines:
                 "shorter stop is not seen, and after a longer one the cluster deletes the pods"
             )
         manifests, machines = self._context.run_objects.manifests, {life.machine for life in lives}
-        self._context.run_objects.require_renewals(machines, for_s + _LATE_S)
         for number, machine in enumerate(sorted(machines)):
             job = manifests.name("kubelet", injection, str(number))
             self._cluster.create(stopper(manifests, job, machine, for_s))

@@ -24,8 +24,6 @@ LABEL_HOST: Final = "chaoslab/host"
 """Machine of the harness."""
 DIRECTORY: Final = "chaoslab/directory"
 """Annotation of the keeper: the run directory on the machine of the harness."""
-RENEWED: Final = "chaoslab/renewed"
-"""Annotation of the keeper's pod that the harness changes while it lives."""
 CORDONED_BY: Final = "chaoslab/cordoned-by"
 """Annotation of a machine: the run that cordoned it."""
 

@@ -15,19 +15,19 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final
 
+from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
 from chaoslab.fleet.kubernetes import scripts
-from chaoslab.fleet.kubernetes.cluster import Missing, Refused
 from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
-from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pods import Pods
+from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.node_output import NodeOutput

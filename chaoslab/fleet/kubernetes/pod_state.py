@@ -3,9 +3,11 @@
 Pod ─► state_of ─► PodState: waits (why), runs (since when), ended (how), is being deleted (why)
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 from typing import Final
 
 from lightkube.models.core_v1 import ContainerStatus, Pod
@@ -23,6 +25,8 @@ _NO_IMAGE: Final = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 )
 _OUT_OF_MEMORY: Final = "OOMKilled"
+HOPELESS_S: Final = 10.0
+"""A kubelet tries again what failed; on a busy machine it may take long to see a Secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,19 @@ class PodState:
     def was_out_of_memory(self) -> bool:
         """Whether the kernel killed it for want of memory, by the cluster's word."""
         return self.reason == _OUT_OF_MEMORY
+
+
+class Hope:
+    """Of somebody who waits for a pod to start."""
+
+    def __init__(self) -> None:
+        self._lost_s = inf
+
+    def is_lost(self, state: PodState) -> bool:
+        """Whether it has waited for `HOPELESS_S` for what does not come by itself."""
+        now_s = time.monotonic()
+        self._lost_s = min(self._lost_s, now_s) if state.is_hopeless else inf
+        return now_s - self._lost_s >= HOPELESS_S
 
 
 def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:

@@ -20,6 +20,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.manifests import PodSettings
+from chaoslab.fleet.kubernetes.pod_state import Hope
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_manifests import API_PORT, ProxyManifests
 from chaoslab.fleet.kubernetes.proxy_watch import ProxyWatch
@@ -143,10 +144,10 @@ class PodProxyHost(WithoutRules):
 
     def _await_pod(self, watch: ProxyWatch) -> str:
         """Name of its pod, once its container runs."""
-        deadline = time.monotonic() + self._start_s
+        deadline, hope = time.monotonic() + self._start_s, Hope()
         while time.monotonic() < deadline:
             state = watch.state
-            if state is not None and (watch.ended or state.is_hopeless):
+            if state is not None and (watch.ended or hope.is_lost(state)):
                 why = watch.ended or f"its pod {state.name} cannot start: {state.waiting}"
                 raise FleetError(f"the proxy for links did not come up: {why}")
             if state is not None and state.has_started and watch.address:

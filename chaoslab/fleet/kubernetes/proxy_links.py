@@ -15,10 +15,10 @@ from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import Missing
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_host import PodEndpoint, PodProxyHost
 from chaoslab.fleet.kubernetes.proxy_manifests import API_PORT
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.links.proxied.embedded import EmbeddedLinks, EmbeddedProxyClient
 from chaoslab.links.proxied.http_api import CALL_S, Endpoint, NobodyThere, NotThere, call
 from chaoslab.undo.base import UndoLog

@@ -12,6 +12,7 @@ from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
+from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.watch import Watch
 
@@ -29,10 +30,13 @@ class ProxyWatch(Watch):
         self.address = ""
         """Of its pod, once it has one: of IPv4, if it has one of that."""
         self.is_gone = False
+        self._refusal: Refused | None = None
 
     @property
     def ended(self) -> str:
         """How it ended, as half a sentence; empty while it runs or was not seen yet."""
+        if self._refusal is not None:
+            return f"nobody can tell any more whether it runs: {self._refusal}"
         state = self.state
         if state is None:
             return ""
@@ -44,6 +48,9 @@ class ProxyWatch(Watch):
         return f"its pod {state.name} is gone" if self.is_gone else ""
 
     # ---------------------------------------------------------------- on its thread
+
+    def _give_up(self, refusal: Refused) -> None:
+        self._refusal = refusal
 
     @property
     def _there(self) -> frozenset[str]:

@@ -32,10 +32,11 @@ JOB_SET_RIGHTS: Final = (
 )  # fmt: skip
 """Without them nodes are plain Jobs, unless the plan asks for a JobSet."""
 _RUN: Final = (
-    Rule(group="batch", resource="jobs", verbs=("create", "get", "list", "watch", "delete"),
-         use="a Job for each incarnation of a node, and the keeper that owns all"),
-    Rule(group="", resource="pods", verbs=("get", "list", "watch", "patch", "delete"),
-         use="their pods: watched, renewed (the keeper's), deleted"),
+    Rule(group="batch", resource="jobs",
+         verbs=("create", "get", "list", "watch", "patch", "delete"),
+         use="a Job for each incarnation of a node, and the keeper that owns all and is renewed"),
+    Rule(group="", resource="pods", verbs=("get", "list", "watch", "delete"),
+         use="their pods: watched, deleted"),
     Rule(group="", resource="pods/log", verbs=("get",), use="events that nodes print"),
     Rule(group="", resource="pods/exec", verbs=("create", "get"),
          use="signals and test hooks"),

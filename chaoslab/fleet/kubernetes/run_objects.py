@@ -1,7 +1,7 @@
 """Objects of one run in a cluster: its keeper, which owns the others, and what nodes need.
 
     undo log ─► keeper (Job) ─ owns ─► Jobs of nodes or JobSets, Service, claims, Secrets
-    renewals ─► annotation of the keeper's pod: nothing outlives a dead harness by more than a lease
+    renewals ─► the keeper's deadline: nothing outlives a dead harness by more than a lease
 
 One entry of the undo log, written before the first object is made, deletes them all.
 """
@@ -9,11 +9,12 @@ One entry of the undo log, written before the first object is made, deletes them
 import base64
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
+from operator import sub
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,12 +22,13 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.kubernetes import host_services, names
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.job_sets import JobSets, NodeJob
-from chaoslab.fleet.kubernetes.keeper import keeper
+from chaoslab.fleet.kubernetes.keeper import keeper, renewal
 from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
 from chaoslab.fleet.kubernetes.parts import mapping, mappings
-from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.kubernetes.pod_state import Hope, state_of
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import (
     CLAIMS,
     JOB_SETS,
@@ -42,6 +44,14 @@ from chaoslab.undo.base import UndoLog
 
 _GONE_S: Final = 90.0
 """How long the cluster may take until the next object of a run is deleted."""
+_STARTED_S: Final = 30.0
+"""How long the cluster may take until it counts the time of the keeper."""
+_START_LOOK_S: Final = 0.05
+_SUSPENDED: Final = (
+    "it was suspended, as Kueue does to Jobs without a queue (`manageJobsWithoutQueueName`): "
+    "except this namespace from that by `managedJobsNamespaceSelector`"
+)
+_UNTOUCHED: Final = "does the cluster's controller of Jobs run?"
 _LOOK_S: Final = 0.25
 _TOLD_S: Final = 5.0
 """How long an object that was deleted may take to go before it is deleted once more."""
@@ -73,19 +83,23 @@ class RunObjects:
         self._beside = 0
         """Jobs that were run beside nodes."""
         self._is_over = threading.Event()
+        self._began_s: tuple[float, ...] = ()
+        """When the keeper was made, by each clock."""
 
     # ---------------------------------------------------------------- beginning and end
 
     def open(self) -> None:
-        """Write down how to delete it all, then create the keeper."""
+        """Write down how to delete it all, then create the keeper. FleetError if that waits."""
         self._owed = self._undo_log.open(
             names.DELETE_RUN,
             server=self.cluster.server, context=self.cluster.context,
             namespace=self.cluster.namespace, run=self.run,
             **({"job_sets": names.JOB_SET_VERSION} if self._has_job_sets else {}),
         )  # fmt: skip
+        self._began_s = _now_s()
         made = self.cluster.create(keeper(self.manifests, self._lease_s))
         self.manifests = replace(self.manifests, owner=names.uid_of(made))
+        self._await_start()
         threading.Thread(target=self._renew, name="renewals", daemon=True).start()
 
     def close(self) -> None:
@@ -101,41 +115,38 @@ class RunObjects:
         """Renew its lease no more: what is owed is left to others, at last to the keeper."""
         self._is_over.set()
 
+    def _await_start(self) -> None:
+        """Until the cluster counts the keeper's time: before, nothing would end the run."""
+        deadline = time.monotonic() + _STARTED_S
+        while "startTime" not in mapping(
+            found := self.cluster.get(JOBS, self.manifests.name()), "status"
+        ):
+            if time.monotonic() > deadline:
+                is_suspended = mapping(found, "spec").get("suspend") is True
+                raise FleetError(
+                    f"the Job {self.manifests.name()} in namespace {self.cluster.namespace}, by "
+                    "which the cluster deletes a run whose harness is gone, has not started in "
+                    f"{_STARTED_S:g} s: {_SUSPENDED if is_suspended else _UNTOUCHED}"
+                )
+            time.sleep(_START_LOOK_S)
+
     @property
     def _has_job_sets(self) -> bool:
         return self.manifests.settings.in_job_sets
 
     def _renew(self) -> None:
-        """On a thread of its own: change the annotation that the keeper looks at."""
-        selector = f"job-name={self.manifests.name()}"
+        """On a thread of its own: move the keeper's deadline on."""
         while not self._is_over.wait(self._lease_s / _RENEWALS):
+            lived_s = max(map(sub, _now_s(), self._began_s))
+            changes: dict[str, Json] = {"spec": renewal(lived_s + self._lease_s)}
             try:
-                for pod in self.cluster.pods(selector):
-                    if pod.metadata is not None and pod.metadata.name:
-                        now = f"{time.time():.3f}"
-                        annotations: dict[str, Json] = {names.RENEWED: now}
-                        changes: dict[str, Json] = {"metadata": {"annotations": annotations}}
-                        self.cluster.patch(PODS, pod.metadata.name, changes)
+                self.cluster.patch(JOBS, self.manifests.name(), changes)
             except FleetError:  # the next one may pass; the keeper ends if none does
                 self.lost_renewals += 1
 
-    def require_renewals(self, machines: Collection[str], stopped_s: float) -> None:
-        """FleetError if the keeper would end the run while the kubelets of these machines are
-        stopped for so long: on one of them it sees no renewal, the last of which may be old.
-        """
-        seen_s = self._lease_s * (1 - 1 / _RENEWALS)
-        if stopped_s < seen_s:
-            return
-        if hit := sorted(self.machines_of() & {*machines}):
-            raise FleetError(
-                f"the keeper of the run is on {hit[0]}, where it would see no renewal for "
-                f"{stopped_s:g} s, and ends the run after {seen_s:g} s: write a longer "
-                "fleet.lease, or keep it apart by fleet.other_pods"
-            )
-
-    def machines_of(self, *words: str) -> frozenset[str]:
-        """Where pods of a Job are that is no node's, by default of the keeper."""
-        states = map(state_of, self.cluster.pods(f"job-name={self.manifests.name(*words)}"))
+    def machines_of(self, job: str) -> frozenset[str]:
+        """Where pods of a Job of the run are that is no node's."""
+        states = map(state_of, self.cluster.pods(f"job-name={self.manifests.name(job)}"))
         return frozenset(one.machine for one in states if not one.is_failed) - {""}
 
     # ---------------------------------------------------------------- what nodes need
@@ -222,7 +233,7 @@ class RunObjects:
 
     def _said_by(self, job: str, within_s: float) -> str:
         """What the pod of a Job prints until it ends."""
-        deadline = time.monotonic() + within_s
+        deadline, hope = time.monotonic() + within_s, Hope()
         while time.monotonic() < deadline:
             for state in map(state_of, self.cluster.pods(f"job-name={job}")):
                 if state.has_ended:
@@ -232,7 +243,7 @@ class RunObjects:
                     if state.exit_code:
                         raise FleetError(f"the Job {job} failed: {said.strip()[-300:]}")
                     return said
-                if state.is_hopeless:
+                if hope.is_lost(state):
                     raise FleetError(f"the Job {job} cannot start: {state.waiting}")
             time.sleep(_LOOK_S)
         raise FleetError(f"the Job {job} has not ended within {within_s:g} s")
@@ -263,6 +274,13 @@ class RunObjects:
         if name not in self._claims:
             self.cluster.create(self.manifests.claim(name, is_shared=is_shared))
             self._claims.add(name)
+
+
+def _now_s() -> tuple[float, ...]:
+    """By a clock that is never set and goes on while this machine sleeps, and by one that is set
+    after a time that the first has missed, as that of a virtual machine that was held.
+    """
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)), time.time()
 
 
 def empty(cluster: Cluster, run: str, *, has_job_sets: bool = False) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ class Kubernetes:
     job_labels: Mapping[str, str] = field(default_factory=dict)
     """More labels of the learners' Jobs and pods, such as Kueue's queue."""
     other_pods: Mapping[str, Json] = field(default_factory=dict)
-    """Spec of all other pods: syncer, evaluator, keeper."""
+    """Spec of all other pods, such as those of syncer and evaluator."""
     heal: Healer = Healer.CHAOSLAB
     """Who starts syncer and learners again that a fault ended: chaoslab, at the heal, by a Job for
     each start; or the cluster, as soon as their one Job replaces its pod."""

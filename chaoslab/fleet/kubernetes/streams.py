@@ -7,7 +7,7 @@ So whoever ends a stream shuts its socket down (`wake`), and lets the reader clo
 
 import queue
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
@@ -15,8 +15,30 @@ import httpx2
 from httpx2.websockets import HTTPXWSException, WebSocketSession
 from lightkube.core.exceptions import ConfigError
 
+LINE_MOST: Final = 1 << 21
+"""Bytes of a line in a log that are kept: one that counts is shorter, and one may never end."""
 _ENDED_S: Final = 2.0
 """How long the thread of a websocket may take to end once its socket is shut down."""
+
+
+def split(chunks: Iterable[bytes], most: int, *, with_rest: bool) -> Iterator[bytes]:
+    """Whole lines of a stream, of each its first `most` bytes.
+
+    `with_rest`: what stands after the last end of a line comes, too; of a stream that was cut off
+    it comes whole the next time.
+    """
+    begun: list[bytes] = []
+    room = most
+    for chunk in chunks:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield b"".join((*begun, end[:room]))
+            begun, room = [], most
+        if room and rest:
+            begun.append(rest[:room])
+            room -= len(begun[-1])
+    if begun and with_rest:
+        yield b"".join(begun)
 
 
 class NetworkStream(Protocol):

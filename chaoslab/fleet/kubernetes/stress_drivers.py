@@ -11,12 +11,12 @@ are refused.
 from collections.abc import Mapping
 from pathlib import Path
 
+from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import memory_filler, names, scripts
 from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
 from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
-from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.kubernetes.resources import PODS

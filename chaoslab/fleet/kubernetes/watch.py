@@ -2,10 +2,12 @@
 
     list ─► watch, until it ends or is silent ─► list … ─► seen, lost ─► queue ─► ENGINE_REPORTED
 
-No end of an object is lost by that; what came and went within such a gap is not seen.
+No end of an object is lost by that; what came and went within such a gap is not seen. A server
+that keeps refusing is an error that `poll` raises: nothing of these objects is heard any more.
 """
 
 import json
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -17,6 +19,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
 
@@ -26,6 +29,8 @@ _WATCH_S: Final = 30
 """The server ends a watch after so long."""
 _SILENT_S: Final = 45.0
 _AGAIN_S: Final = 1.0
+_REFUSED_S: Final = 30.0
+"""How long the server may refuse a watch before it is an error: one does that has just started."""
 
 
 class Watch(ABC):
@@ -37,6 +42,8 @@ class Watch(ABC):
         self._cluster, self._selector, self._arrivals = cluster, selector, arrivals
         self._is_closing = threading.Event()
         self._heard_s = time.monotonic()
+        self._refused_s = math.inf
+        """Since when the server refuses to say anything, and nobody was told so."""
         name = self.resource.plural
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -79,10 +86,29 @@ class Watch(ABC):
                     self._see(one)
                 self._heard_s = time.monotonic()
                 self._watch(version)
-            except (FleetError, ValueError):  # the server is away, or cut a line off
+            except (FleetError, ValueError) as error:  # the server is away, or cut a line off
+                self._note_refusal(error)
                 self._is_closing.wait(_AGAIN_S)
             else:  # it ended at once, as one that a gateway does not let through
+                self._refused_s = math.inf
                 self._is_closing.wait(max(0.0, began_s + _AGAIN_S - time.monotonic()))
+
+    def _note_refusal(self, error: Exception) -> None:
+        if not isinstance(error, Refused) or error.may_pass:
+            self._refused_s = math.inf
+            return
+        now_s = time.monotonic()
+        self._refused_s = min(self._refused_s, now_s)
+        if now_s - self._refused_s >= _REFUSED_S:
+            self._refused_s = math.inf
+            self._give_up(error)
+
+    def _give_up(self, refusal: Refused) -> None:
+        """That it is refused for good."""
+        hand_over(self._arrivals, Arrival(error=refusal), self._is_wanted)
+
+    def _is_wanted(self) -> bool:
+        return not self._is_closing.is_set()
 
     def _watch(self, version: str) -> None:
         params = {
@@ -101,8 +127,7 @@ class Watch(ABC):
             self._heard_s = time.monotonic()
 
     def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
-        arrival = Arrival(observe=observe)
-        hand_over(self._arrivals, arrival, lambda: not self._is_closing.is_set())
+        hand_over(self._arrivals, Arrival(observe=observe), self._is_wanted)
 
     def _report(self, data: Mapping[str, Json]) -> None:
         seen = Observation(source=CLUSTER, kind=Kind.ENGINE_REPORTED, data=data)

@@ -20,7 +20,7 @@ from chaoslab.fleet.kubernetes.chaos_mesh_links import (
     ChaosMeshLinks,
     remove,
 )
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, Refused
+from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.network_chaos import (
     ABILITIES,
@@ -29,6 +29,7 @@ from chaoslab.fleet.kubernetes.network_chaos import (
     is_injected,
     state_of,
 )
+from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import (
     JOBS,
     NETWORK_CHAOS,

@@ -1,5 +1,8 @@
 """The connection to a cluster where the server, or what gives credentials, does not do its part."""
 
+import socket
+import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,15 +13,22 @@ import pytest
 pytest.importorskip("lightkube", reason="lightkube is missing")
 
 import httpx2
+from hypothesis import given
+from hypothesis import strategies as st
 from lightkube.config.client_adapter import BearerTokenFileAuth
 from lightkube.core.exceptions import ApiError
 from lightkube.models.meta_v1 import Status
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import AcceptConnection, CloseConnection, Request
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.kubernetes import cluster as connection
-from chaoslab.fleet.kubernetes.cluster import Cluster, Refused
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import PODS
-from chaoslab.fleet.kubernetes.streams import ClusterClient
+from chaoslab.fleet.kubernetes.streams import LINE_MOST, ClusterClient, split
+from tests.contracts.fleet_kit import wait_until
 
 CONFIG = """
 current-context: here
@@ -180,3 +190,74 @@ def test_a_command_is_for_the_nodes_container_and_is_not_repeated_once_it_was_re
         here.exec("p", ["true"])
     (request,) = asked
     assert request.params["container"] == "node", "or the server refuses where there are several"
+
+
+@pytest.mark.parametrize(("code", "may_pass"), [(403, False), (429, True), (500, True)])
+def test_a_refusal_says_whether_it_may_pass(here: Cluster, code: int, may_pass: bool) -> None:
+    said = {"kind": "Status", "status": "Failure", "message": "no", "code": code}
+    with answering(here, httpx2.Response(code, json=said)), pytest.raises(Refused) as refused:
+        list(here.lines(PODS, "", {"watch": "true"}, silent_s=1.0))
+    assert refused.value.may_pass is may_pass
+
+
+@given(st.lists(st.text("a\n", max_size=9)), st.integers(1, 5), st.booleans())
+def test_lines_of_a_stream_are_whole_or_cut_wherever_its_chunks_end(
+    chunks: list[str], most: int, with_rest: bool
+) -> None:
+    *whole, rest = "".join(chunks).split("\n")
+    expected = [line[:most].encode() for line in whole + ([rest] if with_rest and rest else [])]
+    assert list(split((one.encode() for one in chunks), most, with_rest=with_rest)) == expected
+
+
+def test_a_line_that_does_not_end_takes_no_more_memory_than_its_limit() -> None:
+    chunk = b"x" * 65536
+    begun = list[int]()
+
+    def chunks() -> Iterator[bytes]:
+        for _ in range(1000):
+            yield chunk
+            begun.append(tracemalloc.get_traced_memory()[0])
+
+    tracemalloc.start()
+    try:
+        assert list(split(chunks(), LINE_MOST, with_rest=False)) == []
+    finally:
+        tracemalloc.stop()
+    assert max(begun) < 2 * LINE_MOST
+
+
+class LateClient(ClusterClient):
+    """A client that says something only once the server has ended the conversation."""
+
+    @contextmanager
+    def websocket(self, url: str, **options: Any) -> Iterator[Any]:  # type: ignore[override]
+        with super().websocket(url, **options) as session:
+            wait_until(lambda: session.connection.state is not ConnectionState.OPEN)
+            yield session
+
+
+def ending_at_once(server: socket.socket) -> None:
+    """What a server says of a command in a container that dies just then."""
+    caller, _ = server.accept()
+    with caller:
+        peer = WSConnection(ConnectionType.SERVER)
+        while not (asked := [one for one in peer.events() if isinstance(one, Request)]):
+            peer.receive_data(caller.recv(65536))
+        accepted = AcceptConnection(subprotocol=asked[0].subprotocols[0])
+        caller.sendall(peer.send(accepted) + peer.send(CloseConnection(code=1000)))
+        while caller.recv(65536):
+            pass
+
+
+def test_a_command_that_ends_before_it_was_told_its_input_is_an_error(here: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        other = threading.Thread(target=ending_at_once, args=(server,), daemon=True)
+        other.start()
+        host, port = server.getsockname()
+        with (
+            LateClient(base_url=f"http://{host}:{port}") as here._http,
+            pytest.raises(FleetError, match=r"cannot exec in pod p: .*cannot be sent"),
+        ):
+            here.exec("p", ["cat"], stdin=b"a line")
+        other.join(20)
+        assert not other.is_alive()

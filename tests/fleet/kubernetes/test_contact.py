@@ -1,12 +1,15 @@
 """The time in which an API server did not answer, as it is reported."""
 
 import queue
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 pytest.importorskip("lightkube")
 
+from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.core.payloads import HarnessStalled
@@ -69,3 +72,39 @@ def test_a_time_without_an_answer_is_reported_from_the_last_answer_on(
 def test_two_such_times_are_two_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     found = reported(monkeypatch, (3.0, True), (0.1, True), (2.0, True))
     assert [one.data["silent_s"] for one in found] == [3.0, pytest.approx(2.0)]
+
+
+class Silent(Cluster):
+    """Does not answer until it is back."""
+
+    def __init__(self) -> None:
+        self.context, self.is_closing = "here", False
+        self.is_asked, self.is_back = threading.Event(), threading.Event()
+
+    def version(self) -> str:
+        self.is_asked.set()
+        assert self.is_back.wait(60)
+        return "v1"
+
+
+def test_a_run_that_ends_hears_first_that_it_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, time_s in {"_ASK_S": 0.01, "_GAP_S": 0.05, "_LATE_S": 0.1, "_TOLD_S": 60.0}.items():
+        monkeypatch.setattr(contact, name, time_s)
+    clock, server, arrivals = WallClock(), Silent(), queue.Queue()
+    asks = contact.Contact(server, clock, arrivals)
+    with ThreadPoolExecutor() as pool:
+        asks.start()
+        assert server.is_asked.wait(60)
+        heard = pool.submit(asks.hear_out)
+        clock.sleep_until(clock.now_s() + 0.1)
+        assert not heard.done()
+        server.is_back.set()
+        heard.result(60)
+        (seen,) = arrivals.get_nowait().observe()
+    assert seen.kind is Kind.HARNESS_STALLED
+    asks.close()
+    asks.hear_out()
+
+
+def test_one_that_always_answered_is_not_waited_for() -> None:
+    contact.Contact(Silent(), WallClock(), queue.Queue()).hear_out()

@@ -11,7 +11,7 @@ pytest.importorskip("lightkube", reason="lightkube is missing")
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import cleanup, cpu_limit, names
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.cpu_limit import (
     CpuLimit,
     await_resized,
@@ -20,6 +20,7 @@ from chaoslab.fleet.kubernetes.cpu_limit import (
     resize,
 )
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS, Resource
 from chaoslab.fleet.kubernetes.undo_facts import PodLimitFacts
 from chaoslab.fleet.run_name import run_name

@@ -9,11 +9,9 @@ import pytest
 
 pytest.importorskip("lightkube", reason="lightkube is missing")
 
-from lightkube.models.core_v1 import Pod
-
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes import contact
+from chaoslab.fleet.kubernetes import contact, run_objects
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.manifests import PodSettings
@@ -29,9 +27,16 @@ class Server:
 
     server, context, namespace = "https://here", "here", "chaos"
 
-    def __init__(self) -> None:
+    def __init__(self, *, starts: bool = True, is_suspended: bool = False) -> None:
         self.is_closing = False
         self.renewals = 0
+        self._keeper: Mapping[str, Any] = {
+            "spec": {"suspend": is_suspended},
+            "status": {"startTime": "2026-11-29T01:00:00Z"} if starts else {},
+        }
+
+    def get(self, *_: object) -> Mapping[str, Any]:
+        return self._keeper
 
     def create(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"metadata": {**manifest["metadata"], "uid": "u"}}
@@ -42,9 +47,8 @@ class Server:
     def lines(self, *_: object, **__: object) -> Iterator[bytes]:
         raise FleetError("cut off")
 
-    def pods(self, _: str) -> Sequence[Pod]:
+    def patch(self, *_: object) -> None:
         self.renewals += 1
-        return []
 
     def delete(self, *_: object, **__: object) -> bool:
         return False
@@ -115,6 +119,22 @@ def test_where_its_links_do_not_begin_the_lease_is_renewed_no_more(
     with pytest.raises(FleetError, match="the proxy for links did not come up"), fleet:
         pass
     wait_until(lambda: set(threading.enumerate()) <= before)
+    assert server.is_closing
+    assert [one["do"] for one in undo_log.opened] == ["delete_kubernetes_run"]
+    assert undo_log.closed == []
+
+
+@pytest.mark.parametrize(("is_suspended", "why"), [
+    (True, "manageJobsWithoutQueueName"), (False, "does the cluster's controller of Jobs run"),
+])  # fmt: skip
+def test_a_run_that_nothing_would_end_for_a_dead_harness_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_suspended: bool, why: str
+) -> None:
+    monkeypatch.setattr(run_objects, "_STARTED_S", 0.1)
+    server, undo_log = Server(starts=False, is_suspended=is_suspended), Remembered()
+    fleet = fleet_of(server, tmp_path, undo_log, NoLinks())
+    with pytest.raises(FleetError, match=why), fleet:
+        pass
     assert server.is_closing
     assert [one["do"] for one in undo_log.opened] == ["delete_kubernetes_run"]
     assert undo_log.closed == []

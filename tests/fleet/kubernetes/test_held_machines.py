@@ -15,12 +15,13 @@ from lightkube.models.core_v1 import Pod
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
@@ -61,15 +62,15 @@ class Server:
     def pods(self, selector: str) -> Sequence[Pod]:
         if not selector.startswith("job-name="):
             return [pod_of(one) for one in self.others]
-        job = "proxy" if selector.endswith("-proxy") else "keeper"
-        return [pod_of(one) for one in self.others if one["metadata"]["labels"]["job"] == job]
+        assert selector.endswith("-proxy")
+        return [pod_of(one) for one in self.others if one["metadata"]["labels"]["job"] == "proxy"]
 
 
-def pod(job: str, machine: str, phase: str = "Running") -> Mapping[str, Any]:
+def pod(job: str, machine: str) -> Mapping[str, Any]:
     return {
         "metadata": {"name": f"{job}-{machine}", "labels": {"job": job}},
         "spec": {"nodeName": machine, "containers": []},
-        "status": {"phase": phase},
+        "status": {"phase": "Running"},
     }
 
 
@@ -110,26 +111,8 @@ def on(server: Server, *machines: str) -> Sequence[PodIncarnation]:
     return [Held(server, one) for one in machines]
 
 
-@pytest.mark.parametrize("for_s", [140.0, 240.0])
-def test_a_stop_that_would_cost_the_keeper_its_lease_is_refused(
-    server: Server, machines: Machines, for_s: float
-) -> None:
-    server.others = [pod("keeper", "b")]
-    with pytest.raises(FleetError, match=r"keeper of the run is on b, .* longer fleet\.lease"):
-        machines.stop_kubelet("injection-0", on(server, "a", "b"), for_s)
-    assert server.made == []
-    assert not machines.is_without_kubelet("a")
-
-
-@pytest.mark.parametrize(("keepers", "for_s"), [
-    ([pod("keeper", "b")], 120.0), ([pod("proxy", "b")], 240.0),
-    ([pod("keeper", "c"), pod("keeper", "b", "Failed")], 240.0),
-])  # fmt: skip
-def test_a_stop_that_the_keeper_outlives_is_not(
-    server: Server, machines: Machines, keepers: list[Mapping[str, Any]], for_s: float
-) -> None:
-    server.others = keepers
-    machines.stop_kubelet("injection-0", on(server, "a", "b"), for_s)
+def test_each_machine_has_its_own_stop(server: Server, machines: Machines) -> None:
+    machines.stop_kubelet("injection-0", on(server, "a", "b"), 240.0)
     assert len(server.made) == 2
     assert machines.is_without_kubelet("b")
 
@@ -137,10 +120,10 @@ def test_a_stop_that_the_keeper_outlives_is_not(
 def test_a_drain_evicts_what_else_the_run_has_there_and_minds_none_that_went_by_itself(
     server: Server, machines: Machines
 ) -> None:
-    server.others = [pod("beside", "a"), pod("keeper", "a"), pod("keeper", "c")]
+    server.others = [pod("beside", "a"), pod("evaluator", "a"), pod("evaluator", "c")]
     server.vanished = "beside-a"
     machines.drain("injection-0", on(server, "a"))
-    assert server.evicted == ["learner-a", "keeper-a"]
+    assert server.evicted == ["learner-a", "evaluator-a"]
 
 
 @pytest.mark.parametrize(("links", "machine", "is_hit"), [
@@ -157,7 +140,7 @@ def test_learners_beside_the_proxy_of_their_links_are_left_alone(
     )  # fmt: skip
     (life,) = on(server, "a")
     fleet._specs["learner-a"], fleet._lives["learner-a"] = life.spec, life
-    server.others = [pod("keeper", "a"), pod("proxy", machine)]
+    server.others = [pod("beside", "a"), pod("proxy", machine)]
     if is_hit:
         with pytest.raises(FleetError, match=r"the proxy that carries the links .* would be hit"):
             fleet.beside("learner-a")

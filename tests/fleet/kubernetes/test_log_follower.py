@@ -12,12 +12,13 @@ pytest.importorskip("lightkube")
 from lightkube.models.core_v1 import Pod
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes import log_follower
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
+from chaoslab.fleet.kubernetes import log_follower, pod_state
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.names import LABEL_INDEX
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods, NumberedPods, PodWatch
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS, Resource
 
 WAIT_S = 10.0
@@ -151,7 +152,7 @@ def test_a_pod_whose_kubelet_tries_again_is_waited_for(monkeypatch: pytest.Monke
 
 def test_a_pod_that_stays_without_hope_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_follower, "_LOOK_S", 0.01)
-    monkeypatch.setattr(log_follower, "_HOPELESS_S", 0.1)
+    monkeypatch.setattr(pod_state, "HOPELESS_S", 0.1)
     pods = JobPods(lambda: 0.0)
     pods.see(waits("p", "ErrImageNeverPull"))
     _, told = follow(Server(), pods)

@@ -17,7 +17,7 @@ pytest.importorskip("lightkube", reason="lightkube is missing")
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import cordon, kubelet_stopper, machine_watch
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing
+from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.machine_watch import (
     MachineState,
     MachineWatch,
@@ -26,6 +26,7 @@ from chaoslab.fleet.kubernetes.machine_watch import (
 )
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
 from chaoslab.fleet.kubernetes.names import CORDONED_BY
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.stopper import stopper
 from tests.contracts.fleet_kit import wait_until

@@ -155,11 +155,11 @@ def test_an_image_that_nobody_has_is_in_the_same_place(image: str, missing: str)
     assert absent(image) == missing
 
 
-def test_the_keeper_outlives_its_pods_and_takes_all_with_it(manifests: Manifests) -> None:
-    found: Any = keeper(manifests, 60.0)
+def test_the_keeper_has_no_pods_and_takes_all_with_it_at_its_deadline(manifests: Manifests) -> None:
+    found: Any = keeper(manifests, 60.2)
+    assert found["spec"]["parallelism"] == 0
+    assert found["spec"]["activeDeadlineSeconds"] == 61
     assert found["spec"]["ttlSecondsAfterFinished"] == 0
-    assert found["spec"]["backoffLimit"] > 1000
-    assert found["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
 
 
 def test_no_secret_is_in_a_command_or_environment(manifests: Manifests) -> None:

@@ -8,11 +8,12 @@ import pytest
 pytest.importorskip("lightkube")
 
 from chaoslab.core.events import Kind, Observation
+from chaoslab.fleet.kubernetes import pod_state
 from chaoslab.fleet.kubernetes.cluster import pod_of
 from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch
 from chaoslab.fleet.kubernetes.job_watch import JobWatch, facts_of
 from chaoslab.fleet.kubernetes.pod import ending_of
-from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.pod_state import Hope, PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch, changes, report
 from chaoslab.fleet.kubernetes.rights import rules_of
 from chaoslab.fleet.kubernetes.watch import Watch
@@ -72,6 +73,14 @@ def test_a_pod_without_a_container_waits_for_the_scheduler() -> None:
 def test_some_waits_never_end(reason: str, is_hopeless: bool) -> None:
     state = seen({"waiting": {"reason": reason, "message": "why"}})
     assert (state.waiting, state.is_hopeless) == (f"{reason}: why", is_hopeless)
+
+
+def test_hope_lasts_for_a_while_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    hope, fails = Hope(), seen({"waiting": {"reason": "CreateContainerConfigError"}})
+    assert not hope.is_lost(fails)
+    monkeypatch.setattr(pod_state, "HOPELESS_S", 0.0)
+    assert hope.is_lost(fails)
+    assert not hope.is_lost(seen({"waiting": {"reason": "ContainerCreating"}}))
 
 
 def test_a_running_pod_has_started() -> None:

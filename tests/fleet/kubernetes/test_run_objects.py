@@ -12,9 +12,10 @@ from lightkube.models.core_v1 import Pod
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.kubernetes import run_objects
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
+from chaoslab.fleet.kubernetes import pod_state, run_objects
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.manifests import PodSettings
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import CLAIMS, JOB_SETS, JOBS, PODS, Resource
 from chaoslab.fleet.kubernetes.run_objects import RunObjects, empty
 from chaoslab.undo.base import NoUndoLog
@@ -137,8 +138,9 @@ def ended(code: int) -> Mapping[str, Any]:
     ({"waiting": {"reason": "CreateContainerError"}}, "cannot start"),
 ])  # fmt: skip
 def test_a_job_beside_a_node_is_gone_whatever_became_of_it(
-    tmp_path: Path, state: Mapping[str, Any], why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Mapping[str, Any], why: str
 ) -> None:
+    monkeypatch.setattr(pod_state, "HOPELESS_S", 0.0)
     server, settings = Beside(**state), PodSettings(image="node:1")
     objects = RunObjects(cast("Cluster", server), tmp_path, NoUndoLog(), settings, 60.0)
     if why:

@@ -14,7 +14,9 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import watch
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
-from chaoslab.fleet.nodes.arrivals import Arrivals
+from chaoslab.fleet.kubernetes.proxy_watch import ProxyWatch
+from chaoslab.fleet.kubernetes.refusals import Refused
+from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
 
@@ -43,11 +45,16 @@ def job(uid: str) -> Mapping[str, Any]:
     return {"metadata": {"name": f"job-{uid}", "uid": uid, "labels": labels}}
 
 
-def seen(server: Server) -> list[tuple[str, str]]:
-    """What is reported until the server has no more watches."""
+def arrived(server: Server) -> list[Arrival]:
+    """What is left for the fleet until the server has no more watches."""
     arrivals: Arrivals = queue.Queue()
     JobWatch(cast("Cluster", server), "", arrivals)._run()
-    reports = [one.data for arrival in list(arrivals.queue) for one in arrival.observe()]
+    return list(arrivals.queue)
+
+
+def seen(server: Server) -> list[tuple[str, str]]:
+    """What is reported until then."""
+    reports = [one.data for arrival in arrived(server) for one in arrival.observe()]
     return [(str(one["action"]), str(one["uid"])) for one in reports]
 
 
@@ -65,3 +72,43 @@ def test_what_went_while_no_watch_was_open_is_reported_once(
     server = Server([{"type": "ADDED", "object": job("b")}, GONE], FleetError("cut off"), [])
     server.there = [job("a")]
     assert seen(server) == [("job", "a"), ("job", "b"), ("job_gone", "b")]
+
+
+def test_a_watch_that_the_server_keeps_refusing_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(watch, "_REFUSED_S", 0.0)
+    refused = Refused("cannot watch jobs: forbidden")
+    assert [one.error for one in arrived(Server(refused, []))] == [refused]
+
+
+@pytest.mark.parametrize("between", [FleetError("no answer"), []], ids=["away", "answered"])
+def test_a_watch_that_is_refused_now_and_then_goes_on(
+    between: Sequence[Mapping[str, Any]] | FleetError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_AGAIN_S", 0.1)
+    monkeypatch.setattr(watch, "_REFUSED_S", 0.15)
+    refused = Refused("cannot watch jobs: the server has just started")
+    assert arrived(Server(refused, between, refused, between, refused, [])) == []
+
+
+def test_a_watch_of_a_server_that_is_busy_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(watch, "_REFUSED_S", 0.0)
+    busy = Refused("cannot watch jobs: too many requests")
+    busy.may_pass = True
+    assert arrived(Server(busy, busy, [])) == []
+
+
+def test_a_proxy_of_which_nothing_is_told_any_more_is_said_to_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And the watch goes on, although nobody takes what it hands over."""
+    monkeypatch.setattr(watch, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(watch, "_REFUSED_S", 0.0)
+    refused = Refused("cannot watch pods: forbidden")
+    proxy = ProxyWatch(cast("Cluster", Server(refused, refused, refused, [])), "uid")
+    assert proxy.ended == ""
+    proxy._run()
+    assert proxy.ended.endswith("cannot watch pods: forbidden")

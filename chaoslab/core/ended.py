@@ -1,4 +1,4 @@
-"""Questions to a pod that may end meanwhile."""
+"""Questions to a pod or a process that may end meanwhile."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from chaoslab.core.errors import FleetError
 
 _ENDED_S: Final = 10.0
-"""How long the server may take to say that a container has ended in which nothing can be done."""
+"""How long a cluster may take to say that a container has ended in which nothing can be done."""
 _LOOK_S: Final = 0.1
 _Answer = TypeVar("_Answer")
 
@@ -15,10 +15,10 @@ _Answer = TypeVar("_Answer")
 def unless_ended(
     asked: Callable[[], _Answer], has_ended: Callable[[], bool], within_s: float = _ENDED_S
 ) -> _Answer | None:
-    """The answer; None if the container has ended. FleetError if it goes on and does not answer."""
+    """The answer; None if who was asked has ended. FleetError if it goes on and does not answer."""
     try:
         return asked()
-    except FleetError:  # where a container has just ended, the server may not know it yet
+    except FleetError:  # it may have ended just now, and this may not be known yet
         deadline = time.monotonic() + within_s
         while not has_ended():
             if time.monotonic() > deadline:
