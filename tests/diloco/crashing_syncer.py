@@ -32,8 +32,10 @@ RULES = {
 class CrashingSyncer:
     """One syncer in one folder. Leaving the context ends its process by its own handle."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
+        """`flags`: behind its other ones."""
         self.folder = folder
+        self._flags = flags
         self._let_in(folder / "syncer" / "tokens")
         self.address = ""
         self.told: list[tuple[int, Kind, Mapping[str, Any]]] = []
@@ -80,7 +82,7 @@ class CrashingSyncer:
                 [
                     sys.executable, "-m", module, "--test-hooks",
                     "--directory", str(self.folder / "syncer"),
-                    "--settings-json", json.dumps(RULES),
+                    "--settings-json", json.dumps(RULES), *self._flags,
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
                 env={**os.environ, "PYTHONPATH": str(ROOT), **environment},

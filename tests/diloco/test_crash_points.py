@@ -106,6 +106,7 @@ def some_late(operations: int) -> range:
 def in_one_piece(self: store.SyncerStore, line: store.CommitRecord, tensors: store.Tensors) -> None:
     """`save_round` with the newline of a line in the same write as the line."""
     commit_log = self._commit_log or self._open_log()
+    self._cut_leftover(commit_log)
     self._write_slot(line.fragment, line.version, tensors)
     commit_log.append(line.to_bytes())
     commit_log.flush()

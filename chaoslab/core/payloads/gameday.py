@@ -132,3 +132,5 @@ class OperatorNoted(ByOperator, kind=Kind.OPERATOR_NOTED):
     """It is an alarm of a monitoring system; None: a person noticed it."""
     firing_s: float | None = None
     """Of an alarm: how long before it came it had begun to fire, by the clocks of both machines."""
+    came_s: float | None = None
+    """When it came, if the run was being ended then and it was written later; None: just now."""

@@ -53,11 +53,16 @@ class SyncerReady(Payload, kind=Kind.SYNCER_READY):
 
 
 class SyncerBlocked(Payload, kind=Kind.SYNCER_BLOCKED):
-    """The disk refuses; what is not on disk is not published, and is tried again."""
+    """The disk refuses; what is not on disk is not published, and is tried again.
+
+    A snapshot is tried again after each merge, and in the end.
+    """
 
     waiting: int
     """Merges that are not on disk."""
     reason: str
+    is_snapshot: bool = False
+    """Whether it is a snapshot for evaluation that is refused: merges and publications go on."""
 
 
 class SyncerFreed(Payload, kind=Kind.SYNCER_FREED):
@@ -65,6 +70,8 @@ class SyncerFreed(Payload, kind=Kind.SYNCER_FREED):
 
     waiting: int
     blocked_s: float
+    is_snapshot: bool = False
+    """Whether it is a snapshot that was accepted."""
 
 
 class Round(Payload):

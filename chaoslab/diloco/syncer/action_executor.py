@@ -30,6 +30,7 @@ from chaoslab.diloco.syncer.decisions import (
     SuspicionChange,
     Welcome,
 )
+from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
@@ -49,6 +50,7 @@ class ActionExecutor:
         syncer_state: SyncerState,
         sessions: Sessions,
         work: Work,
+        writes: DiskWrites,
         *,
         phases: Phases,
         emit: Emit,
@@ -61,7 +63,7 @@ class ActionExecutor:
         self._now = now
         self._phases = phases
         self._commits = Commits(
-            policy, syncer_state, work,
+            policy, syncer_state, work, writes,
             announce=self._announce, phases=phases, emit=emit, now=now,
         )  # fmt: skip
         self._end: Stop | None = None

@@ -2,7 +2,7 @@
 
     add ─► merge ─► write ─► encode ─► announce, on the main thread
                     ▲ ▲ │ OSError: syncer.blocked, once      │
-                    │ └─┘ tried every half second; syncer.freed when it succeeds
+                    │ └─┘ tried again (`disk_writes`); syncer.freed when it succeeds
                     └──────────── the next one ──────────────┘
 
 Only what is on disk is published. The syncer keeps serving meanwhile: all of this is done on the
@@ -14,6 +14,7 @@ one that nobody heard of, which the next process reports (`SyncerState.restore`)
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 
 from chaoslab.core.events import Kind
@@ -21,6 +22,7 @@ from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.decisions import Merge
+from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
 from chaoslab.diloco.syncer.messages import identity
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Given
@@ -28,8 +30,6 @@ from chaoslab.diloco.syncer.resume import commit_record
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 from chaoslab.diloco.syncer.work import Work
 
-_AGAIN_S = 0.5
-"""Seconds between two attempts to write."""
 _CLOSING_S = 0.1
 """Seconds after which it is seen that the syncer ends."""
 
@@ -42,6 +42,7 @@ class Commits:
         policy: Policy,
         syncer_state: SyncerState,
         work: Work,
+        writes: DiskWrites,
         *,
         announce: Callable[[Merge, Publication], None],
         phases: Phases,
@@ -52,11 +53,11 @@ class Commits:
         self._policy = policy
         self._syncer_state = syncer_state
         self._work = work
+        self._writes = writes
         self._announce = announce
         self._phases = phases
         self._emit = emit
         self._now = now
-        self._waiting = 0
         self._announced = threading.Event()
         """Whether all that is on disk was announced."""
         self._announced.set()
@@ -65,20 +66,22 @@ class Commits:
     @property
     def is_empty(self) -> bool:
         """Whether everything that was merged is on disk and announced."""
-        return not self._waiting
+        return not self._writes.waiting
 
     def add(self, action: Merge) -> None:
         """Begin to merge; the state of the policy at this moment goes to the commit log."""
         given = self._syncer_state.pushes.of(action)
         line = commit_record(action, self._policy, self._now(), usual=given.median)
-        self._waiting += 1
+        self._writes.waiting += 1
         self._work.in_order(
             lambda: self._commit(action, given, line),
             lambda publication: self._committed(action, publication),
         )
         tokens = action.fragment_tokens / self._policy.settings.fragments
         self._work.in_order(
-            lambda: self._syncer_state.snapshot(committed_tokens=tokens, round_=action.round),
+            lambda: self._writes.attempt(
+                lambda: self._syncer_state.snapshot(committed_tokens=tokens, round_=action.round)
+            ),
             lambda _: None,
         )
 
@@ -89,15 +92,17 @@ class Commits:
             return
         self._is_reserving = True
 
-        def reserved(_: float) -> None:
+        def reserve() -> None:
+            with suppress(StillRefused):  # a syncer that ends assigns no more numbers
+                self._writes.insist(lambda: self._syncer_state.reserve(numbers))
+
+        def reserved(_: None) -> None:
             self._is_reserving = False
 
-        self._work.in_order(
-            lambda: self._insist(lambda: self._syncer_state.reserve(numbers)), reserved
-        )
+        self._work.in_order(reserve, reserved)
 
     def _committed(self, action: Merge, publication: Publication) -> None:
-        self._waiting -= 1
+        self._writes.waiting -= 1
         self._syncer_state.publish(publication, action.contributions)
         self._announce(action, publication)
         self._announced.set()
@@ -113,7 +118,7 @@ class Commits:
                 self._emit(Kind.PUSH_BOUNDED, {**identity(contribution), **place, **asdict(excess)})
         self._phases.reach(Phase.BEFORE_WRITE, **action.place)
         self._await_announcement()
-        took_s = self._insist(lambda: self._syncer_state.store(line, state))
+        took_s = self._writes.insist(lambda: self._syncer_state.store(line, state))
         self._announced.clear()
         self._emit(Kind.ROUND_STORED, {**action.place, "took_s": took_s})
         self._phases.reach(Phase.WRITTEN, **action.place)
@@ -126,30 +131,3 @@ class Commits:
         while not self._announced.wait(_CLOSING_S):
             if self._work.closing.is_set():
                 return
-
-    def _insist(self, write: Callable[[], None]) -> float:
-        """Write, again while the disk refuses, until the syncer ends; seconds of the last try."""
-        blocked_s: float | None = None
-        while True:
-            began_s = self._now()
-            try:
-                write()
-                took_s = self._now() - began_s
-                break
-            except OSError as error:
-                if blocked_s is None:
-                    blocked_s = self._now()
-                    self._emit(
-                        Kind.SYNCER_BLOCKED, {"waiting": self._waiting, "reason": _said(error)}
-                    )
-                if self._work.closing.wait(_AGAIN_S):
-                    raise
-        if blocked_s is not None:
-            lasted_s = self._now() - blocked_s
-            self._emit(Kind.SYNCER_FREED, {"waiting": self._waiting, "blocked_s": lasted_s})
-        return took_s
-
-
-def _said(error: OSError) -> str:
-    where = f" ({error.filename})" if error.filename else ""
-    return f"{error.strerror or error}{where}"

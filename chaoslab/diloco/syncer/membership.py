@@ -140,9 +140,13 @@ class Membership:
         return self.excuse(now_s, member, member.step_s)
 
     def excuse(self, now_s: float, member: Member, step_s: float) -> list[SuspicionChange]:
-        """The same for one that waits for other learners, and has made a step if it has work."""
+        """The same for one that waits for other learners, and has made a step if it has work.
+
+        `step_s` is its own word, and counts for no more than it has been a member.
+        """
         if any(member.c_steps):
-            member.has_stepped, member.step_s = True, member.step_s or step_s
+            confirmed_s = min(step_s, now_s - member.joined_s)
+            member.has_stepped, member.step_s = True, member.step_s or confirmed_s
         idle_s, was_suspected = now_s - member.last_step_s, member.is_suspected
         member.last_step_s, member.is_suspected = now_s, False
         self._expect(now_s + self._settings.suspect_after_s)

@@ -147,13 +147,13 @@ class Policy:
         recovered = self.membership.record_step(now_s, member, report.step, report.step_s)
         member.tokens, member.loss, member.versions = report.tokens, report.loss, report.versions
         member.c_steps, member.c_tokens = report.c_steps, report.c_tokens
-        member.waits = report.waits
+        member.waits = report.waits and self.settings.data_parallel != "off"
         if report.communicator >= member.communicator:  # else it was told to form another since
             member.communicator, member.meeting = report.communicator, report.meeting
         self.membership.data_positions[member.learner] = report.data_position
         if self.tally.blocks(member):
             recovered += self.membership.trust(now_s, member)
-        elif report.waits:
+        elif member.waits:
             recovered += self.membership.excuse(now_s, member, report.step_s)
         self.tally.update(member)
         return recovered

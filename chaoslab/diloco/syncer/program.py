@@ -30,6 +30,7 @@ from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
 from chaoslab.diloco.syncer.decisions import LeaveReason, Progress, Refusal, Welcome
+from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.membership import Refused
 from chaoslab.diloco.syncer.options import (
     former_address,
@@ -41,6 +42,7 @@ from chaoslab.diloco.syncer.options import (
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.push_handler import PushHandler
 from chaoslab.diloco.syncer.rejections import Rejections
+from chaoslab.diloco.syncer.seeding import Seeding
 from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
@@ -55,6 +57,8 @@ _TICK_S = 0.25
 """Longest wait for an arrival, so that a signal is noticed."""
 _PAUSED_S = 1.0
 """A turn of the loop that takes longer than this counts as a pause of the syncer."""
+_LAST_TRIES = 10
+"""Attempts to write the last snapshot, half a second apart."""
 
 
 class Syncer:
@@ -79,19 +83,25 @@ class Syncer:
         self._uplinks = Uplinks(hub, emit, now())
         self._sessions = Sessions(hub)
         self._work = work or WorkThreads(hub.arrivals.wake)
+        self._writes = DiskWrites(self._work.closing, emit=emit, now=now)
         self._executor = ActionExecutor(
             self.policy,
             syncer_state,
             self._sessions,
             self._work,
+            self._writes,
             phases=phases or Phases(emit, {}),
             emit=emit,
             now=now,
         )
         self._rejections = Rejections(emit)
+        seeding = Seeding(
+            self.policy, syncer_state, self._work, self._writes, rejections=self._rejections,
+            carry_out=self._executor.carry_out, now=now,
+        )  # fmt: skip
         self._push_handler = PushHandler(
             self.policy, syncer_state, self._sessions, self._work, rejections=self._rejections,
-            carry_out=self._executor.carry_out, emit=emit, now=now,
+            seeding=seeding, emit=emit, now=now,
         )  # fmt: skip
         self.health = HealthFile(None)
         self._asked = ""
@@ -118,6 +128,9 @@ class Syncer:
         finally:
             self._work.close()
         self._work.finish()
+        self._writes.attempt(
+            lambda: self._syncer_state.last_snapshot(self.policy), tries=_LAST_TRIES
+        )
         self._report_refusals(math.inf)
         self._say(
             Kind.SYNCER_FINAL,

@@ -2,26 +2,27 @@
 
     push ─► does the policy want it? ─► decoded, valid? (`work`) ─► still wanted? ─► kept, accepted
                        └────────────────────────┴────────────────────────┴─► refused
-    initial parameters ─► SyncerState, on disk ─► once all fragments are there: seeded
+    initial parameters ─► `seeding`
 
 For the syncer's main thread, which only reads headers: what takes long is done on the threads of
 `work`. `policy` decides, `pushes` keeps the updates until their merge.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.codec import MalformedPayload, NotFinite
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer import messages
-from chaoslab.diloco.syncer.decisions import Action, Offer, Refusal
+from chaoslab.diloco.syncer.decisions import Offer, Refusal
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Update
 from chaoslab.diloco.syncer.rejections import Rejections
+from chaoslab.diloco.syncer.seeding import Seeding
 from chaoslab.diloco.syncer.sessions import Sessions
-from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 
@@ -37,17 +38,16 @@ class PushHandler:
         work: Work,
         *,
         rejections: Rejections,
-        carry_out: Callable[[Iterable[Action]], None],
+        seeding: Seeding,
         emit: Emit,
         now: Callable[[], float],
     ) -> None:
-        """`carry_out` gets the actions of the policy when training begins."""
         self._policy = policy
         self._syncer_state = syncer_state
         self._sessions = sessions
         self._work = work
         self._rejections = rejections
-        self._carry_out = carry_out
+        self._seeding = seeding
         self._emit = emit
         self._now = now
         self._examined: defaultdict[int, set[int]] = defaultdict(set)
@@ -62,7 +62,7 @@ class PushHandler:
             sender = self._sessions.member(session)
             self._rejections.push(sender, Refusal.FENCED, offer=offer, epoch=epoch)
         elif push.base_version < 0:
-            self._seed(epoch, push, payload)
+            self._seeding.receive(epoch, push, payload)
         elif not push.c_steps and not payload:  # declined: it has nothing for this round
             self._policy.decline(self._now(), epoch, offer)
         elif offer.round in self._examined[session]:
@@ -119,31 +119,3 @@ class PushHandler:
     def _refuse(self, epoch: int, offer: Offer, refusal: Refusal) -> None:
         self._rejections.push(self._policy.membership.find(epoch), refusal, offer=offer)
         self._policy.reject_answer(self._now(), epoch, offer.round)
-
-    # ------------------------------------------------------------ initial parameters
-
-    def _seed(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
-        """Keep one fragment of the initial parameters, from the learner that was asked for them."""
-        if epoch != self._policy.seeder or self._policy.versions:
-            self._rejections.push(self._policy.membership.find(epoch), Refusal.NOT_ASKED)
-            return
-
-        def take() -> Sequence[Publication] | MalformedPayload:
-            try:
-                return self._syncer_state.take_initial(push.fragment, payload)
-            except MalformedPayload as error:
-                return error
-
-        self._work.in_order(take, lambda found: self._seeded(epoch, found))
-
-    def _seeded(self, epoch: int, found: Sequence[Publication] | MalformedPayload) -> None:
-        """Begin the training if `found` has all fragments."""
-        if isinstance(found, MalformedPayload):
-            member = self._policy.membership.find(epoch)
-            self._rejections.push(member, Refusal.MALFORMED, detail=str(found))
-            return
-        for publication in found:
-            self._syncer_state.publish(publication)
-        if found:
-            self._policy.seeder = epoch  # its parameters are on disk, whoever was asked meanwhile
-            self._carry_out(self._policy.seeded(self._now(), epoch))

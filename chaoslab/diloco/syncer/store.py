@@ -19,7 +19,7 @@ import fcntl
 import json
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,6 +36,10 @@ _SPECS = "specs.json"
 _COMMIT_LOG = "tape.jsonl"
 _RESERVED = "reserved.json"
 _SLOTS = ("a", "b")
+
+
+class HasBegun(FileExistsError):
+    """The directory already holds a training, of which this store is not the beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +77,27 @@ class SyncerStore:
         self._commit_log: File | None = None
         self._log_bytes: int | None = None
         """Valid length of the commit log; what is behind it is truncated before writing."""
+        self._has_leftover = False
+        """Whether something may be behind it, on disk or not."""
+        self._is_unflushed = False
+        """Whether `begin` has written everything, and only the name of the log is not flushed."""
         self._named: set[Path] = set()
         """Slots whose names this process has flushed to disk."""
 
     def begin(self, specs_json: str, fragments: Mapping[int, Tensors]) -> None:
         """Commit the initial parameters as version 0 of every fragment.
 
-        FileExistsError if the directory already holds a training.
+        HasBegun if the directory already holds a training. After another OSError nothing has begun
+        for this process; try again with the same parameters.
         """
+        if self._is_unflushed:
+            flush_folder(self._directory)
+            self._is_unflushed = False
+            return
         make_folder(self._directory, durable=self._durable)
         path = self._directory / _COMMIT_LOG
         if path.exists():
-            raise FileExistsError(
+            raise HasBegun(
                 f"{path} belongs to a training that has begun: go on with it, or choose another "
                 "directory"
             )
@@ -93,8 +106,12 @@ class SyncerStore:
         for index, tensors in fragments.items():
             self._write_slot(index, 0, tensors)
         lines = [CommitRecord(round=0, fragment=index, version=0, begun=0) for index in fragments]
-        with self._appearing(_COMMIT_LOG) as commit_log:
-            commit_log.append(b"".join(line.to_bytes() for line in lines))
+        try:
+            with self._appearing(_COMMIT_LOG) as commit_log:
+                commit_log.append(b"".join(line.to_bytes() for line in lines))
+        except OSError:
+            self._is_unflushed = path.exists()
+            raise
 
     def save_round(self, line: CommitRecord, tensors: Tensors) -> None:
         """Commit one merge durably.
@@ -102,15 +119,18 @@ class SyncerStore:
         After an OSError (such as a full disk) the state before the merge is still valid.
         """
         commit_log = self._commit_log or self._open_log()
+        self._cut_leftover(commit_log)  # first: a whole line there names the slot written next
         self._write_slot(line.fragment, line.version, tensors)
-        start = commit_log.size
+        self._has_leftover = True
         try:
             for piece in (line.to_bytes()[:-1], b"\n"):
                 commit_log.append(piece)
                 self._flush(commit_log)
         except OSError:
-            commit_log.cut(start)
+            with suppress(OSError):  # refused as well: done before the next merge is written
+                self._cut_leftover(commit_log)
             raise
+        self._log_bytes, self._has_leftover = commit_log.size, False
 
     def load(self) -> StoredState | None:
         """Committed state; None if the directory holds no training. CorruptState names what is
@@ -155,10 +175,9 @@ class SyncerStore:
     # ------------------------------------------------------------ inside
 
     def _open_log(self) -> File:
-        """Open the commit log for appending: lock it, and truncate what is not valid."""
+        """Open the commit log for appending: lock it, and see whether all of it is valid."""
         if self._log_bytes is None and self.load() is None:
             raise FileNotFoundError(f"no training has begun in {self._directory}: call begin first")
-        in_force = self._log_bytes or 0
         commit_log = File(self._directory / _COMMIT_LOG, is_new=False)
         try:
             fcntl.flock(commit_log, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,17 +187,24 @@ class SyncerStore:
                 error.errno,
                 f"another process writes to {self._directory}: stop it or use another directory",
             ) from error
-        behind = (self._directory / _COMMIT_LOG).read_bytes()[in_force:]
+        behind = (self._directory / _COMMIT_LOG).read_bytes()[self._log_bytes :]
         if b"\n" in behind:
             commit_log.close()
             raise CorruptState(
                 f"{self._directory} was written by another process after it was read: start again"
             )
-        if behind:
-            commit_log.cut(in_force)
-            self._flush(commit_log)
+        self._has_leftover = bool(behind)
         self._commit_log = commit_log
         return commit_log
+
+    def _cut_leftover(self, commit_log: File) -> None:
+        """Truncate what is behind the last valid line, also on disk. OSError: it may still be
+        there.
+        """
+        if self._has_leftover:
+            commit_log.cut(self._log_bytes or 0)
+            self._flush(commit_log)
+            self._has_leftover = False
 
     def _flush(self, file: File) -> None:
         if self._durable:

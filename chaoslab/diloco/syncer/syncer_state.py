@@ -86,6 +86,8 @@ class SyncerState:
         self._codec = Codec.F32 if settings.compression == "f32" else Codec.BF16
         self._specs: tuple[TensorSpec, ...] = ()
         self._layout = Layout(())
+        self._initial: dict[int, OuterState] = {}
+        """Fragments of the initial parameters, until all are there and on disk."""
         self._states: dict[int, OuterState] = {}
         self._published: dict[int, Publication] = {}
         self._threads = Threads()
@@ -127,22 +129,28 @@ class SyncerState:
             self._layout = Layout.balance(specs, self._settings.fragments)
             self._specs = specs
 
-    def take_initial(self, index: int, payload: memoryview | None) -> Sequence[Publication]:
+    def take_initial(
+        self,
+        index: int,
+        payload: memoryview | None,
+        write: Callable[[Callable[[], None]], object] = lambda begin: begin(),
+    ) -> Sequence[Publication]:
         """Keep one fragment of the initial parameters, f32; MalformedPayload if it does not fit.
 
-        Returns all publications once every fragment is there and on disk, before that none.
+        Returns all publications once every fragment is there and on disk, before that none. `write`
+        calls what writes them, which may raise OSError and then be called again.
         """
         fragment = self.fragment(index)
         if self.is_seeded:
             raise MalformedPayload("the initial parameters are complete")
         theta = decode(payload if payload is not None else b"", fragment.size, Codec.F32)
-        self._states[index] = OuterState(theta, np.zeros_like(theta))
+        self._initial[index] = OuterState(theta, np.zeros_like(theta))
         fragments = self._layout.fragments
-        if len(self._states) < len(fragments):
+        if len(self._initial) < len(fragments):
             return ()
-        tensors = {f.index: _tensors(f, self._states[f.index]) for f in fragments}
-        self._store.begin(specs_to_json(self._specs), tensors)
-        self.snapshot(committed_tokens=0.0, round_=0)
+        tensors = {f.index: _tensors(f, self._initial[f.index]) for f in fragments}
+        write(lambda: self._store.begin(specs_to_json(self._specs), tensors))
+        self._states, self._initial = self._initial, {}
         return [self.publication(f.index, version=0, round_=0) for f in fragments]
 
     def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
@@ -287,7 +295,10 @@ class SyncerState:
         self._count(publication.fragment, contributions)
 
     def snapshot(self, *, committed_tokens: float, round_: int, is_last: bool = False) -> None:
-        """Write a snapshot for evaluation if one is due, or the last one."""
+        """Write a snapshot for evaluation if one is due, or the last one.
+
+        After an OSError it stays due.
+        """
         schedule = self._snapshots
         if schedule is None or not self.is_seeded:
             return
@@ -315,11 +326,14 @@ class SyncerState:
         """Versions that are on disk and may be published; the policy may be ahead of them."""
         return tuple(publication.version for publication in self.publications())
 
-    def final(self, policy: Policy) -> dict[str, Json]:
-        """Data of `syncer.final`; the stored digests are of what is read back from disk."""
+    def last_snapshot(self, policy: Policy) -> None:
+        """Write a snapshot of what the training came to; OSError if the disk refuses."""
         self.snapshot(
             committed_tokens=policy.committed_tokens, round_=policy.rounds.merged, is_last=True
         )
+
+    def final(self, policy: Policy) -> dict[str, Json]:
+        """Data of `syncer.final`; the stored digests are of what is read back from disk."""
         return {
             "rounds": policy.rounds.merged,
             **self.held(policy),

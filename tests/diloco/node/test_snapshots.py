@@ -1,6 +1,7 @@
 """Snapshots appear whole, in order, and say what is wrong with a broken one."""
 
 import itertools
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,22 @@ def test_a_second_snapshot_at_the_same_tokens_replaces_the_first(tmp_path):
     for number in (1, 2):
         write_snapshot(tmp_path, tensors=TENSORS, round=number, committed_tokens=5)
     assert [snapshot.round for snapshot in snapshots_of(tmp_path)] == [2]
+
+
+def test_a_disk_that_refuses_any_part_of_a_snapshot_is_an_os_error_and_leaves_the_one_before(
+    tmp_path,
+):
+    path = write_snapshot(tmp_path, tensors=TENSORS, round=1, committed_tokens=5)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in range(0, path.stat().st_size, 50):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+        try:
+            with pytest.raises(OSError, match="large"):
+                write_snapshot(tmp_path, tensors=TENSORS, round=2, committed_tokens=5)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [snapshot.round for snapshot in snapshots_of(tmp_path)] == [1]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_writer_that_died_leaves_nothing_that_is_read(tmp_path):

@@ -9,6 +9,7 @@ from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.commits import Commits
 from chaoslab.diloco.syncer.decisions import Merge
+from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Given
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
@@ -60,6 +61,7 @@ def begun(disk: Disk, work: WorkThreads, announced: list[int]) -> Commits:
 
     commits = Commits(
         Policy(Settings(learners=("learner-0",))), cast("SyncerState", disk), work,
+        DiskWrites(work.closing, emit=emit, now=lambda: 0.0),
         announce=announce, phases=Phases(emit, {}), emit=emit, now=lambda: 0.0,
     )  # fmt: skip
     for fragment in (0, 1):

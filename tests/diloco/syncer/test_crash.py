@@ -3,18 +3,20 @@
 A real process with a real disk; the learners are little and live here, so that they outlive it.
 """
 
+import json
 import random
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.node.phases import Phase
-from tests.diloco.crashing_syncer import NAMES, Adopter, CrashingSyncer, must_hold
+from chaoslab.diloco.node.snapshots import read_snapshot, snapshot_paths
+from tests.diloco.crashing_syncer import NAMES, RULES, Adopter, CrashingSyncer, must_hold
 
 pytestmark = [pytest.mark.slow, pytest.mark.patient]
 
@@ -31,6 +33,12 @@ def syncer(tmp_path: Path) -> Iterator[CrashingSyncer]:
 
 @pytest.fixture
 def learners(syncer: CrashingSyncer) -> Iterator[list[Adopter]]:
+    with training(syncer) as learners:
+        yield learners
+
+
+@contextmanager
+def training(syncer: CrashingSyncer) -> Iterator[list[Adopter]]:
     found = [Adopter(syncer.address, name) for name in NAMES]
     with ExitStack() as stack:
         for learner in found:
@@ -79,6 +87,24 @@ def test_a_syncer_killed_at_every_named_point_loses_nothing(
     syncer.kill()
     assert must_hold(syncer, learners) >= 6 * len(POINTS)
     assert {name for name in NAMES if _was_heard(syncer, name)} == set(NAMES)
+
+
+def test_a_syncer_whose_snapshots_are_refused_loses_nothing_when_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    refusing = tmp_path / "snapshots"
+    refusing.touch()  # no folder: nothing can be put there
+    rules = json.dumps({**RULES, "evaluate_every": 1})
+    flags = ("--snapshots", str(refusing), "--settings-json", rules)
+    with CrashingSyncer(tmp_path, *flags) as syncer, training(syncer) as learners:
+        assert syncer.wait(Kind.SYNCER_BLOCKED)["is_snapshot"]
+        for point in (Phase.WRITTEN, "any time"):
+            crash(syncer, learners, point, random.Random(1))
+        refusing.unlink()
+        assert syncer.wait(Kind.SYNCER_FREED)["is_snapshot"]
+        syncer.kill()
+        must_hold(syncer, learners)
+    assert read_snapshot(snapshot_paths(refusing)[0]).round > 0
 
 
 def killed_at_operations(

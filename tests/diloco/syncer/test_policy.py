@@ -13,6 +13,7 @@ from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
     Donate,
+    Drop,
     Hello,
     LeaveReason,
     Offer,
@@ -21,9 +22,12 @@ from chaoslab.diloco.syncer.decisions import (
     Welcome,
 )
 from chaoslab.diloco.syncer.membership import Refused
+from chaoslab.diloco.syncer.policy import Policy
 from tests.diloco.policy_world import STEP_S, TOKENS_PER_STEP, World
 
 NAMES = tuple(f"learner-{index}" for index in range(4))
+TOGETHER = {"fragments": 1, "overlap": 0, "blocking": True}
+"""What `data_parallel` needs."""
 
 
 def rules(**changes: object) -> Settings:
@@ -208,6 +212,37 @@ def test_no_reported_step_time_stops_the_rounds(quorum: int, step_s: float) -> N
         learner.step_s = step_s
     settle_exactly(world, steps=240)
     assert len(world.merges) > 0.9 * 240 / 24 * 8
+
+
+@pytest.mark.parametrize(("mode", "is_excused"), [("off", False), ("elastic", True)])
+def test_only_with_data_parallelism_a_learner_that_says_it_waits_for_others_owes_no_step(
+    mode: str, is_excused: bool
+) -> None:
+    policy = Policy(rules(**TOGETHER, data_parallel=mode))
+    policy.hello(0.0, Hello(learner="learner-0", incarnation=1))
+    dropped = False
+    for second in range(2 * int(policy.settings.start_patience_s)):
+        report = Progress(
+            step=min(second, 3), tokens=min(second, 3), c_steps=(1,), c_tokens=(1,), versions=(0,),
+            loss=None, step_s=0.1, data_position=1, waits=second > 3,
+        )  # fmt: skip
+        policy.progress(second, policy.membership.last_epoch, report)
+        dropped = dropped or any(isinstance(one, Drop) for one in policy.advance(second))
+    assert dropped is not is_excused
+
+
+def test_no_word_of_a_learner_that_waits_stops_the_syncer() -> None:
+    world = world_of("learner-0", "learner-1", **TOGETHER, data_parallel="elastic")
+    epoch, now_s = world.alive["learner-0"].epoch, world.now_s + 1.0
+    fragments = world.policy.settings.fragments
+    report = Progress(
+        step=1, tokens=1, c_steps=(1,) * fragments, c_tokens=(1,) * fragments,
+        versions=(0,) * fragments, loss=None, step_s=1e300, data_position=1, waits=True,
+    )  # fmt: skip
+    world.policy.progress(now_s, epoch, report)
+    member = world.policy.membership.find(epoch)
+    assert member is not None
+    assert 0.0 < member.step_s <= now_s - member.joined_s
 
 
 def test_one_lying_learner_of_a_full_quorum_delays_no_round_by_more_than_its_own_pace() -> None:

@@ -1,5 +1,6 @@
 """The syncer's disk: what was committed is there, whatever happened next; damage is found."""
 
+import errno
 import resource
 import shutil
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node.checksummed_file import CorruptState
+from chaoslab.diloco.node.files import File
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.decisions import Contribution
@@ -235,6 +237,35 @@ def test_a_disk_that_refuses_leaves_the_state_before(tmp_path: Path) -> None:
             assert holds(loaded(tmp_path), versions)
         merge(store, 7, versions)
     assert holds(loaded(tmp_path), versions)
+
+
+@pytest.mark.parametrize("flushes", [1, 2], ids=["in its line", "behind its line"])
+def test_a_merge_whose_undo_is_refused_as_well_is_committed_once_by_a_later_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushes: int
+) -> None:
+    """`flushes`: of the slot, then of the line, before the disk refuses."""
+    versions = trained(tmp_path, 6)
+    accepted = [File.flush] * flushes
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def flush(file: File) -> None:
+        (accepted.pop() if accepted else refuse)(file)
+
+    with closing(SyncerStore(tmp_path)) as store:
+        store.load()
+        with monkeypatch.context() as disk:
+            disk.setattr(File, "flush", flush)
+            disk.setattr(File, "cut", refuse)
+            for _ in range(2):
+                with pytest.raises(OSError, match="Input/output"):
+                    merge(store, 7, list(versions))
+        merge(store, 7, versions)
+        merge(store, 8, versions)
+    state = loaded(tmp_path)
+    assert holds(state, versions)
+    assert [one.round for one in state.commit_log] == [0, 0, 0, *range(1, 9)]
 
 
 def test_the_tape_never_names_a_version_whose_slot_is_not_written(tmp_path: Path) -> None:

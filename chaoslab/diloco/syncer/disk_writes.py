@@ -1,0 +1,90 @@
+"""Writes of the syncer to disk: repeated until the disk accepts them, or left until the next one.
+
+    insist    merges, numbers, initial parameters   every half second; what comes after them waits
+    attempt   snapshots for evaluation              once, and merges go on; the next one is due
+                  └─► OSError: syncer.blocked, once; syncer.freed when it succeeds
+
+For the thread of `work` that keeps the order, or after it has ended: one write at a time.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.syncer.store import HasBegun
+
+_AGAIN_S = 0.5
+"""Seconds between two attempts to write."""
+
+
+class StillRefused(Exception):
+    """The syncer ends, and the disk has not accepted what was insisted on."""
+
+
+class DiskWrites:
+    """Attempts to write, and reports of what the disk refuses."""
+
+    def __init__(self, closing: threading.Event, *, emit: Emit, now: Callable[[], float]) -> None:
+        """`closing`: set when the syncer ends."""
+        self._closing = closing
+        self._emit = emit
+        self._now = now
+        self.waiting = 0
+        """Merges that are not on disk; `commits` counts them."""
+        self._snapshots_refused_s: float | None = None
+        """Time since which no snapshot was accepted; None if the last one was."""
+
+    def insist(self, write: Callable[[], None]) -> float:
+        """Write, again while the disk refuses; seconds of the last try.
+
+        StillRefused if the syncer ends meanwhile, HasBegun at once.
+        """
+        blocked_s: float | None = None
+        while True:
+            began_s = self._now()
+            try:
+                write()
+                took_s = self._now() - began_s
+                break
+            except HasBegun:
+                raise
+            except OSError as error:
+                if blocked_s is None:
+                    blocked_s = self._now()
+                    self._say(Kind.SYNCER_BLOCKED, reason=_said(error))
+                if self._closing.wait(_AGAIN_S):
+                    raise StillRefused(_said(error)) from error
+        if blocked_s is not None:
+            self._say(Kind.SYNCER_FREED, blocked_s=self._now() - blocked_s)
+        return took_s
+
+    def attempt(self, snapshot: Callable[[], None], *, tries: int = 1) -> None:
+        """Write a snapshot if one is due; give it up if the disk refuses all tries.
+
+        A snapshot stays due until one is written, so what frees the disk is the next that succeeds.
+        """
+        for left in reversed(range(tries)):
+            try:
+                snapshot()
+                break
+            except OSError as error:
+                if self._snapshots_refused_s is None:
+                    self._snapshots_refused_s = self._now()
+                    self._say(Kind.SYNCER_BLOCKED, reason=_said(error), is_snapshot=True)
+                if not left:
+                    return
+                time.sleep(_AGAIN_S)
+        if self._snapshots_refused_s is not None:
+            blocked_s = self._now() - self._snapshots_refused_s
+            self._snapshots_refused_s = None
+            self._say(Kind.SYNCER_FREED, blocked_s=blocked_s, is_snapshot=True)
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        self._emit(kind, {"waiting": self.waiting, **data})
+
+
+def _said(error: OSError) -> str:
+    where = f" ({error.filename})" if error.filename else ""
+    return f"{error.strerror or error}{where}"

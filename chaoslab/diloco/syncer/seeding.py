@@ -1,0 +1,82 @@
+"""Initial parameters: from the learner that was asked for them to the beginning of the training.
+
+    fragment ─► SyncerState ─► once all are there: disk, tried again while it refuses ─► seeded
+
+For the syncer's main thread; what takes long is done on the thread of `work` that keeps the order.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from chaoslab.diloco.model.codec import MalformedPayload
+from chaoslab.diloco.syncer.decisions import Action, Refusal
+from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.rejections import Rejections
+from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.work import Work
+from chaoslab.diloco.wire import wire_pb2 as pb
+
+
+class Seeding:
+    """Takes initial parameters, and begins the training once they are on disk."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        syncer_state: SyncerState,
+        work: Work,
+        writes: DiskWrites,
+        *,
+        rejections: Rejections,
+        carry_out: Callable[[Iterable[Action]], None],
+        now: Callable[[], float],
+    ) -> None:
+        """`carry_out` gets the actions of the policy when training begins."""
+        self._policy = policy
+        self._syncer_state = syncer_state
+        self._work = work
+        self._writes = writes
+        self._rejections = rejections
+        self._carry_out = carry_out
+        self._now = now
+
+    def receive(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
+        """Keep one fragment of the initial parameters, from the learner that was asked for them."""
+        if epoch != self._policy.seeder or self._policy.versions:
+            self._reject(epoch, Refusal.NOT_ASKED)
+            return
+        self._work.in_order(
+            lambda: self._take(push.fragment, payload), lambda found: self._seeded(epoch, found)
+        )
+
+    def _take(
+        self, fragment: int, payload: memoryview | None
+    ) -> Sequence[Publication] | MalformedPayload:
+        try:
+            found = self._syncer_state.take_initial(fragment, payload, self._writes.insist)
+        except MalformedPayload as error:
+            return error
+        except StillRefused:  # the syncer ends before a training has begun
+            return ()
+        if found:
+            self._writes.attempt(
+                lambda: self._syncer_state.snapshot(committed_tokens=0.0, round_=0)
+            )
+        return found
+
+    def _seeded(self, epoch: int, found: Sequence[Publication] | MalformedPayload) -> None:
+        """Begin the training if `found` has all fragments."""
+        if isinstance(found, MalformedPayload):
+            if self._policy.versions:  # those of another learner came to the disk meanwhile
+                self._reject(epoch, Refusal.NOT_ASKED)
+            else:
+                self._reject(epoch, Refusal.MALFORMED, detail=str(found))
+            return
+        for publication in found:
+            self._syncer_state.publish(publication)
+        if found:
+            self._policy.seeder = epoch  # its parameters are on disk, whoever was asked meanwhile
+            self._carry_out(self._policy.seeded(self._now(), epoch))
+
+    def _reject(self, epoch: int, refusal: Refusal, detail: str = "") -> None:
+        self._rejections.push(self._policy.membership.find(epoch), refusal, detail=detail)
