@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from chaoslab.links.effects import (
     Latency,
     Loss,
 )
+from chaoslab.links.ports import established
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxy.link import CONNECTIONS_MAX
@@ -274,6 +276,7 @@ def test_it_is_written_down_before_it_runs_and_crossed_out_when_it_is_gone(
 HARNESS = """
 import sys, time
 from pathlib import Path
+from chaoslab.links.ports import established
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 with EmbeddedLinks(Path(sys.argv[1])) as links:
     print(links.host.pid, flush=True)
@@ -313,6 +316,21 @@ def test_a_stopped_proxy_is_noticed_and_ended(tmp_path: Path, upstream: Upstream
         assert "does not answer" in trouble
         pid = links.host.pid
     assert not psutil.pid_exists(pid)
+
+
+def test_a_proxy_that_is_killed_while_it_is_asked_has_ended(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    with EmbeddedLinks(tmp_path) as links, ThreadPoolExecutor() as pool:
+        links.create("learner-0", upstream.address)
+        assert links.host.pid is not None
+        os.kill(links.host.pid, signal.SIGSTOP)
+        troubles = pool.submit(links.troubles)
+        api_port = int(links.api.address.rpartition(":")[2])
+        assert_soon(lambda: established(api_port) > 0)
+        os.kill(links.host.pid, signal.SIGKILL)
+        (trouble,) = troubles.result()
+        assert "has ended with SIGKILL" in trouble
 
 
 def test_somebody_elses_changes_are_noticed(stage: Stage, links: EmbeddedLinks) -> None:

@@ -1,6 +1,8 @@
 """Links that a gateway forwards, without a gateway: what is written, and what the book keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
+from itertools import count
 
 import pytest
 
@@ -10,66 +12,27 @@ from chaoslab.links.effects import (
     Blackhole,
     Direction,
     Duplicate,
+    Effect,
     Freeze,
+    HalfOpen,
     Latency,
     LinkAbility,
+    Loss,
     Refuse,
+    Reset,
     Slice,
 )
-from chaoslab.links.netem.gateway import Ends
-from chaoslab.links.netem.links import NetemLinks
+from chaoslab.links.netem.links import ForwardedLink, NetemLinks
 from chaoslab.links.netem.queues import Queues
+from tests.links.written_gateway import Written
 
 UP, DOWN, BOTH = Direction.UP, Direction.DOWN, Direction.BOTH
 FLOW = (
     "tcp 6 431999 ESTABLISHED src=10.0.0.5 dst=10.0.0.2 sport=40000 dport=4701 "
     "src=10.0.0.3 dst=10.0.0.2 sport=4600 dport=40000 [ASSURED] mark=0 use=1\n"
 )
-
-
-class Written:
-    """A gateway on which nothing happens but what is written down."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.knocked: list[Ends] = []
-        self.address: str | None = "10.0.0.3"
-        self.missing: dict[LinkAbility, str] = {}
-        self.end = ""
-
-    def open(self) -> str:
-        return "10.0.0.2"
-
-    def run(self, tool: str, *words: str, text: str = "") -> str:
-        if tool != "iptables-save" and words[:2] != ("class", "show"):
-            self.lines += [" ".join((tool, *words)), *text.splitlines()]
-        return ""
-
-    def ask(self, command: Sequence[str], text: str = "") -> tuple[int, str]:
-        self.lines.append(" ".join(command))
-        return 0, FLOW
-
-    def knock(self, ends: Sequence[Ends]) -> None:
-        self.knocked += ends
-
-    def locate(self, host: str) -> str | None:
-        assert host == "syncer"
-        return self.address
-
-    def ended(self) -> str:
-        return self.end
-
-    def close(self) -> None:
-        self.end = "it was closed"
-
-    def lacks(self) -> dict[LinkAbility, str]:
-        return self.missing
-
-    def said(self, part: str) -> list[str]:
-        """The lines with this in them, once."""
-        found = [line for line in self.lines if part in line]
-        self.lines = [line for line in self.lines if part not in line]
-        return found
+LEAD = "PREROUTING -p tcp --dport 4701 -m comment --comment lead-4701 -j DNAT --to-destination"
+ENDS = [("10.0.0.2", 4701, "10.0.0.5", 40000), ("10.0.0.2", 40000, "10.0.0.3", 4600)]
 
 
 @pytest.fixture
@@ -81,17 +44,15 @@ def test_a_port_leads_to_the_syncer_and_to_its_next_address(gateway: Written) ->
     with NetemLinks(gateway) as links:
         link = links.create("learner-0", "syncer:4600")
         assert link.address == "10.0.0.2:4701"
-        assert gateway.said("--to-destination") == [
-            "-A PREROUTING -p tcp --dport 4701 -j DNAT --to-destination 10.0.0.3:4600"
-        ]
+        assert gateway.said("--to-destination") == [f"-A {LEAD} 10.0.0.3:4600"]
         gateway.address = None
         assert not links.troubles()
         assert not gateway.said("--to-destination")
         gateway.address = "10.0.0.9"
         assert not links.troubles()
         assert gateway.said("--to-destination") == [
-            "-D PREROUTING -p tcp --dport 4701 -j DNAT --to-destination 10.0.0.3:4600",
-            "-A PREROUTING -p tcp --dport 4701 -j DNAT --to-destination 10.0.0.9:4600",
+            f"-D {LEAD} 10.0.0.3:4600",
+            f"-A {LEAD} 10.0.0.9:4600",
         ]
         assert links.create("learner-1", "syncer:4600").address == "10.0.0.2:4702"
 
@@ -99,12 +60,9 @@ def test_a_port_leads_to_the_syncer_and_to_its_next_address(gateway: Written) ->
 def test_both_ends_hear_of_the_end_of_a_connection(gateway: Written) -> None:
     with NetemLinks(gateway) as links:
         link = links.create("learner-0", "syncer:4600")
-        gateway.knocked.clear()
+        gateway.flows = FLOW
         link.shape("injection-0", BOTH, Refuse())
-    assert gateway.knocked == [
-        ("10.0.0.2", 4701, "10.0.0.5", 40000),
-        ("10.0.0.2", 40000, "10.0.0.3", 4600),
-    ]
+    assert gateway.knocked == ENDS
 
 
 def test_what_an_injection_put_on_a_link_is_what_its_heal_takes_away(gateway: Written) -> None:
@@ -115,7 +73,7 @@ def test_what_an_injection_put_on_a_link_is_what_its_heal_takes_away(gateway: Wr
         gateway.lines.clear()
         link.clear("injection-0")
         assert gateway.said("-j hold") == [
-            "iptables -w 5 -D up-4701 -m comment --comment injection-0/freeze/up -j hold"
+            "iptables -w 5 -t filter -D up-4701 -m comment --comment injection-0/freeze/up -j hold"
         ]
         assert not gateway.said("conntrack -D")
         link.clear("injection-1")
@@ -150,6 +108,149 @@ def test_a_gateway_that_ended_is_trouble(gateway: Written) -> None:
             links.create("learner-0", "syncer:4600")
         gateway.end = "container x is gone"
         assert any(gateway.end in trouble for trouble in links.troubles())
+
+
+# ---------------------------------------------------------------- a call that fails once
+
+EFFECTS = [
+    Latency(mean_s=0.1),
+    Bandwidth(rate_bytes_per_s=1e6),
+    Duplicate(share=0.01),
+    Loss(share=0.1),
+    Freeze(),
+    Blackhole(),
+    Refuse(),
+    Reset(),
+    HalfOpen(),
+]
+an_effect = pytest.mark.parametrize("effect", EFFECTS, ids=lambda one: one.kind)
+done_or_not = pytest.mark.parametrize("is_done", [False, True], ids=["not done", "answer lost"])
+
+
+def shaped(gateway: Written, links: NetemLinks) -> ForwardedLink:
+    """A link with a connection and the effects of another injection."""
+    link = links.create("learner-0", "syncer:4600")
+    link.shape("injection-1", BOTH, Latency(mean_s=0.2))
+    link.shape("injection-1", UP, Freeze())
+    gateway.flows = FLOW
+    return link
+
+
+def failing(gateway: Written, call: int, verb: Callable[[], None], *, is_done: bool) -> bool:
+    """Whether the verb made so many calls, of which that one failed."""
+    gateway.fails_in, gateway.is_done = call, is_done
+    try:
+        verb()
+    except FleetError:
+        return True
+    finally:
+        has_failed = call > 0 and gateway.fails_in <= 0
+        gateway.fails_in = None
+    assert not has_failed, "it failed, and nobody was told"
+    return False
+
+
+def require_healed(gateway: Written, links: NetemLinks, before: object) -> None:
+    assert gateway.in_force == before
+    assert not gateway.forgotten or set(gateway.knocked) == set(ENDS)
+    assert not links.troubles()
+
+
+@done_or_not
+@an_effect
+def test_what_a_heal_that_failed_left_is_taken_away_by_the_next(
+    effect: Effect, is_done: bool
+) -> None:
+    for call in count(1):
+        gateway = Written()
+        with NetemLinks(gateway) as links:
+            link = shaped(gateway, links)
+            before = gateway.in_force
+            link.shape("injection-0", BOTH, effect)
+            if not isinstance(effect, Refuse | Reset | HalfOpen):
+                assert gateway.in_force != before
+            has_failed = failing(gateway, call, partial(link.clear, "injection-0"), is_done=is_done)
+            for _ in range(2):
+                link.clear("injection-0")
+            require_healed(gateway, links, before)
+        if not has_failed:
+            break
+    assert call > 2 or isinstance(effect, Reset), "a heal has calls that can fail"
+
+
+@done_or_not
+@an_effect
+@pytest.mark.parametrize("way", list(Direction))
+def test_what_an_injection_that_failed_left_is_taken_away_by_its_heal(
+    way: Direction, effect: Effect, is_done: bool
+) -> None:
+    if way not in effect.directions:
+        return
+    for call in count(1):
+        gateway = Written()
+        with NetemLinks(gateway) as links:
+            link = shaped(gateway, links)
+            before = gateway.in_force
+            has_failed = failing(
+                gateway, call, partial(link.shape, "injection-0", way, effect), is_done=is_done
+            )
+            for _ in range(2):
+                link.clear("injection-0")
+            require_healed(gateway, links, before)
+        if not has_failed:
+            break
+    assert call > 3
+
+
+@done_or_not
+@pytest.mark.parametrize("effect", EFFECTS[:-1], ids=lambda one: one.kind)
+def test_an_injection_that_failed_can_be_repeated(effect: Effect, is_done: bool) -> None:
+    in_force: list[object] = []
+    for call in count(0):  # the first time none fails
+        gateway = Written()
+        with NetemLinks(gateway) as links:
+            link = shaped(gateway, links)
+            shape = partial(link.shape, "injection-0", BOTH, effect)
+            has_failed = failing(gateway, call, shape, is_done=is_done)
+            if has_failed:
+                shape()
+        in_force.append(gateway.in_force)
+        if call and not has_failed:
+            break
+    assert all(one == in_force[0] for one in in_force)
+
+
+@done_or_not
+def test_a_heal_of_loss_that_failed_once_loses_no_count(is_done: bool) -> None:
+    for call in range(1, 20):
+        gateway = Written()
+        with NetemLinks(gateway) as links:
+            link = links.create("learner-0", "syncer:4600")
+            link.shape("injection-0", BOTH, Loss(share=0.1))
+            assert links.packets.count(4701) == (14, 14)
+            failing(gateway, call, partial(link.clear, "injection-0"), is_done=is_done)
+            link.clear("injection-0")
+            assert links.packets.count(4701) == (14, 14)
+
+
+@done_or_not
+def test_a_syncer_that_moved_is_followed_whichever_call_failed_once(is_done: bool) -> None:
+    for call in range(1, 12):
+        gateway = Written()
+        with NetemLinks(gateway) as links:
+            links.create("learner-0", "syncer:4600")
+            gateway.flows, gateway.address = FLOW, "10.0.0.9"
+            gateway.fails_in, gateway.is_done = call, is_done
+            has_failed = bool(links.troubles())
+            gateway.fails_in = None
+            for _ in range(2):
+                assert not links.troubles()
+        (lead,) = gateway.rules["nat", "PREROUTING"]
+        assert lead.endswith(":4600")
+        assert "10.0.0.9" in lead
+        assert gateway.forgotten == FLOW
+        assert set(gateway.knocked) == set(ENDS)
+    assert not has_failed, "there are more calls"
 
 
 # ---------------------------------------------------------------- queues
@@ -198,7 +299,6 @@ def test_links_whose_packets_are_only_duplicated_share_a_queue() -> None:
     assert [line.split()[-1] for line in gateway.said("CLASSIFY")] == ["1:2"] * 3
     queues.put(4701, UP, [])
     queues.put(4702, UP, [Duplicate(share=0.01), Latency(mean_s=0.1)])
-    assert not gateway.said("qdisc del")
+    assert not gateway.said("class del")
     queues.put(4701, DOWN, [])
-    assert [line.split()[-1] for line in gateway.said("qdisc del")] == ["1:2"]
     assert [line.split()[-1] for line in gateway.said("class del")] == ["1:2"]

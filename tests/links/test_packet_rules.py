@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -74,9 +74,10 @@ def test_a_rule_is_removed_exactly(tool: Iptables) -> None:
 
 def test_removing_twice_or_what_never_was_does_nothing(tool: Iptables) -> None:
     tool.add(drop())
-    assert tool.remove(LABEL) == PacketCounts()
-    assert tool.remove(LABEL) == PacketCounts()
-    assert tool.remove(f"{LABEL}2") == PacketCounts()
+    tool.remove(LABEL)
+    tool.remove(LABEL)
+    tool.remove(f"{LABEL}2")
+    assert "chaoslab" not in rules()
 
 
 def test_one_rule_stays_when_the_other_goes(tool: Iptables) -> None:
@@ -149,15 +150,110 @@ def test_a_second_loss_on_a_link_waits_for_the_end_of_the_first() -> None:
     assert "chaoslab" not in rules()
 
 
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+def test_a_loss_of_which_a_part_was_written_goes_with_its_heal(
+    failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    written: list[str] = []
+
+    class FailsOnce(Iptables):
+        def add(self, drop: Drop) -> None:
+            asked.append(drop.comment)
+            written.append(drop.comment)
+            if len(asked) == failing:
+                raise FleetError("the lock is taken")
+
+        def seen(self, comment: str) -> PacketCounts:
+            return PacketCounts()
+
+        def remove(self, comment: str) -> None:
+            written[:] = [one for one in written if one != comment]
+
+    monkeypatch.setattr(netfilter, "drops", FailsOnce)
+    undo_log = Remembered()
+    packets = KernelPackets(undo_log)
+    with pytest.raises(FleetError, match="lock"):  # noqa: PT012 - one of the two
+        packets.add("injection-0", PORT, Direction.BOTH, Loss(share=0.1))
+        packets.add("injection-0", PORT, Direction.BOTH, Loss(share=0.2))
+    packets.remove("injection-0", PORT)
+    assert not written
+    assert sorted(undo_log.closed) == list(range(len(undo_log.opened)))
+
+
 # ---------------------------------------------------------------- netem
 
 
+class WrittenQueues:
+    """What `tc` was asked for, on a kernel that does no more than write it down."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        """But for questions."""
+        self.there: dict[str, str] = {}
+        """Filters by number and queues by band, as they are listed."""
+        self.fails_in = 0
+        """The call that fails, counted from now; 0: none."""
+        self.is_done = False
+        """Whether what fails was done, and only the answer was lost."""
+
+    def run(self, *words: str) -> str:
+        self.fails_in -= 1
+        if self.fails_in != 0:
+            return self._run(words)
+        if self.is_done:
+            self._run(words)
+        raise FleetError("it was silent for 10 s")
+
+    def _run(self, words: tuple[str, ...]) -> str:
+        _, what, verb, *rest = words
+        key = f"filter {rest[7]}" if what == "filter" else f"qdisc {rest[3:4]}"
+        if verb == "show":
+            queues = [line for at, line in self.there.items() if at.startswith("qdisc")]
+            return self.there.get(key, "") if what == "filter" else "\n".join(queues)
+        self.asked.append(" ".join(words))
+        if verb == "del":
+            del self.there[key]
+        else:
+            assert key not in self.there, "it is there"
+            self.there[key] = f"qdisc netem {rest[5]} parent" if "netem" in rest else what
+        return ""
+
+
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What `tc` was asked for, on a kernel that takes all of it."""
-    commands: list[str] = []
-    monkeypatch.setattr(bands, "run", lambda *words: commands.append(" ".join(words)) or "")
-    return commands
+def kernel(monkeypatch: pytest.MonkeyPatch) -> WrittenQueues:
+    kernel = WrittenQueues()
+    monkeypatch.setattr(bands, "run", kernel.run)
+    return kernel
+
+
+@pytest.fixture
+def asked(kernel: WrittenQueues) -> list[str]:
+    return kernel.asked
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["not done", "answer lost"])
+@pytest.mark.parametrize("verb", ["add", "remove"])
+def test_queues_of_which_one_call_failed_go_with_the_heal(
+    verb: str, is_done: bool, kernel: WrittenQueues
+) -> None:
+    effect = Duplicate(share=0.1)
+    for call in range(1, 10):
+        packets = KernelPackets(Remembered())
+        packets.add("injection-1", PORT, Direction.UP, Corrupt(share=0.1))
+        before = dict(kernel.there)
+        if verb == "remove":
+            packets.add("injection-0", PORT, Direction.BOTH, effect)
+        kernel.fails_in, kernel.is_done = call, is_done
+        with suppress(FleetError):
+            if verb == "add":
+                packets.add("injection-0", PORT, Direction.BOTH, effect)
+            else:
+                packets.remove("injection-0", PORT)
+        kernel.fails_in = 0
+        packets.remove("injection-0", PORT)
+        assert kernel.there == before
+        kernel.there.clear()
 
 
 def test_packets_that_suffer_the_same_share_a_queue(asked: list[str]) -> None:

@@ -2,8 +2,10 @@
 
 import http.client
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,21 @@ def test_the_log_stays_quiet(server: Endpoint, tmp_path: Path) -> None:
     with EmbeddedLinks(tmp_path) as links:
         call(links.api, "GET", "/proxies")
     assert (tmp_path / "embedded-proxy.log").read_text() == ""
+
+
+@pytest.mark.parametrize("_", range(10))
+def test_what_ends_it_may_be_said_again_while_it_ends(_: int) -> None:
+    command = [sys.executable, "-m", "chaoslab.links.proxy"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as proxy:
+        assert proxy.stdin is not None
+        assert proxy.stdout is not None
+        assert proxy.stderr is not None
+        assert proxy.stdout.readline(), "it serves"
+        proxy.stdin.close()
+        while proxy.poll() is None:
+            proxy.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                proxy.wait(0.0005)
+        assert proxy.stderr.read() == b""

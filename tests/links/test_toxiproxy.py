@@ -6,11 +6,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Json
 from chaoslab.links.base import Links
 from chaoslab.links.effects import (
     Bandwidth,
@@ -23,7 +26,7 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
-from chaoslab.links.proxied.http_api import Endpoint, call
+from chaoslab.links.proxied.http_api import Endpoint, an_object, call
 from chaoslab.links.proxied.toxics import whole_numbers
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
 from chaoslab.links.toxiproxy.links import ToxiproxyLinks
@@ -214,6 +217,44 @@ def test_a_freeze_whose_removal_failed_is_still_ours(
         link.shape("injection-2", Direction.UP, Freeze())
         call(links.api, "DELETE", f"{toxics}/injection-2.freeze.up")
         assert "took injection-2.freeze.up away" in links.troubles()[0]
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["not done", "answer lost"])
+@pytest.mark.parametrize("failing", range(1, 10))
+def test_a_heal_that_failed_once_leaves_the_effects_of_others(
+    failing: int,
+    is_done: bool,
+    shared: Endpoint,
+    tmp_path: Path,
+    upstream: Upstream,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask, asked = ToxiproxyClient.ask, count(1)
+
+    def fails_once(self: ToxiproxyClient, *words: Any, **more: Any) -> Json:
+        is_failing = next(asked) == failing
+        answer = ask(self, *words, **more) if is_done or not is_failing else None
+        if is_failing:
+            raise FleetError("the answer was lost")
+        return answer
+
+    with ToxiproxyLinks(tmp_path, address=shared.address) as links:
+        link = links.create("learner-0", upstream.address)
+        link.shape("injection-0", Direction.UP, Latency(mean_s=0.01))
+        for number in (1, 2):
+            rate = Bandwidth(rate_bytes_per_s=1e6 * number)
+            link.shape(f"injection-{number}", Direction.UP, rate)
+        with monkeypatch.context() as for_once:
+            for_once.setattr(ToxiproxyClient, "ask", fails_once)
+            with suppress(FleetError):
+                link.clear("injection-0")
+        link.clear("injection-0")
+        assert not links.troubles()
+        shown = an_object(call(shared, "GET", f"/proxies/{link.proxy}"))
+        toxics = shown["toxics"]
+        assert isinstance(toxics, list)
+        names = {an_object(toxic)["name"] for toxic in toxics}
+        assert names == {"injection-1.bandwidth.up", "injection-2.bandwidth.up"}
 
 
 # ---------------------------------------------------------------- what it would take for another

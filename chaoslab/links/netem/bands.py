@@ -77,14 +77,16 @@ def has_bands(interface: str) -> bool:
 
 
 def open_band(rule: NetemRule) -> None:
-    """Add the netem of a band; `open_bands` was called before."""
-    place = ("parent", f"1:{rule.band:x}", "handle", f"{rule.band}0:")
-    run("tc", "qdisc", "add", "dev", rule.interface, *place, "netem", *_words(rule.effect))
+    """Add the netem of a band unless it is there; `open_bands` was called before."""
+    if not _has_band(rule):
+        place = ("parent", f"1:{rule.band:x}", "handle", _handle(rule))
+        run("tc", "qdisc", "add", "dev", rule.interface, *place, "netem", *_words(rule.effect))
 
 
 def close_band(rule: NetemRule) -> None:
-    """Remove the netem of a band that no filter uses."""
-    run("tc", "qdisc", "del", "dev", rule.interface, "parent", f"1:{rule.band:x}")
+    """Remove the netem of a band that no filter uses. May be repeated."""
+    if _has_band(rule):
+        run("tc", "qdisc", "del", "dev", rule.interface, "parent", f"1:{rule.band:x}")
 
 
 def add(rule: NetemRule) -> None:
@@ -95,8 +97,18 @@ def add(rule: NetemRule) -> None:
 
 
 def remove(rule: NetemRule) -> None:
-    """Remove this filter only."""
-    run("tc", "filter", "del", *_filter(rule))
+    """Remove this filter only. May be repeated."""
+    if run("tc", "filter", "show", *_filter(rule)).strip():
+        run("tc", "filter", "del", *_filter(rule))
+
+
+def _has_band(rule: NetemRule) -> bool:
+    listed = run("tc", "qdisc", "show", "dev", rule.interface).splitlines()
+    return ["netem", _handle(rule)] in [line.split()[1:3] for line in listed]
+
+
+def _handle(rule: NetemRule) -> str:
+    return f"{rule.band}0:"
 
 
 def _filter(rule: NetemRule) -> tuple[str, ...]:

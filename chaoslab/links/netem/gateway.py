@@ -8,17 +8,19 @@
 
 The kernel forwards; no process copies the bytes. For a connection that is ended, the kernel deletes
 its conntrack entry; a SYN into it (`knock`) makes an idle end answer, and packets of unknown
-connections are answered with a RST. Which effects are in force is kept by `links`.
+connections are answered with a RST. Which effects are in force is kept by `links`, and so are the
+ends that must still be knocked: a call that failed can be repeated.
 """
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import Direction, LinkAbility
-from chaoslab.links.netem.netfilter import chain_of
+from chaoslab.links.netem.netfilter import Chain, chain_of
 from chaoslab.links.netem.queues import Queues
 
 INTERFACE: Final = "eth0"
@@ -139,57 +141,87 @@ class Forwarding:
         return self._leads.get(port, "")
 
     def lead(self, port: int, to: str) -> None:
-        """Set the destination of the link's new connections; empty: they are refused."""
-        before = self.leads_to(port)
-        rule = f"PREROUTING -p tcp --dport {port} -j DNAT --to-destination"
-        lines = [f"-D {rule} {before}"] * bool(before) + [f"-A {rule} {to}"] * bool(to)
+        """Set the destination of the link's new connections; empty: they are refused.
+
+        The rule before it goes in the same step, as the kernel lists it: may be repeated.
+        """
+        comment = f"lead-{port}"
+        before = Chain(run=self._tools.run, table="nat", name="PREROUTING").listed(comment)
+        lines = [f"-D {shlex.join(words[1:])}" for words in before]
+        if to:
+            rule = f"-A PREROUTING -p tcp --dport {port} -m comment --comment {comment}"
+            lines.append(f"{rule} -j DNAT --to-destination {to}")
         self._run("iptables-restore", "--noflush", text="\n".join(["*nat", *lines, "COMMIT", ""]))
         self._leads[port] = to
 
     def hold(self, port: int, way: Direction, *, is_on: bool, comment: str) -> None:
         """Drop packets that carry bytes or end a connection, in one direction; others pass."""
-        rule = (chain_of(port, way), *_comment(comment), "-j", "hold")
-        self._run("iptables", "-w", "5", "-A" if is_on else "-D", *rule)
+        self._switch(chain_of(port, way), comment, (), ("-j", "hold"), is_on=is_on)
 
     def refuse(self, port: int, *, is_on: bool, comment: str) -> None:
         """Answer new connections with a RST."""
         new = ("-p", "tcp", "-m", "conntrack", "--ctstate", "NEW")
         reset = ("-j", "REJECT", "--reject-with", "tcp-reset")
-        rule = (chain_of(port, Direction.UP), *new, *_comment(comment), *reset)
-        self._run("iptables", "-w", "5", "-A" if is_on else "-D", *rule)
+        self._switch(chain_of(port, Direction.UP), comment, new, reset, is_on=is_on)
 
-    def end(self, port: int) -> None:
-        """Reset the open connections of a link: both ends get a RST."""
-        self._tools.knock([end for ends in self._forget(port) for end in ends])
+    def _switch(
+        self, chain: str, comment: str, match: Sequence[str], end: Sequence[str], *, is_on: bool
+    ) -> None:
+        rules = Chain(run=self._tools.run, table="filter", name=chain)
+        if is_on:
+            rules.put(comment, match, end)
+        else:
+            rules.remove(comment)
 
-    def halve(self, port: int, broken: Direction, comment: str) -> tuple[Ends, ...]:
-        """Reset one end of the open connections, or none; return the ends that were not told.
+    def end(self, port: int, untold: list[Ends]) -> None:
+        """Reset the open connections of a link: both ends get a RST, and those in `untold`.
 
-        `broken` is `up` for the learner's end, `down` for the syncer's, `both` for neither.
+        On FleetError `untold` has the ends that must still be told.
+        """
+        untold += (end for ends in self._open(port) for end in ends)
+        untold += (end for ends in self._forget(port) for end in ends)
+        self._tell(untold)
+
+    def halve(self, port: int, broken: Direction, comment: str, untold: list[Ends]) -> None:
+        """Reset one end of the open connections, or none; add those not told to `untold`.
+
+        `broken` is `up` for the learner's end, `down` for the syncer's, `both` for neither. On
+        FleetError `untold` has all ends of which anything may have been dropped.
         """
         told = {Direction.UP: 0, Direction.DOWN: 1}.get(broken)
-        listed = self._run("conntrack", "-L", *_of(port))
-        untold = [
-            end for ends in _both_ends(listed) for number, end in enumerate(ends) if number != told
-        ]
-        for end in untold:
-            self._silence("-A", end, comment)
-        knocked = [ends[told] for ends in self._forget(port) if told is not None]
+        found = self._open(port)
+        untold += (end for ends in found for end in ends)
+        for ends in found:
+            for number, end in enumerate(ends):
+                if number != told:
+                    self._silence(end, comment)
+        found += (ends for ends in self._forget(port) if ends not in found)
+        knocked = [ends[told] for ends in found if told is not None]
         self._tools.knock(knocked)
-        return tuple(untold)
+        untold[:] = [end for end in untold if end not in knocked]
 
-    def tell(self, untold: Sequence[Ends], comment: str) -> None:
-        """Reset the ends that `halve` returned."""
-        for end in untold:
-            self._silence("-D", end, comment)
-        self._tools.knock(untold)
+    def tell(self, untold: list[Ends], comment: str) -> None:
+        """Reset the ends in `untold` that `halve` left, and empty it."""
+        self._silenced.remove(comment)
+        self._tell(untold)
 
-    def _silence(self, verb: str, end: Ends, comment: str) -> None:
+    def _tell(self, untold: list[Ends]) -> None:
+        self._tools.knock(list(dict.fromkeys(untold)))
+        untold.clear()
+
+    @property
+    def _silenced(self) -> Chain:
+        return Chain(run=self._tools.run, table="mangle", name="PREROUTING")
+
+    def _silence(self, end: Ends, comment: str) -> None:
         """Drop what an end sends, so that it gets no answer."""
         _, port, host, from_port = end
         what = ("-p", "tcp", "-s", host, "--sport", str(from_port), "--dport", str(port))
-        where = ("-t", "mangle", verb, "PREROUTING")
-        self._run("iptables", "-w", "5", *where, *what, *_comment(comment), "-j", "DROP")
+        self._silenced.append(comment, what, ("-j", "DROP"))
+
+    def _open(self, port: int) -> list[tuple[Ends, Ends]]:
+        """The two ends of each of the link's connections."""
+        return _both_ends(self._run("conntrack", "-L", *_of(port)))
 
     def _forget(self, port: int) -> list[tuple[Ends, Ends]]:
         """Delete the link's entries from conntrack; return the two ends of each."""
@@ -217,10 +249,6 @@ class Forwarding:
 
     def _run(self, tool: str, *words: str, text: str = "") -> str:
         return self._tools.run(tool, *words, text=text)
-
-
-def _comment(injection: str) -> tuple[str, ...]:
-    return "-m", "comment", "--comment", injection
 
 
 def _of(port: int) -> tuple[str, ...]:

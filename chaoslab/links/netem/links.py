@@ -9,10 +9,10 @@ link continues when the sender tries again. The effects of each injection are ke
 exist in the gateway's network and vanish with it, so they need no undo entries.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Self, TypeAlias
 
 from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
 from chaoslab.core.lazy_dataclass import dataclass
@@ -51,6 +51,10 @@ ABILITIES: Final = frozenset(
 """Abilities if the kernel under the gateway has all features."""
 
 
+_Key: TypeAlias = tuple[str, Direction, str]
+"""Injection, single direction and kind of effect."""
+
+
 class ForwardedLink:
     """Link of one learner: a port of the gateway. Made by `NetemLinks`."""
 
@@ -58,43 +62,41 @@ class ForwardedLink:
         self.name, self.upstream = name, upstream
         self.address = f"{links.host}:{port}"
         self._port, self._links = port, links
-        self._standing: dict[tuple[str, Direction, str], Effect] = {}
-        """Effects in force, by injection, single direction and kind of effect."""
+        self._standing: dict[_Key, Effect] = {}
+        """Effects in force, or of which something may be."""
         self._untold: dict[str, list[Ends]] = {}
-        """By injection: ends of connections whose other end was reset."""
+        """By injection: ends of connections that must still be told of their end."""
+        self._is_moving = False
+        """Whether open connections may still lead to an earlier address of the syncer."""
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
         require(self._links, direction, effect)
         with self._links.changing() as rules:
             if isinstance(effect, Reset):
-                rules.end(self._port)
+                rules.end(self._port, self._untold_by(injection))
                 return
             if isinstance(effect, HalfOpen):
-                self._untold.setdefault(injection, [])
-                self._untold[injection] += rules.halve(self._port, direction, injection)
+                comment, untold = self._silence(injection), self._untold_by(injection)
+                rules.halve(self._port, direction, comment, untold)
                 return
             for way in direction.ways:
                 self._put((injection, way, effect.kind), effect)
             if isinstance(effect, Refuse):
-                rules.end(self._port)
+                rules.end(self._port, self._untold_by(injection))
 
     def clear(self, injection: str) -> None:
-        """Remove an injection's effects; see `base.Link.clear`. May be repeated."""
+        """See `base.Link.clear`. Goes on where it failed when it is repeated."""
         mine = [key for key in self._standing if key[0] == injection]
-        if not mine and injection not in self._untold:
+        untold = self._untold_by(injection)
+        if not mine and not untold:
             return
         with self._links.changing() as rules:
-            rules.tell(self._untold.pop(injection, ()), injection)
+            if untold:
+                rules.tell(untold, self._silence(injection))
             if any(isinstance(self._standing[key], Blackhole) for key in mine):
-                rules.end(self._port)
+                rules.end(self._port, untold)
             for key in mine:
-                effect = self._standing[key]
-                if not isinstance(effect, Loss | Queued):
-                    self._rule(key, is_on=False)
-                del self._standing[key]
-                if isinstance(effect, Queued):
-                    self._queue(key[1])
-            self._links.packets.remove(injection, self._port)
+                self._take_away(key)
 
     def counters(self) -> Counters:
         """Connections and packets by the kernel's counters; bytes would include headers."""
@@ -110,35 +112,63 @@ class ForwardedLink:
     def follow(self, address: str) -> None:
         """Forward to the syncer's present address; empty: connections are refused."""
         to = f"{address}:{self.upstream.rpartition(':')[2]}" if address else ""
-        if to == self._links.rules.leads_to(self._port):
+        if to == self._links.rules.leads_to(self._port) and not self._is_moving:
             return
         with self._links.changing() as rules:
+            self._is_moving = True
             rules.lead(self._port, to)
             if address:
-                rules.end(self._port)  # open connections lead to the old address
+                rules.end(self._port, self._untold_by(""))  # those lead to the old address
+            self._is_moving = False
 
-    def _put(self, key: tuple[str, Direction, str], effect: Effect) -> None:
-        """Record an effect and apply it in the kernel; on FleetError neither."""
+    def _put(self, key: _Key, effect: Effect) -> None:
+        """Record an effect, then apply it in the kernel; on FleetError neither, or `clear` does."""
         before = self._standing.get(key)
         self._standing[key] = effect
         try:
-            if isinstance(effect, Loss):
-                self._links.packets.add(key[0], self._port, key[1], effect)
-            elif isinstance(effect, Queued):
-                self._queue(key[1])
-            elif before is None:
-                self._rule(key, is_on=True)
-        except FleetError:
-            del self._standing[key]
+            self._apply(key, effect)
+        except FleetError as error:
             if before is not None:
                 self._standing[key] = before
+                raise
+            try:
+                self._take_away(key)
+            except FleetError as worse:  # it stays recorded, and `clear` tries again
+                error.add_note(f"and what was done of it could not be taken away: {worse}")
             raise
 
-    def _queue(self, way: Direction) -> None:
-        effects = [one for (_, to, _), one in self._standing.items() if to is way]
+    def _apply(self, key: _Key, effect: Effect) -> None:
+        if isinstance(effect, Loss):
+            self._links.packets.add(key[0], self._port, key[1], effect)
+        elif isinstance(effect, Queued):
+            self._queue(key[1], self._standing)
+        else:
+            self._rule(key, is_on=True)
+
+    def _take_away(self, key: _Key) -> None:
+        """Take an effect out of the kernel, then forget it."""
+        effect = self._standing[key]
+        if isinstance(effect, Loss):
+            self._links.packets.remove(key[0], self._port)
+        elif isinstance(effect, Queued):
+            others = {one: effect for one, effect in self._standing.items() if one != key}
+            self._queue(key[1], others)
+        else:
+            self._rule(key, is_on=False)
+        del self._standing[key]
+
+    def _queue(self, way: Direction, standing: Mapping[_Key, Effect]) -> None:
+        effects = [one for (_, to, _), one in standing.items() if to is way]
         self._links.rules.queues.put(self._port, way, effects)
 
-    def _rule(self, key: tuple[str, Direction, str], *, is_on: bool) -> None:
+    def _untold_by(self, injection: str) -> list[Ends]:
+        return self._untold.setdefault(injection, [])
+
+    def _silence(self, injection: str) -> str:
+        """Comment of the rules that keep ends from being told; unique among all links."""
+        return f"{injection}/{HalfOpen.kind}/{self._port}"
+
+    def _rule(self, key: _Key, *, is_on: bool) -> None:
         injection, way, kind = key
         comment = f"{injection}/{kind}/{way}"
         if kind == Refuse.kind:
@@ -178,8 +208,8 @@ class NetemLinks(LinksByName[ForwardedLink]):
         self.host = ""
         self.packets = KernelPackets(NoUndoLog(), _GatewayPlace(gateway))
         self._rules: Forwarding | None = None
-        self._left = ""
-        """Rules and queues in the kernel after our last change."""
+        self._left: str | None = ""
+        """Rules and queues in the kernel after our last change; None while that is unknown."""
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:
@@ -233,7 +263,10 @@ class NetemLinks(LinksByName[ForwardedLink]):
         if how := self.gateway.ended():
             return (f"the gateway ended, and all links with it: {how}",)
         try:
-            is_as_left = self.rules.written() == self._left
+            found = self.rules.written()
+            is_as_left = self._left in (found, None)
+            if self._left is None:
+                self._left = found
             self._follow()
         except FleetError as error:
             return (str(error),)
@@ -262,6 +295,7 @@ class NetemLinks(LinksByName[ForwardedLink]):
         try:
             yield self.rules
         finally:
+            self._left = None
             self._left = self.rules.written()
 
 

@@ -14,6 +14,8 @@ it and need no undo entries:
     ProxyDrops    in:  learner ─► INPUT, port P ─► a share is dropped ─► proxy
                   out: proxy ─► POSTROUTING, port P ─► a share goes to a class that discards it
     GatewayDrops  both: FORWARD ─► the link's chain of that direction ─► a share is dropped
+
+`Chain` adds and removes rules by their comments, for loss and for the rules of a gateway.
 """
 
 import secrets
@@ -86,6 +88,42 @@ class RulePlace:
     end: tuple[str, ...] = ("-j", "DROP")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Rules of one chain by their comments, each of which is unique there.
+
+    The kernel is asked what is there, so a call that failed, or whose answer was lost, may be
+    repeated. FleetError if the kernel refuses.
+    """
+
+    run: Run
+    table: str
+    name: str
+    """Empty: any chain of the table, to remove from."""
+
+    def put(self, comment: str, match: Sequence[str], end: Sequence[str]) -> None:
+        """Append a rule unless it is there."""
+        if not self.listed(comment):
+            self.append(comment, match, end)
+
+    def append(self, comment: str, match: Sequence[str], end: Sequence[str]) -> None:
+        """Append a rule."""
+        self._run("-A", self.name, *match, "-m", "comment", "--comment", comment, *end)
+
+    def remove(self, comment: str) -> None:
+        """Delete the rules with this comment, by their specification as the kernel lists them."""
+        for words in self.listed(comment):
+            self._run("-D", *words[1:])
+
+    def listed(self, comment: str, *flags: str) -> list[list[str]]:
+        """Words of the rules with this comment."""
+        listed = self._run("-S", *self.name.split(), *flags).splitlines()
+        return [words for words in map(shlex.split, listed) if _comment(words) == comment]
+
+    def _run(self, *words: str) -> str:
+        return self.run(Iptables.tool, "-w", "5", "-t", self.table, *words)
+
+
 class Iptables:
     """Rules by iptables: for each drop one that counts and one that drops."""
 
@@ -106,23 +144,20 @@ class Iptables:
     def add(self, drop: Drop) -> None:
         """The counting rule comes first; both match the same packets."""
         spot = self.spot(drop)
-        match = ("-t", spot.table, "-A", spot.chain, *spot.match)
-        label = ("-m", "comment", "--comment", drop.comment)
+        chain = Chain(run=self._run_tool, table=spot.table, name=spot.chain)
         chance = ("-m", "statistic", "--mode", "random", "--probability", f"{drop.share:.8f}")
-        self._run(*match, *label)
-        self._run(*match, *chance, *label, *spot.end)
+        chain.append(drop.comment, spot.match, ())
+        chain.append(drop.comment, (*spot.match, *chance), spot.end)
 
-    def remove(self, comment: str) -> PacketCounts:
-        """Rules are deleted by their specification, as the kernel lists them."""
-        seen = self.seen(comment)
-        for table, words in self._rules(comment):
-            self._run("-t", table, "-D", *words[1:])
-        return seen
+    def remove(self, comment: str) -> None:
+        """Delete the rules of a drop. May be repeated."""
+        for chain in self._chains:
+            chain.remove(comment)
 
     def seen(self, comment: str) -> PacketCounts:
         """From the kernel's counters."""
         total = PacketCounts()
-        for _, words in self._rules(comment, "-v"):
+        for words in self._rules(comment, "-v"):
             packets = int(words[words.index("-c") + 1])
             total += (
                 PacketCounts(dropped=packets) if "-j" in words else PacketCounts(packets=packets)
@@ -133,17 +168,14 @@ class Iptables:
         """From the kernel's listing."""
         return len(self._rules(comment))
 
-    def _rules(self, comment: str, *flags: str) -> list[tuple[str, list[str]]]:
-        """Rules with this comment, each with its table."""
-        lines = [
-            (table, shlex.split(line))
-            for table, chain in self.chains
-            for line in self._run("-t", table, "-S", *chain.split(), *flags).splitlines()
-        ]
-        return [(table, words) for table, words in lines if _comment(words) == comment]
+    @property
+    def _chains(self) -> tuple[Chain, ...]:
+        run_tool = self._run_tool
+        return tuple(Chain(run=run_tool, table=table, name=name) for table, name in self.chains)
 
-    def _run(self, *words: str) -> str:
-        return self._run_tool(self.tool, "-w", "5", *words)
+    def _rules(self, comment: str, *flags: str) -> list[list[str]]:
+        """Words of the rules with this comment."""
+        return [words for chain in self._chains for words in chain.listed(comment, *flags)]
 
 
 class ProxyDrops(Iptables):

@@ -43,7 +43,7 @@ def comments_of(directory: Path) -> "re.Pattern[str]":
 
 
 _Key: TypeAlias = tuple[str, int, Direction, str]
-"""Injection, port, single direction and kind of effect."""
+"""Injection, port, single direction, and kind of effect or comment of a drop."""
 
 
 class Place(Protocol):
@@ -93,8 +93,8 @@ class KernelPackets:
         self._interface = self._place.interface
         self._run = run
         self._rules: dict[_Key, Drop | NetemRule] = {}
-        self._gone: dict[int, PacketCounts] = {}
-        """Counters of removed rules, by port."""
+        self._gone: dict[tuple[int, str], PacketCounts] = {}
+        """Counters of rules before they were removed, by port and comment."""
         self._has_bands = False
         """Whether the qdisc that holds all netem rules was added."""
 
@@ -122,7 +122,7 @@ class KernelPackets:
             if key in self._rules:
                 self._remove(key)
         for way, key in keys.items():
-            self._rules[key] = self._add_netem(port, way, effect)
+            self._add_netem(key, port, way, effect)
 
     def remove(self, injection: str, port: int) -> None:
         """Remove all rules of an injection on that port."""
@@ -140,47 +140,51 @@ class KernelPackets:
 
     def count(self, port: int) -> tuple[int, int] | None:
         """Packets matched and dropped on that port so far; None if there never was a rule."""
-        drops = (rule for rule in self._rules.values() if isinstance(rule, Drop))
-        mine = [drop for drop in drops if drop.port == port]
-        if not mine and port not in self._gone:
+        mine = {drop.comment for drop in self._drops.values() if drop.port == port}
+        gone = {comment: seen for (at, comment), seen in self._gone.items() if at == port}
+        if not mine and not gone:
             return None
-        total = self._gone.get(port, PacketCounts())
-        for drop in mine:
-            total += self._place.drops().seen(drop.comment)
+        total = sum(gone.values(), PacketCounts())
+        for comment in mine - gone.keys():
+            total += self._place.drops().seen(comment)
         return total.packets, total.dropped
 
     # ---------------------------------------------------------------- one rule
 
     def _lose(self, injection: str, port: int, direction: Direction, loss: Loss) -> None:
-        """Add the new rule, then remove the old one."""
+        """Add the new rule, then remove the old one; on FleetError `remove` takes away both."""
         self._refuse_a_second(injection, port)
         for way in direction.ways:
-            key = (injection, port, way, loss.kind)
-            old = self._rules.pop(key, None)
+            old = [key for key in self._drops if key[:3] == (injection, port, way)]
             label = f"chaoslab:{self._run}:{injection}:{port}:{way}:{secrets.token_hex(2)}"
             drop = Drop(
                 comment=label, port=port, way=way, share=loss.share, interface=self._interface
             )
-            self._drop(drop)
-            self._rules[key] = drop
-            if old is not None:
-                self._take_away(old)
+            self._drop((injection, port, way, label), drop)
+            for key in old:
+                self._remove(key)
 
     def _refuse_a_second(self, injection: str, port: int) -> None:
         """FleetError: the counters are per link, and a second rule sees what the first one left."""
-        for other, at, _, kind in self._rules:
-            if at == port and kind == Loss.kind and other != injection:
+        for other, at, _, _ in self._drops:
+            if at == port and other != injection:
                 raise FleetError(
                     f"this link already loses packets by {other}, and two losses on one link "
                     "cannot be told apart: let one end before the other begins"
                 )
 
-    def _drop(self, drop: Drop) -> None:
+    def _drop(self, key: _Key, drop: Drop) -> None:
         tool = self._place.drops()
         self._pending_undos.owe(UNDO_DROPS, drop.comment, tool=tool.tool, comment=drop.comment)
+        self._rules[key] = drop
         tool.add(drop)
 
-    def _add_netem(self, port: int, way: Direction, effect: PacketEffect) -> NetemRule:
+    @property
+    def _drops(self) -> dict[_Key, Drop]:
+        return {key: rule for key, rule in self._rules.items() if isinstance(rule, Drop)}
+
+    def _add_netem(self, key: _Key, port: int, way: Direction, effect: PacketEffect) -> None:
+        """Record a rule, then write it; on FleetError neither, or `remove` takes it away."""
         if not self._has_bands:
             self._pending_undos.owe(UNDO_BANDS, interface=self._interface)
             self._has_bands = True
@@ -196,15 +200,16 @@ class KernelPackets:
                 f"{self._interface}: at most {bands.BANDS - FIRST_BAND + 1} different netem "
                 "effects at once, all are in use"
             )
-        if band is None:
-            bands.open_band(rule)
+        self._rules[key] = rule
         try:
+            bands.open_band(rule)
             bands.add(rule)
-        except FleetError:
-            if band is None:
-                bands.close_band(rule)
+        except FleetError as error:
+            try:
+                self._remove(key)
+            except FleetError as worse:  # it stays recorded, and `remove` tries again
+                error.add_note(f"and what was written of it could not be taken away: {worse}")
             raise
-        return rule
 
     @property
     def _netem_rules(self) -> tuple[NetemRule, ...]:
@@ -221,8 +226,10 @@ class KernelPackets:
             if all(one.band != rule.band for one in others):
                 bands.close_band(rule)
             return
-        seen = self._place.drops().remove(rule.comment)
-        self._gone[rule.port] = self._gone.get(rule.port, PacketCounts()) + seen
+        tool, key = self._place.drops(), (rule.port, rule.comment)
+        if key not in self._gone:  # else its removal failed, and a part of it may be gone
+            self._gone[key] = tool.seen(rule.comment)
+        tool.remove(rule.comment)
         self._pending_undos.settle(UNDO_DROPS, rule.comment)
 
 

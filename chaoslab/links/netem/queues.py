@@ -24,6 +24,7 @@ from chaoslab.links.effects import (
     Reorder,
 )
 from chaoslab.links.netem.kernel import Run
+from chaoslab.links.netem.netfilter import Chain, chain_of
 
 Queued = Bandwidth | Latency | Duplicate | Reorder | Corrupt
 """Effects that are implemented by a queue."""
@@ -47,18 +48,21 @@ class Queues:
     _standing: dict[tuple[int, Direction], tuple[int, tuple[str, ...]]] = field(
         default_factory=dict
     )
-    """By port and direction: the class, and the arguments of its queue."""
+    """By port and direction: the class, and the arguments of its queue; none while they are unknown
+    because a call failed.
+    """
     _has_root: bool = False
 
     def put(self, port: int, way: Direction, effects: Sequence[Effect]) -> None:
-        """Set exactly these effects on the packets of one direction; none removes the queue."""
+        """Set exactly these effects on the packets of one direction; none removes the queue.
+
+        FleetError if the kernel refuses; then it may be repeated, also with other effects.
+        """
         shaping = [one for one in effects if isinstance(one, Queued)]
         if not shaping:
             self._remove(port, way)
             return
-        if not self._has_root:
-            self._tc("qdisc", "add", "root", "handle", "1:", "htb", "direct_qlen", "10000")
-            self._has_root = True
+        self._add_root()
         rates = [one.rate_bytes_per_s for one in shaping if isinstance(one, Bandwidth)]
         rate = ON_THE_WIRE * min(rates, default=_UNBOUND)
         burst = f"{max(_BURST_BYTES_LEAST, round(_BURST_S * min(rate, _UNBOUND / 100)))}b"
@@ -67,42 +71,62 @@ class Queues:
         own = 2 * port + (way is Direction.DOWN)
         minor = self._shared(leaf) if all(isinstance(one, Duplicate) for one in shaping) else own
         before = self._standing.get((port, way))
-        if before is not None and before[0] != minor:
+        if before is not None and (before[0] != minor or not before[1]):
             self._remove(port, way)
-        hangs = dict(self._standing.values()).get(minor)
+        known = (hangs for used, hangs in self._standing.values() if used == minor and hangs)
+        hangs = next(known, None)
+        self._standing[port, way] = minor, ()
         self._tc("class", "replace", "parent", "1:", "classid", _id(minor), "htb", *limits)
         if hangs != leaf:
             if hangs is not None and hangs[0] != leaf[0]:
                 self._tc("qdisc", "del", "parent", _id(minor))
             self._tc("qdisc", "replace", "parent", _id(minor), "handle", f"{minor:x}:", *leaf)
-        if (port, way) not in self._standing:
-            self._classify("-A", minor, port, way)
+        self._classify(minor, port, way)
         self._standing[port, way] = minor, leaf
+
+    def _add_root(self) -> None:
+        if not self._has_root:
+            there = self._tc("qdisc", "show", "root").split()[1:3]
+            if there != ["htb", "1:"]:  # else an earlier call added it, and its answer was lost
+                self._tc("qdisc", "add", "root", "handle", "1:", "htb", "direct_qlen", "10000")
+            self._has_root = True
 
     def _shared(self, leaf: tuple[str, ...]) -> int:
         """Class with this queue, or a new one; numbered below the classes of single links."""
         classes = {hangs: minor for minor, hangs in self._standing.values()}
-        return classes.get(leaf) or next(n for n in count(2) if n not in classes.values())
+        used = {minor for minor, _ in self._standing.values()}
+        return classes.get(leaf) or next(n for n in count(2) if n not in used)
 
     def _remove(self, port: int, way: Direction) -> None:
-        if (port, way) in self._standing:
-            minor, _ = self._standing[port, way]
-            self._classify("-D", minor, port, way)
-            if [one for one, _ in self._standing.values()].count(minor) == 1:
-                self._tc("qdisc", "del", "parent", _id(minor))
-                self._tc("class", "del", "classid", _id(minor))
-            del self._standing[port, way]
+        """Forget a queue when the kernel has; what is gone already is passed over."""
+        if (port, way) not in self._standing:
+            return
+        minor, _ = self._standing[port, way]
+        self._standing[port, way] = minor, ()
+        self._rules.remove(_comment(port, way))
+        if [one for one, _ in self._standing.values()].count(minor) == 1:
+            listed = [line.split() for line in self._tc("class", "show").splitlines()]
+            if _id(minor) in [words[2] for words in listed]:
+                self._tc("class", "del", "classid", _id(minor))  # with its queue
+        del self._standing[port, way]
 
-    def _classify(self, verb: str, minor: int, port: int, way: Direction) -> None:
+    def _classify(self, minor: int, port: int, way: Direction) -> None:
         """Rule that sends packets to the class, by the port that the connection was opened to."""
         sense = "ORIGINAL" if way is Direction.UP else "REPLY"
-        match = ("-m", "conntrack", "--ctorigdstport", str(port), "--ctdir", sense)
+        match = ("-p", "tcp", "-m", "conntrack", "--ctorigdstport", str(port), "--ctdir", sense)
         target = ("-j", "CLASSIFY", "--set-class", _id(minor))
-        table = ("-w", "5", "-t", "mangle", verb, "FORWARD", "-p", "tcp")
-        self.run("iptables", *table, *match, *target)
+        self._rules.put(_comment(port, way), match, target)
 
-    def _tc(self, what: str, verb: str, *words: str) -> None:
-        self.run("tc", what, verb, "dev", self.interface, *words)
+    @property
+    def _rules(self) -> Chain:
+        return Chain(run=self.run, table="mangle", name="FORWARD")
+
+    def _tc(self, what: str, verb: str, *words: str) -> str:
+        return self.run("tc", what, verb, "dev", self.interface, *words)
+
+
+def _comment(port: int, way: Direction) -> str:
+    return f"queue-{chain_of(port, way)}"
 
 
 def _id(minor: int) -> str:

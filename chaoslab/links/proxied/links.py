@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
+from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.links.base import Counters, LinksByName, require
 from chaoslab.links.effects import (
@@ -36,6 +37,9 @@ from chaoslab.links.proxied.http_api import Endpoint, NotThere
 from chaoslab.links.proxied.toxics import interference
 from chaoslab.links.proxied.undo_verbs import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
+
+_ENDED_S: Final = 1.0
+"""How long it may take to be known that a server has ended that has just reset a connection."""
 
 
 class ProxiedLink:
@@ -248,12 +252,16 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
 
     def troubles(self) -> Sequence[str]:
         """The server has ended or is silent, or its proxies are not as we left them."""
-        if how := self.host.ended():
-            return (f"the {self.kind} proxy carries no link any more: {how}",)
+        host = self.host
         try:
-            seen = self._open_client().look()
+            seen = None
+            if not host.ended():
+                look = self._open_client().look
+                seen = unless_ended(look, lambda: bool(host.ended()), _ENDED_S)
         except FleetError as error:
             return (str(error),)
+        if seen is None:
+            return (f"the {self.kind} proxy carries no link any more: {host.ended()}",)
         return tuple(
             trouble
             for link in self._links.values()

@@ -23,6 +23,7 @@ from chaoslab.links.proxy.access import TOKEN, Guard, is_loopback
 from chaoslab.links.proxy.api import Api
 from chaoslab.links.proxy.http import serve
 
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 _REACHABLE = "--reachable-by-others"
 
 
@@ -60,7 +61,7 @@ def _end_at_once(failed: threading.ExceptHookArgs) -> None:
 async def _serve(host: str, port: int, guard: Guard) -> None:
     loop = asyncio.get_running_loop()
     end = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ENDING:
         loop.add_signal_handler(number, end.set)
     _watch_parent(loop, end)
     api = Api()
@@ -70,6 +71,8 @@ async def _serve(host: str, port: int, guard: Guard) -> None:
         sys.stdout.write(f"{where[0]}:{where[1]}\n")
         sys.stdout.flush()
     await end.wait()
+    for number in _ENDING:  # the loop could not take another one while it closes
+        signal.signal(number, signal.SIG_IGN)
     server.close()
     api.close()
 

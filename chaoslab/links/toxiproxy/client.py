@@ -50,6 +50,8 @@ class ToxiproxyClient(ProxyClient):
         host, _, port = api.address.rpartition(":")
         self._consumer = type("BoundConsumer", (APIConsumer,), {"host": host, "port": int(port)})
         self._released_s = -math.inf
+        self._aside: dict[str, list[Toxic]] = {}
+        """Toxics that step aside now, or are still to be put back, by proxy."""
 
     def ask(self, method: str, path: str, body: Json = None, *, within_s: float = CALL_S) -> Json:
         """One call by the library, which raises at some error answers and passes others on."""
@@ -119,16 +121,26 @@ class ToxiproxyClient(ProxyClient):
 
         Toxiproxy interrupts a toxic before it changes it, and lets all that waits in it pass before
         it removes it, at the speed of what is behind it. Until then it holds a lock that every
-        later call about this proxy needs.
+        later call about this proxy needs. One that could not be put back is when this is repeated.
         """
+        self._put_back(proxy)
         aside = [one for one in self._behind(proxy, toxic) if _rate(one) < thinner_than]
-        for one in aside:
-            super().remove(proxy, one)
+        self._aside[proxy] = aside
         try:
+            for one in aside:
+                super().remove(proxy, one)
             yield
         finally:
-            for one in aside:
+            self._put_back(proxy)
+
+    def _put_back(self, proxy: str) -> None:
+        """Add the toxics that stepped aside, unless they are there."""
+        aside = self._aside.get(proxy, [])
+        there = self.state(proxy).toxics if aside else {}
+        for one in tuple(aside):
+            if one.name not in there:
                 self.add(proxy, one)
+            aside.remove(one)
 
     def _behind(self, proxy: str, toxic: Toxic) -> Sequence[Toxic]:
         """The toxics that bytes meet after this one; NotThere if it is not."""
