@@ -45,12 +45,26 @@ class Look:
 GONE = Look(state="gone")
 
 
+def processes() -> Iterator[psutil.Process]:
+    """Those that run now, by pid, each asked anew.
+
+    `psutil.process_iter` keeps what it found. One whose pid has become another's since then refuses
+    its parent, and the next call leaves the new process out.
+    """
+    for pid in psutil.pids():
+        try:
+            process = psutil.Process(pid)
+        except psutil.Error:  # gone meanwhile
+            continue
+        yield process
+
+
 def look(identity: Identity) -> Look:
     """State of the process now; GONE if its pid belongs to another one."""
     if not is_same(identity):
         return GONE
-    process = psutil.Process(identity.pid)
     try:
+        process = psutil.Process(identity.pid)  # which may be gone since
         with process.oneshot():
             used = process.cpu_times()
             return Look(

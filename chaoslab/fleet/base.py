@@ -259,11 +259,18 @@ def gone(spec: NodeSpec) -> Node:
     return Node(name=spec.name, role=spec.role, labels=spec.labels, incarnation=0, is_alive=False)
 
 
-def say_what_remains(remaining: Iterable[str], error: BaseException | None) -> None:
-    """After a fleet was left: FleetError names what could not be ended, or a note on `error`."""
-    if not (remaining := tuple(dict.fromkeys(remaining))):
+def say_what_remains(
+    remaining: Iterable[str], error: BaseException | None, troubles: Iterable[FleetError] = ()
+) -> None:
+    """After a fleet was left: FleetError names what could not be ended, and errors that were to be
+    raised and were not yet; or a note on `error`.
+    """
+    said = [str(trouble) for trouble in troubles]
+    if remaining := tuple(dict.fromkeys(remaining)):
+        said.append(f"what could not be ended: {'; '.join(remaining)}")
+    if not said:
         return
-    left = FleetError(f"what could not be ended: {'; '.join(remaining)}")
+    left = FleetError("; ".join(said))
     if error is None:
         raise left
     error.add_note(str(left))

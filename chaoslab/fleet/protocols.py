@@ -266,6 +266,18 @@ class HasSlices(Protocol):
 
 
 @runtime_checkable
+class HearsLate(Protocol):
+    """Hears of its nodes through others that may be away for a time. No ability to ask for."""
+
+    def hear_out(self) -> None:
+        """Before a run ends: return when such a time, if one has just ended, was reported.
+
+        The HARNESS_STALLED observation follows from `poll`.
+        """
+        ...
+
+
+@runtime_checkable
 class Standing(Protocol):
     """Has nodes that others started, and that go on after the run. No ability to ask for."""
 

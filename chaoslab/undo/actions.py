@@ -10,6 +10,8 @@ verbs there are (`catalogue`). An entry that says anything of what is not the ru
 
 from typing import Any
 
+import psutil
+
 from chaoslab.core.errors import FleetError, PackageError
 from chaoslab.undo.catalogue import verb_of
 from chaoslab.undo.facts import AnyFacts, decode
@@ -23,7 +25,7 @@ def undo(owed: UndoEntry) -> Healed:
         if verb is None:
             return Healed(remaining=(f"this version does not know how to undo {owed.do!r}",))
         return verb.undo(_facts(owed, verb))
-    except (FleetError, PackageError, OSError) as error:
+    except (FleetError, PackageError, OSError, psutil.Error) as error:
         return Healed(remaining=(str(error),))
 
 
@@ -32,7 +34,7 @@ def leftovers(owed: UndoEntry) -> tuple[str, ...]:
     try:
         verb = verb_of(owed.do)
         return verb.left(_facts(owed, verb)) if verb else (f"something to undo by {owed.do!r}",)
-    except (FleetError, PackageError) as error:
+    except (FleetError, PackageError, OSError, psutil.Error) as error:
         return (str(error),)
 
 

@@ -22,6 +22,7 @@ import psutil
 from chaoslab.core.errors import FleetError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import Identity, is_running, node_mark, send
+from chaoslab.core.process_tree import processes
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, logged_runs, may_owe, open_undos
@@ -158,7 +159,7 @@ def _send(who: Identity, number: int) -> None:
 
 def _marked() -> Iterator[Path]:
     """The run directories that living processes of this user speak of."""
-    for process in psutil.process_iter():
+    for process in processes():
         try:
             if process.uids().real != os.getuid():
                 continue

@@ -16,12 +16,12 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, decode, encode
@@ -36,6 +36,7 @@ from chaoslab.core.process_identity import (
     is_same,
     names_process,
 )
+from chaoslab.core.regular_files import read_regular
 from chaoslab.undo.actions import ends_with_boot, leftovers, lets_go, looks
 from chaoslab.undo.heartbeat import StillThere
 from chaoslab.undo.verbs import UndoEntry
@@ -45,6 +46,8 @@ _PLACES = ((OBLIGATIONS,), ("control", OBLIGATIONS))
 """Where the undo logs of a run and of its twin lie in the run directory."""
 _OWN = frozenset({"open", "do"})
 """What an entry says beside the facts of its verb."""
+_Content: TypeAlias = "Callable[..., bytes | None]"
+"""Reads a file below a run directory, by the names on the way to it; None if there is none."""
 
 
 class UndoLogFile:
@@ -201,6 +204,15 @@ def open_undos(run_directory: Path) -> tuple[UndoEntry, ...]:
     return tuple(owed for log in undo_logs(run_directory) for owed in log.owed)
 
 
+def undos_in_record(run_directory: Path) -> tuple[UndoEntry, ...]:
+    """The same as a record shows it, whoever wrote it: to be judged, and never to be carried out.
+
+    FleetError, which names the line, if a log cannot be read.
+    """
+    found = (_read(run_directory, names, _read_of_anybody) for names in _PLACES)
+    return tuple(owed for log in found if log is not None for owed in log.owed)
+
+
 def may_owe(run_directory: Path) -> bool:
     """Whether it owes something; a log that cannot be read may, another user's is not asked."""
     try:
@@ -259,8 +271,10 @@ def logged_runs(root: Path) -> Iterator[Path]:
     return (run for run in sorted(runs) if not (run.is_symlink() or run.parent.is_symlink()))
 
 
-def _read(run_directory: Path, names: tuple[str, ...]) -> UndoLogContent | None:
-    lines = _whole(run_directory, names)
+def _read(
+    run_directory: Path, names: tuple[str, ...], content: _Content = read
+) -> UndoLogContent | None:
+    lines = _whole(run_directory, names, content)
     if lines is None:
         return None
     path = run_directory.joinpath(*names)
@@ -312,12 +326,21 @@ def _where_else(holder: Mapping[str, Json]) -> str:
     return "" if host == socket.gethostname() else host
 
 
-def _whole(run_directory: Path, names: tuple[str, ...]) -> Sequence[bytes] | None:
+def _read_of_anybody(run_directory: Path, *names: str) -> bytes | None:
+    try:
+        return read_regular(run_directory.joinpath(*names))
+    except FileNotFoundError:
+        return None
+
+
+def _whole(
+    run_directory: Path, names: tuple[str, ...], content: _Content = read
+) -> Sequence[bytes] | None:
     """The lines of a log, None if there is none; a torn last one is skipped: its action was not
     begun.
     """
     try:
-        written = read(run_directory, *names)
+        written = content(run_directory, *names)
     except OSError as error:
         path = run_directory.joinpath(*names)
         raise FleetError(f"{path} cannot be read: {error}") from error

@@ -24,7 +24,7 @@ from chaoslab.core.process_identity import (
     node_mark,
     send,
 )
-from chaoslab.core.process_tree import end_tree, living, resume_tree, stopped
+from chaoslab.core.process_tree import end_tree, living, processes, resume_tree, stopped
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
 
@@ -114,7 +114,7 @@ def _unwedge(facts: ProcessFacts) -> Healed:
 
 def strays() -> Iterator[Leftover]:
     """Nodes and proxies of runs whose parent is dead; a training started by hand is no run."""
-    for process in psutil.process_iter():
+    for process in processes():
         try:
             words, mark = process.cmdline(), node_mark(process.pid)
             if mark is not None and not _is_contained(process) and _is_orphan(process):

@@ -18,7 +18,16 @@ from chaoslab.core.private_files import (
     replace_file,
 )
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, append, is_held, may_owe, undo_logs
+from chaoslab.undo.log import (
+    OBLIGATIONS,
+    UndoLogFile,
+    append,
+    is_held,
+    may_owe,
+    open_undos,
+    undo_logs,
+    undos_in_record,
+)
 
 STRANGER = 65_534
 """The uid of `nobody`."""
@@ -168,6 +177,31 @@ def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
         undo_logs(tmp_path)
     assert not may_owe(tmp_path)
     assert is_held(tmp_path)
+
+
+@needs_root
+@pytest.mark.parametrize("do", ["chown", "chmod"])
+def test_the_record_of_another_user_is_judged_as_its_owner_judges_it(
+    tmp_path: Path, do: str
+) -> None:
+    """Nothing of it is carried out by that."""
+    log = UndoLogFile(tmp_path)
+    log.open("end_process", pid=2**22 + 1, start_time=0.0)
+    log.close(log.open("end_process", pid=2**22 + 1, start_time=0.0))
+    owed = undos_in_record(tmp_path)
+    assert [one.number for one in owed] == [0]
+    if do == "chown":
+        os.chown(tmp_path / OBLIGATIONS, STRANGER, STRANGER)
+    else:
+        os.chown(tmp_path / OBLIGATIONS, -1, STRANGER)
+        (tmp_path / OBLIGATIONS).chmod(0o664)
+    assert undos_in_record(tmp_path) == owed
+    with pytest.raises(FleetError):
+        open_undos(tmp_path)
+    (tmp_path / OBLIGATIONS).unlink()
+    (tmp_path / OBLIGATIONS).mkdir()
+    with pytest.raises(FleetError, match="cannot be read"):
+        undos_in_record(tmp_path)
 
 
 @pytest.mark.parametrize("link", ["run.json", ".run.json.new"])

@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,6 +167,37 @@ def test_the_processor_time_of_a_process_is_its_own(sleeper: subprocess.Popen[by
     assert cpu_s(its) < cpu_s(ours)
     assert cpu_s(replace(ours, start_ticks=ours.start_ticks - 1)) == 0.0
     assert cpu_s(replace(ours, pid=NOBODY)) == 0.0
+
+
+def test_a_process_is_found_although_its_pid_was_anothers_when_it_was_looked_for_last(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    def is_found(ways: Iterable[psutil.Process]) -> bool:
+        for one in ways:
+            if one.pid == sleeper.pid:
+                with suppress(psutil.NoSuchProcess):
+                    return one.ppid() == os.getpid()
+        return False
+
+    assert is_found(psutil.process_iter())
+    kept = next(one for one in psutil.process_iter() if one.pid == sleeper.pid)
+    kept._ident = (sleeper.pid, -1.0)  # as of another process with this pid
+    assert not is_found(psutil.process_iter()), "what `processes` is for"
+    assert is_found(process_tree.processes())
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_gone(
+    monkeypatch: pytest.MonkeyPatch, sleeper: subprocess.Popen[bytes]
+) -> None:
+    who = known(sleeper)
+
+    def is_same_and_ends(_: Identity) -> bool:
+        sleeper.kill()
+        sleeper.wait()
+        return True
+
+    monkeypatch.setattr(process_tree, "is_same", is_same_and_ends)
+    assert process_tree.look(who) == process_tree.GONE
 
 
 def test_a_process_is_seen_with_those_that_it_started(sleeper: subprocess.Popen[bytes]) -> None:

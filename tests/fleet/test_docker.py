@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,6 +103,29 @@ def test_want_of_memory_that_the_engine_tells_only_after_the_end_counts(
     fleet._run_context.arrivals.put(Arrival(observe=lambda: (late,)))
     stage.poll(0.2)
     assert life.was_out_of_memory
+
+
+def _unknown() -> Sequence[Observation]:
+    raise FleetError("the engine has ended its report")
+
+
+@pytest.mark.parametrize("arrival", [
+    Arrival(error=FleetError("the engine has ended its report")), Arrival(observe=_unknown),
+], ids=["left", "read"])  # fmt: skip
+def test_what_breaks_elsewhere_while_a_node_is_restarted_is_told_by_the_next_poll(
+    arrival: Arrival, stage: Stage, spec: NodeSpec
+) -> None:
+    fleet = stage.fleet
+    assert isinstance(fleet, DockerFleet)
+    fleet.start(spec)
+    stage.until(Kind.NODE_STARTED)
+    fleet.kill(spec.name)
+    fleet._run_context.arrivals.put(arrival)
+    assert fleet.restart(spec.name).incarnation == 2
+    stage.poll(0.0)  # as in the midst of a heal
+    with pytest.raises(FleetError, match="has ended its report"):
+        stage.until(Kind.SYNCER_FINAL)  # which nobody says
+    stage.until_step_of(2)
 
 
 def test_a_kill_from_outside_is_seen_and_told_by_the_engine(

@@ -3,22 +3,26 @@
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.core.spawn_guard import HARNESS_GONE
 from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.fleet.local import spawning
 from chaoslab.fleet.local.fleet import ForkingFleet
 from chaoslab.fleet.local.settings import Local
-from chaoslab.fleet.local.spawning import ForkServer, Start
+from chaoslab.fleet.local.spawning import ForkServer, Gate, Start
 from chaoslab.fleet.settings import FleetRequest
 from tests.contracts import node_program
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
@@ -166,19 +170,18 @@ def test_we_adopt_orphans_only_while_a_node_is_forked(stage: Stage, tmp_path: Pa
 
 
 def test_nothing_runs_before_the_word_go(stage: Stage, tmp_path: Path) -> None:
-    read_end, write_end = os.pipe()
+    gate = Gate()
     start = Start(
         command=[*PROGRAM, "--name", "learner-0", "--incarnation", "1"],
         environment=dict(os.environ),
         errors=tmp_path / "errors",
-        gate=read_end,
+        gate=gate,
         hears=False,
     )
     forked = server_of(stage).fork(start)
     assert forked is not None
     assert forked.stdout is not None
-    os.close(read_end)
-    os.close(write_end)  # as by a harness that dies
+    gate.close()  # as by a harness that dies
     with forked.stdout:
         assert forked.stdout.read() == b""
     assert forked.wait() == HARNESS_GONE
@@ -215,6 +218,75 @@ def test_a_server_that_was_killed_is_done_without(
     assert "executed from now on" in caplog.text
 
 
+def test_a_fork_that_comes_too_late_takes_nothing_of_the_node_that_is_executed(
+    stage: Stage, spec: NodeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = server_of(stage)
+    process = psutil.Process(server.pid)
+    made = [process, *process.children(), *spares(process)]
+    close = ForkServer.close
+
+    def answered_too_late(server: ForkServer) -> tuple[int, ...]:
+        server._control.close()
+        process.resume()
+        return close(server)
+
+    monkeypatch.setattr(ForkServer, "close", answered_too_late)
+    server._control.settimeout(0.01)
+    process.suspend()
+    stage.fleet.start(spec)
+    assert all_gone(made)
+    seen = stage.until(Kind.NODE_STARTED)
+    assert "imports_cpu_s" not in seen.data
+    stage.until(Kind.LEARNER_STEP)
+    assert (tmp_path / "fork-server.log").read_text() == ""
+
+
+def test_a_server_that_dies_while_it_is_asked_leaves_us_no_zombies(
+    stage: Stage, spec: NodeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = psutil.Process(server_of(stage).pid)
+    made = [*server.children(), *spares(server)]
+    send = socket.send_fds
+
+    def killed_before(*request: Any) -> int:
+        server.kill()
+        wait_until(lambda: all_gone(made))
+        return send(*request)
+
+    monkeypatch.setattr(socket, "send_fds", killed_before)
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    assert not set(made) & set(psutil.Process().children())
+
+
+def test_a_spare_that_stalls_is_ended_and_leaves_us_no_zombie(
+    stage: Stage, spec: NodeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = server_of(stage)
+    process = psutil.Process(server.pid)
+    made = [process, *process.children(), *spares(process)]
+    monkeypatch.setattr(spawning, "_END_S", 0.1)
+    server._control.settimeout(0.1)
+    made[-1].suspend()
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    assert all_gone(made)
+    assert not set(made) & set(psutil.Process().children())
+
+
+def test_what_a_server_leaves_is_reported_and_stays_in_the_undo_log(
+    stage: Stage, undo_log: Remembered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = server_of(stage)
+    with monkeypatch.context() as stuck:
+        stuck.setattr(spawning, "end_tree", lambda *_, **__: (7,))
+        assert server.close() == (7,)
+    assert undo_log.closed == []
+    assert server.close() == ()
+    assert undo_log.closed == [0]
+
+
 def test_its_forks_outlive_a_server_that_was_killed(stage: Stage, spec: NodeSpec) -> None:
     stage.fleet.start(spec)
     node = started(stage)
@@ -222,6 +294,25 @@ def test_its_forks_outlive_a_server_that_was_killed(stage: Stage, spec: NodeSpec
     for _ in range(3):
         stage.until(Kind.LEARNER_STEP)
     assert node.is_running()
+
+
+def test_nothing_is_left_of_a_server_that_cannot_be_written_down(
+    tmp_path: Path, spec: NodeSpec
+) -> None:
+    before = psutil.Process().children()
+    with ForkingFleet(tmp_path, WallClock(), undo_log=Full()) as fleet:
+        with pytest.raises(FleetError, match="disk is full"):
+            fleet.start(spec)
+        assert psutil.Process().children() == before
+
+
+class Full(Remembered):
+    """An undo log that takes in nothing of a fork server."""
+
+    def open(self, do: str, **facts: object) -> int:
+        if facts["node"] == "fork-server":
+            raise FleetError("the disk is full")
+        return super().open(do, **facts)
 
 
 def test_another_environment_or_program_is_executed(stage: Stage, spec: NodeSpec) -> None:

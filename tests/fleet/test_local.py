@@ -1,5 +1,6 @@
 """Nodes as processes: the contract, and what only processes can do wrong."""
 
+import errno
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -16,6 +18,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.nodes.arrivals import Arrival, observed
 from chaoslab.fleet.storage import volume
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts import node_program
@@ -52,6 +55,18 @@ class TestLocalFleetWithoutPidfd(LivingFleetKit):
     @pytest.fixture(autouse=True)
     def _no_pidfd(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delattr(os, "pidfd_open")
+
+
+def test_a_node_whose_pidfd_is_refused_is_known_and_its_exit_noticed(
+    stage: Stage, spec: NodeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(pid: int) -> int:
+        raise OSError(errno.EMFILE, f"no pidfd of {pid}")
+
+    monkeypatch.setattr(os, "pidfd_open", refused)
+    stage.fleet.start(spec)
+    stage.fleet.kill(spec.name)
+    assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
 
 
 # ---------------------------------------------------------------- whole trees
@@ -360,6 +375,38 @@ def test_a_start_that_cannot_be_written_down_does_not_happen(tmp_path: Path) -> 
             fleet.start(learner("learner-0"))
         assert not {*psutil.Process().children()} - {*before}
     assert not (tmp_path / "nodes" / "learner-0" / "1" / "stdout.log").read_text()
+
+
+def test_an_error_that_came_too_late_for_a_poll_is_told_when_the_fleet_is_left(
+    tmp_path: Path,
+) -> None:
+    untold = "the engine has ended its report"
+    fleet = LocalFleet(tmp_path, WallClock(), undo_log=NoUndoLog())
+    with pytest.raises(FleetError, match=f"^{untold}$"), fleet:
+        fleet._troubles.append(FleetError(untold))
+
+
+def test_it_is_told_beside_an_error_with_which_the_fleet_is_left(tmp_path: Path) -> None:
+    first, untold = KeyError("first"), "the engine has ended its report"
+    fleet = LocalFleet(tmp_path, WallClock(), undo_log=NoUndoLog())
+    fleet._troubles.append(FleetError(untold))
+    with pytest.raises(KeyError, match="first"), fleet:
+        raise first
+    assert first.__notes__ == [untold]
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_what_cannot_be_observed_is_told_and_what_others_leave_while_it_is_open(
+    is_open: bool,
+) -> None:
+    left, unknown = FleetError("left"), FleetError("unknown")
+
+    def observe() -> NoReturn:
+        raise unknown
+
+    troubles: list[FleetError] = []
+    assert observed(Arrival(error=left, observe=observe), troubles, is_open=is_open) == ()
+    assert troubles == ([left, unknown] if is_open else [unknown])
 
 
 def test_a_missing_program_is_refused_with_a_way_out(stage: Stage) -> None:

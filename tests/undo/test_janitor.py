@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import ChainMap
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -22,9 +24,11 @@ from chaoslab.fleet.local.private_folder import UNDO_PRIVATE
 from chaoslab.links.netem import bands, netfilter, packet_rules
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.toxiproxy import undo_verbs as toxiproxy_undo_verbs
+from chaoslab.undo import actions
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.base import UndoLog
+from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.halt import halt
 from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
@@ -79,6 +83,13 @@ def is_gone(process: psutil.Process) -> bool:
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
+def raising(error: Exception) -> Callable[..., NoReturn]:
+    def raise_it(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return raise_it
+
+
 # ---------------------------------------------------------------- the file
 
 
@@ -102,6 +113,20 @@ def test_a_torn_last_line_is_owed_by_nobody_and_spoils_nothing(tmp_path: Path) -
     assert [owed.number for owed in open_undos(tmp_path)] == [0]
     heal(tmp_path)
     assert heal(tmp_path) == Healed()
+
+
+@pytest.mark.parametrize("error", [OSError("busy"), psutil.NoSuchProcess(7)], ids=["os", "process"])
+def test_what_one_undo_runs_into_does_not_keep_the_others_from_theirs(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with UndoLogFile(tmp_path) as log:
+        for do in ("resume_process", "end_process"):
+            log.open(do, node="learner-0", pid=2**22 + 1, start_time=0.0)
+    verbs = {"resume_process": replace(own_verbs()["resume_process"], undo=raising(error))}
+    monkeypatch.setattr(actions, "verb_of", ChainMap(verbs, own_verbs()).get)
+    (left,) = heal(tmp_path).remaining
+    assert str(error) in left
+    assert [owed.do for owed in open_undos(tmp_path)] == ["resume_process"]
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:

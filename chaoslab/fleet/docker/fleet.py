@@ -30,7 +30,7 @@ from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, RunContext,
 from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.storage import VolumeFiles
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.nodes.arrivals import Arrival, taken, together
+from chaoslab.fleet.nodes.arrivals import Arrival, observed, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import Unpluggable, Upgradable
 from chaoslab.links.base import Link
@@ -178,13 +178,11 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
             self._take(arrival)
 
     def _take(self, arrival: Arrival) -> None:
-        if arrival.error is not None and self._is_open:
-            raise arrival.error
-        observed = arrival.observe()
-        for seen in observed:
+        found = observed(arrival, self._troubles, is_open=self._is_open)
+        for seen in found:
             if seen.kind is Kind.ENGINE_REPORTED and seen.data["action"] == "oom":
                 self._note_out_of_memory(seen.data)
-        self._record(observed)
+        self._record(found)
 
     def _note_out_of_memory(self, reported: Mapping[str, Json]) -> None:
         """The engine may say so only after it has said that the container died."""

@@ -123,8 +123,8 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower, HasChips):
         spawn = partial(self._spawn, spec)
         life = LocalIncarnation(spec, incarnation, self._place, spawn, private)
         self._selector.register(life.pipe, selectors.EVENT_READ, life)
-        if hasattr(os, "pidfd_open"):
-            pidfd = os.pidfd_open(life.process.pid)
+        pidfd = _pidfd(life.process.pid)
+        if pidfd is not None:
             self._pidfds[spec.name] = pidfd
             self._selector.register(pidfd, selectors.EVENT_READ, None)
         return life
@@ -136,16 +136,15 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower, HasChips):
             forked = server.fork(start)
             if forked is not None:
                 return forked
-        process = executed(start)
         is_first = self.has_fork_server and server is None and spec.role is Role.LEARNER
         if is_first and ForkServer.can_run(start.command):
             home, log = self._place.run_directory, self._place.undo_log
             self._fork_server = ForkServer(start.command, spec.environment, home, log)
-        return process
+        return executed(start)  # last: nobody knows it until it is returned
 
-    def _end_fork_server(self) -> None:
-        if self._fork_server is not None:
-            self._fork_server.close()
+    def _end_fork_server(self) -> list[str]:
+        left = self._fork_server.close() if self._fork_server is not None else ()
+        return [f"process {pid}" for pid in left]
 
     def _disk(self, spec: NodeSpec) -> FilesHere:
         return FilesHere(spec, self._place)
@@ -223,6 +222,14 @@ class ForkingFleet(LocalFleet):
     """A fleet of processes with a fork server."""
 
     has_fork_server = True
+
+
+def _pidfd(pid: int) -> int | None:
+    """None where Python or the kernel has none, or no file descriptor is left."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def _driver(wish: Wish[LocalIncarnation]) -> StressDriver:

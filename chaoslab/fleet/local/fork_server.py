@@ -70,7 +70,11 @@ def serve(control: socket.socket, parent: int, module: str) -> Sequence[str] | N
         message, handles, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 4)
         if not message:
             return None
-        control.send(json.dumps({"pid": spare.hand_over(message, handles)}).encode())
+        pid = spare.hand_over(message, handles)
+        try:
+            control.send(json.dumps({"pid": pid}).encode())
+        except ConnectionError:  # too late: the harness has closed the gate, so the spare exits
+            return None
 
 
 class _Spare:

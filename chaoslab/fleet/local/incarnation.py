@@ -12,7 +12,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import psutil
 
@@ -23,7 +23,7 @@ from chaoslab.core.process_identity import NODE_MARK, cpu_s, identify, is_same, 
 from chaoslab.core.spawning import SPAWN_GUARD
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, signal_name
-from chaoslab.fleet.local.spawning import Forked, Process, Start, executed
+from chaoslab.fleet.local.spawning import Forked, Gate, Process, Start, executed
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.incarnation import Incarnation
 
@@ -101,16 +101,11 @@ class LocalIncarnation(Incarnation):
         self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._files.log)
         with ExitStack() as if_it_fails:
             if_it_fails.callback(self._files.log.close)
-            read_end, write_end = os.pipe()
-            try:
-                self.process = self._spawn(command, read_end)
+            with closing(Gate()) as gate:
+                self.process = self._spawn(command, gate)
                 if_it_fails.callback(self._abandon)
                 self._write_down(command)
-                with suppress(BrokenPipeError):  # it was killed already; its exit will be noticed
-                    os.write(write_end, b"g")
-            finally:
-                os.close(read_end)
-                os.close(write_end)
+                gate.go()
             if_it_fails.pop_all()
 
     def _abandon(self) -> None:
@@ -123,7 +118,7 @@ class LocalIncarnation(Incarnation):
         if self.process.stdin is not None:
             self.process.stdin.close()
 
-    def _spawn(self, command: list[str], gate: int) -> Process:
+    def _spawn(self, command: list[str], gate: Gate) -> Process:
         spec = self.spec
         environment = {**os.environ, **spec.environment, **spec.secrets, NODE_MARK: self.mark}
         process = self._spawned_by(

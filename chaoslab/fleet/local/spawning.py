@@ -19,13 +19,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
+from chaoslab.core.errors import HarnessBug
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.process_identity import NODE_MARK, identify
-from chaoslab.core.process_tree import end_tree
+from chaoslab.core.process_identity import NODE_MARK, Identity, identify
+from chaoslab.core.process_tree import end_tree, living
 from chaoslab.core.spawn_guard import PR_SET_CHILD_SUBREAPER, ask_the_kernel
 from chaoslab.core.spawning import SPAWN_GUARD
 from chaoslab.fleet.local import fork_server
@@ -68,6 +69,29 @@ class Process(Protocol):
         ...
 
 
+class Gate:
+    """A pipe on which a new process waits for "g" before it runs anything."""
+
+    def __init__(self) -> None:
+        self.read_end, self._write_end = os.pipe()
+
+    def go(self) -> None:
+        """Let the process that waits there run."""
+        with suppress(BrokenPipeError):  # it was killed already; its exit will be noticed
+            os.write(self._write_end, b"g")
+
+    def close(self) -> None:
+        """A process that was not told to go then reads the end of the pipe, and exits."""
+        os.close(self.read_end)
+        os.close(self._write_end)
+
+    def renew(self) -> None:
+        """Another pipe for another process; whatever waits at this one exits."""
+        ends = os.pipe()
+        self.close()
+        self.read_end, self._write_end = ends
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """What one process of a node begins with."""
@@ -77,15 +101,16 @@ class Start:
     """All of it, the mark of the node included."""
     errors: Path
     """File for its standard error."""
-    gate: int
-    """The file descriptor on which it waits for "g" before it runs anything."""
+    gate: Gate
+    """Where it waits before it runs anything."""
     hears: bool
     """Whether its standard input is a pipe; else there is nothing on it."""
 
 
 def executed(start: Start) -> Process:
     """A process that executes the spawn guard, then the command. OSError if it cannot begin."""
-    guard = (sys.executable, "-I", "-S", str(SPAWN_GUARD), str(start.gate), str(os.getpid()))
+    gate = start.gate.read_end
+    guard = (sys.executable, "-I", "-S", str(SPAWN_GUARD), str(gate), str(os.getpid()))
     with start.errors.open("wb") as errors:
         return subprocess.Popen(
             [*guard, *start.command],
@@ -94,7 +119,7 @@ def executed(start: Start) -> Process:
             stderr=errors,
             env=dict(start.environment),
             process_group=0,  # no session: see the spawn guard
-            pass_fds=(start.gate,),
+            pass_fds=(gate,),
             bufsize=0,
         )
 
@@ -139,16 +164,14 @@ class ForkServer:
         self._pending_undos = PendingUndos(undo_log)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(_ANSWER_S)
-        read_end, write_end = os.pipe()
-        try:
-            self._process = self._spawn(home / f"{_NAME}.log", theirs.fileno(), read_end)
-            self._write_down()
-            with suppress(BrokenPipeError):  # it was killed already; it is never ready
-                os.write(write_end, b"g")
-        finally:
-            theirs.close()
-            os.close(read_end)
-            os.close(write_end)
+        with ExitStack() as if_it_fails, theirs, closing(Gate()) as gate:
+            if_it_fails.callback(self._control.close)
+            self._process = self._spawn(home / f"{_NAME}.log", theirs.fileno(), gate.read_end)
+            if_it_fails.callback(self._process.wait)
+            if_it_fails.callback(self._process.kill)
+            self._identity = self._write_down()
+            gate.go()
+            if_it_fails.pop_all()
 
     @property
     def pid(self) -> int:
@@ -178,7 +201,10 @@ class ForkServer:
         return is_same and self._is_ready()
 
     def fork(self, start: Start) -> Process | None:
-        """A fork that begins like this; None if the server does not answer, which ends it."""
+        """A fork that begins like this; None if the server does not answer, which ends it.
+
+        The gate is renewed then, so that a fork that comes too late takes no other's "g".
+        """
         with ExitStack() as ours, ExitStack() as theirs:
             stdin, stdout, handles = _standard_files(start, ours, theirs)
             pid = self._pid_of(start, handles)
@@ -187,17 +213,17 @@ class ForkServer:
             ours.pop_all()
             return Forked(pid, stdin, stdout, self.imports_cpu_s)
 
-    def close(self) -> None:
-        """End it. May be repeated."""
+    def close(self) -> tuple[int, ...]:
+        """End it and its spare. May be repeated. Returns the pids that remain."""
         self.imports_cpu_s = None
         self._control.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
-        identity = identify(self._process.pid) if self._process.poll() is None else None
-        if identity is not None:
-            end_tree(identity, self._mark, limit_s=_END_S)
-            self._process.wait(_END_S)
-        self._pending_undos.settle_all()
+        remaining = end_tree(self._identity, self._mark, limit_s=_END_S)
+        if not remaining:
+            self._process.wait()
+            self._pending_undos.settle_all()
+        return remaining
 
     # ---------------------------------------------------------------- inside
 
@@ -214,9 +240,21 @@ class ForkServer:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except (OSError, ValueError, KeyError) as error:
             _log.warning("nodes are executed from now on, no longer forked: %r", error)
-            self.close()
+            self._give_up(start)
             return None
         return pid
+
+    def _give_up(self, start: Start) -> None:
+        """End the server and what it made for this start, whoever's child that is by now."""
+        mark = start.environment[NODE_MARK]
+        made = {*living(self._identity, self._mark), *living(self._identity, mark)} - {self.pid}
+        start.gate.renew()  # before the server can learn that nobody waits for its answer
+        self.close()
+        end_tree(self._identity, mark, limit_s=_END_S)
+        for adopted in (*made, -self.pid):  # a fork may have left the server's process group
+            with suppress(ChildProcessError):
+                while os.waitpid(adopted, os.WNOHANG)[0]:
+                    pass
 
     def _is_ready(self) -> bool:
         if self._control.fileno() < 0:
@@ -251,11 +289,13 @@ class ForkServer:
                 pass_fds=(control, gate),
             )
 
-    def _write_down(self) -> None:
+    def _write_down(self) -> Identity:
         found = identify(self._process.pid)
-        if found is not None:
-            facts = {"node": _NAME, **found.facts, "mark": self._mark}
-            self._pending_undos.owe("end_process", **facts)
+        if found is None:
+            raise HarnessBug(f"process {self._process.pid} was reaped by somebody else")
+        facts = {"node": _NAME, **found.facts, "mark": self._mark}
+        self._pending_undos.owe("end_process", **facts)
+        return found
 
 
 def _standard_files(
@@ -274,7 +314,7 @@ def _standard_files(
     else:
         hearing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     theirs.callback(os.close, hearing)
-    return stdin, stdout, [hearing, write_end, errors, start.gate]
+    return stdin, stdout, [hearing, write_end, errors, start.gate.read_end]
 
 
 def can_adopt() -> bool:

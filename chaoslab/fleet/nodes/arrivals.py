@@ -1,6 +1,6 @@
 """Arrivals: what other threads leave for the one thread of a fleet, and verbs done side by side.
 
-    threads ── hand_over(Arrival) ──► Arrivals ── taken ──► the fleet's thread: observe, or raise
+    threads ── hand_over(Arrival) ──► Arrivals ── taken ──► the fleet's thread: observe; poll raises
     together(nodes, verb) ──► a thread for each of them, until all are done
 
 The threads carry bytes and decide nothing.
@@ -29,9 +29,9 @@ class Arrival:
     """Something that another thread leaves for the fleet's thread."""
 
     observe: Callable[[], Sequence[Observation]] = tuple
-    """Called there; what it observed."""
+    """Called there; what it observed. FleetError: that cannot be known."""
     error: FleetError | None = None
-    """Raised there, unless the fleet is closing."""
+    """Raised there by `poll`, unless the fleet is closing."""
 
 
 Arrivals: TypeAlias = "queue.Queue[Arrival]"
@@ -51,6 +51,25 @@ def taken(arrivals: Arrivals, limit_s: float) -> Iterator[Arrival]:
         yield arrivals.get(timeout=limit_s) if limit_s else arrivals.get_nowait()
         for _ in range(_BATCH):
             yield arrivals.get_nowait()
+
+
+def observed(
+    arrival: Arrival, troubles: list[FleetError], *, is_open: bool
+) -> Sequence[Observation]:
+    """What it observed; its error, or that of observing, joins what `poll` will raise."""
+    if arrival.error is not None and is_open:
+        troubles.append(arrival.error)
+    try:
+        return arrival.observe()
+    except FleetError as error:
+        troubles.append(error)
+        return ()
+
+
+def news(arrivals: Arrivals, troubles: list[FleetError], *, is_open: bool) -> list[Observation]:
+    """What has arrived, without waiting, as `observed` has it."""
+    there = taken(arrivals, 0.0)
+    return [one for arrival in there for one in observed(arrival, troubles, is_open=is_open)]
 
 
 def together(nodes: Iterable[_Node], verb: Callable[[_Node], None]) -> None:

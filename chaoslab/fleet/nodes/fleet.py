@@ -95,6 +95,8 @@ class NodeFleet(
         self._storages: dict[str, Storage] = {}
         self._observed: list[Observation] = []
         """Observations that `poll` has not returned yet."""
+        self._troubles: list[FleetError] = []
+        """What the next `poll` that waits will raise: a verb in between has not failed for that."""
         self._is_open = True
 
     # ---------------------------------------------------------------- what differs by fleet
@@ -121,7 +123,7 @@ class NodeFleet(
 
     @abstractmethod
     def _wait(self, limit_s: float) -> None:
-        """Wait for output or an exit, and record what is there. FleetError: nothing can be read."""
+        """Wait for output or an exit; record what is there. FleetError: nothing can be read."""
 
     @property
     @abstractmethod
@@ -155,7 +157,7 @@ class NodeFleet(
         with ExitStack() as steps:
             for step in reversed(self._leaving):
                 steps.callback(attempt, step)
-        say_what_remains(remaining, error)
+        say_what_remains(remaining, error, self._troubles)
 
     def _close_links(self) -> None:
         self._node_links.made_by.__exit__(None, None, None)
@@ -319,11 +321,14 @@ class NodeFleet(
         """What nodes reported and which ended; a node's last lines come before its exit."""
         self._observed += self._node_links.observed()
         self._observed += self._stress_registry.observations(self._lives.values())
-        while self._is_open and not self._observed:
+        waits = self._is_open and until_s > self._place.clock.now_s()
+        while self._is_open and not self._observed and not (waits and self._troubles):
             left_s = until_s - self._place.clock.now_s()
             self._wait(max(0.0, left_s))
             if left_s <= 0:
                 break
+        if waits and self._troubles:
+            raise self._troubles.pop(0)
         observed, self._observed = self._observed, []
         return observed
 
@@ -376,17 +381,14 @@ class NodeFleet(
     def _await_end(self, life: IncarnationT) -> None:
         """Let a node that was told to end do so, then kill it; its last output is recorded.
 
-        Of one that has outlived that before, each further try is short: whoever tries to start it
-        again and again must not stand still meanwhile.
+        A further try is short: whoever starts it again and again must not stand still meanwhile.
         """
         self._thaw(life)
         self._wait_for([life], _PATIENCE_S)
         if not life.is_over:
             self._signal([life], "SIGKILL")
-            limit_s = _PATIENCE_S if life.has_outlived_kill else _KILLED_S
-            self._wait_for(
-                [life], min(limit_s, self.end_s_max) if self._is_open else self.end_s_max
-            )
+            limit_s, most_s = _PATIENCE_S if life.has_outlived_kill else _KILLED_S, self.end_s_max
+            self._wait_for([life], min(limit_s, most_s) if self._is_open else most_s)
         if not life.is_over:
             life.has_outlived_kill = True
             raise FleetError(f"{life.spec.name} ({life.where}) cannot be ended")

@@ -38,6 +38,10 @@ class Ssh:
         if self.lease_s < 2:
             raise PlanError(f"must be at least 2s, got {self.lease_s:g}s", key="lease")
 
+    def named_files(self) -> tuple[str, ...]:
+        """The inventory."""
+        return (self.inventory,) if self.inventory else ()
+
     def read(self) -> Inventory:
         """The inventory. PlanError if there is none or it has mistakes."""
         if not self.inventory:

@@ -6,8 +6,10 @@
 The engine keeps what a container printed, by any of its logging drivers that can be read.
 """
 
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -24,7 +26,7 @@ from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.nodes.arrivals import Arrivals, taken
+from chaoslab.fleet.nodes.arrivals import Arrivals, news
 from chaoslab.fleet.protocols import Unpluggable
 from chaoslab.fleet.standing.fleet import StandingFleet
 from chaoslab.fleet.standing.found import Found, command_of, training_of
@@ -36,6 +38,10 @@ from chaoslab.undo.base import UndoLog
 
 PROJECT: Final = "com.docker.compose.project"
 """Label of what belongs to a Compose project."""
+_ASK_S: Final = 0.5
+"""How often the engine is asked, in the end, for a container of which nothing more comes."""
+_ENDED_S: Final = 10.0
+"""How long a container may take to end after its output has."""
 
 
 def find(engine: Engine, project: str) -> Sequence[Found]:
@@ -98,7 +104,9 @@ class StandingContainer(StandingNode):
         self._seen = engine.inspect(self.name)
         super().__init__(spec, incarnation, place, keep, past)
         self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._is_silent, self._is_closing = False, False
+        self._is_closing, self._is_dead = False, False
+        self._silent_s, self._ask_s = math.inf, 0.0
+        """Since when nothing more comes from its log, and when to ask the engine for its end."""
         self._broken: FleetError | AbilityError | None = None
         """Why its log can no longer be read."""
         self._meter = Meter(engine, self.name)
@@ -117,7 +125,7 @@ class StandingContainer(StandingNode):
         except (FleetError, AbilityError) as error:
             self._broken = error
         finally:
-            self._is_silent = True
+            self._silent_s = time.monotonic()
 
     @property
     def where(self) -> str:
@@ -134,16 +142,17 @@ class StandingContainer(StandingNode):
 
     @property
     def has_exited(self) -> bool:
-        """The engine is asked once nothing more comes from it."""
-        if self.is_over:
-            return True
-        if not self._is_silent:
-            return False
+        """The engine is asked once nothing more comes from it, then ever less often."""
+        now_s = time.monotonic()
+        if self.is_over or self._is_dead or now_s < max(self._silent_s, self._ask_s):
+            return self.is_over or self._is_dead
+        self._ask_s = now_s + min(_ASK_S, now_s - self._silent_s)
         try:
             seen = self._engine.inspect(self.name)
+            self._is_dead = not seen.is_alive or seen.started_at != self._seen.started_at
         except Missing:
-            return True
-        return not seen.is_alive or seen.started_at != self._seen.started_at
+            self._is_dead = True
+        return self._is_dead
 
     def signal_all(self, name: str) -> None:
         """Its first process; the kernel ends all others with that."""
@@ -189,13 +198,19 @@ class StandingContainer(StandingNode):
         )
 
     def _printed(self) -> bytes:
-        if self._broken is not None and not self.has_exited:
-            raise FleetError(f"the output of {self.spec.name} cannot be read: {self._broken}")
+        if (why := self._why_unread) and not self.has_exited:
+            raise FleetError(f"the output of {self.spec.name} cannot be read: {why}")
         found = []
         with suppress(queue.Empty):
             while True:
                 found.append(self._chunks.get_nowait())
         return b"".join(found)
+
+    @property
+    def _why_unread(self) -> str:
+        if self._broken is None and time.monotonic() > self._silent_s + _ENDED_S:
+            return "the engine ended its log, and the container still runs"
+        return str(self._broken or "")
 
     def _ending(self) -> dict[str, Json]:
         """By the engine's word, unless the container has begun another life since."""
@@ -270,12 +285,7 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
 
     def _news(self) -> list[Observation]:
         """Reports of the engine."""
-        found: list[Observation] = []
-        for arrival in taken(self._arrivals, 0.0):
-            if arrival.error is not None:
-                raise arrival.error
-            found += arrival.observe()
-        return found
+        return news(self._arrivals, self._troubles, is_open=self._is_open)
 
     def _find(self) -> Sequence[Found]:
         return find(self._engine, self._project)

@@ -242,8 +242,11 @@ class StandingFleet(NodeFleet[_Node], Standing):
     # ---------------------------------------------------------------- waiting
 
     def _wait(self, limit_s: float) -> None:
-        """Wait for output or an exit, and take in what is there: output first, exits after it."""
-        deadline = time.monotonic() + limit_s
+        """Wait for output or an exit, and take in what is there: output first, exits after it.
+
+        What `poll` has yet to return is none that is waited for.
+        """
+        deadline, known = time.monotonic() + limit_s, (len(self._observed), len(self._troubles))
         while True:
             self._observed += self._news()
             for life in list(self._lives.values()):
@@ -255,7 +258,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
                 life.settle_if_it_stays()
             self._take_up_returned()
             left_s = deadline - time.monotonic()
-            if self._observed or left_s <= 0:
+            if (len(self._observed), len(self._troubles)) != known or left_s <= 0:
                 return
             time.sleep(min(_BLINK_S, left_s))
 

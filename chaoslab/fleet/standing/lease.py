@@ -20,7 +20,8 @@ from typing import Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, Refused
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import LEASES
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import PendingUndos, UndoLog

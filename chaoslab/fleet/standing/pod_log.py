@@ -16,9 +16,10 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.log_follower import LogPosition
 from chaoslab.fleet.kubernetes.pod_state import PodState, previous_of, state_of
+from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.standing.past import Past
 from chaoslab.fleet.standing.pod_search import NodePod

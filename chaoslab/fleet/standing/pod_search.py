@@ -18,10 +18,11 @@ from typing import Final, TypeAlias
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.fleet.kubernetes.cluster import Cluster, Refused, pod_of
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.names import LABEL_RUN
 from chaoslab.fleet.kubernetes.parts import mapping
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.standing import pod_program
 from chaoslab.fleet.standing.found import Command, Found, command_of, training_of

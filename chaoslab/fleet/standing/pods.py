@@ -18,22 +18,23 @@ from pathlib import Path
 from typing import Final, Self
 
 from chaoslab.core.clock import Clock
+from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.cluster_protocols import HasPods
 from chaoslab.fleet.incarnation_files import Place
-from chaoslab.fleet.kubernetes.cluster import Cluster, Missing, Refused, pod_of
-from chaoslab.fleet.kubernetes.contact import Contact
-from chaoslab.fleet.kubernetes.ended import unless_ended
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
+from chaoslab.fleet.kubernetes.contact import Contact, HeardThroughServer
 from chaoslab.fleet.kubernetes.log_follower import LogPosition
 from chaoslab.fleet.kubernetes.names import uid_of
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import PodReader, PodWatch
+from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.nodes.arrivals import Arrivals, taken, together
+from chaoslab.fleet.nodes.arrivals import Arrivals, news, together
 from chaoslab.fleet.standing.fleet import StandingFleet
 from chaoslab.fleet.standing.found import Found
 from chaoslab.fleet.standing.lease import Lease
@@ -238,7 +239,7 @@ class AdoptedPods(PodReader):
         return node.name, incarnation
 
 
-class NamespaceFleet(StandingFleet[StandingPod], HasPods):
+class NamespaceFleet(StandingFleet[StandingPod], HasPods, HeardThroughServer):
     """A training whose nodes are pods of a Kubernetes namespace."""
 
     kind = "namespace"
@@ -286,7 +287,7 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods):
     def _news(self) -> list[Observation]:
         """Reports of the cluster. FleetError if the training may be another run's now."""
         self._lease.require()
-        return [one for arrival in taken(self._arrivals, 0.0) for one in arrival.observe()]
+        return news(self._arrivals, self._troubles, is_open=self._is_open)
 
     def _find(self) -> Sequence[Found]:
         nodes = self._search.look()

@@ -29,6 +29,7 @@ from chaoslab.core.process_identity import (
     node_mark,
     send,
 )
+from chaoslab.core.process_tree import processes
 from chaoslab.fleet.base import NodeSpec, Role, probed
 from chaoslab.fleet.incarnation_files import Place, signal_name
 from chaoslab.fleet.node_links import NodeLinks
@@ -85,7 +86,7 @@ def find(syncer: int | None) -> Sequence[Found]:
 
 
 def _nodes() -> Iterator[Found]:
-    for process in psutil.process_iter():
+    for process in processes():
         try:
             if process.uids().real != os.getuid():
                 continue
@@ -132,8 +133,8 @@ def _ports(pid: int) -> frozenset[str]:
 
 def recipe_of(found: Found) -> ProcessRecipe:
     """How to start a process again. FleetError if it is gone, or prints where nobody can read."""
-    process = psutil.Process(int(found.handle))
     try:
+        process = psutil.Process(int(found.handle))
         return ProcessRecipe(
             node=found.name,
             command=tuple(process.cmdline()),

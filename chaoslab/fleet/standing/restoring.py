@@ -27,7 +27,7 @@ from chaoslab.core import private_files
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import Identity, identify, is_running, send
-from chaoslab.core.process_tree import resume_tree, stopped
+from chaoslab.core.process_tree import processes, resume_tree, stopped
 
 RESTORE: Final = "restore_node"
 """Undo verb: node, folder."""
@@ -116,7 +116,7 @@ def read(folder: Path, node: str) -> Recipe:
 
 def running(recipe: ProcessRecipe) -> Identity | None:
     """The process of this user that runs this very command in this folder; None if none does."""
-    for process in psutil.process_iter():
+    for process in processes():
         try:
             is_it = (
                 tuple(process.cmdline()) == recipe.command

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Final
 
+from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.cluster import Cluster
-from chaoslab.fleet.kubernetes.ended import unless_ended
 from chaoslab.fleet.kubernetes.reconnection import connect_again
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.standing import lease

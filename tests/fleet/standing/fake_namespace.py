@@ -17,7 +17,8 @@ from typing import Any
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.kubernetes.cluster import Missing, Refused, pod_of
+from chaoslab.fleet.kubernetes.cluster import pod_of
+from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import LEASES, PODS, Resource
 from chaoslab.fleet.standing.pods import NamespaceFleet
 
@@ -173,7 +174,8 @@ class FakeNamespace:
         return made
 
     def patch(self, _: Resource, __: str, changes: Mapping[str, Any]) -> Mapping[str, Json]:
-        assert self.lease is not None
+        if self.lease is None:
+            raise Missing("no lease")
         if changes["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
             raise Refused("it was changed")
         self.lease["spec"] |= changes["spec"]

@@ -15,7 +15,8 @@ pytest.importorskip("lightkube")
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind, Observation
-from chaoslab.fleet.kubernetes.cluster import Cluster, Refused
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.standing import lease, pods, restoring_pods
 from chaoslab.fleet.standing.pod_search import PodSearch, ask, find, found_of
 from chaoslab.fleet.standing.pods import NamespaceFleet

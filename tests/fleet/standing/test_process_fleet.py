@@ -16,8 +16,10 @@ import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.standing.processes import ProcessFleet, find
+from chaoslab.fleet.standing.found import Found, command_of
+from chaoslab.fleet.standing.processes import ProcessFleet, find, recipe_of
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
 
@@ -239,6 +241,19 @@ def test_who_could_not_be_started_again_is_refused(training: StandIns) -> None:
         attached(training)
 
 
+def test_who_ends_while_it_is_looked_at_is_an_error_that_names_the_node() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    command = command_of(["python", "-m", "chaoslab.diloco.learner", "--name", VICTIM])
+    assert command is not None
+    found = Found(
+        name=VICTIM, role=Role.LEARNER, where=f"process {ended.pid}", handle=str(ended.pid),
+        command=command,
+    )  # fmt: skip
+    with pytest.raises(FleetError, match=f"{VICTIM} .* cannot be looked at"):
+        recipe_of(found)
+
+
 def test_a_stopped_node_goes_on(training: StandIns) -> None:
     fleet = attached(training)
     fleet.pause(VICTIM)
@@ -315,6 +330,23 @@ def test_who_could_not_be_started_here_is_taken_if_others_do(training: StandIns)
 
 
 # ---------------------------------------------------------------- what nodes say
+
+
+def test_what_poll_has_yet_to_return_keeps_no_core_busy(
+    training: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, turns = attached(training), 0
+
+    def news() -> list[Observation]:
+        nonlocal turns
+        turns += 1
+        return []
+
+    monkeypatch.setattr(fleet, "_news", news)
+    fleet._observed.append(fleet._lives[VICTIM].probe())
+    fleet._wait_for([fleet._lives[VICTIM]], 0.3)
+    assert turns < 50
+    leave(fleet)
 
 
 def test_lines_that_are_refused_are_counted_while_a_node_runs(training: StandIns) -> None:

@@ -20,7 +20,7 @@ from chaoslab.fleet.docker.engine.labels import labels_of, trial_name
 from chaoslab.fleet.docker.images import images
 from chaoslab.fleet.docker.images.tools import Tools, why_no_image
 from chaoslab.links.effects import Bandwidth, Direction, Latency, LinkAbility
-from chaoslab.links.netem.gateway import Forwarding
+from chaoslab.links.netem.gateway import Ends, Forwarding
 from chaoslab.links.netem.netfilter import Drop, GatewayDrops, ProxyDrops
 from chaoslab.links.netem.queues import Queues
 
@@ -81,8 +81,10 @@ def _forward(tools: Tools) -> None:
     rules.lead(_PORT, "127.0.0.1:4600")
     rules.hold(_PORT, Direction.UP, is_on=True, comment="trial")
     rules.refuse(_PORT, is_on=True, comment="trial")
-    rules.end(_PORT)
-    rules.tell(rules.halve(_PORT, Direction.UP, "trial"), "trial")
+    untold: list[Ends] = []
+    rules.end(_PORT, untold)
+    rules.halve(_PORT, Direction.UP, "trial", untold)
+    rules.tell(untold, "trial")
     rules.traffic(_PORT)
 
 

@@ -12,6 +12,7 @@ import json
 import queue
 import shlex
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -63,6 +64,8 @@ class Tools:
             )
         )
         self._answers: queue.Queue[str | None] = queue.Queue()
+        self._unanswered = 0
+        """Requests whose answer was not read; they are answered in order."""
         try:
             self._stream = engine.attach(name, hears=True)
             engine.start(name)
@@ -94,9 +97,16 @@ class Tools:
         self._engine.remove(self.name)
 
     def _tell(self, asked: Json) -> tuple[int, str]:
+        """The answer to this request; late ones to those before it are left out."""
+        deadline, line = time.monotonic() + _ANSWER_S, None
+        self._unanswered += 1
         try:
             self._stream.write(json.dumps(asked).encode() + b"\n")
-            line = self._answers.get(timeout=_ANSWER_S)
+            while self._unanswered:
+                line = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+                if line is None:
+                    break
+                self._unanswered -= 1
         except (OSError, queue.Empty) as error:
             said = str(error) or f"it was silent for {_ANSWER_S:g} s"
             raise FleetError(f"container {self.name} does not answer: {said}") from error
