@@ -61,6 +61,14 @@ class Axis:
     """What is written for the key, with VALUE in it."""
     question: Question | None = None
 
+    @property
+    def mild_first(self) -> tuple[float, float]:
+        """Its ends, the milder one first: a thin link and a short time between failures are harsh;
+        of other keys more is taken to be harsher.
+        """
+        is_falling = self.question in (Question.LINK, Question.RATE)
+        return (self.high, self.low) if is_falling else (self.low, self.high)
+
     def setting(self, value: float) -> str:
         """As `--set` takes it."""
         return f"{self.key}={self.template.replace(_VALUE, self.text(value))}"

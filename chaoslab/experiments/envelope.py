@@ -78,7 +78,9 @@ class Search:
         pairs = [(good, bad) for good in passing for bad in failing]
         good, bad = min(pairs, key=lambda pair: abs(pair[0] - pair[1]), default=(None, None))
         if good is None and bad is None:
-            good, bad = max(passing, default=None), next(iter(failing), None)
+            mild, harsh = self.axis.mild_first
+            good = next((end for end in (harsh, mild) if end in passing), None)
+            bad = next((end for end in (mild, harsh) if end in failing), None)
         return Edge(passes=good, fails=bad, reason="" if bad is None else self.found[bad].reason)
 
     def left(self) -> int:

@@ -60,7 +60,7 @@ def _places(grid: Grid, figure: Figure) -> Iterator[Labels]:
 
 def _head(grid: Grid, figure: Figure) -> str:
     said = "; filled: simulated, hollow: published" if grid.experiment.published else ""
-    return f"{figure.measure} in {grid.unit(figure.measure).symbol}{said}"
+    return f"{grid.unit(figure.measure).named(figure.measure)}{said}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,8 @@ from chaoslab.plan.file.document import (
     read,
 )
 from chaoslab.plan.file.shape import UNKNOWN_KEY, entry, keys_of, mapping, record
-from chaoslab.plan.file.values import choice, plain
+from chaoslab.plan.file.values import choice, plain, text
+from chaoslab.plan.file.whole import NAME, NAMED
 
 _VERSION: Final = 1
 
@@ -74,6 +75,12 @@ def _decoded(document: Document) -> Experiment:
             is_required=True,
         ),
         **keys_of(Experiment, special),
+        "name": entry(
+            text(NAME, NAMED),
+            "Names the study and the folder of its records.",
+            example="goodput",
+            is_required=True,
+        ),
         "simulate": entry(choice(str, simulated, noun="simulation"), None),
         "run": entry(choice(str, real, noun="kind of run"), None),
     }

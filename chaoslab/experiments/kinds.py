@@ -8,7 +8,7 @@ from typing import Any, Final
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments import plan_cells, real_cells, run_measures, windows
 from chaoslab.experiments.plan_cells import PlanCell
-from chaoslab.experiments.units import GBIT_GRID, PERCENT, SECONDS, TIMES, Unit
+from chaoslab.experiments.units import COUNT, GBIT_GRID, PERCENT, SECONDS, TIMES, Unit
 from chaoslab.experiments.windows import Window
 from chaoslab.sim.renewal.engine import simulate
 from chaoslab.sim.renewal.scenario import Scenario
@@ -43,6 +43,9 @@ class Kind:
         return self.units.get(measure, PERCENT)
 
 
+_COUNTS: Final = ("interruptions", "outages", "changes")
+
+
 def _renewal(scenario: Scenario, seed: int) -> Mapping[str, float]:
     result = simulate(scenario, seed)
     return {
@@ -69,14 +72,18 @@ def _bandwidth(target: Target, _seed: int) -> Mapping[str, float]:
 
 
 _TIMELINE_SOURCES: Final = (
-    "experiments/kinds.py", "diloco/settings.py", "diloco/syncer/decisions.py",
-    "diloco/syncer/membership.py", "diloco/syncer/policy.py", "diloco/syncer/rounds.py",
-    "diloco/syncer/tally.py", "sim/clock.py", "sim/counters.py", "sim/pipe.py", "sim/timeline",
+    "experiments/kinds.py", "diloco/settings.py", "diloco/syncer/communicators.py",
+    "diloco/syncer/decisions.py", "diloco/syncer/membership.py", "diloco/syncer/norms.py",
+    "diloco/syncer/policy.py", "diloco/syncer/rounds.py", "diloco/syncer/tally.py",
+    "diloco/syncer/transfers.py", "links/effects.py", "sim/chance.py", "sim/clock.py",
+    "sim/counters.py", "sim/messages.py", "sim/pipe.py", "sim/timeline",
 )  # fmt: skip
 
 _POLICY_SOURCES: Final = (
-    "checks", "core", "diloco/settings.py", "diloco/syncer", "experiments/run_measures.py",
-    "experiments/simulated_runs.py", "faults", "fleet", "plan", "prepare", "record", "run", "sim",
+    "checks", "core", "diloco/node/checksummed_file.py", "diloco/node/files.py",
+    "diloco/settings.py", "diloco/syncer", "experiments/run_measures.py",
+    "experiments/simulated_runs.py", "faults", "fleet", "links", "plan", "prepare", "record", "run",
+    "sim", "undo",
 )  # fmt: skip
 """Of everything that carries out a plan in a simulation."""
 
@@ -84,7 +91,8 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType({
     "renewal": Kind(
         settings=Scenario,
         measure=_renewal,
-        measures=("goodput", "uptime", "interruptions", "outages", "changes"),
+        measures=("goodput", "uptime", *_COUNTS),
+        units=dict.fromkeys(_COUNTS, COUNT),
         sources=(
             "experiments/kinds.py", "plan/schedule/chance.py",
             "sim/distributions.py", "sim/portable_math.py", "sim/renewal",

@@ -58,6 +58,7 @@ class Table:
         if not self.measures and not (self.measure and self.columns):
             missing = "columns" if self.measure else "measure"
             raise PlanError("`measure` and `columns` belong together", key=missing)
+        _refuse_one_twice(rows=self.rows, columns=self.columns)
 
     @property
     def dimensions(self) -> Mapping[str, str]:
@@ -94,6 +95,9 @@ class Published:
     max_error: float = 0.0
     """Largest error of a cell, likewise; 0: no bound."""
 
+    def __post_init__(self) -> None:
+        _refuse_one_twice(rows=self.rows, columns=self.columns)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -108,13 +112,23 @@ class Figure:
     where: Mapping[str, str] = field(default_factory=dict, metadata={"example": "{chips: 150k}"})
     """Values of other dimensions: only these have a panel."""
 
+    def __post_init__(self) -> None:
+        _refuse_one_twice(along=self.along, lines=self.lines)
+
+
+def _refuse_one_twice(**dimensions: str) -> None:
+    """PlanError at the second key if both name one dimension."""
+    (first, one), (second, other) = dimensions.items()
+    if one == other:
+        raise PlanError(f"is the dimension of `{first}`: name another", key=second)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """A study that one file describes."""
 
     name: str = field(metadata={"example": "goodput"})
-    """Names the study."""
+    """Names the study and the folder of its records."""
     question: str = field(metadata={"example": "How much time is useful?"})
     """What it answers."""
     base: Settings = field(metadata={"example": "{horizon: 10d}"})

@@ -18,6 +18,7 @@ from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments import run_measures
 from chaoslab.experiments.simulated_runs import simulated
 from chaoslab.plan.file.document import Tree
+from chaoslab.prepare.named_files import digest
 from chaoslab.prepare.plans import Asked, prepare
 
 MEASURES: Final = ("passes", *run_measures.MEASURES)
@@ -43,6 +44,8 @@ class PlanCell:
     """Held-out loss in nats: how soon a real run has it is measured."""
     lost_periods: float = LOST_MOST
     """Largest share of their periods that learners of a real run may lose."""
+    contents: str | None = None
+    """Digest of the files that the plan names; None: it names none."""
 
     def asked(self, seed: int) -> Asked:
         """The plan as the command line would name it."""
@@ -81,7 +84,11 @@ def cell_of(value: object, fleet: str | None = "sim") -> PlanCell:
         prepared = prepare(cell.asked(seed=0))
     except PlanError as error:
         raise PlanError(str(error), key=_PLAN) from error
-    return replace(cell, resolved=prepared.text.resolved)
+    return replace(
+        cell,
+        resolved=prepared.text.resolved,
+        contents=digest(prepared.plan, is_simulated=prepared.fleet_setup.is_simulated),
+    )
 
 
 def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:

@@ -129,11 +129,10 @@ def _places(experiment: Experiment, table: Table) -> Iterator[Labels]:
 def _table(grid: Grid, table: Table, fixed: Labels) -> str:
     rows = list(grid.experiment.dimension(table.rows).values)
     place = ", ".join(f"{name} {label}" for name, label in fixed.items())
-    unit = grid.unit(table.shown[0]).symbol
-    title = table.title or f"{table.measure or 'measures'} in {unit}"
     heads = table.measures or list(grid.experiment.dimension(table.columns).values)
+    title, shown = _named(grid, table, heads)
     lines = [f"**{title}{f' ({place})' if place else ''}**", ""]
-    lines += [f"| {table.rows} | {' | '.join(heads)} |"]
+    lines += [f"| {table.rows} | {' | '.join(shown)} |"]
     lines += [f"| --- |{' ---: |' * len(heads)}"]
     for row in rows:
         at = {**fixed, table.rows: row}
@@ -145,6 +144,16 @@ def _table(grid: Grid, table: Table, fixed: Labels) -> str:
         )
         lines.append(f"| {row} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _named(grid: Grid, table: Table, heads: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Title and heads of the columns. Units stand in a title of one's own, else in that of the
+    table if all measures have the same, else in the heads.
+    """
+    first, *others = (grid.unit(one) for one in table.shown)
+    if table.title or all(one.symbol == first.symbol for one in others):
+        return table.title or first.named(table.measure or "measures"), heads
+    return "measures", [grid.unit(one).named(one) for one in heads]
 
 
 def _cell(grid: Grid, labels: Labels, measure: str) -> str:

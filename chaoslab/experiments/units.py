@@ -21,7 +21,7 @@ class Unit:
     """How a measure is shown."""
 
     symbol: str
-    """What stands behind the name of the measure: `goodput in %`."""
+    """What stands behind the name of the measure: `goodput in %`; empty: a number."""
     scale: float = 1.0
     """What a value is multiplied by."""
     digits: str = ".3g"
@@ -36,6 +36,10 @@ class Unit:
     """Format of a difference."""
     has_steps: bool = False
     """Whether values can be equal to published ones."""
+
+    def named(self, measure: str) -> str:
+        """A measure with its unit."""
+        return f"{measure} in {self.symbol}" if self.symbol else measure
 
     def show(self, value: float) -> str:
         """A value as in a table."""
@@ -54,6 +58,7 @@ class Unit:
 PERCENT: Final = Unit(
     symbol="%", scale=100.0, digits=".1f", is_logarithmic=False, error="points", deviation=_points
 )
+COUNT: Final = Unit(symbol="", digits=".1f")
 SECONDS: Final = Unit(symbol="s")
 TIMES: Final = Unit(symbol="x")
 TOKENS_PER_S: Final = Unit(symbol="k tokens/s", scale=1e-3)

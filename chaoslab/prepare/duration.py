@@ -8,7 +8,6 @@ Starting the nodes, settling and the twin are not counted, nor what faults cost.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from chaoslab.core.units import Pacing
@@ -41,48 +40,50 @@ def estimated_s(
 
     `guess_s` is what a step takes where the plan does not say it.
     """
-    if guess_s is not None:
-        training = replace(training, step_time=guess_s)
-    training_s = _training_s(training)
+    step_s = _step_s(training, guess_s)
+    training_s = _training_s(training, step_s)
     if training_s is None:
         return None
-    return max([training_s, *_fault_ends_s(training, schedule)])
+    return max([training_s, *_fault_ends_s(training, step_s, schedule)])
 
 
-def _training_s(training: Training) -> float | None:
+def _training_s(training: Training, step_s: float | None) -> float | None:
     """By the stop rule that is reached first, of those whose time is known."""
-    steps, step_s = expected_steps(training), _step_s(training)
+    steps = expected_steps(training)
     by_steps_s = None if steps is None or step_s is None else steps * step_s
     known_s = [s for s in (training.stop.time_s, by_steps_s) if s is not None]
     return min(known_s, default=None)
 
 
-def _step_s(training: Training) -> float | None:
-    """Of the learners that rounds wait for."""
-    if isinstance(training.step_time, Pacing):
+def _step_s(training: Training, guess_s: float | None) -> float | None:
+    """Of the learners that rounds wait for. A guess may be what no plan is allowed to say."""
+    step_s = guess_s if isinstance(training.step_time, Pacing) else training.step_time
+    if step_s is None:
         return None
     slowest = min(training.speeds.values(), default=1.0) if training.is_blocking else 1.0
-    return training.step_time / slowest
+    return step_s / slowest
 
 
-def _fault_ends_s(training: Training, schedule: Schedule) -> Iterator[float]:
+def _fault_ends_s(training: Training, step_s: float | None, schedule: Schedule) -> Iterator[float]:
     """Of the injections whose time is known."""
     ends_s: dict[str, float] = {}
     for one in schedule.injections:
-        begin_s = _begin_s(one, training, ends_s)
+        begin_s = _begin_s(one, training, step_s, ends_s)
         if begin_s is not None:
             ends_s[one.spec] = max(ends_s.get(one.spec, 0.0), begin_s + (one.for_s or 0.0))
             yield ends_s[one.spec]
 
 
-def _begin_s(one: Injection, training: Training, ends_s: dict[str, float]) -> float | None:
+def _begin_s(
+    one: Injection, training: Training, step_s: float | None, ends_s: dict[str, float]
+) -> float | None:
     trigger: Trigger = one.trigger
     if trigger.time_s is not None:
         return trigger.time_s
     if trigger.after is not None:
         end_s = ends_s.get(trigger.after)
         return None if end_s is None else end_s + trigger.offset_s
-    steps, step_s = trigger.step, _step_s(training)
+    steps = trigger.step
     if trigger.round is not None:
         fragments = training.fragment_count
         steps = trigger.round * training.sync_every // fragments

@@ -216,8 +216,7 @@ class History:
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
         self._views: dict[object, tuple[int, object]] = {}
-        for event in events:
-            self.append(event)
+        self._extend(events)
 
     @classmethod
     def read(
@@ -239,11 +238,17 @@ class History:
 
     def append(self, event: Event) -> None:
         """Used by Journal alone."""
-        if event.seq != len(self._events):
-            raise HarnessBug(f"event {event.seq} follows {len(self._events) - 1} in the journal")
-        self._events.append(event)
-        if event.kind is not Kind.ROUND_MERGED or not self._is_known(event):
-            self._by_kind[event.kind].append(event)
+        self._extend((event,))
+
+    def _extend(self, more: Iterable[Event]) -> None:
+        events, by_kind = self._events, self._by_kind
+        for event in more:
+            if event.seq != len(events):
+                raise HarnessBug(f"event {event.seq} follows {len(events) - 1} in the journal")
+            events.append(event)
+            kind = event.kind
+            if kind is not Kind.ROUND_MERGED or not self._is_known(event):
+                by_kind[kind].append(event)
 
     def _is_known(self, event: Event) -> bool:
         """Whether it says again what was heard before: it stays in the record and counts once."""

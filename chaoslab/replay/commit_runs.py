@@ -166,13 +166,20 @@ class CommitRuns:
     # ---------------------------------------------------------------- where it runs
 
     def _again(self) -> Asked:
-        """The plan as it is named in the work tree: by the same path below its top."""
+        """The plan as it is named in the work tree: by the same path below its top. Hosts and costs
+        are those of the files that were given, with every commit.
+        """
         given = Path(self.asked.plan)
         if self._plan_inside is not None:
             plan = str(self.tree.path / self._plan_inside)
         else:
             plan = str(_absolute(given)) if given.is_file() else self.asked.plan
-        return replace(self.asked, plan=plan)
+        return replace(
+            self.asked,
+            plan=plan,
+            inventory=_from_here(self.asked.inventory),
+            costs=_from_here(self.asked.costs),
+        )
 
     @property
     def _plan_inside(self) -> Path | None:
@@ -206,3 +213,8 @@ class CommitRuns:
 def _absolute(path: Path) -> Path:
     """From the current folder, which is real; `..` goes up by name."""
     return Path(os.path.normpath(Path.cwd().resolve() / path))
+
+
+def _from_here(file: str | None) -> str | None:
+    """A file by its whole path; the runs have another current folder."""
+    return str(Path(file).absolute()) if file else file

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from chaoslab.core import units
-from chaoslab.experiments.axes import Axis
+from chaoslab.experiments.axes import Axis, Question
 from chaoslab.experiments.envelope import Search, Tried, carry_out, simulated
 from chaoslab.prepare.plans import Asked
 
@@ -57,6 +58,24 @@ def test_all_may_pass_or_none(look: Look) -> None:
     for up_to, ends in {900.0: ("5m", None), 0.5: (None, "1s")}.items():
         found = look(OUTAGE, lambda value, most=up_to: value <= most).to_json()
         assert (found["passes"], found["fails"], found["tried"]) == (*ends, 2)
+
+
+@pytest.mark.parametrize("question", [Question.LINK, Question.RATE])
+def test_where_less_is_harsher_the_least_passes_of_all_and_the_most_fails_of_none(
+    look: Look, question: Question
+) -> None:
+    axis = replace(RATE, question=question)
+    for passes, ends in {True: ("10kB/s", None), False: (None, "1MB/s")}.items():
+        found = look(axis, lambda _, answer=passes: answer).to_json()
+        assert (found["passes"], found["fails"]) == ends
+
+
+def test_what_is_found_first_does_not_matter() -> None:
+    ends = {OUTAGE.low: Tried(passes=False, reason="mild"), OUTAGE.high: Tried(passes=False)}
+    for order in (list(ends), list(reversed(ends))):
+        found = {value: ends[value] for value in order}
+        edge = Search(axis=OUTAGE, asked=Asked(plan="kill_half"), found=found).edge()
+        assert (edge.fails, edge.reason) == (OUTAGE.low, "mild")
 
 
 def test_less_may_be_harsher(look: Look) -> None:

@@ -8,6 +8,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.experiments.file import load
 from chaoslab.experiments.plan_cells import MEASURES, PlanCell, cell_of, measure
 from chaoslab.experiments.results import key_of
+from chaoslab.plan.file.writing import written as plan_of
 
 STUDY = """
 version: 1
@@ -67,6 +68,46 @@ def test_a_mistake_is_named_where_it_is(tmp_path: Path, before: str, after: str,
     assert before in STUDY
     with pytest.raises(PlanError, match=said):
         load(written(tmp_path, STUDY.replace(before, after, 1)))
+
+
+COSTS = ("fleet.costs: c.toml", "c.toml", "start_s = {}.0\n")
+TRACED = """
+    faults: [{id: wan, fault: network.trace, file: t.csv, target: {learners: 1}, at: {time: 30s},
+      for: 20s}]
+""".strip()
+TRACE = (TRACED, "t.csv", "time,rate\n0s,{}0mbit\n")
+
+
+@pytest.mark.parametrize(("named", "file", "contents"), [COSTS, TRACE], ids=["costs", "trace"])
+def test_a_file_that_a_plan_names_counts_by_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, file: str, contents: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys = []
+    for number in (1, 2, 1):
+        Path(file).write_text(contents.format(number))
+        _, cells = load(written(tmp_path, STUDY.replace("faults: []", named)))
+        keys.append(key_of("plan", cells[0]))
+    assert keys[0] == keys[2] != keys[1]
+
+
+def test_data_of_a_real_run_counts_and_a_simulation_reads_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found: dict[str | None, list[str | None]] = {None: [], "sim": []}
+    for text in ("once upon a time\n", "there was a king\n"):
+        Path("books.txt").write_text(text * 20_000)
+        for fleet, seen in found.items():
+            cell = cell_of({"plan": "kill_one", "training.data": "books.txt"}, fleet=fleet)
+            seen.append(cell.contents)
+    assert found["sim"] == [None, None]
+    assert len({None, *found[None]}) == 3
+
+
+@pytest.mark.parametrize("fleet", ["sim", None])
+def test_the_key_of_what_names_no_file_is_that_of_its_plan(fleet: str | None) -> None:
+    assert "contents" not in plan_of(cell_of({"plan": "kill_one"}, fleet=fleet))
 
 
 @pytest.mark.thorough

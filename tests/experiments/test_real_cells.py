@@ -196,7 +196,7 @@ def test_real_runs_are_made_once_and_kept_on_record(study: Path) -> None:
     assert "2 runs to do" in again()
     runs = list_runs(Path("runs"))
     assert [run.plan_name for run in runs] == ["kill_one", "kill_one"]
-    lines = Path("runs/experiments/small/results.jsonl").read_text("utf-8").splitlines()
+    lines = Path("runs/experiments/small/quick/results.jsonl").read_text("utf-8").splitlines()
     assert all(json.loads(line)["values"]["fails"] == 0 for line in lines)
     assert "| f32 |" in Path("runs/experiments/small/quick/README.md").read_text("utf-8")
     assert "0 runs to do" in again()

@@ -43,6 +43,34 @@ def test_a_table_shows_intervals_and_published_values(tmp_path: Path) -> None:
     assert "| llama_3 | 100.0 ± 0.0 | 100.0 ± 0.0 |" in uptime
 
 
+COUNTED = """tables:
+  - {measures: [goodput, interruptions, outages], rows: system, where: {chips: 1.2M}}
+  - {measures: [interruptions, outages], rows: system, where: {chips: 1.2M}}
+  - {measure: interruptions, rows: system, columns: chips}
+figure: {measure: interruptions, along: chips, lines: system}
+"""
+
+
+def test_counts_are_shown_as_they_are_and_each_measure_has_its_unit(tmp_path: Path) -> None:
+    head, _, _ = SMALL.partition("tables:")
+    counts = {"interruptions": [11402.0, 11402.5, 11403.0], "outages": [0.0, 0.0, 0.0]}
+    it = grid_of(tmp_path, head + COUNTED, [{"goodput": [value] * 3, **counts} for value in VALUES])
+    first, _, numbers, _, by_chips, *_ = tables.markdown(it).split("\n\n**")
+    assert first.splitlines() == [
+        "**measures (failures one_per_year, chips 1.2M)**",
+        "",
+        "| system | goodput in % | interruptions | outages |",
+        "| --- | ---: | ---: | ---: |",
+        "| rigid | 27.0 ± 0.0 (27, +0.0) | 11402.5 ± 1.2 | 0.0 ± 0.0 |",
+        "| decoupled | 70.0 ± 0.0 (70, +0.0) | 11402.5 ± 1.2 | 0.0 ± 0.0 |",
+    ]
+    assert numbers.startswith("measures (failures one_per_year, chips 1.2M)**")
+    assert "| system | interruptions | outages |" in numbers
+    assert by_chips.startswith("interruptions (failures one_per_year)**")
+    assert it.experiment.figure is not None
+    assert ">interruptions; filled" in svg(it, it.experiment.figure, footer="")
+
+
 def test_errors_are_those_of_the_cells_with_a_published_value(tmp_path: Path) -> None:
     it = grid(tmp_path)
     errors = tables.errors_of(it, it.experiment.published[0])

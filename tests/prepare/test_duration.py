@@ -61,6 +61,13 @@ def test_a_step_time_that_is_measured_can_be_guessed() -> None:
     assert estimated_s(training, NOTHING, guess_s=0.1) == pytest.approx(40.0)
 
 
+@pytest.mark.parametrize("guess_s", [0.0001, 1000.0])
+def test_a_guess_may_be_what_no_plan_is_allowed_to_say(guess_s: float) -> None:
+    training = Training(**{**PACED, "step_time": Pacing.AUTO}, stop=Stop(rounds=100))
+    found = estimated_s(training, faults(Trigger(round=200)), guess_s=guess_s)
+    assert found == pytest.approx(800 * guess_s + 6.0)
+
+
 def test_the_guess_of_a_step_grows_with_learners_on_a_core_and_with_the_model() -> None:
     def guess(cores: int, **others: Any) -> float:
         found = guessed_step_s(Training(**{"step_time": Pacing.OFF, **others}), cores)

@@ -88,6 +88,23 @@ REST = KILL.replace("4s}", "rest}")
             {"expect": "{check: injections, min_proved: 2}"},
             ":8:", "expect[0].min_proved: ",
         ),
+        (
+            {"expect": "{check: staleness, max_rounds: -1}"},
+            ":8:", "expect[0].max_rounds: must be at least 0, got -1",
+        ),
+        (
+            {"expect": "{check: continuity, max_gap: 0s}"},
+            ":8:", "expect[0].max_gap: must be above 0s",
+        ),
+        (
+            {"expect": "{check: survivors, max_slowdown: 0x}"},
+            ":8:", "expect[0].max_slowdown: must be above 0x",
+        ),
+        ({"setting": "baseline.window=0 rounds"}, "--set", "baseline.window: must be at least 2"),
+        (
+            {"more": "abort: [{when: {alive_below: 9}}]\n"},
+            ":5:", "abort[0].when.alive_below: must be at most 4",
+        ),
     ],
 )  # fmt: skip
 def test_what_can_never_be_is_refused_with_its_place(

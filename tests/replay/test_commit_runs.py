@@ -101,6 +101,20 @@ def test_a_commit_runs_in_its_work_tree_with_its_plan_and_its_modules(
     assert words[-2:] == ["--out", str(runs.out)]
 
 
+def test_hosts_and_costs_are_those_of_the_folder_that_it_is_called_in(
+    runs: CommitRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = runs.repository.root / "studies"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    runs.asked = Asked(plan="../my.yaml", inventory="hosts.yaml", costs="../../costs.toml")
+    (tmp_path / "costs.toml").touch()
+    assert runs(commit(runs, "1")) is Answer.FAILS
+    words = told()["words"]
+    assert words[words.index("--inventory") + 1] == str(folder / "hosts.yaml")
+    assert Path(words[words.index("--costs") + 1]).resolve() == tmp_path / "costs.toml"
+
+
 def test_a_commit_that_cannot_be_imported_is_no_bad_one(runs: CommitRuns) -> None:
     main = runs.repository.root / "chaoslab/__main__.py"
     main.write_text("import nowhere_to_be_found\n")
