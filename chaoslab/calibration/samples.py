@@ -69,7 +69,8 @@ def _starts(history: History) -> Iterator[tuple[str, float]]:
             yield "start_s", work_s(history, began_s, started.time_s)
     for compiled in history.of(LearnerCompiled):
         if not compiled.payload.compiled:
-            yield "compile_s", compiled.payload.took_s
+            end_s = compiled.time_s
+            yield "compile_s", work_s(history, end_s - compiled.payload.took_s, end_s)
     syncers = [event for event in history.of(NodeStarted) if event.payload.role == "syncer"]
     for ready in history.of(SyncerReady):
         earlier = [event.time_s for event in syncers if event.seq < ready.seq]

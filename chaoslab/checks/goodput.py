@@ -3,7 +3,8 @@
     capacity  ▇▇▇▇▇▇▃▃▃▃▃▃▃▃▇▇▇▇▇▇      expected: the baseline's pace times the share left
     committed ▇▇▇▇▇▇▄▄▃▃▃▄▄▃▆▇▇▇▇▇      observed: tokens merged while a fault was open
 
-While a fault holds the syncer nobody can merge, so there it counts until all has been merged again.
+While a fault holds the syncer nobody can merge, so there it counts until all has been merged again;
+of a run that was cut short before that, nothing can be said.
 More than expected is wrong, too, if learners keep a step time (`training.step_time`): whoever is
 left is no faster than its chip. Where they share cores without one, more is usual.
 
@@ -12,7 +13,7 @@ Raw tokens, which also count work that was later overwritten or lost, stand besi
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome, Unit
@@ -21,7 +22,12 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
 from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches, overlap_s, union
-from chaoslab.checks.timeline import baseline_figure, fault_windows, trained
+from chaoslab.checks.timeline import (
+    baseline_figure,
+    ended_by_its_rule,
+    fault_windows,
+    trained,
+)
 from chaoslab.checks.violations import room_above, room_below, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
@@ -66,7 +72,14 @@ class Goodput:
     def judge(self, history: History) -> Finding:
         """Compare over all the time in which any fault was open."""
         spans = [(window.start_s, window.end_s) for window in fault_windows(history)]
-        stretches = union([*spans, *_caught_up(history)])
+        caught_up = list(_caught_up(history))
+        if caught_up and not caught_up[-1].is_whole and not ended_by_its_rule(history):
+            reason = (
+                "the run was cut short before what was trained while the syncer was held could be "
+                "merged"
+            )
+            return unknown(self.name, Code.TOO_LITTLE_TIME, reason)
+        stretches = union([*spans, *((one.start_s, one.end_s) for one in caught_up)])
         return unless_overrun(self._compared(history, stretches), history, stretches)
 
     def _compared(self, history: History, stretches: Stretches) -> Finding:
@@ -142,8 +155,17 @@ def _raw_tokens(history: History, stretches: Stretches) -> float:
     return sum(tokens for sample, tokens in trained(history) if _holds(stretches, sample.time_s))
 
 
-def _caught_up(history: History) -> Iterator[tuple[float, float]]:
-    """Outages of the syncer, each until every fragment was merged once more.
+class _CaughtUp(NamedTuple):
+    """An outage of the syncer, until every fragment was merged once more."""
+
+    start_s: float
+    end_s: float
+    is_whole: bool
+    """Whether that was so, or the plan never gives the syncer back."""
+
+
+def _caught_up(history: History) -> Iterator[_CaughtUp]:
+    """Each outage of the syncer.
 
     What the learners did meanwhile is committed by those merges, so it counts with them.
     """
@@ -154,7 +176,8 @@ def _caught_up(history: History) -> Iterator[tuple[float, float]]:
             if left and outage.healed_s < merged.time_s:
                 left.discard(merged.payload.fragment)
                 end_s = merged.time_s if not left else end_s
-        yield outage.gone_s, end_s
+        is_whole = not left or not outage.was_to_be_healed
+        yield _CaughtUp(start_s=outage.gone_s, end_s=end_s, is_whole=is_whole)
 
 
 def _away_s(history: History) -> float:

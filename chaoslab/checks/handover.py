@@ -2,7 +2,8 @@
 
     member.joined (source donor or syncer) ── waits ──► learner.joined: it holds everything
                                                 └─ member.left, training ends: it was in vain
-    a fault begins or heals on the learner or the syncer: measured anew; while it is open: not
+    a fault begins or heals on the learner or the syncer: measured anew; while it is open: not.
+    One that brings the learner in is none of these.
 
 A donor may die, hang or be slow, and then another one, or the syncer, is there to help. Unlike
 `rejoin` and `join` this judges every membership, whatever it was that made the learner ask.
@@ -102,6 +103,8 @@ class _Walk:
     """By learner."""
     harmed: Counter[str] = field(default_factory=Counter)
     """By node: how many faults are open on it."""
+    open: set[str] = field(default_factory=set)
+    """Injections that are counted there."""
 
     def waits(self, history: History) -> Iterator[_Wait]:
         """Every wait, when it has ended: by its end, by the membership's, or by training's."""
@@ -131,10 +134,12 @@ class _Walk:
                 yield from self._end((node,), time_s)
             case SyncerReady():  # its last life took all memberships with it
                 yield from self._end(tuple(self.waiting), time_s)
-            case FaultInjecting():
+            case FaultInjecting(brings_in=False):
+                self.open.add(said.injection)
                 self.harmed.update(said.targets)
                 self._disturb(said.targets, time_s)
-            case FaultHealed():
+            case FaultHealed() if said.injection in self.open:
+                self.open.remove(said.injection)
                 self.harmed.subtract(said.targets)
                 self._disturb(said.targets, time_s)
             case _:

@@ -4,6 +4,8 @@
     harness   ·    ·  [ stood still ]····   time_s: when it heard of them
                         ·    ·    ·         node_s + the offset of that clock: when they happened
 
+A note of a game-day that was written late says itself when it came.
+
 The offset is the least `time_s - node_s` of a life around the event: what was heard at once. A late
 event is moved back by no more than a second, which is as long as a harness may be late without
 noting it, and what it noted as `harness.stalled`: a node's clock cannot hide a pause of training.
@@ -16,7 +18,7 @@ from typing import TypeAlias
 
 from chaoslab.core.events import Event, Kind, MalformedEvent
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import HarnessStalled, NodeStarted
+from chaoslab.core.payloads import HarnessStalled, NodeStarted, OperatorNoted
 from chaoslab.record.journal import History
 
 _UNNOTED_S = 1.0
@@ -49,7 +51,8 @@ def stalls(history: History) -> tuple[Stall, ...]:
 
 
 def by_node_clocks(history: History) -> History:
-    """The same record, and its twin, with the events of nodes at the times at which they happened.
+    """The same record, and its twin, with the events of nodes at the times at which they happened,
+    and notes of a game-day at those at which they came.
 
     Events without a clock of their own, and those whose clock explains nothing, stay as they are.
     """
@@ -58,6 +61,9 @@ def by_node_clocks(history: History) -> History:
     for life in _lives(history.events):
         for (event, _), happened_s in zip(life, _happened_s(life, stood_still), strict=True):
             events[event.seq] = event.at(happened_s)
+    for noted in history.of(OperatorNoted):
+        if (came_s := noted.payload.came_s) is not None:
+            events[noted.seq] = noted.at(min(came_s, noted.time_s))
     control = by_node_clocks(history.control) if history.control else None
     return history.retimed(events, control=control)
 

@@ -4,7 +4,7 @@
               the learners go on stepping ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇
 
 The learners live on and are still cut off: each of them that was a member has to be heard again.
-One that a fault of its own took away meanwhile is `absence`'s affair.
+One that a fault of its own takes away meanwhile is `absence`'s affair, from then on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,6 +43,9 @@ class Outage:
     """Each learner that was cut off, and the first of its work that was accepted again."""
     lent: frozenset[str]
     """Learners that were brought in, and asked to leave before all was over: not awaited."""
+    unheard_s: Mapping[str, float]
+    """Learners that were not heard from the heal until a fault of their own took them away, and how
+    long that was."""
 
     @property
     def since(self) -> Event | None:
@@ -105,6 +108,8 @@ def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
 
 def _outage(history: History, story: FaultStory, until_s: float, *, is_last: bool) -> Outage:
     since, lent = story.healing, _lent(history, until_s)
+    members = members_before(history, story.injecting).keys() - lent
+    taken_s = _taken_s(history, story, until_s)
     ready = None
     if since is not None:
         ready = next(after(since, history.between(since.time_s, until_s, SyncerReady)), None)
@@ -116,21 +121,26 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
         ready=ready,
         returns={
             learner: heard(history, learner, since, until_s) if since else None
-            for learner in _cut_off(history, story, until_s)
-            if learner not in lent
+            for learner in sorted(members - taken_s.keys())
         },
         lent=lent,
+        unheard_s={
+            learner: gone_s - since.time_s
+            for learner, gone_s in taken_s.items()
+            if since is not None and learner in members and gone_s > since.time_s
+            if heard(history, learner, since, gone_s) is None
+        },
     )
 
 
-def _cut_off(history: History, story: FaultStory, until_s: float) -> list[str]:
-    """The members when it began that no fault of their own took away before all was over."""
-    busy = {
-        absence.learner
-        for absence in absences(history)
-        if absence.gone_s < until_s and absence.back_s > story.injecting.time_s
-    }
-    return sorted(members_before(history, story.injecting).keys() - busy)
+def _taken_s(history: History, story: FaultStory, until_s: float) -> Mapping[str, float]:
+    """Learners that a fault of their own took away before all was over, and when it first did."""
+    found: dict[str, float] = {}
+    for absence in absences(history):
+        if absence.gone_s < until_s and absence.back_s > story.injecting.time_s:
+            earlier_s = found.get(absence.learner, absence.gone_s)
+            found[absence.learner] = min(earlier_s, absence.gone_s)
+    return found
 
 
 def _lent(history: History, until_s: float) -> frozenset[str]:

@@ -24,6 +24,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.violations import room_below, unknown
+from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Bound, Relative, elapsed, plural
@@ -45,6 +46,10 @@ class Continuity:
     """A relative bound is never tighter than this."""
     min_rounds: int = 3
     """Rounds that must be merged from each fault's beginning until its victims are back, in all."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.max_gap, Relative) and self.max_gap <= 0:
+            raise PlanError("must be above 0s", key="max_gap")
 
     def judge(self, history: History) -> Finding:
         """Measure from the end of the baseline to the end of training."""

@@ -99,7 +99,9 @@ class _Walk:
     end_s: float
     members: set[str] = field(default_factory=set)
     harmed: Counter[str] = field(default_factory=Counter)
-    """By node: how many faults are open on it."""
+    """By node: how many faults are open on it; one that brings learners in does no harm."""
+    open: set[str] = field(default_factory=set)
+    """Injections that are counted there."""
     is_syncer_up: bool = False
     since_s: float | None = None
     """Begin of the present stretch; None without a quorum."""
@@ -138,9 +140,11 @@ class _Walk:
     def _take(self, event: Event) -> None:
         said = event.payload
         match said:
-            case FaultInjecting():
+            case FaultInjecting(brings_in=False):
+                self.open.add(said.injection)
                 self.harmed.update(said.targets)
-            case FaultHealed():
+            case FaultHealed() if said.injection in self.open:
+                self.open.remove(said.injection)
                 self.harmed.subtract(said.targets)
             case MemberJoined():
                 self.members.add(said.learner)

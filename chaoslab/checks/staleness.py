@@ -17,6 +17,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.stretches import holds, union_by_name
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
@@ -64,6 +65,10 @@ class Staleness:
     """Versions of any fragment by which a learner at work may be behind the syncer."""
     within_s: float = 30.0
     """Time from the heal for whoever was taken away to be within that bound again."""
+
+    def __post_init__(self) -> None:
+        if self.max_rounds < 0:
+            raise PlanError(f"must be at least 0, got {self.max_rounds}", key="max_rounds")
 
     def judge(self, history: History) -> Finding:
         """Follow every learner from the end of the baseline to the end of training."""

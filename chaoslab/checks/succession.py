@@ -71,6 +71,18 @@ class Succession:
             text = f"after fault {outage} {took} of {learner} was accepted; the bound is"
             seen = outage.since or outage.story.injecting
             yield Violation.at(seen, Code.NOT_HEARD_AGAIN, f"{text} {self.within_s:g} s", learner)
+        for learner, unheard_s in outage.unheard_s.items():
+            if unheard_s > self.within_s:
+                text = (
+                    f"nothing of {learner} was accepted for {unheard_s:.1f} s after fault {outage}"
+                )
+                yield Violation.at(
+                    outage.since or outage.story.injecting,
+                    Code.NOT_HEARD_AGAIN,
+                    f"{text} for {unheard_s:.1f} s, when another fault took it away; the bound is "
+                    f"{self.within_s:g} s",
+                    learner,
+                )
 
 
 # ---------------------------------------------------------------- what it came back with

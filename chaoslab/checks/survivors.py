@@ -31,6 +31,7 @@ from chaoslab.checks.timeline import (
 )
 from chaoslab.checks.unrequested_exits import unrequested
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import BaselineMeasured, LearnerStep, LearnerWaiting
@@ -85,6 +86,10 @@ class Survivors:
     """Median step time under a fault, against the learner's own baseline."""
     min_samples: int = 3
     """Samples that a survivor needs under one fault for its pace to be judged there."""
+
+    def __post_init__(self) -> None:
+        if self.max_slowdown <= 0:
+            raise PlanError("must be above 0x", key="max_slowdown")
 
     def judge(self, history: History) -> Finding:
         """Compare each survivor under each fault; what else went wrong is a violation too."""

@@ -169,6 +169,10 @@ class NetworkTrace(LinkFault):
     def __post_init__(self) -> None:
         """The file is read when the plan is checked, not here."""
 
+    def named_files(self) -> tuple[str, ...]:
+        """The trace."""
+        return (self.file,) if self.file else ()
+
     def shapings(self) -> tuple[Shaping, ...]:
         """Of all rows. PlanError if the file cannot be read."""
         if not self.file:

@@ -8,7 +8,6 @@ an exit code.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar, Final
 
 from chaoslab.core.events import Event, Json
@@ -69,6 +68,13 @@ class _ByCluster(HitsTogether, EndsProcess):
         """What the record shows of a target that ended, with the cluster's word for it."""
 
 
+def _away_s(
+    window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
+) -> float:
+    """How long it was away from the cluster's word on: to leave in order is part of an outage."""
+    return window.down_s(exited) + max(0.0, exited.time_s - told.time_s)
+
+
 class _TakesPod(_ByCluster):
     """A fault that takes the pods of its targets away."""
 
@@ -81,10 +87,10 @@ class _TakesPod(_ByCluster):
     def look_further(
         self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
     ) -> Found:
-        """An outage counts from the cluster's word on: to leave in order is part of it."""
+        """How it ended, and how long it was away."""
         found = death(window, exited)
         why = f" ({told.payload.reason})" if told.payload.reason else ""
-        away_s = window.down_s(exited) + max(0.0, exited.time_s - told.time_s)
+        away_s = _away_s(window, exited, told)
         return Found(
             code=window.was_away(away_s),
             text=f"ended when {self.deed}, by the cluster's word{why}, {away_s:.1f} s before its "
@@ -161,8 +167,15 @@ class PodImage(_ByCluster):
             after_s = window.restarted.time_s - window.begin_s
             text = f"started {delay(after_s)}, while its image could not be pulled"
             return no_evidence(Code.NO_EFFECT, text, **found.measured)
-        text = f"could not start ({told.payload.reason}, by the cluster's word); {found.text}"
-        return replace(found, text=text, proof=(told, *found.proof))
+        deleted = reported_of_life(window, "job_gone") or told
+        away_s = _away_s(window, exited, deleted)
+        return Found(
+            code=window.was_away(away_s),
+            text=f"could not start ({told.payload.reason}, by the cluster's word) for the "
+            f"{away_s:.1f} s after its Job was deleted; {found.text}",
+            measured={**found.measured, "away_s": away_s},
+            proof=(told, *found.proof),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

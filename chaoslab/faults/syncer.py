@@ -88,10 +88,12 @@ class SyncerDiskFull(FillsVolume):
 
     def look(self, window: EvidenceWindow) -> Found:
         """From its word on the disk refused, and it published nothing."""
-        blocked = window.first(SyncerBlocked)
+        blocked = window.first(SyncerBlocked, lambda e: not e.payload.is_snapshot)
         if blocked is None:
             return no_evidence(Code.NO_EFFECT, "never said that its disk refuses what it writes")
-        freed = window.first(SyncerFreed, lambda e: e.seq > blocked.seq)
+        freed = window.first(
+            SyncerFreed, lambda e: e.seq > blocked.seq and not e.payload.is_snapshot
+        )
         merged = window.first(RoundMerged, lambda e: e.seq > blocked.seq)
         blocked_s = (freed.time_s if freed else window.end_s) - blocked.time_s
         broke = merged is not None and (freed is None or merged.seq < freed.seq)

@@ -49,7 +49,8 @@ from chaoslab.undo.log import UndoLogFile
 GAMEDAY: Final = "gameday"
 """Key of run.json: whether operators decided of its faults."""
 _TWIN_GOES_ON = 1.1
-"""Times the committed tokens of the run that it is for."""
+_SIMULATED_TWIN_GOES_ON = 1.02
+"""Times the committed tokens of the run that it is for; less where the next run is almost equal."""
 _SIMULATED_LINES = 256
 """Lines of the journal of a simulation that are written at once: the simulation goes on nowhere but
 in this process, and can be repeated."""
@@ -279,7 +280,9 @@ class _Twin:
         self, run: History, observers: Sequence[Observer], beside: TwinBeside | None
     ) -> Mapping[str, Json]:
         """Fill control/ from the kept twins or by a run without faults; what came of it."""
-        tokens = _TWIN_GOES_ON * twin.reach_tokens(run)
+        is_simulated = self.means.fleet_setup.is_simulated
+        goes_on = _SIMULATED_TWIN_GOES_ON if is_simulated else _TWIN_GOES_ON
+        tokens = goes_on * twin.reach_tokens(run)
         if beside is not None:
             if beside.finish(tokens, self.means.interrupts):
                 return self._facts(was_kept=False)

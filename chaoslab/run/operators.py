@@ -6,11 +6,14 @@ window they use, and carried out between two turns of the run loop.
                                                   ├─► abort: the run loop ends the run
                                                   ├─► sealed faults: put on record, and opened
                                                   └─► operator.* events, refusals included
+
+While the run is ended, notes still come on record, and all else is refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import ClassVar, Final, TypeAlias
 
 from chaoslab.core.events import Json, Kind
@@ -66,6 +69,8 @@ class Note:
     spec: str = ""
     alarm: AlarmState | None = None
     firing_s: float | None = None
+    came_s: float | None = None
+    """When it was put into the inbox of a run."""
 
     def __str__(self) -> str:
         return "note"
@@ -82,11 +87,26 @@ class Inbox:
         `sealed`: what comes to the run without an order, and nobody sees before.
         """
         self.keep, self.sealed = keep, sealed
+        self.clock: Callable[[], float] | None = None
+        """Seconds since the run began; None before there is a run."""
         self._orders: SimpleQueue[Order] = SimpleQueue()
+        self._is_closed = False
+        self._lock = Lock()
 
-    def put(self, order: Order) -> None:
-        """Returns at once; events say what became of it."""
-        self._orders.put(order)
+    def put(self, order: Order) -> bool:
+        """Whether the run still takes it; returns at once, and events say what became of it."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            if isinstance(order, Note) and self.clock is not None:
+                order = replace(order, came_s=round(self.clock(), 6))
+            self._orders.put(order)
+            return True
+
+    def close(self) -> None:
+        """Nothing more can be put in; what has come can still be taken."""
+        with self._lock:
+            self._is_closed = True
 
     def take(self) -> Iterator[Order]:
         """All that have come."""
@@ -117,10 +137,13 @@ class Operators:
     injector: Injector
     _is_open: bool = False
     """Whether the charter is on record."""
+    _is_over: bool = False
+    """Whether nothing but notes is taken any more."""
     _number: int = field(init=False)
     """Of the next injection that is repeated."""
 
     def __post_init__(self) -> None:
+        self.inbox.clock = lambda: self.recorder.now_s
         self.injector.is_kept = self.inbox.keep
         if (sealed := self.inbox.sealed) is not None:
             self.injector.waiting.put_later(sealed.injections)
@@ -131,12 +154,21 @@ class Operators:
         if not self._is_open:
             self._open()
         for order in self.inbox.take():
-            try:
-                if reason := self._carry_out(order):
-                    return reason
-            except _Refused as refused:
-                self._write(Kind.OPERATOR_REFUSED, order, asked=str(order), reason=str(refused))
+            if reason := self._answer(order):
+                self.take_late()
+                return reason
         return None
+
+    def take_late(self) -> None:
+        """The run is being ended: what notes have come is written, and all else is refused."""
+        self._is_over = True
+        for order in self.inbox.take():
+            self._answer(order)
+
+    def close(self) -> None:
+        """Take what has come, and let nothing more come: the record is about to end."""
+        self.inbox.close()
+        self.take_late()
 
     def _open(self) -> None:
         self._is_open = True
@@ -160,7 +192,17 @@ class Operators:
         if self._is_open and self.inbox.sealed is not None:
             self.recorder.note(Kind.GAMEDAY_UNSEALED, {"key": self.inbox.sealed.key.hex()})
 
+    def _answer(self, order: Order) -> str | None:
+        """Carry one out, or write why not; why the run is to end, if it asks for that."""
+        try:
+            return self._carry_out(order)
+        except _Refused as refused:
+            self._write(Kind.OPERATOR_REFUSED, order, asked=str(order), reason=str(refused))
+            return None
+
     def _carry_out(self, order: Order) -> str | None:
+        if self._is_over and not isinstance(order, Note):
+            raise _Refused("the run is over")
         if order.spec and order.spec not in self._specs:
             raise _Refused(
                 f"{order.spec} is no fault of the plan: {', '.join(self._specs) or 'it has none'}"
@@ -172,7 +214,8 @@ class Operators:
                     raise _Refused(f"{order.spec} has begun or was left out: too late to predict")
                 self._write(Kind.OPERATOR_PREDICTED, order, **_facts(order))
             case Note():
-                self._write(Kind.OPERATOR_NOTED, order, **_facts(order))
+                said = order if self._is_over else replace(order, came_s=None)
+                self._write(Kind.OPERATOR_NOTED, said, **_facts(said))
             case Ask(action=Action.ABORT):
                 self._acted(order)
                 return f"{order.by} aborted it" + (f": {order.reason}" if order.reason else "")

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.record.journal import JOURNAL, History
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.log import is_held, open_undos
+from chaoslab.undo.log import is_held, open_undos, undos_in_record
 from chaoslab.undo.verbs import UndoEntry
 
 
@@ -66,25 +67,39 @@ def history_of(directory: RunDirectory) -> History:
     """
     if died_early(directory):
         return History(())
-    return History.read(directory.path, left_open=tuple(residue(directory, _left_open)))
+    return History.read(directory.path, left_open=tuple(_left_open(directory)))
 
 
 def residue(
     directory: RunDirectory, tell: Callable[[UndoEntry], Iterable[str]]
 ) -> Iterator[Mapping[str, Json]]:
     """What `tell` says of each undo that the run or its twin still owes, and how to remove it."""
+    return _told(directory, open_undos, tell)
+
+
+def _left_open(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
+    """Each undo that is open, whether anything of it is left on this machine or not: a record is
+    judged elsewhere, too, and by others.
+    """
+    return _told(
+        directory,
+        undos_in_record,
+        lambda owed: [f"undo {owed.number} ({owed.do}), which is still open"],
+    )
+
+
+def _told(
+    directory: RunDirectory,
+    owed: Callable[[Path], Iterable[UndoEntry]],
+    tell: Callable[[UndoEntry], Iterable[str]],
+) -> Iterator[Mapping[str, Json]]:
     try:
-        owed = open_undos(directory.path)
+        entries = owed(directory.path)
     except FleetError as error:
         yield directory.residue(str(error))
         return
-    for one in owed:
+    for one in entries:
         yield from map(directory.residue, tell(one))
-
-
-def _left_open(owed: UndoEntry) -> Iterator[str]:
-    """Whether anything of it is left on this machine or not: a record is judged elsewhere, too."""
-    yield f"undo {owed.number} ({owed.do}), which is still open"
 
 
 def died_early(directory: RunDirectory) -> bool:

@@ -332,6 +332,7 @@ class Run:
                 self.recorder.note(Kind.RESIDUE_FOUND, left)
             is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks
             reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
+            self.run_loop.close()
             self.recorder.note(Kind.RUN_FINISHED, {"outcome": self.outcome.value, "reason": reason})
 
     @contextmanager

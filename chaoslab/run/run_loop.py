@@ -24,7 +24,7 @@ from chaoslab.core.payloads import NodeStarted, RunOutcome
 from chaoslab.core.process_identity import identify
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.protocols import Standing, able
+from chaoslab.fleet.protocols import HearsLate, Standing, able
 from chaoslab.plan.model import SYNCER, FaultPlan
 from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
@@ -77,6 +77,9 @@ class RunLoop:
     _not_sent: set[tuple[str, str, str]] = field(default_factory=set)
     """Signals that could not be sent: node, signal and reason."""
     _operators: Operators | None = None
+    _decided: int = -1
+    """`Progress.news` of a turn that found nothing to do: until there is more, the next would not.
+    -1: the next turn is taken whatever comes."""
     _progress: Progress = field(init=False)
     _sample_s: float = field(init=False)
     _deadline_s: float = field(init=False)
@@ -94,6 +97,7 @@ class RunLoop:
     def until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> bool:
         """Wait until `is_done`, at most `within_s`; whether it came to pass. Raises Ended."""
         until_s = self.recorder.now_s + within_s
+        self._decided = -1  # the run itself may have done something in between
         try:
             while not is_done():
                 if self.recorder.now_s >= until_s:
@@ -123,16 +127,28 @@ class RunLoop:
             self.pacer.tell()
             self._sample()
             self._end_if_due()
+        else:
+            self._decided = -1
 
     def _read_and_act(self, until_s: float, *, leave_s: float) -> bool:
         """Whether anything was due."""
-        self.recorder.read(until_s, leave_s=leave_s)
-        self._show_life()
+        self._read(until_s, leave_s=leave_s)
+        known = self._progress.news
         if self._operators is not None and (reason := self._operators.act()):
             self._abort("an operator", reason)
         has_acted = self.injector.act()
         self._show_life()
+        self._decided = -1 if has_acted else known
         return has_acted
+
+    def _read(self, until_s: float, *, leave_s: float) -> None:
+        """Wait for an event that a decision may depend on: on most of them none does."""
+        while True:
+            self.recorder.read(until_s, leave_s=leave_s)
+            self._show_life()
+            is_decided = self._decided == self._progress.news and self._operators is None
+            if not is_decided or self.recorder.now_s >= until_s or self.interrupts.count:
+                return
 
     def begin_training(self) -> None:
         """From now on the plan's abort rules count."""
@@ -153,7 +169,7 @@ class RunLoop:
 
     def leave_nodes(self) -> None:
         """Note who runs on, because others started them."""
-        self.recorder.drain()
+        self._hear_out()
         fleet, alive = self.recorder.fleet, self._progress.alive()
         self.recorder.note(
             Kind.RUN_LEFT,
@@ -166,7 +182,7 @@ class RunLoop:
 
     def end_nodes(self, signal: str, *, within_s: float) -> None:
         """Send every living node a signal and wait for their ends; a second interrupt hurries."""
-        self.recorder.drain()
+        self._hear_out()
         for name in self._progress.alive():
             self.signal(name, signal)  # where it cannot be sent, leaving the fleet ends the node
         until_s = self.recorder.now_s + within_s
@@ -175,10 +191,26 @@ class RunLoop:
                 return
             self.recorder.read(min(until_s, self.recorder.now_s + within_s / 20))
 
+    def _hear_out(self) -> None:
+        """Take in all that was said, and whether some of it came late."""
+        if isinstance(self.recorder.fleet, HearsLate):
+            self.recorder.fleet.hear_out()
+        self.recorder.drain()
+
     def disclose(self) -> None:
-        """All faults are over: the record gets the key of what was sealed of a game-day."""
+        """All faults are over: the record gets what operators of a game-day said meanwhile, and
+        the key of what was sealed.
+        """
         if self._operators is not None:
+            self._operators.take_late()
             self._operators.disclose()
+
+    def close(self) -> None:
+        """The record is about to end: it gets what operators said last, and they are not heard any
+        more.
+        """
+        if self._operators is not None:
+            self._operators.close()
 
     @property
     def is_over(self) -> bool:

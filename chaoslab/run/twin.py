@@ -7,18 +7,14 @@ Only a whole twin is kept: it ended by its stop rule, was evaluated, and lost no
 Running it is `experiment`'s work.
 """
 
-import glob
-import hashlib
 import logging
 import os
 import secrets
 import shutil
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 import chaoslab
@@ -27,6 +23,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.core.private_files import NotPrivate, read
 from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.named_files import contents, data_files, foreign_sources
 from chaoslab.record.journal import History
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON
 from chaoslab.record.provenance import host, versions
@@ -58,18 +55,18 @@ def provenance(
     `links` is the kind that carries the run, and so its twin. A simulation reads no data and is the
     same on every machine: what it is `simulated_by`, with all costs, takes the place of both.
     """
-    foreign = [file for files in _foreign(plan) for file in files or ()]
+    foreign = [file for files in foreign_sources(plan) for file in files or ()]
     parts: Mapping[str, object] = {
         "seed": plan.seed,
         "training": plan.training,
         "fleet": [replace(plan.fleet, links=None), plan.labels],
         "links": links,
-        "code": [_own_code(), _contents(foreign)],
+        "code": [_own_code(), contents(foreign)],
     }
     if simulated_by is not None:
         parts = {**parts, "costs": simulated_by}
     else:
-        data = _states(_data_files(plan.training.data))
+        data = _states(data_files(plan.training.data))
         parts = {**parts, "data": data, "versions": versions(), "host": host()}
     return {part: fingerprint(value)[:16] for part, value in parts.items()}
 
@@ -80,7 +77,7 @@ def key(plan: FaultPlan, *, links: str = "none", simulated_by: object = None) ->
     None when that cannot be known, because the source of the task or of a program is nowhere to be
     found: such a twin is made each time.
     """
-    is_known = None not in _foreign(plan)
+    is_known = None not in foreign_sources(plan)
     parts = provenance(plan, links=links, simulated_by=simulated_by)
     return fingerprint(parts)[:32] if is_known else None
 
@@ -158,15 +155,6 @@ def keep(name: str, root: Path, twin: RunDirectory, history: History) -> bool:
 # ---------------------------------------------------------------- what a training depends on
 
 
-def _data_files(data: str) -> list[Path]:
-    """The files behind `training.data`; none for `stdlib`, which the Python version decides."""
-    if data == "stdlib":
-        return []
-    found = [Path(data), *map(Path, glob.glob(data, recursive=True))]
-    files = {path for start in found for path in (start, *start.rglob("*")) if path.is_file()}
-    return sorted(files)
-
-
 def _states(files: Iterable[Path]) -> list[tuple[str, int, int]]:
     """Name, size and time of change: what tells large files apart without reading them."""
     return [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
@@ -183,32 +171,4 @@ def _own_code() -> str:
         passed_over = _READS_RECORDS if Path(folder) == _PACKAGE else {"__pycache__"}
         below[:] = sorted(set(below) - passed_over)
         found += [os.path.join(folder, file) for file in sorted(files) if file.endswith(_CODE)]
-    return _contents(found)
-
-
-def _foreign(plan: FaultPlan) -> list[list[Path] | None]:
-    """The sources of the plan's task and programs, each None if it is not found."""
-    task = plan.training.task
-    modules = [task.partition(":")[0]] if task else []
-    return [_sources(module) for module in (*modules, *plan.fleet.modules.values())]
-
-
-def _sources(module: str) -> list[Path] | None:
-    """The sources of the package that a module is in; None if it is not found. Imports nothing."""
-    top = module.partition(".")[0]
-    spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path])
-    if spec is None:
-        return None
-    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
-    if folders:
-        return sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return [Path(spec.origin)] if spec.origin else None
-
-
-def _contents(files: Iterable[str | Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        with open(path, "rb", buffering=0) as file:
-            body = file.read()
-        digest.update(f"{os.path.basename(path)}:{len(body)}:".encode() + body)
-    return digest.hexdigest()
+    return contents(found)

@@ -2,7 +2,7 @@
 
     by time ──────────────────────► sorted once ─► due, prepare: known in advance
     put_later ─► by time from `arm` on ─┘
-    by round, step, loss, phase … ─► asked again after every event ─► due
+    by round, step, loss, phase … ─► asked again after events that count ─► due
        └── by round: prepare, a few rounds before
     of an entry that is held ─► fault.held when its trigger comes ─► release ─► due at once
 

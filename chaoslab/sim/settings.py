@@ -36,6 +36,10 @@ class Sim:
     default_links: ClassVar[str] = "sim"
     runs_here: ClassVar[bool] = False
 
+    def named_files(self) -> tuple[str, ...]:
+        """The costs."""
+        return (self.costs,) if self.costs else ()
+
     def clock(self) -> Clock:
         """A virtual one."""
         return SimClock()

@@ -26,14 +26,14 @@ class Machine:
     def say(self, time_s: float, source: str, kind: Kind, **data: Json) -> None:
         self._events.append((time_s, source, kind, data))
 
-    def start(self, name: str, at_s: float, until_s: float) -> None:
+    def start(self, name: str, at_s: float, until_s: float, compiles_s: float = 0.0) -> None:
         life = {"incarnation": 1}
         self.say(at_s, "harness", Kind.NODE_STARTED, node=name, role="learner", pid=1, labels={},
                  **life)  # fmt: skip
         self.say(until_s, name, Kind.LEARNER_STARTED, learner=name, devices=1,
                  platform=self._platform, parameters=PARAMETERS, **life)  # fmt: skip
-        self.say(until_s, name, Kind.LEARNER_COMPILED, learner=name, loaded=6, compiled=0,
-                 took_s=0.0, **life)  # fmt: skip
+        self.say(until_s + compiles_s, name, Kind.LEARNER_COMPILED, learner=name, loaded=6,
+                 compiled=0, took_s=compiles_s, **life)  # fmt: skip
 
     def sample(self, time_s: float, *, own: float) -> None:
         self.say(
@@ -67,6 +67,16 @@ def test_a_start_beside_three_others_on_two_cores_is_half_of_what_it_took() -> N
         machine.start(name, 0.0, 1.6)
     assert samples_of(machine.history)["start_s"] == pytest.approx([0.8] * 4)
     assert samples_of(machine.history)["cores"] == [2.0]
+
+
+def test_loading_steps_beside_three_others_on_two_cores_is_half_of_what_it_took() -> None:
+    machine = Machine()
+    machine.sample(1.0, own=2.0)
+    for name in "abcd":
+        machine.start(name, 0.0, 1.6, compiles_s=0.8)
+    found = samples_of(machine.history)
+    assert found["start_s"] == pytest.approx([0.8] * 4)
+    assert found["compile_s"] == pytest.approx([0.4] * 4)
 
 
 def test_a_start_counts_in_full_while_there_is_a_core_for_it() -> None:

@@ -87,6 +87,20 @@ def test_connections_that_were_reset_leave_all_capacity() -> None:
     assert finding.outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize("outcome", ["interrupted", "aborted"])
+def test_a_run_that_was_cut_short_while_the_syncer_was_held_is_unknown(outcome: str) -> None:
+    story = Story().baseline().lose_syncer(for_s=8.0).stall(6)
+    finding = Goodput().judge(story.finish(outcome, "by a signal").history())
+    assert finding.outcome is Outcome.UNKNOWN
+    assert finding.codes == (Code.TOO_LITTLE_TIME,)
+    assert "cut short" in finding.reason
+
+
+def test_training_that_ended_without_its_syncer_has_lost_that_time() -> None:
+    story = Story().baseline().lose_syncer(for_s=8.0).stall(12).settle().end()
+    assert Goodput().judge(story.history()).outcome is Outcome.FAIL
+
+
 def test_faults_too_short_for_a_pace_are_unknown() -> None:
     story = Story().baseline().kill("learner-1").train(1).heal().train(9).end()
     finding = Goodput().judge(story.history())

@@ -51,6 +51,17 @@ def test_a_fault_on_another_node_excuses_nothing() -> None:
     assert Handover(within_s=5.0).judge(story.end().history()).outcome is Outcome.FAIL
 
 
+@pytest.mark.parametrize("for_s", [None, 20.0])
+def test_who_was_brought_in_and_waits_in_vain_fails(for_s: float | None) -> None:
+    story = Story(reserve=("learner-4",)).baseline().bring_in("learner-4", for_s=for_s).train(12)
+    helped = Handover(within_s=5.0).judge(story.history())
+    assert helped.outcome is Outcome.PASS, helped.reason
+    alone = story.without(Kind.LEARNER_JOINED, lambda one: one.data["learner"] == "learner-4")
+    finding = Handover(within_s=5.0).judge(alone.end().history())
+    assert finding.codes == (Code.NOT_HELPED,)
+    assert finding.culprits == ("learner-4",)
+
+
 def test_a_membership_that_ends_meanwhile_is_judged_by_its_wait() -> None:
     story = waiting(6.0).say(
         Kind.MEMBER_LEFT, "syncer", learner="learner-1", incarnation=1, epoch=50,

@@ -24,6 +24,21 @@ def test_a_pause_with_a_quorum_fails_even_under_a_fault() -> None:
     assert "3 members under no fault" in finding.reason
 
 
+def test_who_was_brought_in_for_good_counts_for_the_quorum() -> None:
+    story = Story(learners=2, reserve=("learner-2", "learner-3")).baseline()
+    story.bring_in("learner-2", "learner-3").train(6).stall(8).train(5).settle().end()
+    finding = QuorumProgress(quorum=3, within_s=3.0).judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert "4 members under no fault" in finding.reason
+
+
+def test_who_was_brought_in_is_harmed_by_other_faults_alone() -> None:
+    story = Story(reserve=("learner-4",)).baseline().bring_in("learner-4", for_s=30.0).train(4)
+    story.kill("learner-4", for_s=8.0).train(1).stall(6).train(1).heal(spec="die").train(4)
+    finding = QuorumProgress(quorum=5, within_s=3.0).judge(story.end().history())
+    assert finding.outcome is Outcome.PASS, finding.reason
+
+
 def test_a_pause_without_a_quorum_is_allowed() -> None:
     story = Story().baseline().kill("learner-1").train(1).stall(8).train(1).heal().train(9).end()
     finding = QuorumProgress(quorum=4, within_s=3.0).judge(story.history())

@@ -127,6 +127,23 @@ def test_who_is_under_a_fault_of_its_own_is_not_the_syncers_to_hear() -> None:
     assert set(outage.returns) == {"learner-0", "learner-1", "learner-2"}
 
 
+@pytest.mark.parametrize("for_s", [4.0, None])
+def test_a_later_fault_of_its_own_excuses_nobody_that_had_its_chance(for_s: float | None) -> None:
+    story = Story().baseline().lose_syncer().stall(4).regain_syncer(without=("learner-2",))
+    story.train(MOST_S + 1).kill("learner-2", for_s=for_s)
+    story = story.train(4).heal() if for_s else story.train(4)
+    finding = judged(story.train(20).settle())
+    assert finding.codes == (Code.NOT_HEARD_AGAIN,)
+    assert finding.culprits == ("learner-2",)
+    assert "when another fault took it away" in finding.reason
+
+
+def test_who_was_taken_away_before_its_time_was_over_is_not_awaited() -> None:
+    story = Story().baseline().lose_syncer().stall(4).regain_syncer(without=("learner-2",))
+    finding = judged(story.train(2).kill("learner-2", for_s=4.0).train(4).heal().train(20).settle())
+    assert finding.outcome is Outcome.PASS, finding.reason
+
+
 def test_who_was_brought_in_and_left_meanwhile_is_not_awaited() -> None:
     story = Story(reserve=("learner-4",)).baseline().bring_in("learner-4", for_s=10.0).train(8)
     story.lose_syncer().stall(2).heal(spec="grow").stall(2)

@@ -286,6 +286,19 @@ def test_the_calm_before_is_measured_without_earlier_faults() -> None:
     assert record.evidence.measured["usual_rtt_s"] == pytest.approx(0.002)
 
 
+def test_who_was_brought_in_is_calm_once_it_has_begun() -> None:
+    record = Record(NetworkLatency(mean_s=0.1), for_s=5.0)
+    late = FaultRecord(record.fault, "learner-1")
+    about = {"injection": "injection-7", "targets": ["learner-1"], "spec": "grow"}
+    for kind, time_s in ((Kind.FAULT_INJECTING, 0.5), (Kind.FAULT_INJECTED, 1.5)):
+        late.say(time_s, kind, "harness", fault="control.scale_up", brings_in=True, **about)
+    for event in record.reported(22.0, rtt_s=0.2).history.events:
+        late.say(event.time_s, event.kind, event.source, **event.data)
+    record.history = late.history
+    assert record.evidence.measured["usual_rtt_s"] == pytest.approx(0.002)
+    assert record.evidence.status is Status.PROVED
+
+
 def test_a_rate_is_proved_by_the_payloads_that_arrive() -> None:
     fault = NetworkBandwidth(rate_bytes_per_s=1e5)
     found = Record(fault).until(30, bytes_per_s=0.95e5).evidence

@@ -126,6 +126,21 @@ def test_a_missing_image_is_proved_by_the_clusters_word_and_a_node_that_stays_aw
     assert "(ErrImagePull, by the cluster's word)" in evidence.text
 
 
+def test_to_leave_in_order_is_part_of_an_outage_without_image() -> None:
+    deleted = reported(Record(PodImage()), 20.1, "job_gone", uid="a")
+    record = reported(gone(deleted, 24.0), 25.0, "no_image", "ErrImagePull")
+    evidence = record.fault_event(30.1, Kind.FAULT_HEALING).evidence
+    assert evidence.status is Status.PROVED
+    assert evidence.measured["down_s"] == pytest.approx(6.1)
+    assert evidence.measured["away_s"] == pytest.approx(10.0)
+    assert "for the 10.0 s after its Job was deleted" in evidence.text
+
+
+def test_an_outage_without_image_that_ends_too_soon_is_weak() -> None:
+    record = reported(gone(Record(PodImage()), 24.0), 25.0, "no_image", "ErrImagePull")
+    assert record.fault_event(30.1, Kind.FAULT_HEALING).evidence.code is Code.TOO_SHORT
+
+
 def test_an_image_that_the_cluster_does_not_miss_proves_nothing() -> None:
     evidence = gone(Record(PodImage()), 21.0).fault_event(30.5, Kind.FAULT_HEALING).evidence
     assert evidence.code is Code.NOT_APPLIED

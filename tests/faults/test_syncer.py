@@ -114,6 +114,16 @@ def test_a_disk_of_which_the_syncer_says_nothing_was_not_full() -> None:
     assert Record(SyncerDiskFull()).merged(12.0, round_=2).healed().code is Code.NO_EFFECT
 
 
+def test_a_snapshot_that_is_refused_says_nothing_of_the_state() -> None:
+    refused: dict[str, Json] = {"waiting": 0, "reason": "no space", "is_snapshot": True}
+    record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, **refused)
+    assert record.merged(12.0, round_=2).healed().code is Code.NO_EFFECT
+    record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, **refused)
+    record.merged(10.5, round_=2).add(10.6, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
+    record.add(11.0, Kind.SYNCER_FREED, waiting=1, blocked_s=0.6, is_snapshot=True)
+    assert record.healed().status is Status.PROVED
+
+
 def test_a_disk_that_takes_what_is_written_before_the_heal_was_full_for_too_short() -> None:
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
     record.add(11.0, Kind.SYNCER_FREED, waiting=1, blocked_s=0.6)

@@ -1,14 +1,21 @@
 """Game-days in the harness: faults that wait for an operator, and what operators ask for."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 
-from chaoslab.core.events import Kind
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Action, AlarmState, FaultHeld, OperatorActed, OperatorRefused
 from chaoslab.plan.model import GameDay, Phase, Trigger
-from chaoslab.run.operators import Note, Order, Predict
+from chaoslab.record.journal import History
+from chaoslab.record.journal_file import JournalFile
+from chaoslab.run.operators import Inbox, Note, Order, Predict
+from chaoslab.undo.heartbeat import Heartbeat
+from tests.fakes import FakeFleet
 from tests.gameday_room import (
     GAMEDAY,
     GO,
@@ -80,6 +87,15 @@ def test_go_without_a_name_lets_all_go_that_wait_and_no_other(tmp_path: Path) ->
     assert all(story.healed for story in history.faults)
 
 
+def test_an_order_waits_for_no_more_than_the_event_with_which_it_came(tmp_path: Path) -> None:
+    at_s, order = 5.013, Note(by="Ann", text="the pager is quiet")
+    came = (lambda event: event.time_s == at_s, order)
+    stage, _ = staged(tmp_path, [came, GO, SKIP_OTHER], plan=plan_of(), injections=[HALF])
+    stage.fleet.at(at_s, lambda: stage.fleet._observed.append(stage.fleet.probe("syncer")))
+    noted = the(stage.execute(), Kind.OPERATOR_NOTED)
+    assert (noted.time_s, noted.payload.text) == (at_s, order.text)
+
+
 def test_one_that_is_left_out_is_skipped_with_the_name_of_who_did_it(tmp_path: Path) -> None:
     history = played(tmp_path, [GO, SKIP_OTHER])
     skipped = the(history, Kind.FAULT_SKIPPED)
@@ -103,6 +119,91 @@ def test_an_abort_heals_what_is_open_and_ends_the_run(tmp_path: Path) -> None:
     assert ending(history) == ("aborted", "an operator: Ann aborted it: pager")
     assert history.faults[0].healed is not None
     assert the(history, Kind.ABORT_FIRED).payload.rule == "an operator"
+
+
+def test_what_comes_with_an_abort_is_noted_at_once_or_refused(tmp_path: Path) -> None:
+    when = after_round(12)
+    note = Note(by="Bo", text="both are gone since 12:03", spec="half-dies")
+    orders = [(when, ask(Action.ABORT)), (when, note), (when, ask(Action.GO, "half-dies"))]
+    history = played(tmp_path, orders)
+    noted, refused = the(history, Kind.OPERATOR_NOTED), the(history, Kind.OPERATOR_REFUSED)
+    assert noted.payload.text == note.text
+    assert (refused.payload.asked, refused.payload.reason) == ("go half-dies", "the run is over")
+    assert refused.seq < the(history, Kind.ABORT_FIRED).seq
+    assert ending(history)[0] == "aborted"
+
+
+def test_what_comes_while_nodes_are_ended_is_noted_or_refused(tmp_path: Path) -> None:
+    when = kind(Kind.NODE_EXITED)
+    alarm = Note(by="grafana", text="Down fires", alarm=AlarmState.FIRING, firing_s=1.5)
+    late = [alarm, Predict(by="Bo", spec="other", gap_s=1.0), ask(Action.END), ask(Action.ABORT)]
+    orders = [(after_round(12), ask(Action.ABORT)), *((when, order) for order in late)]
+    history = played(tmp_path, orders)
+    noted = the(history, Kind.OPERATOR_NOTED)
+    assert noted.payload.came_s == history.of(Kind.NODE_EXITED)[0].time_s <= noted.time_s
+    refused = [(e.payload.asked, e.payload.reason) for e in history.of(OperatorRefused)]
+    asked = ["predict other", "end", "abort"]
+    assert refused == [(one, "the run is over") for one in asked]
+    assert ending(history)[0] == "aborted"
+
+
+def _residue_takes_a_minute(folder: Path, inbox: Inbox, order: Order) -> Stage:
+    """A game-day with an order that comes while somebody looks for what is left."""
+
+    def residue() -> Iterator[Mapping[str, Json]]:
+        assert inbox.put(order)
+        stage.clock.advance_to(stage.clock.now_s() + 60.0)
+        yield {"what": "a namespace", "where": "here", "remedy": "delete it"}
+
+    heartbeat = Heartbeat(residue=residue)
+    stage = Stage(folder, plan=plan_of([], GameDay()), heartbeat=heartbeat, inbox=inbox)
+    return stage
+
+
+def test_what_comes_last_is_on_record_and_nothing_is_taken_after_it(tmp_path: Path) -> None:
+    inbox, note = Inbox(), Note(by="Bo", text="it is quiet now")
+    history = _residue_takes_a_minute(tmp_path, inbox, note).execute()
+    found, noted, _ = history.events[-3:]
+    assert found.kind is Kind.RESIDUE_FOUND
+    assert (noted.kind, noted.payload.text) == (Kind.OPERATOR_NOTED, note.text)
+    assert noted.time_s - noted.payload.came_s == pytest.approx(60.0)
+    assert ending(history) == ("completed", "")
+    assert not inbox.put(note)
+
+
+def test_a_run_that_fails_before_it_begins_keeps_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = Note(by="Bo", text="the engine does not answer")
+    stage, _ = staged(tmp_path, [(kind(Kind.RUN_STARTED), note)], plan=plan_of(), injections=[])
+
+    def enter(_: FakeFleet) -> FakeFleet:
+        raise FleetError("no engine")
+
+    monkeypatch.setattr(FakeFleet, "__enter__", enter)
+    with pytest.raises(FleetError, match="no engine"):
+        stage.execute()
+    kinds = [event.kind for event in History.read(stage.directory.path).events]
+    assert kinds == [Kind.RUN_STARTED, Kind.OPERATOR_NOTED, Kind.RUN_FINISHED]
+
+
+def test_a_disk_that_refuses_a_late_note_is_the_error_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = _residue_takes_a_minute(tmp_path, Inbox(), Note(by="Bo", text="it is quiet now"))
+    append = JournalFile.append
+
+    def refused(file: JournalFile, line: str) -> None:
+        if "it is quiet" in line:
+            raise OSError(ENOSPC, "no space left")
+        append(file, line)
+
+    monkeypatch.setattr(JournalFile, "append", refused)
+    with pytest.raises(FleetError, match="journal cannot be written"):
+        stage.execute()
+    history = History.read(stage.directory.path)
+    assert history.events[-1].kind is Kind.RESIDUE_FOUND
+    assert len(history.of(Kind.NODE_EXITED)) == len(history.of(Kind.NODE_STARTED))
 
 
 @pytest.mark.parametrize(
@@ -309,6 +410,8 @@ def test_without_operators_nothing_waits(tmp_path: Path) -> None:
     history = Stage(tmp_path, [HALF], plan=plan).execute()
     assert not history.of(Kind.FAULT_HELD)
     assert not history.of(Kind.GAMEDAY_OPENED)
+    assert not [event for event in history.events if event.kind.startswith("operator.")]
+    assert history.events[-2].kind is Kind.NODE_EXITED
     assert history.faults[0].healed is not None
 
 

@@ -61,16 +61,31 @@ def test_the_syncer_is_asked_once_the_baseline_is_known_and_let_go_after_the_fau
     assert not any(words(stage, name) for name in LEARNERS)
 
 
+def test_the_syncer_is_asked_with_the_next_event_whatever_that_is(tmp_path: Path) -> None:
+    def asked_s(*said_s: float) -> tuple[float, float]:
+        stage = Stage(tmp_path / str(len(said_s)), [AT_WRITTEN])
+        reaches(stage, 20.0, "syncer", "written", round=30)
+        for time_s in said_s:
+            stage.fleet.at(
+                time_s, lambda: stage.fleet._observed.append(stage.fleet.probe("syncer"))
+            )
+        history = stage.execute()
+        return the(history, Kind.BASELINE_MEASURED).time_s, words(stage, "syncer")[0][0]
+
+    known_s, _ = asked_s()
+    assert asked_s(known_s + 0.001) == (known_s, known_s + 0.001)
+
+
 def test_the_fault_comes_at_the_announcement_and_the_record_says_which(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [AT_WRITTEN])
-    reaches(stage, 20.0, "syncer", "written", round=30)
+    reaches(stage, 20.013, "syncer", "written", round=30)
     history = stage.execute()
 
     reached = the(history, Kind.PHASE_REACHED)
     begun = injecting(history)
     assert begun.data["reached"] == reached.seq
     assert begun.seq == reached.seq + 1
-    assert begun.time_s == reached.time_s == 20.0
+    assert begun.time_s == reached.time_s == 20.013, "where nothing else is said"
     assert "syncer is at written" in begun.payload.trigger
     assert ending(history) == ("completed", "")
 

@@ -80,6 +80,20 @@ def test_a_heal_that_the_world_refuses_is_tried_again_to_the_end(tmp_path: Path)
     assert finding.culprits == ("injection-0",)
 
 
+def test_what_was_out_of_reach_until_the_end_is_on_record(tmp_path: Path) -> None:
+    stage, stalled = Stage(tmp_path, [HALF]), {"silent_s": 20.0, "since_s": 1.0, "host": "far"}
+    told = [Observation(source="harness", kind=Kind.HARNESS_STALLED, data=stalled)]
+
+    def hear_out() -> None:
+        stage.fleet._observed += told
+        told.clear()
+
+    vars(stage.fleet).update(hear_out=hear_out)
+    history = stage.execute()
+    assert the(history, Kind.HARNESS_STALLED).payload.host == "far"
+    assert ending(history)[0] == "completed"
+
+
 def test_a_heal_that_works_at_last_is_healed(tmp_path: Path) -> None:
     troubles = Troubles(refuses=frozenset({REFUSED}))
     stage = Stage(tmp_path, [HALF], troubles=troubles)

@@ -76,6 +76,17 @@ def test_an_abort_prevents_it_and_the_key_is_disclosed_all_the_same(tmp_path: Pa
     assert history.events[-1].kind is Kind.RUN_FINISHED
 
 
+def test_the_key_comes_after_what_was_said_while_nodes_were_ended(tmp_path: Path) -> None:
+    orders = [
+        (after_round(12), ask(Action.ABORT)),
+        (kind(Kind.NODE_EXITED), ask(Action.SKIP, "half-dies")),
+    ]
+    history = sealed_day(tmp_path, orders)
+    last = [event.kind for event in history.events[-3:]]
+    assert last == [Kind.OPERATOR_REFUSED, Kind.GAMEDAY_UNSEALED, Kind.RUN_FINISHED]
+    assert not list(seal_doubts(history))
+
+
 def test_the_limits_leave_it_out_while_other_faults_are_open(tmp_path: Path) -> None:
     orders = [(in_inject, ask(Action.GO, "half-dies"))]
     soon = replace(ONE, trigger=Trigger(time_s=1.0))

@@ -11,8 +11,7 @@ import pytest
 from chaoslab.diloco.learner import link, pace, round_wait, training_thread
 from chaoslab.diloco.model import gpt
 from chaoslab.diloco.node import chip, phases
-from chaoslab.diloco.syncer import action_executor, syncer_state
-from chaoslab.diloco.syncer import commits as real_commits
+from chaoslab.diloco.syncer import action_executor, disk_writes, syncer_state
 from chaoslab.diloco.syncer import program as syncer_program
 from chaoslab.diloco.wire import link_meter, streams
 from chaoslab.sim import (
@@ -56,7 +55,7 @@ def test_periods_and_limits_are_those_of_the_real_syncer() -> None:
     assert syncer._PAUSED_S == syncer_program._PAUSED_S
     assert commits.RESERVES == syncer_state._RESERVES
     assert commits.LEFT_LEAST == syncer_state._LEFT_LEAST
-    assert commits.AGAIN_S == real_commits._AGAIN_S
+    assert commits.AGAIN_S == disk_writes._AGAIN_S
 
 
 def test_models_are_as_large_as_the_real_ones() -> None:

@@ -228,7 +228,11 @@ def _window(target: str, injection: Injection, begin: Event, history: History) -
 
 
 def _others(target: str, injection: Injection, history: History) -> Iterator[tuple[float, float]]:
-    healed_s = {e.payload.injection: e.time_s + CALM_AFTER_S for e in history.of(FaultHealed)}
+    """Whoever was brought in is in calm once it has begun: what follows is its usual work."""
+    brought = {e.payload.injection for e in history.of(FaultInjecting) if e.payload.brings_in}
+    begun = (e for e in history.of(FaultInjected) if e.payload.injection in brought)
+    over = (*begun, *(e for e in history.of(FaultHealed) if e.payload.injection not in brought))
+    healed_s = {e.payload.injection: e.time_s + CALM_AFTER_S for e in over}
     for begin in history.of(FaultInjecting):
         if begin.payload.injection != injection.id and target in begin.payload.targets:
             yield begin.time_s, healed_s.get(begin.payload.injection, math.inf)

@@ -114,7 +114,8 @@ def load(
         _refuse_secret_names(plan, document.secrets)
     except PlanError as error:
         if error.key:
-            document.blame(tuple(error.key.split(".")), error.message)
+            way = (int(part) if part.isdecimal() else part for part in error.key.split("."))
+            document.blame(tuple(way), error.message)
             raise document.error() from error
         raise PlanError(error.message, where=error.where or str(path)) from error
     return plan, document

@@ -72,6 +72,9 @@ Found: TypeAlias = dict[str, Any]
 Doc: TypeAlias = str | Callable[[], str | None] | None
 """What a key means, or what reads it from source code; only a JSON Schema asks."""
 
+Nested: TypeAlias = Callable[[type, Mapping[Hint, Shape]], Shape]
+"""What makes the shape of a dataclass in another: `record`, or `record_on_demand`."""
+
 _NONE: Final[Mapping[Hint, Shape]] = {}
 
 
@@ -80,7 +83,23 @@ _NONE: Final[Mapping[Hint, Shape]] = {}
 
 def record(kind: type, special: Mapping[Hint, Shape] = _NONE) -> Shape:
     """The shape of a mapping that becomes a `kind`; `special` shapes stand for types in it."""
-    keys = keys_of(kind, special)
+    return _record(kind, keys_of(kind, special))
+
+
+def record_on_demand(kind: type, special: Mapping[Hint, Shape] = _NONE) -> Shape:
+    """The same, made when there first is such a mapping, as are those in it.
+
+    It has no JSON Schema.
+    """
+
+    @cache
+    def adapter() -> TypeAdapter[object]:
+        return TypeAdapter(_record(kind, keys_of(kind, special, record_on_demand)))
+
+    return Annotated[Any, PlainValidator(lambda value: adapter().validate_python(value))]
+
+
+def _record(kind: type, keys: Mapping[str, Shape]) -> Shape:
     return mapping(
         kind.__name__, keys, lambda found: kind(**arguments(kind, found)), doc=class_doc(kind)
     )
@@ -92,8 +111,12 @@ def arguments(kind: type, found: Found) -> Found:
     return {names[key]: value for key, value in found.items() if key in names}
 
 
-def keys_of(kind: type, special: Mapping[Hint, Shape] = _NONE) -> dict[str, Shape]:
+def keys_of(
+    kind: type, special: Mapping[Hint, Shape] = _NONE, nested: Nested = record
+) -> dict[str, Shape]:
     """The plan's keys of a dataclass and the shape of each, marked required or not.
+
+    `nested` makes the shapes of the dataclasses in it.
 
     Settings, of type `object`, are left out: their keys are added by `with_settings`.
     """
@@ -105,7 +128,7 @@ def keys_of(kind: type, special: Mapping[Hint, Shape] = _NONE) -> dict[str, Shap
         example = field.metadata.get("example") or _example(field.name, hints[field.name])
         default = written_default(field, hints[field.name])
         keys[key_of(field.name)] = entry(
-            shape_of(field.name, hints[field.name], special, example=example),
+            shape_of(field.name, hints[field.name], special, nested, example=example),
             partial(_field_doc, kind, field.name),
             default=None if default in ([], {}) else default,
             example=example,
@@ -263,7 +286,12 @@ def _tagged(tag: str, known: Collection[str], value: object) -> dict[str, Any]:
 
 
 def shape_of(
-    field: str, hint: Hint, special: Mapping[Hint, Shape] = _NONE, *, example: str = "…"
+    field: str,
+    hint: Hint,
+    special: Mapping[Hint, Shape] = _NONE,
+    nested: Nested = record,
+    *,
+    example: str = "…",
 ) -> Shape:
     """The shape of one field's value; HarnessBug for a type that no plan can write."""
     quantity = quantity_of(field, hint)
@@ -277,17 +305,17 @@ def shape_of(
     if origin is Literal:
         return choice(hint, get_args(hint))
     if origin is tuple:
-        return list_of(shape_of(field, get_args(hint)[0], special))
+        return list_of(shape_of(field, get_args(hint)[0], special, nested))
     if origin is Mapping:
-        item = shape_of(field, get_args(hint)[1], special, example=example)
+        item = shape_of(field, get_args(hint)[1], special, nested, example=example)
         return mapping_of(item, f"{field}: {example}")
     if get_args(hint)[:1] == (int,) and tuple_in(hint):
-        item = shape_of(field, get_args(tuple_in(hint))[0], special)
+        item = shape_of(field, get_args(tuple_in(hint))[0], special, nested)
         return count_or_list(item, f"{field}: {example}")
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return choice(hint, [member.value for member in hint])
     if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
-        return record(hint, special)
+        return nested(hint, special)
     raise HarnessBug(f"a setting {field!r} of type {hint} has no form in a plan file")
 
 

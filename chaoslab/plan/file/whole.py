@@ -8,7 +8,7 @@ Plain records (training, baseline, limits) need nothing here: `shape.record` ser
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import PlainValidator, TypeAdapter, WithJsonSchema
@@ -19,12 +19,14 @@ from chaoslab.plan.file.conventions import class_doc, field_docs, keys_in
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.shape import (
     Found,
+    Nested,
     any_of,
     arguments,
     entry,
     keys_of,
     mapping,
     record,
+    record_on_demand,
     variants,
     variants_on_demand,
     with_settings,
@@ -45,11 +47,14 @@ from chaoslab.plan.model import (
     Trigger,
 )
 
+NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+"""Pattern of a name that is also that of a folder."""
+NAMED: Final = "a name: use letters, digits, - and _, beginning with a letter or a digit"
+"""What a text of this pattern is, for errors."""
+
 _VERSION: Final = 1
-_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
-_NAMED = "a name: use letters, digits, - and _, beginning with a letter or a digit"
-_PLAN_NAME = rf"(?!latest$){_NAME}"
-_PLAN_NAMED = f"{_NAMED}; `latest` names the newest run"
+_PLAN_NAME = rf"(?!latest$){NAME}"
+_PLAN_NAMED = f"{NAMED}; `latest` names the newest run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +77,10 @@ def plan_shape(kinds: Kinds, *, is_whole: bool = False) -> Shape:
 
     If it `is_whole`, the shapes of all its kinds are made at once, for a JSON Schema.
     """
-    fleets = _Fleets(kinds.fleets, kinds.links)
+    fleets, nested = _Fleets(kinds.fleets, kinds.links), record if is_whole else record_on_demand
     special = {
         FleetSpec: fleets.whole() if is_whole else fleets.on_demand(),
-        FaultSpec: _named("fault", kinds.faults, _fault, is_whole=is_whole),
+        FaultSpec: _named("fault", kinds.faults, partial(_fault, nested), is_whole=is_whole),
         CheckSpec: _named("check", kinds.checks, _check, is_whole=is_whole),
         AbortRule: _ABORT,
     }
@@ -86,7 +91,7 @@ def plan_shape(kinds: Kinds, *, is_whole: bool = False) -> Shape:
             example=f"{_VERSION}",
             is_required=True,
         ),
-        **keys_of(FaultPlan, special),
+        **keys_of(FaultPlan, special, nested),
         "name": entry(
             text(_PLAN_NAME, _PLAN_NAMED),
             "Names the plan and its runs.",
@@ -245,11 +250,11 @@ _VARIABLES: Final = Annotated[
 # ---------------------------------------------------------------- faults and checks
 
 
-def _fault(name: str, kind: type) -> Shape:
+def _fault(nested: Nested, name: str, kind: type) -> Shape:
     """The shape of one entry of `faults`: the keys of every fault and the settings of this one."""
     is_syncers = tuple(getattr(kind, "roles", ())) == (SYNCER,)
     common = {
-        "id": entry(text(_NAME, _NAMED), "Names the fault in triggers and in the record."),
+        "id": entry(text(NAME, NAMED), "Names the fault in triggers and in the record."),
         "fault": entry(Literal[name], _summary(kind), is_required=True),
         "target": entry(
             TARGET,
@@ -258,8 +263,8 @@ def _fault(name: str, kind: type) -> Shape:
             example="{learners: 1}",
             is_required=not is_syncers,
         ),
-        "at": entry(record(Trigger), class_doc(Trigger)),
-        "arrivals": entry(record(Arrivals), class_doc(Arrivals)),
+        "at": entry(nested(Trigger, {}), class_doc(Trigger)),
+        "arrivals": entry(nested(Arrivals, {}), class_doc(Arrivals)),
         "for": entry(FOR, "How long until it is healed; `rest`: not before the run ends."),
         "outage": entry(OUTAGE, "A length that is drawn for each injection, in place of `for`."),
     }

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import Rounds, Share
+from chaoslab.plan.model.rules import hold
 from chaoslab.plan.model.training import Training
 
 PROGRAMS: Final = ("syncer", "learner", "evaluator")
@@ -115,6 +116,9 @@ class Baseline:
     max_variation: Share = 0.5
     """Largest accepted coefficient of variation of the rounds' rate over quarters of the window."""
 
+    def __post_init__(self) -> None:
+        hold(self.window >= 2, "window", f"{self.window} rounds", "at least 2 rounds")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -151,6 +155,8 @@ class AbortRule:
         values = (self.no_round_for_s, self.loss_above, self.alive_below)
         if sum(value is not None for value in values) != 1:
             raise PlanError("`when` needs exactly one of no_round_for, loss_above, alive_below")
+        if self.no_round_for_s is not None and self.no_round_for_s <= 0:
+            raise PlanError("must be above 0s", key="no_round_for")
 
 
 class Control(StrEnum):

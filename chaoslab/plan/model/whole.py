@@ -24,6 +24,7 @@ from chaoslab.plan.model.frame import (
     Limits,
 )
 from chaoslab.plan.model.gameday import GameDay
+from chaoslab.plan.model.rules import hold
 from chaoslab.plan.model.training import Training
 
 _SEED_BITS = 63
@@ -83,6 +84,7 @@ class FaultPlan:
             self._refuse_what_never_comes(fault)
             self._refuse_what_never_ends(fault)
         self._refuse_a_wrong_charter()
+        self._refuse_what_aborts_at_once()
         regions = {labels.get(REGION) for labels in self.labels.values()}
         if unknown := sorted(set(self.fleet.profiles) - regions):
             raise PlanError(
@@ -112,6 +114,12 @@ class FaultPlan:
                     "decided: leave it out",
                     key="gameday.holds",
                 )
+
+    def _refuse_what_aborts_at_once(self) -> None:
+        most = self.training.learner_count
+        for number, rule in enumerate(self.abort):
+            key, alive = f"abort.{number}.when.alive_below", rule.alive_below
+            hold(alive is None or alive <= most, key, alive, f"at most {most}, all learners")
 
     @property
     def held(self) -> frozenset[str]:

@@ -222,11 +222,14 @@ class Batch:
         self._lasts_s = np.where(fails, self._repairs_s, _NEVER_S)
 
     def _out(self) -> Indices:
-        """Slices of its row that are out of service at each possible failure."""
+        """Slices of its row that are out of service at each possible failure.
+
+        NoChipsLeft if one more may leave none, as `Learner` counts it.
+        """
         back = np.bincount(self._stop[self._is_out()], minlength=self._points.size)
         returned = np.cumsum(back) - back
         out = self._failed + self._away_before - returned[self._after]
-        if (out.max() + 1) * self._costs.slice_chips > self._costs.chips:
+        if (out.max() + 1) * self._costs.slice_chips > self._costs.chips - 0.5:
             raise NoChipsLeft
         return out
 

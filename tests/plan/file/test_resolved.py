@@ -153,7 +153,7 @@ PLANS = st.builds(
     ),
     faults=faults(),
     abort=st.lists(
-        st.builds(AbortRule, no_round_for_s=SECONDS) | st.builds(AbortRule, loss_above=SECONDS)
+        st.builds(AbortRule, no_round_for_s=POSITIVE) | st.builds(AbortRule, loss_above=SECONDS)
     ).map(tuple),
     expect=st.lists(CHECKS, max_size=3).map(tuple),
 )

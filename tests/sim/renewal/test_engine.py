@@ -270,6 +270,20 @@ def test_a_learner_that_may_lose_all_its_chips_is_simulated_by_events() -> None:
     assert simulate(small, 5, model=often) == by_events(small, 5, often)
 
 
+@pytest.mark.parametrize("slices", [1, 2])
+def test_a_learner_whose_last_slice_fails_has_none(slices: int) -> None:
+    """Whatever else may fail while it has none."""
+    small = Scenario(
+        policy=Policy.DECOUPLED, chips=2 * slices * 256, learners=2, quorum=2,
+        repair_mean_s=1800.0, horizon_s=DAY_S,
+    )  # fmt: skip
+    for seed in range(20):
+        often = replace(small.model, mtbi_s=YEAR_S)
+        fast, every = simulate(small, seed, model=often), by_events(small, seed, often)
+        assert fast.uptime == pytest.approx(every.uptime, rel=1e-9)
+        assert fast.goodput == pytest.approx(every.goodput, rel=1e-9)
+
+
 # ---------------------------------------------------------------- cost
 
 
