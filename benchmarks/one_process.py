@@ -153,7 +153,7 @@ class OneProcess:
                 self._now_s, _, happen = heapq.heappop(self._events)
                 happen()
             self._follow(self._policy.advance(self._now_s))
-        self._syncer_state.final(self._policy)
+        self._syncer_state.last_snapshot(self._policy)
         self._syncer_state.close()
         return self._measured()
 
@@ -184,6 +184,7 @@ class OneProcess:
         for index, values in enumerate(seeder.replica.bases()):
             for publication in self._syncer_state.take_initial(index, encode(values, Codec.F32)):
                 self._syncer_state.publish(publication)
+        self._syncer_state.snapshot(committed_tokens=0.0, round_=0)
         self._follow(self._policy.seeded(self._now_s, seeder.epoch))
         for learner in self._learners.values():
             self._adopt(learner)

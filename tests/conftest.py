@@ -1,9 +1,9 @@
 """Order of all tests, and which of them run side by side.
 
     one process   the fast ones, then `thorough`, last those that start trainings
-    -n 2          one worker: trainings and what is measured, one after another
-                  the other: what is `patient`, a module at a time, last the cluster's
-                  then both: the fast ones, and `thorough`
+    -n 3          one worker: trainings and what is measured, one after another
+                  the others: what is `patient`, a module at a time, last the cluster's on one
+                  then all: the fast ones, and `thorough`
 
 Trainings take most of the time, and much of it they wait. So they begin at once, and the fast tests
 use what they leave of the cores, at a lower priority.
@@ -13,6 +13,7 @@ import os
 import signal
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -110,5 +111,13 @@ def _is_patient(item: pytest.Item) -> bool:
 
 @cache
 def _give_way() -> None:
-    """From now on this worker, and what it starts, waits for others; it does fast tests alone."""
+    """From now on this worker, and what it starts, waits for others; it does fast tests alone.
+
+    Where the kernel groups processes by terminal, niceness counts only within a group, and a group
+    has its own (sched(7), "The autogroup feature").
+    """
     os.nice(_LESS_URGENT)
+    group = Path("/proc/self/autogroup")
+    if group.exists() and os.getpgrp() != os.getpid():
+        os.setsid()
+        group.write_text(str(_LESS_URGENT))

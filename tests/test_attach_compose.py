@@ -16,6 +16,7 @@ from tests.docker_runs import engine_with_images
 from chaoslab.fleet.docker.engine.engine import Engine  # isort: skip  # after the engine
 from chaoslab.fleet.docker.images import images  # isort: skip
 from tests import compose  # isort: skip
+from tests.whole_runs import whole
 
 pytestmark = pytest.mark.docker
 
@@ -95,7 +96,7 @@ def test_a_plan_breaks_and_restores_the_containers(training: Engine, tmp_path: P
     run = chaoslab("attach", f"compose:{PROJECT}", str(plan), "--yes", "--json", "--out",
                    str(tmp_path))  # fmt: skip
     verdict = json.loads(run.stdout)
-    assert run.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{run.stderr}"
+    assert run.returncode == 0, f"{whole(verdict)}\n{run.stderr}"
     assert [one["status"] for one in verdict["injections"]] == ["proved"] * 3
     assert is_healthy(training)
     history = History.read((tmp_path / "latest").resolve())

@@ -14,10 +14,11 @@ import psutil
 import pytest
 
 from chaoslab.core.events import Kind
+from chaoslab.core.process_tree import processes
 from chaoslab.fleet.standing.processes import find
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.record.journal import History
-from tests.whole_runs import await_event
+from tests.whole_runs import await_event, whole
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +121,7 @@ class ByHand:
 
     def _processes(self) -> Iterator[tuple[psutil.Process, list[str]]]:
         """Those of this training, whoever started them."""
-        for process in psutil.process_iter():
+        for process in processes():
             try:
                 words = process.cmdline()
             except psutil.Error:
@@ -182,7 +183,7 @@ def test_a_killed_learner_is_started_again_and_the_training_goes_on(
     assert f"process {run.pid} is attached to this training, for the run " in refusal
     told, complaints = run.communicate(timeout=300)
     verdict = json.loads(told)
-    assert run.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{complaints}"
+    assert run.returncode == 0, f"{whole(verdict)}\n{complaints}"
     assert [one["status"] for one in verdict["injections"]] == ["proved"]
     assert "ledger" not in {one["check"] for one in verdict["findings"]}
     assert "not judged, because training goes on and has no twin: ledger" in complaints
@@ -226,7 +227,7 @@ def test_a_slower_supervisor_is_waited_for_and_starts_the_only_copy(
     told, complaints = run.communicate(timeout=300)
     supervisor.join(PATIENCE_S)
     verdict = json.loads(told)
-    assert run.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{complaints}"
+    assert run.returncode == 0, f"{whole(verdict)}\n{complaints}"
     assert [one["status"] for one in verdict["injections"]] == ["proved"]
     assert by_hand.goes_on()
     history = History.read(record(tmp_path))

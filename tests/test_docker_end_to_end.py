@@ -15,7 +15,7 @@ from tests.docker_runs import (
     nothing_is_left,
     wait_for_round,
 )
-from tests.whole_runs import start, verdict_of
+from tests.whole_runs import start, verdict_of, whole
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 PLAN = """
@@ -58,7 +58,7 @@ def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     plan = tmp_path / "containers.yaml"
     plan.write_text(PLAN.replace("LINKS", links).replace("MORE", LOSS))
     verdict = verdict_of(start(str(plan), tmp_path / "runs"))
-    assert verdict["outcome"] == "PASS", verdict
+    assert verdict["outcome"] == "PASS", whole(verdict)
     (record,) = (tmp_path / "runs" / "containers").glob("2*")
     assert nothing_is_left(engine, record)
     died = [
@@ -114,7 +114,7 @@ def test_a_learner_that_hangs_is_unhealthy_by_the_engine_s_own_word(
     hangs = PLAN.replace(dies, f"  - {HANGS}")
     plan.write_text(hangs.replace("LINKS", "none").replace("MORE", ""))
     verdict = verdict_of(start(str(plan), tmp_path / "runs"))
-    assert verdict["outcome"] == "PASS", verdict
+    assert verdict["outcome"] == "PASS", whole(verdict)
     (record,) = (tmp_path / "runs" / "containers").glob("2*")
     told = History.read(record).of(Kind.ENGINE_REPORTED)
     states = [one.data["health"] for one in told if one.data["node"] == "learner-1"]

@@ -47,11 +47,13 @@ DOORS: dict[str, tuple[str, ...]] = {
     "google": ("diloco.wire", "fleet.tpu.api"),
     "docker": ("fleet.docker.engine",),
     "lightkube": (
+        "fleet.kubernetes.answers",
         "fleet.kubernetes.cluster",
         "fleet.kubernetes.pod_state",
         "fleet.kubernetes.streams",
     ),
     "httpx2": (
+        "fleet.kubernetes.answers",
         "fleet.kubernetes.cluster",
         "fleet.kubernetes.port_forward",
         "fleet.kubernetes.streams",

@@ -176,13 +176,13 @@ faults:
     fault: host.kill
     target: {learners: [learner-1]}
     at: {round: 20}
-    for: 2s
+    for: 5s
   - id: chip-fails
     fault: chip.fail
     host: 0
     target: {learners: [learner-1]}
     at: {after: host-dies, offset: 25s}
-    for: 2s
+    for: 5s
 expect:
   - {check: rejoin, within: 90s, contributions: 1}
   - {check: ledger}

@@ -156,6 +156,8 @@ def test_the_test_of_a_finding_that_is_not_pass_fails_and_names_the_record(
         def test_one_dies(nobody_returns):
             raise AssertionError("the body is for runs that pass")
         """,
+        "--chaos-out",
+        "all kept",
     )
     done.assert_outcomes(passed=1, failed=2)
     done.stdout.fnmatch_lines(
@@ -163,7 +165,7 @@ def test_the_test_of_a_finding_that_is_not_pass_fails_and_names_the_record(
             "*test_one_dies[[]rejoin]*",
             "FAIL rejoin: learner-*(n*)",
             "record: *",
-            "next: chaoslab show *",
+            "next: chaoslab show '*/all kept/one_dies/*'",
         ]
     )
     done.stdout.fnmatch_lines(["the verdict is FAIL", "FAIL learners_rejoin: *"])

@@ -18,7 +18,7 @@ from tests.contracts.fleet_kit import wait_until
 from tests.fleet.namespace_hosts import can_be_apart, lan
 from tests.fleet.sshd import SshHost
 from tests.ssh_runs import PLAN, fleet_of_hosts, left_on, write_inventory
-from tests.whole_runs import ROOT, start, verdict_of
+from tests.whole_runs import ROOT, start, verdict_of, whole
 
 
 def start_two(folder: Path, inventory: Path, inside: Sequence[str] = ()) -> "subprocess.Popen[str]":
@@ -58,7 +58,7 @@ def passes_and_leaves_nothing(
 ) -> Path:
     """The record of the run, which has come home."""
     verdict = verdict_of(start_two(folder, inventory, inside))
-    assert verdict["outcome"] == "PASS", verdict
+    assert verdict["outcome"] == "PASS", whole(verdict)
     assert left_on(hosts) == []
     record = record_in(folder / "runs")
     started = History.read(record).of(Kind.NODE_STARTED)

@@ -37,6 +37,11 @@ def verdict_of(run: "subprocess.Popen[str]", limit_s: float = 560) -> Mapping[st
     return found
 
 
+def whole(verdict: Mapping[str, object]) -> str:
+    """What a test that fails says of it: pytest would cut it short before the reasons."""
+    return json.dumps({part: verdict[part] for part in ("findings", "injections")}, indent=1)
+
+
 def await_event(folder: Path, kind: Kind, within_s: float = 180) -> None:
     """Until the first record below a folder of records has it."""
     deadline = time.monotonic() + within_s
@@ -61,7 +66,7 @@ def passed(plan: str, folder: Path) -> tuple[History, list[str]]:
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
     )
     verdict = json.loads(done.stdout)
-    assert done.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{done.stderr}"
+    assert done.returncode == 0, f"{whole(verdict)}\n{done.stderr}"
     return History.read((folder / "latest").resolve()), [
         one["status"] for one in verdict["injections"]
     ]

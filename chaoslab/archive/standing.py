@@ -145,8 +145,9 @@ def _state(
 
 
 def _is_same_code(was: Mapping[str, Json], is_now: Mapping[str, Json] | None) -> bool:
-    """Whether both are known and equal."""
-    return is_now is not None and all(was.get(part) == is_now[part] for part in CODE)
+    """Whether both are known and equal; a simulation is the same with all versions."""
+    parts = [part for part in CODE if part != "versions" or "costs" not in was]
+    return is_now is not None and all(was.get(part) == is_now[part] for part in parts)
 
 
 def code_here(run: PastRun) -> Mapping[str, Json] | None:

@@ -18,6 +18,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
 from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.undo.log import is_held
 
 _MACHINE = ("system", "machine", "cores")
 """What of a host must be equal for margins to be compared; kernels and memory sizes may differ."""
@@ -96,23 +97,36 @@ class Trend:
     verdicts: tuple[Verdict, ...]
     margins: tuple[MarginTrend, ...]
     left_out: Mapping[LeftOut, int]
+    without_verdict: tuple[PastRun, LeftOut] | None = None
+    """The newest run that is over, if it is newer than `runs`, and why it is none of them."""
 
     def eroding(self, max_drop: float) -> tuple[MarginTrend, ...]:
         """Margins that fall and have fallen by more than `max_drop`."""
         return tuple(one for one in self.margins if one.is_eroding(max_drop))
 
     @property
+    def has_margins(self) -> bool:
+        """Whether a check had a margin in any of the runs."""
+        return any(one.room is not None for verdict in self.verdicts for one in verdict.findings)
+
+    @property
     def runs_missing(self) -> int:
-        """How many more runs it takes until all margins of the newest run can be told to fall."""
+        """How many more runs it takes until all margins of the newest run can be told to fall; 0
+        if there are no margins.
+        """
+        if not self.has_margins:
+            return 0
         newest = self.verdicts[-1].by_name
         has_one = {name for name, finding in newest.items() if finding.room is not None}
         have = min((len(one.margins) for one in self.margins if one.check in has_one), default=0)
         return max(0, RUNS_LEAST - have)
 
     def exit_code(self, max_drop: float) -> ExitCode:
-        """Of the newest run if that is not PASS; else FAIL if a margin is eroding, UNKNOWN if there
-        are too few runs, PASS otherwise.
+        """Of the newest run that is over if that is not PASS, which is UNKNOWN without a verdict;
+        else FAIL if a margin is eroding, UNKNOWN if there are too few runs, PASS otherwise.
         """
+        if self.without_verdict:
+            return ExitCode.UNKNOWN
         if (newest := self.verdicts[-1].exit_code) is not ExitCode.PASS:
             return newest
         if self.eroding(max_drop):
@@ -127,19 +141,20 @@ def trend(runs: Sequence[PastRun], *, last: int) -> Trend:
     """
     found: list[tuple[PastRun, Verdict]] = []
     left_out: Counter[LeftOut] = Counter()
+    without_verdict: tuple[PastRun, LeftOut] | None = None
     for run in runs:
         if len(found) == last:
             break
         verdict, why = _read(run, found[0][0] if found else run)
         if verdict is None:
-            left_out[why or LeftOut.NOT_JUDGED] += 1
+            why = why or LeftOut.NOT_JUDGED
+            left_out[why] += 1
+            if not (found or without_verdict or is_held(run.directory.path)):
+                without_verdict = run, why
         else:
             found.append((run, verdict))
     if not found:
-        where = runs[0].directory.path if runs else ""
-        raise PlanError(
-            f"no run of it was judged yet: call `chaoslab judge {quote(str(where))}` first"
-        )
+        raise _none_judged(runs)
     found.reverse()
     return Trend(
         plan=found[-1][0].plan,
@@ -147,6 +162,18 @@ def trend(runs: Sequence[PastRun], *, last: int) -> Trend:
         verdicts=tuple(verdict for _, verdict in found),
         margins=_margins([verdict for _, verdict in found]),
         left_out=dict(left_out),
+        without_verdict=without_verdict,
+    )
+
+
+def _none_judged(runs: Sequence[PastRun]) -> PlanError:
+    """What to do about it; why not even that is possible, if every run.json is damaged."""
+    whole = next((run for run in runs if not run.damage), None)
+    if runs and whole is None:
+        return PlanError(runs[0].damage)
+    where = whole.directory.path if whole else ""
+    return PlanError(
+        f"no run of it was judged yet: call `chaoslab judge {quote(str(where))}` first"
     )
 
 

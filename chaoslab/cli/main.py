@@ -11,7 +11,9 @@ import difflib
 import errno
 import importlib
 import io
+import os
 import platform
+import shlex
 import signal
 import sys
 import threading
@@ -24,10 +26,10 @@ from typing import NoReturn
 import click
 
 from chaoslab.cli.invocation import Invocation
-from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError
 from chaoslab.core.garbage import collect_seldom, without_collection
 from chaoslab.core.private_files import replace_file
+from chaoslab.core.terminal import harmless
 
 CRASH_TXT = "crash.txt"
 
@@ -101,6 +103,12 @@ Examples:
 class Commands(click.Group):
     """Finds commands by name and turns every error into a message and an exit code."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it, once there are streams that take what may have to be said."""
+        _open_missing_streams()
+        _print_what_the_locale_cannot()
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """All names, without importing anything."""
         return list(SUMMARIES)
@@ -131,7 +139,6 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command. Nothing is swallowed: each error ends in its own exit code."""
-        _print_what_the_locale_cannot()
         try:
             with _ended_as_by_ctrl_c():
                 return super().invoke(ctx)
@@ -170,6 +177,18 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _open_missing_streams() -> None:
+    """Let nothing come from, or go to, a stream that is closed (`>&-`): the exit code still tells.
+
+    Otherwise its descriptor would be the next file's, and what a child prints would go there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so that stream's
+            os.set_inheritable(nowhere, True)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8", closefd=False))
 
 
 def _print_what_the_locale_cannot() -> None:
@@ -218,7 +237,7 @@ def _not_a_command(given: str) -> str:
     from chaoslab.prepare.plans import bundled_plans  # noqa: PLC0415  # `--help` needs click alone
 
     if given in bundled_plans() or given.endswith((".yaml", ".yml")):
-        return f"To carry out a plan: `chaoslab run {given}`."
+        return f"To carry out a plan: `chaoslab run {shlex.quote(given)}`."
     return f"There are {', '.join(SUMMARIES)}."
 
 

@@ -76,8 +76,9 @@ class Room:
         return Names.of(self.plan)
 
     def tell(self, line: str) -> None:
-        """Pass an order on; PlanError if the line is none."""
-        self.inbox.put(order_of(line, by=self.by, names=self.names))
+        """Pass an order on; PlanError if the line is none, or the run is over."""
+        if not self.inbox.put(order_of(line, by=self.by, names=self.names)):
+            raise PlanError("the run is over")
 
 
 class Said(NamedTuple):

@@ -131,7 +131,8 @@ def first_note(
             return spec in _alarmed(history, event)
         return said.spec == spec or _names(said.text, spec, *also)
 
-    notes = (event for event in history.of(OperatorNoted) if event.seq > injected.seq)
+    since = injected.seq, injected.time_s
+    notes = (e for e in history.of(OperatorNoted) if e.seq > since[0] and e.time_s >= since[1])
     return next(filter(names_it, notes), None)
 
 

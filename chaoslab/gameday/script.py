@@ -167,6 +167,8 @@ class Script:
         self._since_s = 0.0
         """When the first of the lines became the first."""
         self._is_open = True
+        self._is_cut = False
+        """The run ends early: nothing is left to decide."""
         self._has_given_up = False
         """Nothing of what is left will be carried out."""
         self._has_others = has_others
@@ -177,6 +179,7 @@ class Script:
         """Take it in, and give the orders that waited for it."""
         with self._lock:
             self._progress.see(event)
+            self._is_cut |= event.kind is Kind.ABORT_FIRED
             self._advance()
             self._leave_out()
             self._is_open &= event.kind is not Kind.RUN_FINISHED
@@ -209,9 +212,10 @@ class Script:
                 if not self._progress.has_met(does, since_s=self._since_s):
                     self._give_up_late(does)
                     return
-            else:
-                self._inbox.put(does)
+            elif self._inbox.put(does):
                 self._progress.ordered(does)
+            else:
+                return
             self._lines.popleft()
             self._since_s = self._progress.now_s
 
@@ -224,7 +228,7 @@ class Script:
     def _leave_out(self) -> None:
         has_ended = not self._lines or self._has_given_up
         is_over = self._progress.now_s >= self._since_s + _GRACE_S
-        if not has_ended or not self._has_nobody or not is_over:
+        if self._is_cut or not has_ended or not self._has_nobody or not is_over:
             return
         self._has_nobody = False
         actions = [(Action.SKIP, spec) for spec in self._progress.not_begun(self._holds)]

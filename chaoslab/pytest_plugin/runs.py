@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -70,7 +71,8 @@ class Part:
             if finding.outcome is Outcome.PASS:
                 return ""
             lines = [_said(finding)]
-        return "\n".join([*lines, f"record: {made.record}", f"next: chaoslab show {made.record}"])
+        again = f"next: chaoslab show {quote(str(made.record))}"
+        return "\n".join([*lines, f"record: {made.record}", again])
 
 
 def parts(marks: Sequence[pytest.Mark], config: pytest.Config) -> tuple[Part, ...]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.terminal import one_line
 from chaoslab.core.units import delay, plural
 from chaoslab.core.units import elapsed as seconds
 
@@ -52,7 +53,7 @@ def describe(event: Event) -> Sentence | None:
     )
     if is_orderly:
         tone = Tone.PLAIN
-    return Sentence(time_s=event.time_s, text=write(said), tone=tone)
+    return Sentence(time_s=event.time_s, text=one_line(write(said)), tone=tone)
 
 
 def is_notable(kind: Kind) -> bool:
@@ -116,8 +117,7 @@ def _repair(said: payloads.RepairMoved) -> str:
 
 
 def _node_exited(said: payloads.NodeExited) -> str:
-    signal, code = said.signal, said.exit_code
-    return f"{said.node} exited: {signal or f'exit code {code}'}"
+    return f"{said.node} exited: {said.signal or f'exit code {said.exit_code}'}"
 
 
 def _stress_registry(said: payloads.NodeStressed) -> str:
@@ -136,6 +136,17 @@ def _ready(said: payloads.SyncerReady) -> str:
     return text
 
 
+def _blocked(said: payloads.SyncerBlocked) -> str:
+    if said.is_snapshot:
+        return f"a snapshot is refused by the syncer's disk, training goes on: {said.reason}"
+    return f"the syncer's disk refuses what it writes, nothing is published: {said.reason}"
+
+
+def _freed(said: payloads.SyncerFreed) -> str:
+    what = "snapshots" if said.is_snapshot else "what it writes"
+    return f"the syncer's disk takes {what} again, after {seconds(said.blocked_s)}"
+
+
 def _reached(said: payloads.PhaseReached) -> str:
     waits = ", and waits" if said.is_held else ""
     known = {"round": said.round, "fragment": said.fragment, "version": said.version}
@@ -144,10 +155,8 @@ def _reached(said: payloads.PhaseReached) -> str:
 
 
 def _joined(said: payloads.MemberJoined) -> str:
-    donor = said.donor
-    return (
-        f"{_who(said)} joined, state from {donor or said.source}, {plural(said.members, 'member')}"
-    )
+    where = said.donor or said.source
+    return f"{_who(said)} joined, state from {where}, {plural(said.members, 'member')}"
 
 
 def _fault(verb: str) -> Callable[[payloads.OfInjection], str]:
@@ -250,16 +259,8 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(payloads.RepairMoved, Tone.PLAIN, _repair),
         _of(payloads.NodeStressed, Tone.PLAIN, _stress_registry),
         _of(payloads.SyncerReady, Tone.PLAIN, _ready),
-        _of(
-            payloads.SyncerBlocked,
-            Tone.BAD,
-            lambda e: f"the syncer's disk refuses what it writes, nothing is published: {e.reason}",
-        ),
-        _of(
-            payloads.SyncerFreed,
-            Tone.GOOD,
-            lambda e: f"the syncer's disk takes what it writes again, after {seconds(e.blocked_s)}",
-        ),
+        _of(payloads.SyncerBlocked, Tone.BAD, _blocked),
+        _of(payloads.SyncerFreed, Tone.GOOD, _freed),
         _of(
             payloads.CommunicatorFormed,
             Tone.PLAIN,

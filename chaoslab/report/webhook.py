@@ -24,8 +24,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from email.message import Message
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from chaoslab import __version__
@@ -36,6 +35,7 @@ from chaoslab.core.events import Event, Json, Kind, encode
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import FaultInjected, RunStarted
 from chaoslab.core.units import plural
+from chaoslab.report.receivers import OPENER, shown
 
 SECRET = "CHAOSLAB_WEBHOOK_SECRET"
 """Name of the environment variable that has the secret."""
@@ -64,7 +64,7 @@ class Receiver:
         except ValueError:
             is_usable = False
         if not is_usable or "@" in parts.netloc:
-            raise PlanError(f"--notify {url}: write http://HOST/PATH or https://HOST/PATH")
+            raise PlanError(f"--notify {shown(url)}: write http://HOST/PATH or https://HOST/PATH")
         if not secret:
             raise PlanError(
                 f"--notify: messages are signed, and ${SECRET} is not set: set it to a secret that "
@@ -89,27 +89,8 @@ class Receiver:
             "webhook-signature": self.sign(id_, timestamp, body),
         }
         request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310  # http, https
-        with _OPENER.open(request, timeout=_ATTEMPT_S) as answer:
+        with OPENER.open(request, timeout=_ATTEMPT_S) as answer:
             answer.read(1)
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET without its body."""
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,  # noqa: ARG002  # urllib's signature
-        fp: IO[bytes],  # noqa: ARG002
-        code: int,  # noqa: ARG002
-        msg: str,  # noqa: ARG002
-        headers: Message,  # noqa: ARG002
-        newurl: str,  # noqa: ARG002
-    ) -> None:
-        """Leave it as the error that it is."""
-        return
-
-
-_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class Webhook:

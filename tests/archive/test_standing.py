@@ -1,6 +1,6 @@
 """What the last verdict of each plan is worth now."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,9 @@ from chaoslab.archive.index import index
 from chaoslab.archive.standing import CodeOf, Standing, State, code_here, standings, worst
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import ExitCode
+from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.report.files import VERDICT_JSON
+from chaoslab.run.judged_run import carry_out
 from chaoslab.undo.log import UndoLogFile
 from tests.archive.records import BEGAN, CODE, record
 
@@ -60,6 +62,25 @@ def test_a_pass_of_other_code_is_no_pass(tmp_path: Path) -> None:
     assert now(tmp_path, code_of=lambda _: {**CODE, "code": "beef"}).state is State.OTHER_CODE
     assert now(tmp_path, code_of=lambda _: {**CODE, "versions": "2"}).state is State.OTHER_CODE
     assert now(tmp_path, code_of=lambda _: None).state is State.OTHER_CODE
+
+
+def test_a_simulated_pass_holds_on_the_same_code_whatever_computes(tmp_path: Path) -> None:
+    plan = tmp_path / "quiet.yaml"
+    plan.write_text(
+        "version: 1\nname: quiet\ntraining: {learners: 2, stop: {rounds: 12}}\n"
+        "baseline: {warmup: 2 rounds, window: 4 rounds}\nexpect: [{check: agreement}]\n"
+    )
+    carry_out(prepare(Asked(plan=str(plan), fleet="sim")), tmp_path / "runs")
+    (run,) = index(tmp_path / "runs")
+    here = code_here(run)
+    assert here is not None
+
+    def state(code: CodeOf) -> State:
+        (one,) = standings([run], datetime.now(UTC), max_age_s=None, code_of=code)
+        return one.state
+
+    assert state(code_here) is State.PASS
+    assert state(lambda _: {**here, "code": "beef"}) is State.OTHER_CODE
 
 
 def test_a_record_that_does_not_tell_its_code_is_of_other_code(tmp_path: Path) -> None:

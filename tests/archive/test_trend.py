@@ -13,6 +13,7 @@ from chaoslab.archive.trend import Direction, LeftOut, Trend, _margins, trend
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.undo.log import UndoLogFile
 from tests.archive.records import HOST, PLAN, finding, record, verdict
 
 
@@ -95,6 +96,49 @@ def test_a_gate_whose_newest_run_is_not_pass_is_not_green(
     assert over(tmp_path, [*[0.5] * 7, newest]).exit_code(0.1) is code
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("run.json", "{", LeftOut.DAMAGED),
+        ("verdict.json", "{", LeftOut.UNREADABLE),
+        ("verdict.json", None, LeftOut.NOT_JUDGED),
+    ],
+)
+def test_a_gate_whose_newest_run_has_no_verdict_is_not_green(
+    tmp_path: Path, file: str, text: str | None, why: LeftOut
+) -> None:
+    assert over(tmp_path, [0.5] * 7).exit_code(0.1) is ExitCode.PASS
+    newest = record(tmp_path, {"rejoin": 0.5}, day=8)
+    path = newest.directory.path / file
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    record(tmp_path, {"rejoin": 0.5}, day=-1)
+    with UndoLogFile(record(tmp_path, day=9).directory.path):
+        found = trend(index(tmp_path), last=30)
+    assert found.without_verdict is not None
+    assert (found.without_verdict[0].directory.id, found.without_verdict[1]) == (
+        newest.directory.id, why,
+    )  # fmt: skip
+    assert found.exit_code(0.1) is ExitCode.UNKNOWN
+
+
+def test_a_run_that_goes_on_leaves_the_gate_green(tmp_path: Path) -> None:
+    over(tmp_path, [0.5] * 7)
+    broken = record(tmp_path, {"rejoin": 0.5}, day=-1)
+    (broken.directory.path / "run.json").write_text("{")
+    with UndoLogFile(record(tmp_path, day=8).directory.path):
+        assert trend(index(tmp_path), last=30).exit_code(0.1) is ExitCode.PASS
+    assert trend(index(tmp_path), last=30).exit_code(0.1) is ExitCode.UNKNOWN
+
+
+def test_checks_without_margins_need_no_more_runs(tmp_path: Path) -> None:
+    record(tmp_path, {"ledger": None, "agreement": None})
+    found = trend(index(tmp_path), last=30)
+    assert (found.has_margins, found.runs_missing) == (False, 0)
+    assert found.exit_code(0.1) is ExitCode.PASS
+
+
 def test_only_runs_like_the_newest_count_and_the_others_are_told(tmp_path: Path) -> None:
     record(tmp_path, {"rejoin": 0.9}, day=-1, text=PLAN.replace("5s", "9s"))
     record(tmp_path, {"rejoin": 0.9}, day=-2, host={**HOST, "cores": 2})
@@ -146,4 +190,13 @@ def test_the_last_runs_are_the_newest(tmp_path: Path) -> None:
 def test_a_plan_without_a_judged_run_is_refused(tmp_path: Path) -> None:
     record(tmp_path)
     with pytest.raises(PlanError, match="chaoslab judge"):
+        trend(index(tmp_path), last=5)
+
+
+def test_what_cannot_be_judged_is_told_in_place_of_advice_to_judge_it(tmp_path: Path) -> None:
+    (record(tmp_path).directory.path / "run.json").write_text("{")
+    with pytest.raises(PlanError, match=r"run\.json cannot be read"):
+        trend(index(tmp_path), last=5)
+    whole = record(tmp_path, day=-1).directory.path
+    with pytest.raises(PlanError, match=f"chaoslab judge {whole}"):
         trend(index(tmp_path), last=5)

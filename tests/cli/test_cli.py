@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -653,6 +654,34 @@ def test_the_next_command_after_a_catalogue_is_carried_out(command: str, name: s
         assert main.get_command(click.Context(main), again[0])
         if again[0] != "judge":
             assert call(*again).exit_code == 0, again
+
+
+def suggested(done: Result) -> list[str]:
+    """The words that a shell makes of the command after `next:`."""
+    found = re.search("^next: chaoslab (.*?)   ", done.stderr, re.MULTILINE)
+    assert found, done.output
+    return shlex.split(found[1])
+
+
+def test_a_suggested_command_is_carried_out_in_a_folder_with_spaces(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    (tmp_path / "one_dies.yaml").rename(tmp_path / "it's one ü.yaml")
+    out = ("--out", "its räns here")
+    (tmp_path / out[1]).mkdir()
+    assert suggested(call("list", *out)) == ["run", "kill_half"]
+    words: tuple[tuple[str, ...], ...] = (
+        ("run", "it's one ü.yaml", "--quiet"), ("show",), ("judge",), ("list",),
+        ("compare", "latest", "latest"), ("replay", "latest", "--quiet"),
+    )  # fmt: skip
+    for asked in words:
+        again = suggested(call(*asked, *out))
+        assert call(*again).exit_code == 0, (asked, again)
+    assert suggested(call("list", "--plan", "none", *out)) == ["list", *out]
+
+
+def test_a_plan_in_the_place_of_a_command_is_shown_as_a_shell_takes_it(fleets: FakeFleets) -> None:
+    assert "`chaoslab run 'a plan.yaml'`" in call("a plan.yaml").stderr
 
 
 # ---------------------------------------------------------------- records

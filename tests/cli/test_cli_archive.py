@@ -104,12 +104,47 @@ def test_trend_shows_an_eroding_margin_and_the_gate_fails(runs: Path) -> None:
     assert call("trend", "kill_half", "--gate", "--max-drop", "50%").exit_code == 0
 
 
+def test_a_gate_says_which_newest_run_has_no_verdict(runs: Path) -> None:
+    for day in range(7):
+        record(runs, {"rejoin": 0.5}, day=day)
+    assert call("trend", "kill_half", "--gate").exit_code == 0
+    newest = next(runs.glob("kill_half/*-000006"))
+    (newest / "run.json").write_text("{")
+    done = call("trend", "kill_half", "--gate")
+    assert done.exit_code == 3
+    assert f"the newest run, {newest.name}, is left out: damaged" in done.stdout
+    found = json.loads(call("trend", "kill_half", "--json").stdout)
+    assert (found["newest_left_out"], found["exit_code"]) == ("damaged", 0)
+
+
+def test_trend_says_that_no_check_has_a_margin(runs: Path) -> None:
+    record(runs, {"ledger": None})
+    done = call("trend", "kill_half", "--gate")
+    assert done.exit_code == 0
+    assert "no check of this plan has a margin" in done.stdout
+    assert "more run" not in done.stdout + done.stderr
+
+
 def test_trend_says_how_many_more_runs_it_needs(runs: Path) -> None:
     for day in range(4):
         record(runs, {"rejoin": 0.5}, day=day)
     assert "2 more runs are needed" in call("trend", "kill_half").stdout
     record(runs, {"rejoin": 0.5}, day=5)
     assert "1 more run is needed" in call("trend", "kill_half").stdout
+
+
+def test_runs_in_a_folder_with_spaces_are_suggested_as_a_shell_takes_them(runs: Path) -> None:
+    spaced = runs.with_name("all runs")
+    for day, margin in enumerate(SLIPPING):
+        record(spaced, {"rejoin": margin}, day=day)
+    first, *_, last = sorted((spaced / "kill_half").iterdir())
+    paths = " ".join(f"'{one.relative_to(runs.parent)}'" for one in (first, last))
+    done = call("trend", "kill_half", "--out", "all runs")
+    assert f"next: chaoslab compare {paths}   " in done.stderr
+    record(spaced, {"rejoin": -1.0}, day=9)
+    newest = max((spaced / "kill_half").iterdir()).relative_to(runs.parent)
+    done = call("status", "--out", "all runs")
+    assert f"next: chaoslab show '{newest}'   " in done.stderr
 
 
 @pytest.mark.parametrize("command", ["trend", "status"])

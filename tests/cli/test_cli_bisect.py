@@ -50,10 +50,10 @@ def test_a_found_commit_is_the_answer_and_nothing_is_left(commits: list[str]) ->
 
 def test_a_single_step_is_found_with_its_records(runs: CommitRuns) -> None:  # noqa: F811
     good, bad = commit(runs, "0"), commit(runs, "1")
-    done = call("bisect", "my.yaml", good, bad, "--quiet")
+    done = call("bisect", "my.yaml", good, bad, "--quiet", "--out", "all runs")
     assert done.exit_code == 0
     assert f"the first bad commit is {bad[:7]}" in done.stdout
-    assert "chaoslab compare runs/bisect/p/" in done.stderr
+    assert "chaoslab compare 'all runs/bisect/p/" in done.stderr
 
 
 def test_a_plan_that_one_of_the_ends_lacks_is_refused_before_any_run(

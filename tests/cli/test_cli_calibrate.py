@@ -45,11 +45,11 @@ def test_it_prints_a_file_that_a_simulation_reads(run: Path, tmp_path: Path) -> 
 
 
 def test_it_writes_the_same_to_a_file_and_says_how_to_use_it(run: Path, tmp_path: Path) -> None:
-    path = tmp_path / "costs.toml"
+    path = tmp_path / "its costs.toml"
     done = calibrate(str(run), "--to", str(path))
     assert path.read_text() == calibrate(str(run)).stdout
     assert done.stdout == ""
-    assert "--fleet sim --costs" in done.stderr
+    assert f"--fleet sim --costs '{path}'" in done.stderr
 
 
 def test_two_runs_count_twice(run: Path) -> None:

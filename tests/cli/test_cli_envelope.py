@@ -98,6 +98,15 @@ def test_if_no_value_passes_it_says_so_by_its_exit_code() -> None:
         (("--vary", "faults.half-dies.target.learners=5..9"), "the plan is refused at 9: "),
         (("--vary", "faults.other.for=1s..5m"), "the plan is refused at 1s: "),
         (("--by", "training.quorum=5..8"), "--by training.quorum=5..8: the plan is refused at 8"),
+        (
+            ("--vary", "outage", "--by", "outage"),
+            "--by: faults.half-dies.for is what `--vary` asks for: name another",
+        ),
+        (("--by", "faults.half-dies.for=1s..9s"), "--by: faults.half-dies.for is what"),
+        (
+            ("--vary", "share", "--by", "faults.half-dies.target.learners=1..4"),
+            "--by: faults.half-dies.target.learners is what",
+        ),
         (("--set", "training.learnes=8"), "learners"),
     ],
 )

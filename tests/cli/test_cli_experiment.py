@@ -41,6 +41,15 @@ def test_it_prints_the_tables_and_writes_page_table_and_figure() -> None:
     assert "wrote small/figure.svg" in done.stderr
 
 
+def test_the_page_shows_the_command_as_a_shell_takes_it() -> None:
+    written(Path(), SMALL)
+    Path("small.yaml").rename("my small.yaml")
+    done = CliRunner().invoke(main, ["experiment", "run", "my small.yaml", "--set", "seeds=2"])
+    assert done.exit_code != ExitCode.REFUSED, done.output
+    page = Path("my small/README.md").read_text()
+    assert "chaoslab experiment run 'my small.yaml' --set seeds=2" in page
+
+
 def test_a_second_run_simulates_nothing_and_gives_the_same_bytes() -> None:
     run()
     first = {path.name: path.read_bytes() for path in Path("small").iterdir()}
@@ -50,6 +59,20 @@ def test_a_second_run_simulates_nothing_and_gives_the_same_bytes() -> None:
     fresh = run("--fresh")
     assert "small: 24 simulations to do" in fresh.stderr
     assert {path.name: path.read_bytes() for path in Path("small").iterdir()} == first
+
+
+def test_a_quick_run_leaves_the_records_of_the_full_one_as_they_are() -> None:
+    run()
+    records = Path("runs/experiments/small")
+    before = (records / "results.jsonl").read_bytes()
+    quick = run("--quick", "--fresh")
+    assert "small: 8 simulations to do" in quick.stderr
+    assert (records / "results.jsonl").read_bytes() == before
+    assert sorted(path.name for path in (records / "quick").iterdir()) == [
+        "README.md", "figure.svg", "results.csv", "results.jsonl",
+    ]  # fmt: skip
+    assert "small: 0 simulations to do" in run("--quick").stderr
+    assert "small: 0 simulations to do" in run().stderr
 
 
 def test_published_values_that_are_missed_are_a_fail() -> None:

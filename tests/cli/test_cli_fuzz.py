@@ -9,9 +9,12 @@ from click.testing import CliRunner, Result
 from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode
 from chaoslab.fuzz.plans import draw
+from chaoslab.fuzz.search import Shrunk
 from chaoslab.fuzz.trial import Trial
 from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.schedule import roster_of, schedule
 from chaoslab.prepare.plans import Asked, decode
+from chaoslab.replay.minimise import Ending
 
 _BROKEN = frozenset({("ledger", "merged_twice")})
 
@@ -43,6 +46,35 @@ def test_seeds_without_a_violation_are_a_pass() -> None:
     assert "0 failing" in done.stdout
     assert done.stderr.splitlines() == ["fuzz: 1 simulation to do", "fuzz: 100 %"]
     assert not Path("runs").exists()
+
+
+def all_fail(monkeypatch: pytest.MonkeyPatch, ending: Ending) -> None:
+    """Every plan fails, and every search for the least one ends so."""
+
+    def run(plan: FaultPlan) -> Trial:
+        injections = schedule(plan, roster_of(plan)).injections
+        return Trial(plan=plan, injections=injections, violations=_BROKEN, reasons=("ledger",))
+
+    def shrink(trial: Trial) -> Shrunk:
+        return Shrunk(plan=trial.plan, trial=trial, ending=ending, runs=1)
+
+    monkeypatch.setattr("chaoslab.fuzz.search.run", run)
+    monkeypatch.setattr("chaoslab.cli.commands.fuzz.shrink", shrink)
+
+
+def test_the_least_plan_is_named_as_a_shell_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    all_fail(monkeypatch, Ending.MINIMAL)
+    done = fuzz("--from", "17", "--seeds", "1", "--out", "all plans")
+    assert "next: chaoslab run 'all plans/17.least.yaml'   " in done.stderr
+
+
+def test_an_interrupt_while_a_seed_is_shrunk_ends_the_search_and_keeps_what_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    all_fail(monkeypatch, Ending.INTERRUPTED)
+    done = fuzz("--from", "17", "--seeds", "3", "--keep-going", "--out", "all")
+    assert done.exit_code == ExitCode.INTERRUPTED
+    assert [path.name for path in sorted(Path("all").iterdir())] == ["17.least.yaml", "17.yaml"]
 
 
 @pytest.mark.usefixtures("_fails")

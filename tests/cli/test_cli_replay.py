@@ -1,6 +1,7 @@
 """`chaoslab replay`: the same schedule again, and the least of it that still fails."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -118,8 +119,10 @@ def test_a_record_whose_times_are_no_times_is_minimised_all_the_same(
     fleets.troubles = Troubles(not_back=frozenset({"learner-3"}))
     call("run", "one.yaml", "--quiet")
     latest().note(started="long ago", ended="2026-11-23T05:00:00+00:00")
-    done = call("replay", "latest", "--minimise", "--max-runs", "1")
+    Path("runs").rename("all runs")
+    done = call("replay", "latest", "--minimise", "--max-runs", "1", "--out", "all runs")
     assert done.exit_code == 0, done.output
+    assert re.search("next: chaoslab run 'all runs/.*/minimised.yaml'   ", done.stderr)
     assert "the whole schedule first, 1 fault; at most 1 run\n" in done.stderr
 
 

@@ -92,6 +92,16 @@ def test_a_name_of_the_wrong_form_is_refused_and_nothing_is_written(project: Pat
     assert "must be package.module:function, got 'a.b'" in done.stderr
     assert "--program: " in done.stderr
     assert "/first_gate.yaml" not in done.stderr, "no file that is there no more"
+    assert not re.search(r"\d+:\d+", done.stderr), "nor a position in it"
+    assert files(project) == {}
+
+
+@pytest.mark.parametrize("trains", ["task", "learner"])
+@pytest.mark.parametrize("program", ["a: [b", "a.b\nc: d", "a.\udcff:b"])
+def test_no_name_can_break_the_plan(project: Path, trains: str, program: str) -> None:
+    done = init("--trains", trains, "--program", program, "--ci", "none")
+    assert done.exit_code == 2, done.output
+    assert f"got {program!r}" in done.stderr
     assert files(project) == {}
 
 
@@ -120,6 +130,58 @@ def test_nothing_is_overwritten_nor_written_half(project: Path) -> None:
     assert f"{TEST}: there with other content, so nothing was written" in done.stderr
     assert files(project) == {TEST: "mine"}
     assert init("--trains", "builtin", "--ci", "github", "--no-test").exit_code == 0
+
+
+def test_the_next_command_names_the_plan_as_a_shell_takes_it(project: Path) -> None:
+    (project / "p é 日本").mkdir()
+    asked = ("p é 日本", "--trains", "builtin", "--ci", "none")
+    again = f"chaoslab run 'p é 日本/{PLAN}'"
+    assert f"next: {again}   " in init(*asked).stderr
+    assert json.loads(init(*asked, "--json").stdout)["next"] == again
+
+
+@pytest.mark.parametrize("way", ["fault_plans", ".gitlab", "tests"])
+def test_a_file_in_the_way_of_a_folder_is_named_and_nothing_is_written(
+    project: Path, way: str
+) -> None:
+    (project / way).write_text("mine")
+    done = init("--trains", "builtin", "--ci", "gitlab")
+    assert done.exit_code == 2, done.output
+    assert f"{way}: cannot be made a folder (File exists), so nothing was written" in done.stderr
+    assert [one.name for one in project.iterdir()] == [way]
+
+
+def test_what_was_written_goes_again_if_the_rest_cannot_be_written(project: Path) -> None:
+    (project / "tests").mkdir()
+    (project / TEST).symlink_to("nowhere/at_all.py")
+    done = init("--trains", "builtin", "--ci", "github")
+    assert done.exit_code == 2, done.output
+    assert f"{TEST}: cannot be written (File exists), so nothing was written" in done.stderr
+    assert [one.name for one in project.iterdir()] == ["tests"]
+    assert (project / TEST).is_symlink()
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that takes no files")
+def test_a_folder_that_takes_no_files_is_refused() -> None:
+    done = init("/proc", "--trains", "builtin", "--ci", "none")
+    assert done.exit_code == 2, done.output
+    assert "/proc/fault_plans: cannot be made a folder" in done.stderr
+
+
+def test_a_folder_in_the_place_of_the_gitlab_file_is_refused(project: Path) -> None:
+    (project / ".gitlab-ci.yml").mkdir()
+    done = init("--trains", "builtin", "--ci", "gitlab")
+    assert done.exit_code == 2, done.output
+    assert ".gitlab-ci.yml: there with other content, so nothing was written" in done.stderr
+    assert files(project) == {}
+
+
+def test_a_gitlab_file_in_another_encoding_is_left_alone(project: Path) -> None:
+    (project / ".gitlab-ci.yml").write_bytes(b"# \xfc\ninclude: {local: .gitlab/resilience.yml}\n")
+    done = init("--trains", "builtin", "--ci", "gitlab")
+    assert done.exit_code == 0, done.output
+    assert "add to" not in done.stdout, "the line is there"
+    assert (project / ".gitlab-ci.yml").read_bytes().startswith(b"# \xfc\n")
 
 
 def test_an_own_gitlab_file_is_left_alone_and_the_line_is_shown(project: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from chaoslab.cli.commands.output import print_result, table
 from chaoslab.core.errors import ExitCode, FleetError
 
 FULL = Path("/dev/full")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
@@ -28,6 +30,42 @@ def test_a_full_disk_behind_stdout_is_one_line_and_no_crash(
             print_result(text, Text(text), as_json=as_json)
         assert os.readlink(f"/proc/self/fd/{full.fileno()}") == os.devnull, "nor again at the exit"
     assert refused.value.exit_code is ExitCode.BROKEN
+
+
+def with_closed(streams: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What `chaoslab` does if a shell has closed these streams, such as `>&- 2>&-`."""
+    given = (sys.executable, "-m", "chaoslab", *words)
+    line = ("sh", "-c", f'exec "$@" {streams}', "sh", *given)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        line, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+CLOSED = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"]
+
+
+@pytest.mark.parametrize("streams", CLOSED)
+def test_a_closed_stream_takes_nothing_from_the_others(streams: str, tmp_path: Path) -> None:
+    done = with_closed(streams, "list", cwd=tmp_path)
+    assert done.returncode == ExitCode.PASS, done.stderr
+    assert ("no runs" in done.stdout) is (">&-" not in streams.split())
+    assert done.stderr.startswith("next: ") is ("2>&-" not in streams)
+    refused = with_closed(streams, "--no-such-option", cwd=tmp_path)
+    assert refused.returncode == ExitCode.REFUSED
+    assert refused.stdout == "", "errors go to stderr, or nowhere"
+
+
+@pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-"])
+def test_a_verdict_that_nobody_reads_is_still_the_exit_code(streams: str, tmp_path: Path) -> None:
+    done = with_closed(streams, "run", "kill_one", "--fleet", "sim", "--quiet", cwd=tmp_path)
+    assert done.returncode == ExitCode.PASS, done.stderr
+
+
+def test_a_question_to_a_closed_stdin_is_not_answered(tmp_path: Path) -> None:
+    done = with_closed("<&-", "init", cwd=tmp_path)
+    assert done.returncode == ExitCode.REFUSED, done.stderr
+    assert "not all questions were answered" in done.stderr
 
 
 def test_a_long_word_in_a_column_that_may_wrap_is_never_cut() -> None:

@@ -219,6 +219,19 @@ def test_an_alarm_that_is_resolved_or_was_firing_before_shows_nothing() -> None:
     assert of_half(close.train(3).heal().over()).noticed_s == 3.0
 
 
+def test_what_was_written_late_counts_from_when_it_came() -> None:
+    day = begun().killed().train(3)
+    came_s = day.now_s
+    day.train(30)
+    before = {"text": "learner-1 is gone", "came_s": came_s - 4.0}
+    day.say(Kind.OPERATOR_NOTED, by="Bo", **before, spec=HALF)  # it had not been injected yet
+    early = {"alarm": "firing", "firing_s": 5.5, "came_s": came_s}
+    day.say(Kind.OPERATOR_NOTED, by="grafana", text="learner-1", **early)  # 2.5 s before it
+    day.say(Kind.OPERATOR_NOTED, by="Cy", text="two are gone", spec=HALF, came_s=came_s)
+    one = of_half(day.heal().over())
+    assert (one.noticed_s, one.noticed_by) == (3.0, "Cy")
+
+
 def test_an_alarm_means_the_last_fault_that_hit_what_it_names() -> None:
     day = begun().killed().train(2).heal().train(10)
     day.kill("learner-1", spec="never").train(1).alarms("learner-1").train(1).heal().over()

@@ -246,6 +246,34 @@ def test_the_end_of_a_script_ends_a_run_that_is_kept(tmp_path: Path) -> None:
     assert len(history.of(FaultInjected)) == 1
 
 
+def test_a_note_after_an_abort_is_on_record(tmp_path: Path) -> None:
+    history, script = played(tmp_path, "wait inject\nabort enough\nBo> note gone since 12:03")
+    assert [e.payload.text for e in history.of(OperatorNoted)] == ["gone since 12:03"]
+    assert ending(history) == ("aborted", "an operator: Ann aborted it: enough")
+    assert not history.of(OperatorRefused)
+    assert not script.left()
+
+
+def test_after_an_abort_nothing_is_left_out_because_nobody_decides() -> None:
+    inbox = Inbox(keep=True)
+    script = Script(inbox, read("abort"), by="Ann", holds=["half-dies"])
+    script.end()
+    script.see(_started())
+    assert [str(order) for order in inbox.take()] == ["abort"]
+    fired = {"rule": "an operator", "observed": "Ann aborted it"}
+    script.see(Event(seq=2, time_s=1.0, source="t", kind=Kind.ABORT_FIRED, data=fired))
+    script.see(replace(_started(), time_s=9.0))
+    assert not list(inbox.take())
+
+
+def test_what_a_run_does_not_take_any_more_is_left() -> None:
+    inbox = Inbox()
+    script = Script(inbox, read("wait 5s\nnote late\nnote later"), by="Ann")
+    inbox.close()
+    script.see(replace(_started(), time_s=9.0))
+    assert [line.text for line in script.left()] == ["note late", "note later"]
+
+
 def test_a_script_is_blind_to_the_run_that_follows() -> None:
     inbox = Inbox()
     script = Script(inbox, read("wait 5s\nnote late"), by="Ann")

@@ -35,9 +35,10 @@ class Watched(Inbox):
         super().__init__(keep=keep)
         self.has_come = Flag()
 
-    def put(self, order: Order) -> None:
-        super().put(order)
+    def put(self, order: Order) -> bool:
+        is_taken = super().put(order)
         self.has_come.set()
+        return is_taken
 
     def next(self) -> list[Order]:
         """What has come, as soon as something has."""

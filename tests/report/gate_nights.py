@@ -1,7 +1,7 @@
 """Series of a cluster with a standing gate, by kube-state-metrics, for three nights.
 
-In the first the gate passes. In the second it fails; the keeper of its run ends, and the rest of
-the run is left. In the third the gate has gone on for 20 minutes when the series end.
+In the first the gate passes. In the second it fails; the keeper of its run is no longer renewed,
+and all of the run is left. In the third the gate has gone on for 20 minutes when the series end.
 """
 
 import re
@@ -20,6 +20,7 @@ KUBE_STATE_METRICS: Mapping[str, set[str]] = {
     "kube_job_created": JOB,
     "kube_job_labels": {*JOB, RUN},
     "kube_job_owner": {*JOB, "owner_kind", "owner_name", "owner_is_controller"},
+    "kube_job_spec_active_deadline_seconds": JOB,
     "kube_job_status_active": JOB,
     "kube_job_status_completion_time": JOB,
     "kube_job_status_failed": {*JOB, "reason"},
@@ -46,7 +47,7 @@ ENDED_S = {PASSED: 7_200, FAILED: DAY_S + 5_400}
 END_S = 2 * DAY_S + 4_800
 """When it is looked at: the third run goes on for 20 minutes."""
 LOST, LIVE, YOUNG = "second-night", "third-night", "two-minutes-old"
-"""Runs. The keeper of the first has ended, that of the last was not seen yet."""
+"""Runs. The keeper of the first has passed its deadline, that of the last was not seen yet."""
 
 
 def series() -> Sequence[Mapping[str, str]]:
@@ -101,13 +102,18 @@ def gate_jobs() -> Iterator[dict[str, str]]:
             yield at("kube_job_status_failed", ended_s, [(rest_s, 1.0)], **why)
 
 
-def keeper(run: str, began_s: int, ended_s: int) -> Iterator[dict[str, str]]:
-    """The Job that owns all objects of a run, and has no owner."""
+def keeper(run: str, began_s: int, renewed_s: int) -> Iterator[dict[str, str]]:
+    """The Job that owns all objects of a run, and has no owner: last renewed then, and still there
+    when that lease is over.
+    """
+    rest_s, lease_s = END_S + 60, 180
     name, nobody = names.own_name(run), {"owner_kind": "", "owner_name": ""}
-    yield at("kube_job_labels", began_s, [(ended_s, 1)], job_name=name, **{RUN: run})
-    yield at("kube_job_created", began_s, [(ended_s, began_s)], job_name=name)
-    yield at("kube_job_owner", began_s, [(ended_s, 1)], job_name=name, **nobody)
-    yield at("kube_job_status_active", began_s, [(ended_s, 1)], job_name=name)
+    yield at("kube_job_labels", began_s, [(rest_s, 1)], job_name=name, **{RUN: run})
+    yield at("kube_job_created", began_s, [(rest_s, began_s)], job_name=name)
+    yield at("kube_job_owner", began_s, [(rest_s, 1)], job_name=name, **nobody)
+    yield at("kube_job_status_start_time", began_s, [(rest_s, began_s)], job_name=name)
+    deadline, lived_s = "kube_job_spec_active_deadline_seconds", renewed_s - began_s
+    yield at(deadline, began_s, [(rest_s, lived_s + lease_s)], job_name=name)
 
 
 def objects(run: str, began_s: int) -> Iterator[dict[str, str]]:

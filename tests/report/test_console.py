@@ -122,3 +122,16 @@ def test_a_fault_bar_covers_its_time_and_never_vanishes() -> None:
     brief = FaultBar(injection="i", fault="f", targets=("learner-1",), from_s=5.0, healed_s=5.0)
     assert fault_bar(brief, now_s=5.0, cells=20).plain.count("█") == 1
     assert len(fault_bar(brief, now_s=0.0, cells=20)) == 20
+
+
+def test_what_a_node_says_is_one_line_without_control_characters() -> None:
+    said = "x\n::error title=gate::PASS, exit code 0\x1b[2J\x1b]0;mine\x07"
+    fenced = told(1, Kind.LEARNER_FENCED, learner="learner-0", incarnation=1, epoch=1, reason=said)
+    output = io.StringIO()
+    view = ViewModel(None)
+    Plain(output, view).see(fenced)
+    (line,) = output.getvalue().splitlines()
+    assert "::error" in line
+    assert line.isprintable()
+    view.see(fenced)
+    assert "\x1b[2J" not in drawn(view)

@@ -174,6 +174,12 @@ def test_a_receiver_that_fails_for_ever_ends_when_it_is_closed(server: Server) -
     assert problems[1] == "2 more were not delivered within 0.05 s"
 
 
+def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
+    with pytest.raises(PlanError, match="write http://HOST/PATH") as refused:
+        Receiver.of("https://me:hunter2@here/hook", "whsec_c2VjcmV0")
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "url",
     ["file:///etc/passwd", "ftp://a/b", "example.com", "http://", "http://u:p@a/", "http://["],

@@ -119,3 +119,25 @@ def test_an_interrupt_between_two_trials_keeps_the_answers_of_those_before(
     assert done.exit_code == ExitCode.INTERRUPTED
     assert [one["answer"] for one in json.loads(done.stdout)["trials"]] == ["caught"]
     assert "interrupted after 1 trial" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "again"),
+    [
+        (Answer.BROKEN, "chaoslab heal --all --out 'all runs'"),
+        (Answer.MISTAKEN, "chaoslab show 'all runs/x'"),
+    ],
+)
+def test_what_to_do_next_is_named_as_a_shell_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, again: str
+) -> None:
+    def carried_out(trial: Trial, *_: object, **__: object) -> Result:
+        where = tmp_path / "all runs" / "x"
+        return Result(
+            trial=trial, answer=answer, check="it", sentence="said", took_s=1.0, directory=where
+        )
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "carry_out_trial", carried_out)
+    done = CliRunner().invoke(main, ["selftest", "--out", "all runs"])
+    assert f"next: {again}   " in done.stderr

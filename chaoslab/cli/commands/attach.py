@@ -4,6 +4,7 @@ TARGET ─► its nodes, listed
    with PLAN ─► question ─► as `chaoslab run`, but the training goes on afterwards
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,11 +19,11 @@ from chaoslab.cli.commands.output import (
     advise,
     examples,
     json_option,
-    named,
     out_option,
     print_json,
     print_result,
     shown_path,
+    typed,
 )
 from chaoslab.cli.commands.run import carry_out_watched
 from chaoslab.cli.invocation import Invocation
@@ -108,7 +109,7 @@ def command(  # noqa: PLR0913  # one for each group of options
         judged = carry_out_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
         listeners.judged(judged)
     path = shown_path(judged.directory.path)
-    run = named(judged.directory, out)
+    run = typed(judged.directory, out)
     print_result(
         judged.verdict.to_json(),
         verdict_page(judged.verdict, judged.history, path),
@@ -155,4 +156,7 @@ def _print_nodes(nodes: Sequence[Found], target: str, *, as_json: bool) -> None:
     for node in nodes:
         click.echo(f"{node.name:12} {node.where}")
     click.echo(f"{plural(len(nodes) - 1, 'learner')} and a syncer", err=True)
-    advise(f"chaoslab attach {target} kill_half", "half of the learners are killed and restarted")
+    advise(
+        f"chaoslab attach {shlex.quote(target)} kill_half",
+        "half of the learners are killed and restarted",
+    )

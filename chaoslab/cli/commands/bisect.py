@@ -17,6 +17,7 @@ from chaoslab.cli.commands.output import (
     print_result,
     shown_path,
     table,
+    typed_path,
 )
 from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.core.errors import ExitCode, PlanError
@@ -71,9 +72,9 @@ def command(
 
     It lies after GOOD, and at most at BAD. Call it in your repository. Each commit is checked out
     into a work tree of its own, apart from yours, and the plan is run there: a plan file, a task
-    and programs that lie in the repository are the commit's. GOOD must pass and BAD must fail,
-    which is tried first. A commit that is UNKNOWN, or cannot run the plan, is skipped. Ctrl-C heals
-    the run and removes the work tree.
+    and programs that lie in the repository are the commit's; the files of --inventory and --costs
+    are yours. GOOD must pass and BAD must fail, which is tried first. A commit that is UNKNOWN, or
+    cannot run the plan, is skipped. Ctrl-C heals the run and removes the work tree.
 
     Exit codes: 0 the first bad commit was found, 3 it was not, 4 the harness failed, 130
     interrupted.
@@ -152,7 +153,7 @@ def _next(found: Bisected, progress: _Progress) -> tuple[str, str] | None:
     before = progress.record(passed[-1], Answer.PASSES) if passed else None
     after = progress.record(found.first_bad, Answer.FAILS)
     if found.ending is BisectEnding.FOUND and before and after:
-        paths = f"{shown_path(before.path)} {shown_path(after.path)}"
+        paths = f"{typed_path(before.path)} {typed_path(after.path)}"
         return f"chaoslab compare {paths}", "the last good commit and the first bad one"
     return f"git show {found.first_bad[:12]}", "the earliest commit that is known to fail"
 

@@ -13,7 +13,7 @@ from chaoslab.cli.commands.output import (
     json_option,
     out_option,
     print_json,
-    shown_path,
+    typed_path,
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import RunStarted
@@ -52,7 +52,7 @@ def command(*, runs: tuple[str, ...], to: Path | None, out: Path, as_json: bool)
     text = to_toml(found, names)
     if to is not None:
         replace_file(to, text)
-        advise(f"chaoslab run kill_half --fleet sim --costs {shown_path(to)}", "with these costs")
+        advise(f"chaoslab run kill_half --fleet sim --costs {typed_path(to)}", "with these costs")
     if as_json:
         costs = [one.to_json() for one in found]
         print_json({"runs": names, "costs": costs, "missing": list(missing(found))})

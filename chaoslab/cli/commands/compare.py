@@ -16,10 +16,10 @@ from chaoslab.cli import completing
 from chaoslab.cli.commands.output import (
     examples,
     json_option,
-    named,
     out_option,
     print_result,
     table,
+    typed,
 )
 from chaoslab.cli.commands.quantities import percentage
 from chaoslab.core.errors import ExitCode
@@ -78,7 +78,7 @@ def command(
         {**_json(found, max_drop), "exit_code": int(code)},
         _page(found, max_drop),
         as_json=as_json,
-        then=(f"chaoslab show {named(found.after.directory, out)}", "the timeline of B"),
+        then=(f"chaoslab show {typed(found.after.directory, out)}", "the timeline of B"),
     )
     context.exit(code)
 

@@ -123,6 +123,9 @@ def _searches(
         axis, rows = _axis("--vary", vary or Question.OUTAGE, asked, plan), None
         if by is not None:
             rows = _axis("--by", by, asked, plan)
+            short, long = sorted((axis.key, rows.key), key=len)
+            if f"{long}.".startswith(f"{short}."):
+                raise PlanError(f"{rows.key} is what `--vary` asks for: name another", where="--by")
         return _frontier(asked, axis, rows), {}
     axes: dict[str, Axis] = {}
     not_asked: dict[str, str] = {}

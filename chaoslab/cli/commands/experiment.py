@@ -1,6 +1,7 @@
 """`chaoslab experiment`: a matrix of settings, simulated or run, beside published values."""
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from chaoslab.experiments.tables import Grid
 from chaoslab.record.provenance import cores
 
 RESULTS_JSONL = "results.jsonl"
+QUICK = "quick"
+"""Folder beside the records for page and records with `--quick`."""
 
 
 @click.group(
@@ -47,7 +50,7 @@ def command() -> None:
 @click.option("--jobs", type=click.IntRange(1), metavar="N",
               help="Worker processes of simulations. Default: one for each core.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="One seed, with the settings of `quick` in the file; "
-              "written beside the records.")  # fmt: skip
+              "page and records are kept apart, beside those of the whole.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Simulate everything again; by default, what is in "
               "the records is kept, so that an interrupted experiment goes on.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
@@ -73,7 +76,7 @@ def run(  # noqa: PLR0913  # one for each option
     mistake in the file, 130 interrupted (the same command goes on).
     """
     experiment, cells = load(file, overrides=overrides, quick_seeds=1 if quick else None)
-    folder = records / experiment.name
+    folder = records / experiment.name / (QUICK if quick else "")
     results = ResultsFile.open(folder / RESULTS_JSONL, is_fresh=fresh)
     noun = "run" if KINDS[experiment.kind].is_real else "simulation"
     with progress(experiment.name, noun) as on_progress:
@@ -83,10 +86,10 @@ def run(  # noqa: PLR0913  # one for each option
         cells=[cell.labels for cell in cells],
         values=values_of(experiment, cells, results),
     )
-    again = " ".join(["chaoslab experiment run", str(shown_path(file)),
-                      *(f"--set {setting}" for setting in overrides),
-                      *(["--quick"] if quick else [])])  # fmt: skip
-    usual = folder / "quick" if quick else file.with_suffix("")
+    settings = [word for setting in overrides for word in ("--set", setting)]
+    again = shlex.join(["chaoslab", "experiment", "run", str(shown_path(file)), *settings,
+                        *(["--quick"] if quick else [])])  # fmt: skip
+    usual = folder if quick else file.with_suffix("")
     written = page.write(grid, out or usual, command=again)
     if as_json:
         print_json(_json(grid, written))

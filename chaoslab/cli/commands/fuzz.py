@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from chaoslab.cli.commands.output import advise, examples, json_option, print_json, shown_path
+from chaoslab.cli.commands.output import advise, examples, json_option, print_json, typed_path
 from chaoslab.cli.commands.progress import progress
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
@@ -15,6 +15,7 @@ from chaoslab.fuzz.trial import Trial
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.provenance import cores
+from chaoslab.replay.minimise import Ending
 
 
 @click.command(
@@ -90,7 +91,9 @@ def _failed(seed: int, trial: Trial, out: Path, *, is_shrunk: bool) -> Json:
         return report
     least = shrink(trial)
     path = _written(least.plan, out / f"{seed}.least.yaml")
-    advise(f"chaoslab run {shown_path(path)}", _described(least, trial))
+    advise(f"chaoslab run {typed_path(path)}", _described(least, trial))
+    if least.ending is Ending.INTERRUPTED:
+        raise KeyboardInterrupt  # what was found so far is kept
     return {**report, "least": str(path), "least_injections": len(least.plan.faults)}
 
 

@@ -7,7 +7,6 @@ plan ─► questions ─► charter ─► run with an input line or a script �
 
 import getpass
 import json
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,15 +28,17 @@ from chaoslab.cli.commands.output import (
     print_json,
     print_result,
     shown_path,
+    typed,
+    typed_path,
     warn,
 )
 from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.cli.commands.sealing_options import Sealing, sealing_options
 from chaoslab.cli.invocation import Invocation
-from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.private_files import replace_file
 from chaoslab.core.secrets import Secrets
+from chaoslab.core.terminal import harmless
 from chaoslab.core.units import plural, show_duration
 from chaoslab.gameday.as_plan import as_plan as as_plan_of
 from chaoslab.gameday.as_plan import unplanned
@@ -350,7 +351,7 @@ def _write_plan(run: str, out: Path, path: Path, *, as_json: bool) -> None:
         print_json({"plan": str(path), "faults": [fault.id for fault in done.faults]})
     else:
         click.echo(f"{path}: {plural(len(done.faults), 'fault')} as in {named(directory, out)}")
-    advise(f"chaoslab run {shlex.quote(str(path))} --fail-on unknown", "the gate that it makes")
+    advise(f"chaoslab run {typed_path(path)} --fail-on unknown", "the gate that it makes")
 
 
 # ---------------------------------------------------------------- the run
@@ -378,7 +379,7 @@ def _finish(judged: Judged, plan: FaultPlan, out: Path, *, as_json: bool) -> Non
         ("charter", directory / CHARTER_MD), ("debrief", debrief), ("actions", actions),
     ):  # fmt: skip
         click.echo(f"{what}: {shown_path(path)}", err=True)
-    run = named(judged.directory, out)
+    run = typed(judged.directory, out)
     if judged.verdict.residue:
         advise(f"chaoslab heal {run}", "undo what was left behind")
     else:

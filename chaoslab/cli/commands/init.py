@@ -5,9 +5,12 @@
 Nothing is overwritten: with other content in the way, nothing is written at all.
 """
 
+import json
+import re
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from chaoslab.cli.commands.output import (
     examples,
     json_option,
     print_result,
-    shown_path,
+    typed_path,
     warn,
 )
 from chaoslab.core.errors import PlanError
@@ -33,6 +36,8 @@ _GITLAB = ".gitlab-ci.yml"
 _INCLUDE = "include: {local: .gitlab/resilience.yml}\n"
 _UNSET = 'echo "write here what pip installs to get chaoslab, such as its URL" >&2 && exit 1'
 """Instead of a name that an index may give to somebody else's package."""
+_NAME = re.compile(r"\w+(\.\w+)*(:\w+)?")
+"""What YAML reads as it stands."""
 _UNSET_HINT = (
     "this chaoslab was installed from a folder, so the workflow does not know where to get it, and "
     "fails: edit its line `echo …`, or call init with --install"
@@ -87,10 +92,12 @@ class Starter:
 
     def _plan(self) -> str:
         training = "  model: nano" if self.trains is Trains.BUILTIN else ""
-        training = f"  task: {self.program}" if self.trains is Trains.TASK else training
+        program = self.program or ""
+        name = program if _NAME.fullmatch(program) else json.dumps(program)
+        training = f"  task: {name}" if self.trains is Trains.TASK else training
         fleet = ""
         if self.trains is Trains.LEARNER:
-            fleet = f"\nfleet:\n  programs: {{learner: {self.program}}}\n"
+            fleet = f"\nfleet:\n  programs: {{learner: {name}}}\n"
         text = (_TEMPLATES / "first_gate.yaml").read_text(encoding="utf-8")
         lines = "\n".join(filter(None, (training, "  step_time: auto" if not fleet else "")))
         return text.replace("@TRAINING@\n", f"{lines}\n" if lines else "").replace("@FLEET@", fleet)
@@ -153,7 +160,7 @@ def command(
     if starter.ci is not Ci.NONE and starter.install is None:
         warn(_UNSET_HINT)
     page = Text("\n".join([*written, *hints]))
-    plan = shown_path((folder / PLAN).absolute())
+    plan = typed_path((folder / PLAN).absolute())
     then = (f"chaoslab run {plan}", "your first gate, on this machine; a minute or two")
     value: Json = {"files": sorted(files), "next": then[0]}
     print_result(value, page, as_json=as_json, then=then)
@@ -208,50 +215,77 @@ def _installed(folder: Path, asked: str | None) -> str | None:
     if not found.isprintable():
         raise PlanError(f"--install must be one line, got {found!r}")
     own = ""
-    if (folder / "pyproject.toml").is_file() or (folder / "setup.py").is_file():
-        own = ". "
-    elif (folder / "requirements.txt").is_file():
-        own = "-r requirements.txt "
+    with _refused(folder, "searched"):
+        if (folder / "pyproject.toml").is_file() or (folder / "setup.py").is_file():
+            own = ". "
+        elif (folder / "requirements.txt").is_file():
+            own = "-r requirements.txt "
     return f"{own}{shlex.quote(found)}"
 
 
 def _try(plan: str) -> None:
     """PlanError if the plan cannot be decoded, as with a task of a wrong form."""
-    with tempfile.TemporaryDirectory() as folder:
+    with _refused("a temporary file", "written"), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / Path(PLAN).name
         path.write_text(plan, encoding="utf-8")
         try:
             decode(Asked(plan=str(path)))
         except PlanError as error:  # the file that it names is gone when it is read
-            raise PlanError(f"--program: {str(error).removeprefix(f'{path}:')}") from error
+            said = re.sub(rf"{re.escape(str(path))}[:\d]*: ", "", str(error))
+            raise PlanError(f"--program: {said}") from error
 
 
 def _write(
     folder: Path, files: Mapping[str, str], starter: Starter
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What became of each file, and what is left to do; PlanError before anything is written."""
+    """What became of each file, and what is left to do; PlanError if nothing was written."""
     whole = dict(files)
     hints: tuple[str, ...] = ()
     if starter.ci is Ci.GITLAB:
-        entry = folder / _GITLAB
-        if not entry.exists() or entry.read_text(encoding="utf-8") == _INCLUDE:
+        entry = _content(folder / _GITLAB)
+        if entry is None or entry == _INCLUDE:
             whole[_GITLAB] = _INCLUDE
-        elif ".gitlab/resilience.yml" not in entry.read_text(encoding="utf-8"):
+        elif ".gitlab/resilience.yml" not in entry:
             hints = (f"add to {_GITLAB}: {_INCLUDE.strip()}",)
-    there = {name for name in whole if (folder / name).exists()}
-    same = {name for name in there if _content(folder / name) == whole[name]}
-    if other := sorted(there - same):
+    same = {name for name, text in whole.items() if _content(folder / name) == text}
+    if other := sorted(name for name in set(whole) - same if (folder / name).exists()):
         raise PlanError(
             f"{', '.join(other)}: there with other content, so nothing was written; move it away, "
             "or leave it out with --ci none or --no-test"
         )
-    for name in sorted(set(whole) - same):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(whole[name], encoding="utf-8")
+    _write_all({folder / name: whole[name] for name in sorted(set(whole) - same)})
     said = (f"{'unchanged' if name in same else 'written'}  {name}" for name in whole)
     return tuple(said), hints
 
 
 def _content(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+    """Of a file in whatever encoding, None of anything else; PlanError if it cannot be read."""
+    with _refused(path, "read"):
+        is_file = path.is_file()
+        return path.read_text(encoding="utf-8", errors="surrogateescape") if is_file else None
+
+
+def _write_all(contents: Mapping[Path, str]) -> None:
+    """New files, all or none: after a PlanError, what was made on the way is gone."""
+    with ExitStack() as made:
+        for folder in (one for path in contents for one in reversed(path.parents)):
+            with _refused(folder, "made a folder"):
+                if not folder.is_dir():
+                    folder.mkdir()
+                    made.callback(folder.rmdir)
+        for path, content in contents.items():
+            with _refused(path, "written"), path.open("x", encoding="utf-8") as file:
+                made.callback(path.unlink)
+                file.write(content)
+        made.pop_all()
+
+
+@contextmanager
+def _refused(path: Path | str, done: str) -> Iterator[None]:
+    """PlanError that names the path, if the system does not let it be `done`."""
+    try:
+        yield
+    except OSError as error:
+        raise PlanError(
+            f"{path}: cannot be {done} ({error.strerror}), so nothing was written"
+        ) from error

@@ -10,10 +10,10 @@ from chaoslab.cli.commands.gate_options import gate_options, gated
 from chaoslab.cli.commands.output import (
     examples,
     json_option,
-    named,
     out_option,
     print_result,
     shown_path,
+    typed,
 )
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.run_directory import RunDirectory
@@ -68,6 +68,6 @@ def command(
         judged.verdict.to_json(),
         verdict_page(judged.verdict, judged.history, path),
         as_json=as_json,
-        then=(f"chaoslab show {named(directory, out)}", "the timeline of this run"),
+        then=(f"chaoslab show {typed(directory, out)}", "the timeline of this run"),
     )
     context.exit(gated(gate, judged.verdict))

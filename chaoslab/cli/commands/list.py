@@ -16,10 +16,10 @@ from chaoslab.cli.commands.output import (
     examples,
     fitting,
     json_option,
-    named,
     out_option,
     print_result,
-    shown_path,
+    typed,
+    typed_path,
 )
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
@@ -68,10 +68,10 @@ def command(
     page: RenderableType = Text(_nothing(known, out), no_wrap=True, overflow="ignore")
     then = ("chaoslab run kill_half", "make one")
     if known:
-        then = (f"chaoslab list --out {shown_path(out)}", "all of them")
+        then = (f"chaoslab list --out {typed_path(out)}", "all of them")
     if runs:
         page = _table(runs)
-        newest = named(RunDirectory(path=Path(str(runs[0]["path"]))), out)
+        newest = typed(RunDirectory(path=Path(str(runs[0]["path"]))), out)
         then = (f"chaoslab show {newest}", "the newest of them")
     print_result(runs, page, as_json=as_json, then=then)
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.terminal import harmless
 from chaoslab.gameday.key_file import secret_in_or_new
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import Observer

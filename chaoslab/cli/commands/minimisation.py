@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.cli import completing
-from chaoslab.cli.commands.output import print_result, shown_path, table
+from chaoslab.cli.commands.output import print_result, shown_path, table, typed_path
 from chaoslab.cli.commands.quantities import duration
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
@@ -81,7 +81,7 @@ class Minimising:
         )  # fmt: skip
         found = search.carry_out()
         path = search.folder / MINIMISED_YAML
-        then = (f"chaoslab run {shown_path(path)}", "the failure alone")
+        then = (f"chaoslab run {typed_path(path)}", "the failure alone")
         print_result(
             search.to_json(found),
             search.page(found),

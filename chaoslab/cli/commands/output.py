@@ -8,6 +8,7 @@ It is imported by `chaoslab --help`, so it needs click alone; rich comes when a 
 import errno
 import json
 import os
+import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,10 +17,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
 from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.terminal import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -177,6 +178,16 @@ def named(run: "RunDirectory", out: Path) -> str:
     """What a command takes for a run: its short id if it lies below the default --out."""
     is_found = out == _OUT and run.path.resolve().parent.parent == out.resolve()
     return run.short_id if is_found else str(shown_path(run.path))
+
+
+def typed(run: "RunDirectory", out: Path) -> str:
+    """`named`, as a shell takes it: for a command that is shown to be typed."""
+    return shlex.quote(named(run, out))
+
+
+def typed_path(path: Path) -> str:
+    """`shown_path`, as a shell takes it: for a command that is shown to be typed."""
+    return shlex.quote(str(shown_path(path)))
 
 
 def shown_path(path: Path) -> Path:

@@ -12,10 +12,10 @@ from chaoslab.cli.commands.minimisation import Minimising, minimise_options
 from chaoslab.cli.commands.output import (
     examples,
     json_option,
-    named,
     out_option,
     print_result,
     shown_path,
+    typed,
 )
 from chaoslab.cli.commands.run import carry_out_watched
 from chaoslab.cli.invocation import Invocation
@@ -88,7 +88,7 @@ def _again(
 
     judged = carry_out_watched(prepared, out, remember, quiet=quiet)
     path, before = shown_path(judged.directory.path), read_verdict(directory.path)
-    old, new = named(directory, out), named(judged.directory, out)
+    old, new = typed(directory, out), typed(judged.directory, out)
     was = "was never judged" if before is None else f"was {before.outcome}"
     page = Group(
         verdict_page(judged.verdict, judged.history, path),

@@ -14,10 +14,10 @@ from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.output import (
     examples,
     json_option,
-    named,
     out_option,
     print_result,
     shown_path,
+    typed,
     warn,
 )
 from chaoslab.cli.commands.plan_options import plan_options
@@ -111,7 +111,7 @@ def command(  # noqa: PLR0913  # one for each group of options
             judged.verdict.to_json(),
             verdict_page(judged.verdict, judged.history, path),
             as_json=as_json,
-            then=_next(judged, named(judged.directory, out)),
+            then=_next(judged, typed(judged.directory, out)),
         )
         send(judged)
     if judged.error is not None:

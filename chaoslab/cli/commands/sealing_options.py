@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 
 from chaoslab.cli.commands.output import print_json
-from chaoslab.cli.terminal import harmless
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import GamedaySealed
+from chaoslab.core.terminal import harmless
 from chaoslab.core.units import show_duration
 from chaoslab.gameday.key_file import secret_in, secret_in_or_new
 from chaoslab.gameday.sealing import seal

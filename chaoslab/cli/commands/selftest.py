@@ -14,7 +14,7 @@ from rich.text import Text
 
 from chaoslab.checks.base import Outcome
 from chaoslab.cli import completing
-from chaoslab.cli.commands.output import examples, json_option, print_result, shown_path, table
+from chaoslab.cli.commands.output import examples, json_option, print_result, table, typed_path
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Event, Json
@@ -199,10 +199,11 @@ def _summary(results: Sequence[Result]) -> Text:
 
 def _next(results: Sequence[Result], out: Path) -> tuple[str, str]:
     if any(result.answer is Answer.BROKEN for result in results):
-        return f"chaoslab heal --all --out {out}", "undo what was left behind, if anything was"
+        heal = f"chaoslab heal --all --out {typed_path(out)}"
+        return heal, "undo what was left behind, if anything was"
     for result in results:
         if not result.answer.is_right and result.directory is not None:
-            path = shown_path(result.directory)
+            path = typed_path(result.directory)
             return f"chaoslab show {path}", f"the record of {result.trial.name}"
     return "chaoslab run kill_half", "break something, and believe the answer"
 

@@ -58,5 +58,5 @@ def command(*, run: str, whole: bool, out: Path, as_json: bool) -> None:
         {"run": run_json(directory), "verdict": found, "timeline": lines},
         run_page(verdict, history, path, record=record, whole=whole),
         as_json=as_json,
-        then=(f"chaoslab judge {name}", "judge it again from this record"),
+        then=(f"chaoslab judge {record.run}", "judge it again from this record"),
     )

@@ -19,6 +19,7 @@ from chaoslab.cli.commands.output import (
     out_option,
     print_result,
     shown_path,
+    typed,
 )
 from chaoslab.cli.commands.quantities import age, duration
 from chaoslab.core.errors import ExitCode
@@ -55,9 +56,9 @@ def command(
     """Show the last verdict of each plan, and whether it still holds.
 
     A pass counts while the code is the same: the sources of chaoslab, of the plan's task and of its
-    programs, as found from this folder, and the versions of the libraries that compute. A pass of
-    other code, or one older than --max-age, is shown as such and is no pass, nor is a `damaged`
-    record: one whose run.json or verdict.json cannot be read.
+    programs, as found from this folder, and, if it was not simulated, the versions of the libraries
+    that compute. A pass of other code, or one older than --max-age, is shown as such and is no
+    pass, nor is a `damaged` record: one whose run.json or verdict.json cannot be read.
 
     Exit codes: 0 every plan that has runs passes, 1 one fails, 3 one is not known to pass.
     """
@@ -76,11 +77,11 @@ def command(
 def _next(found: Sequence[Standing], out: Path) -> tuple[str, str]:
     for one in found:
         if one.state in (State.FAIL, State.UNKNOWN):
-            run = named(one.run.directory, out)
+            run = typed(one.run.directory, out)
             return f"chaoslab show {run}", f"what the last run of {one.plan} found"
     for one in found:
         if one.state is State.DAMAGED:
-            run = named(one.run.directory, out)
+            run = typed(one.run.directory, out)
             return f"chaoslab show {run}", f"why the last run of {one.plan} cannot be read"
     for one in found:
         if one.exit_code is not ExitCode.PASS:

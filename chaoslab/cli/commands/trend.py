@@ -20,6 +20,7 @@ from chaoslab.cli.commands.output import (
     out_option,
     print_result,
     shown_path,
+    typed,
 )
 from chaoslab.cli.commands.quantities import percentage
 from chaoslab.core.errors import ExitCode, PlanError
@@ -74,8 +75,9 @@ def command(
     Margins are shares of the attainable one. A margin is falling if the slope over its runs is
     below 0 with 99% confidence.
 
-    Exit codes: 0; with --gate that of the newest run if it is not PASS, 1 if a margin is falling
-    and has lost more than --max-drop, 3 if there are too few runs to tell.
+    Exit codes: 0; with --gate that of the newest run that is over if it is not PASS (3 if it has no
+    verdict), 1 if a margin is falling and has lost more than --max-drop, 3 if there are too few
+    runs to tell.
     """
     name = decode(Asked(plan=plan))[0].name if Path(plan).is_file() else plan
     runs = index(out, name)
@@ -97,7 +99,9 @@ def _next(found: Trend, out: Path) -> tuple[str, str]:
         last = found.runs[-1].directory
         again = Record.of(last, run=named(last, out), path=shown_path(last.path))
         return f"chaoslab run {again.plan} --repeat {found.runs_missing}", "more runs tell more"
-    first, newest = (named(found.runs[at].directory, out) for at in (0, -1))
+    if len(found.runs) == 1:
+        return f"chaoslab show {typed(found.runs[0].directory, out)}", "what its checks found"
+    first, newest = (typed(found.runs[at].directory, out) for at in (0, -1))
     return f"chaoslab compare {first} {newest}", "what changed since the oldest of these runs"
 
 
@@ -141,6 +145,9 @@ def _chart(margins: Sequence[float]) -> str:
 
 
 def _notes(found: Trend, max_drop: float) -> Iterator[Text]:
+    if found.without_verdict:
+        run, why = found.without_verdict
+        yield Text(f"the newest run, {run.directory.id}, is left out: {why}", style="bold magenta")
     for one in found.eroding(max_drop):
         lost = f"{one.check} is eroding: {percent(one.change or 0.0)} in {_runs(len(one.margins))}"
         if one.runs_left is not None:
@@ -149,6 +156,8 @@ def _notes(found: Trend, max_drop: float) -> Iterator[Text]:
     if found.runs_missing:
         more = plural(found.runs_missing, "more run is", "more runs are")
         yield Text(f"{more} needed to tell whether all margins hold")
+    if not found.has_margins:
+        yield Text("no check of this plan has a margin")
     if found.left_out:
         reasons = ", ".join(f"{count} {why}" for why, count in found.left_out.items())
         yield Text(f"left out: {reasons}", style="dim")
@@ -166,6 +175,7 @@ def _json(found: Trend, max_drop: float) -> Mapping[str, Json]:
             for run, verdict in zip(found.runs, found.verdicts, strict=True)
         ],
         "left_out": {why.value: count for why, count in found.left_out.items()},
+        "newest_left_out": found.without_verdict[1].value if found.without_verdict else None,
         "confidence": CONFIDENCE,
         "margins": [
             {

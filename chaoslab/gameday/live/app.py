@@ -171,7 +171,7 @@ class LiveApp:
         self._require_a_run()
         notes = self.alarms.notes(body, now_s=time.time())
         for note in notes:
-            self.inbox.put(note)
+            self._hand_over(note)
         return JSONResponse({"noted": len(notes)}, status_code=202)
 
     async def _said(self, request: Request) -> tuple[Visit, Body]:
@@ -184,12 +184,16 @@ class LiveApp:
 
     def _put(self, order: Order) -> Response:
         self._require_a_run()
-        self.inbox.put(order)
+        self._hand_over(order)
         return JSONResponse({"asked": str(order)}, status_code=202)
 
     def _require_a_run(self) -> None:
         if self.stream.picture.is_over:
-            raise Denied(409, "the run is over")
+            raise _over()
+
+    def _hand_over(self, order: Order) -> None:
+        if not self.inbox.put(order):  # which the page may not have been told yet
+            raise _over()
 
     # ---------------------------------------------------------------- cookies
 
@@ -246,6 +250,10 @@ async def _body(request: Request, *, most: int = _BODY_MOST_BYTES) -> Body:
     except ClientDisconnect as error:
         raise Denied(400, "the body broke off") from error
     return body_of(raw)
+
+
+def _over() -> Denied:
+    return Denied(409, "the run is over")
 
 
 def _refusal(denied: Denied) -> Response:

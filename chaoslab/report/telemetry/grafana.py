@@ -6,14 +6,14 @@ POST URL/api/annotations {time, timeEnd: ms since the epoch, tags, text}, with a
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, MalformedEvent
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
-from chaoslab.report.telemetry.receivers import TIMEOUT_S
+from chaoslab.report.receivers import OPENER, TIMEOUT_S
 from chaoslab.report.telemetry.spans import RunSpan, fault_end_s
 
 TOKEN = "GRAFANA_TOKEN"
@@ -73,7 +73,7 @@ def send_annotations(url: str, token: str, began_ns: int, found: Sequence[Annota
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
         try:
-            with urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+            with OPENER.open(request, timeout=TIMEOUT_S) as answer:
                 answer.read()
         except (OSError, HTTPException) as error:
             raise FleetError(f"annotations were not taken: {error}") from error

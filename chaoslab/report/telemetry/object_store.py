@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.report.telemetry.receivers import shown
+from chaoslab.report.receivers import shown
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -35,7 +35,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 from chaoslab.core.errors import FleetError
-from chaoslab.report.telemetry.receivers import TIMEOUT_S
+from chaoslab.report.receivers import TIMEOUT_S
 from chaoslab.report.telemetry.series import Series
 from chaoslab.report.telemetry.spans import RunSpan
 

@@ -12,8 +12,8 @@ from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 from chaoslab.report.beginning import began_ns
+from chaoslab.report.receivers import receiver, shown
 from chaoslab.report.telemetry.grafana import TOKEN, annotations, send_annotations
-from chaoslab.report.telemetry.receivers import receiver, shown
 from chaoslab.report.telemetry.series import run_series
 from chaoslab.report.telemetry.spans import run_spans, whole_run
 
@@ -46,6 +46,11 @@ class Receivers:
             raise PlanError(
                 f"--grafana: set {TOKEN} to the token of a service account that may write "
                 "annotations"
+            )
+        if grafana is not None and shown(grafana) != grafana:
+            raise PlanError(
+                f"--grafana: {TOKEN} is what it asks for, so write the address without a password: "
+                f"{shown(grafana)}"
             )
         return cls(
             otlp=None if otlp is None else receiver("--otlp", otlp),

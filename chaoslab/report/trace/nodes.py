@@ -152,6 +152,10 @@ class NodeTracks:
     def _syncer_said(self, event: Event) -> None:
         self._enter(self._node(event.source), _SYNCER_STATES[event.kind], event.time_s)
 
+    def _disk_said(self, event: Event[payloads.SyncerBlocked | payloads.SyncerFreed]) -> None:
+        if not event.payload.is_snapshot:
+            self._syncer_said(event)
+
     # ------------------------------------------------------------------------------- drawing
 
     def draw(self, end_s: float) -> None:
@@ -205,10 +209,8 @@ class NodeTracks:
             ),
             _did,
         ),
-        **dict.fromkeys(
-            (Kind.SYNCER_READY, Kind.SYNCER_BLOCKED, Kind.SYNCER_FREED, Kind.SYNCER_STOPPED),
-            _syncer_said,
-        ),
+        **dict.fromkeys((Kind.SYNCER_READY, Kind.SYNCER_STOPPED), _syncer_said),
+        **dict.fromkeys((Kind.SYNCER_BLOCKED, Kind.SYNCER_FREED), _disk_said),
     }  # fmt: skip
 
 

@@ -98,6 +98,10 @@ class Lanes:
     def _syncer_said(self, event: Event) -> None:
         self._syncer_is(_SYNCER_STATES[event.kind], event.time_s)
 
+    def _disk_said(self, event: Event[payloads.SyncerBlocked | payloads.SyncerFreed]) -> None:
+        if not event.payload.is_snapshot:
+            self._syncer_said(event)
+
     def _syncer_is(
         self, state: str, time_s: float, only_from: Collection[str] | None = None
     ) -> None:
@@ -129,8 +133,8 @@ class Lanes:
         Kind.MEMBER_LEFT: _of_learner,
         Kind.ROUND_MERGED: _merged,
         Kind.SYNCER_READY: _syncer_said,
-        Kind.SYNCER_BLOCKED: _syncer_said,
-        Kind.SYNCER_FREED: _syncer_said,
+        Kind.SYNCER_BLOCKED: _disk_said,
+        Kind.SYNCER_FREED: _disk_said,
         Kind.SYNCER_STOPPED: _syncer_said,
     }
 

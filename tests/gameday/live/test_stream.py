@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from chaoslab.gameday.live.stream import Feed, Stream
 from tests.gameday.live.visitors import BEGUN, HELD, INJECTION, Stand, Visitor, opened
 from tests.gameday_room import GAMEDAY, plan_of
 from tests.histories import Story
+from tests.stage import Stage, the
 
 PREDICTION = {"by": "Bo", "spec": "half-dies", "gap_s": 3.0, "hit": ["learner-2"]}
 
@@ -204,6 +206,32 @@ def test_when_the_run_is_over_nothing_can_be_asked() -> None:
             assert stream.until_over()["outcome"] == "aborted: Ann aborted it"
         answer = ann.post("/act", {"action": "abort"})
     assert (answer.status, answer.error) == (409, "the run is over")
+
+
+def test_what_the_run_does_not_take_any_more_is_refused_before_the_page_knows() -> None:
+    with opened() as stand:
+        ann = stand.operator()
+        stand.inbox.close()
+        answer = ann.post("/note", {"text": "gone"})
+    assert (answer.status, answer.error) == (409, "the run is over")
+
+
+def test_a_note_by_the_page_after_an_abort_is_on_record(tmp_path: Path) -> None:
+    with opened() as stand:
+        ann = stand.operator()
+        asked: list[int] = []
+
+        class Watching:
+            def see(self, event: Event) -> None:
+                if event.kind is Kind.BASELINE_MEASURED:
+                    asked.append(ann.post("/act", {"action": "abort"}).status)
+                    asked.append(ann.post("/note", {"text": "gone"}).status)
+
+        observers = [stand.page, Watching()]
+        stage = Stage(tmp_path, plan=plan_of(), inbox=stand.inbox, observers=observers)
+        history = stage.execute()
+    assert asked == [202, 202]
+    assert the(history, Kind.OPERATOR_NOTED).payload.text == "gone"
 
 
 # ---------------------------------------------------------------- bounds

@@ -9,10 +9,15 @@ from threading import Thread
 
 @dataclass(kw_only=True)
 class Receiver:
-    """What came, as path, headers and body; `answer` is the status of each answer."""
+    """What came, as path, headers and body; `answer` is the status of each answer, and `to` where
+    it sends a client on to.
+    """
 
     url: str = ""
     answer: int = 200
+    to: str = ""
+    fetched: list[str] = field(default_factory=list)
+    """Paths of what was asked for by GET."""
     posted: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
 
     def bodies(self, path: str) -> list[bytes]:
@@ -29,7 +34,16 @@ def http_receiver() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.posted.append((self.path, dict(self.headers), body))
+            self._answer()
+
+        def do_GET(self) -> None:
+            receiver.fetched.append(self.path)
+            self._answer()
+
+        def _answer(self) -> None:
             self.send_response(receiver.answer)
+            if receiver.to:
+                self.send_header("Location", receiver.to)
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"{}")

@@ -209,6 +209,16 @@ def test_a_complaint_shows_no_password(story: tuple[History, Verdict]) -> None:
     assert "secret" not in complaint
 
 
+def test_nobody_else_gets_the_token_and_a_redirect_is_no_success(
+    receiver: Receiver, story: tuple[History, Verdict]
+) -> None:
+    with http_receiver() as other:
+        receiver.answer, receiver.to = 301, f"{other.url}/api/annotations"
+        (complaint,) = complaints(Receivers(grafana=receiver.url, token="a token"), story)
+        assert "301" in complaint
+        assert other.fetched + other.posted == []
+
+
 def test_a_record_without_the_calendar_time_is_not_sent(receiver: Receiver) -> None:
     empty = History(())
     assert "calendar" in complaints(Receivers(otlp=receiver.url), (empty, judged(empty)))[0]
@@ -222,6 +232,12 @@ def test_a_record_without_the_calendar_time_is_not_sent(receiver: Receiver) -> N
 def test_what_is_no_address_is_refused_before_a_run(url: str) -> None:
     with pytest.raises(PlanError, match="--otlp"):
         Receivers.asked(url, None, {})
+
+
+def test_grafana_takes_no_password() -> None:
+    with pytest.raises(PlanError, match="without a password") as refused:
+        Receivers.asked(None, "http://me:hunter2@here", {"GRAFANA_TOKEN": "one"})
+    assert "hunter2" not in str(refused.value)
 
 
 def test_grafana_needs_a_token() -> None:

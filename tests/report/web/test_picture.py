@@ -44,6 +44,17 @@ def test_the_syncer_has_the_first_lane_and_shows_its_own_death() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("is_snapshot", "shown"), [(False, ["blocked", "serving"]), (True, [])])
+def test_the_syncer_is_blocked_by_a_disk_that_refuses_its_state_and_not_by_snapshots(
+    is_snapshot: bool, shown: list[str]
+) -> None:
+    story = Story().baseline()
+    story.say(Kind.SYNCER_BLOCKED, waiting=0, reason="no space", is_snapshot=is_snapshot)
+    story.train(2).say(Kind.SYNCER_FREED, waiting=0, blocked_s=2.0, is_snapshot=is_snapshot)
+    data = drawn(story.train(2).end().history().events)
+    assert states(data, "syncer") == ["starting", "serving", *shown, "ended"]
+
+
 def test_a_learner_contributes_in_no_bucket_while_it_is_dead() -> None:
     data = drawn(half_killed().end().history().events)
     width_s = data["marks_width_s"]

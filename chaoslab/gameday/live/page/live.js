@@ -127,7 +127,7 @@ function drawLanes() {
   const rows = state.lanes.map((lane) => ({
     name: lane.name,
     state: lane.state,
-    work: lane.step === null ? "" : `step ${lane.step}${lane.loss === null ? "" : `, loss ${lane.loss.toFixed(3)}`}`,
+    work: lane.step === null ? "" : `step ${lane.step}${lane.loss === null ? "" : `, loss ${Number(lane.loss).toFixed(3)}`}`,
     faults: lane.faults.join(", "),
   }));
   refill($("lanes"), rows, (row) =>
