@@ -1,18 +1,14 @@
-"""Order of all tests, and which of them run side by side.
+"""Which tests run, in which order, and which of them side by side.
 
-    one process   the fast ones, then `thorough`, last those that start trainings
-    -n 3          one worker: trainings and what is measured, one after another
-                  the others: what is `patient`, a module at a time, last the cluster's on one
-                  then all: the fast ones, and `thorough`
-
-Trainings take most of the time, and much of it they wait. So they begin at once, and the fast tests
-use what they leave of the cores, at a lower priority.
+    pytest                  the quick tier; `tests/tiers.py` has the tiers
+    -n 3                    one worker: what is `alone` (trainings and what is measured), in turn
+                            the others: what else starts processes, a module at a time; the
+                            cluster's on one; then all: what starts none
 """
 
 import os
 import signal
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Generator
 from pathlib import Path
 
 import hypothesis
@@ -20,104 +16,106 @@ import pytest
 
 from chaoslab.links.toxiproxy import server_binary
 from tests.harness.machine import MARK
-from tests.worker_times import WorkerTimes
+from tests.tiers import PARTS, TIERS, TierReport, is_disturbed, newest_record, part_of, tier_of
 
 hypothesis.settings.register_profile("chaoslab", deadline=None)  # machines are shared and noisy
 hypothesis.settings.load_profile("chaoslab")
-
-_DISTURBED = "machine_held_up|step_time_not_kept|without that time it|periods were lost because"
-"""In the message of a failed test: a run whose own findings say that others took its cores. It
-shows nothing of what it tests, and is made once more."""
-_LESS_URGENT = 5
-"""Niceness of fast tests: a training that wants a core has it, and they still come forward beside
-one that wants them all."""
 
 os.environ.setdefault(MARK, "another test")  # what other workers start is no harness's residue
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else no child could be interrupted
+BASE = pytest.StashKey[Path]()
+"""The folder of all temporary folders of this process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kills", type=int, default=50, help="in each long test (marker soak)")
+    parser.addoption("--tier", choices=TIERS, action="append", default=[], help="quick by default")
+    parser.addoption("--part", choices=PARTS, help="of the deep tier")
+    parser.addoption("--passed", type=Path, help="file of ids: left out, and added to")
+    parser.addoption("--kills", type=int, default=50, help="in each long test (part soak)")
     parser.addoption("--kills-seed", type=int, default=None, help="repeat what was drawn before")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not _is_worker(config):
-        config.pluginmanager.register(WorkerTimes())
+    if not config.option.tier:
+        is_named = any(".py" in argument for argument in config.args)
+        config.option.tier = list(TIERS) if is_named else ["quick"]
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(TierReport(config))
+    runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
+    if runs_tests and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, lambda *_: None)  # what is started would ignore it, too
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
+@pytest.fixture(scope="session", autouse=True)
+def _base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    request.config.stash[BASE] = tmp_path_factory.getbasetemp()
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=_turn if _is_worker(config) else _rank)
+    passed = _passed(config.option.passed)
+    chosen = [item for item in items if _is_chosen(item, config) and item.nodeid not in passed]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = sorted(chosen, key=_turn)
     for item in items:
-        if _rank(item) > 1:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=[_DISTURBED]))
-        elif "strict_jax" in getattr(item, "fixturenames", ()):  # its module compiles once
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    if "soak" not in config.option.markexpr:  # half an hour and more: only when asked for
-        soaking = [item for item in items if item.get_closest_marker("soak")]
-        config.hook.pytest_deselected(items=soaking)
-        items[:] = [item for item in items if item not in soaking]
+        item.user_properties.append(("tier", tier_of(item)))
+        if group := _group(item):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What needs a Toxiproxy server is skipped without one, unless CHAOSLAB_REQUIRE names it."""
-    if _is_worker(item.config) and _rank(item) <= 1:
-        _give_way()
     is_required = "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", "")
     needs_it = item.get_closest_marker("toxiproxy") is not None
     if needs_it and not is_required and server_binary.find() is None:
         pytest.skip("there is no Toxiproxy server: run `chaoslab doctor --fix`")
 
 
-def _rank(item: pytest.Item) -> int:
-    marks: Sequence[str] = (
-        "thorough", "slow", "toxiproxy", "docker", "kubernetes", "tpu", "soak",
-    )  # fmt: skip
-    return max(
-        (1 + marks.index(mark) for mark in marks if item.get_closest_marker(mark)), default=0
-    )
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test names the record of its run; one that was disturbed has not failed."""
+    report = yield
+    starts_processes = tier_of(item) != "quick" or item.get_closest_marker("alone")
+    if report.failed and starts_processes and BASE in item.config.stash:
+        found: list[tuple[str, object]] = []
+        if record := newest_record(item.config.stash[BASE]):
+            found.append(("record", str(record)))
+        if is_disturbed(report.longreprtext):
+            found.append(("disturbed", True))
+            report.outcome = "skipped"
+        report.user_properties = [*report.user_properties, *found]
+    return report
 
 
-def _is_worker(config: pytest.Config) -> bool:
-    """Whether this is one of several processes that share the tests: -n."""
-    return hasattr(config, "workerinput")
+def _is_chosen(item: pytest.Item, config: pytest.Config) -> bool:
+    tier, part = tier_of(item), config.option.part
+    return tier in config.option.tier and part in {None, part_of(item)}
+
+
+def _passed(file: Path | None) -> set[str]:
+    return set(file.read_text().splitlines()) if file and file.exists() else set()
 
 
 def _turn(item: pytest.Item) -> int:
-    """Place in the order of the workers, who take what is left from its beginning."""
-    rank = _rank(item)
-    if rank <= 1:
-        return 3 + rank
-    is_late = item.get_closest_marker("kubernetes") is not None  # a cluster may have to be built
-    return int(_is_patient(item)) * (1 + is_late)
+    """Place in the order in which workers take what is left."""
+    if item.get_closest_marker("alone"):
+        return 0
+    if item.get_closest_marker("kubernetes"):
+        return 2  # its cluster may have to be started
+    return 3 if tier_of(item) == "quick" else 1
 
 
-def _group(item: pytest.Item) -> str:
-    """What one worker does in one go: all that is not patient, or a module of what is; all that
-    is in the cluster, whose API server one of the tests stops.
-    """
-    if item.get_closest_marker("kubernetes") is not None:
-        return "patient kubernetes"
-    return f"patient {item.nodeid.partition('::')[0]}" if _is_patient(item) else "real"
-
-
-def _is_patient(item: pytest.Item) -> bool:
-    return item.get_closest_marker("patient") is not None
-
-
-@cache
-def _give_way() -> None:
-    """From now on this worker, and what it starts, waits for others; it does fast tests alone.
-
-    Where the kernel groups processes by terminal, niceness counts only within a group, and a group
-    has its own (sched(7), "The autogroup feature").
-    """
-    os.nice(_LESS_URGENT)
-    group = Path("/proc/self/autogroup")
-    if group.exists() and os.getpgrp() != os.getpid():
-        os.setsid()
-        group.write_text(str(_LESS_URGENT))
+def _group(item: pytest.Item) -> str | None:
+    """What one worker does in one go; the cluster's tests, too: one stops its API server."""
+    if item.get_closest_marker("xdist_group"):
+        return None
+    for mark in ("alone", "kubernetes"):
+        if item.get_closest_marker(mark):
+            return mark
+    compiles = "strict_jax" in getattr(item, "fixturenames", ())  # once for its module
+    is_apart = tier_of(item) == "quick" and not compiles
+    return None if is_apart else item.nodeid.partition("::")[0]

@@ -138,7 +138,7 @@ def test_no_input_becomes_part_of_a_command() -> None:
     assert all(step.get("shell") == "bash" for step in steps if "run" in step)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_plan_that_is_refused_fails_the_step_and_says_so(
     tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
@@ -170,7 +170,8 @@ STALE = "fleet.programs.learner=chaoslab.selftest.mutants.learner stale_rejoiner
 """A learner that comes back with old weights."""
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_mutated_learner_fails_the_build_and_its_record_is_kept(
     tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
@@ -189,7 +190,7 @@ def test_a_mutated_learner_fails_the_build_and_its_record_is_kept(
     assert "joined_with_other_state" in agreement["codes"]
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_gate_is_green_and_keeps_its_record(
     tmp_path: Path, environment: Mapping[str, str]
 ) -> None:

@@ -20,7 +20,7 @@ from chaoslab.prepare.launch import compilation_cache
 from chaoslab.record.journal import History
 from tests.whole_runs import await_event, whole
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 180.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.namespace_training import Deployed
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 
 ROOT = Path(__file__).parent.parent

@@ -11,7 +11,7 @@ import pytest
 from chaoslab.core.events import Kind
 from tests.training_processes import SYNCER, Processes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 NANO = ("--model", "nano", "--data-parallel", "127.0.0.1")
 

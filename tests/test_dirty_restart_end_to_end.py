@@ -9,7 +9,7 @@ from chaoslab.core.payloads import ChipFreed, ChipHeld, ChipTried, NodeExited
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.run.judged_run import carry_out
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 PLAN = """
 version: 1
 name: dirty_restart

@@ -17,7 +17,7 @@ from tests.docker_runs import (
 )
 from tests.whole_runs import start, verdict_of, whole
 
-pytestmark = [pytest.mark.slow, pytest.mark.docker]
+pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.docker]
 PLAN = """
 version: 1
 name: containers

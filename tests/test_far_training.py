@@ -19,7 +19,7 @@ from chaoslab.prepare.launch import Launch
 from tests.contracts.fleet_kit import Stage
 from tests.fleet.local_stage import Remembered
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 PLAN = FaultPlan(
     name="far", seed=3, training=Training(learners=2, sync_every=12, stop=Stop(rounds=500))

@@ -23,7 +23,7 @@ from chaoslab.run.judged_run import carry_out
 from chaoslab.sim.costs import Costs
 from tests.whole_runs import start, verdict_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 PLAN = """
 version: 1

@@ -94,7 +94,8 @@ def test_a_plan_reaches_the_program_in_a_container_word_by_word(
         assert shown((*ENTRY, *SHOWN, *given)) == list(given)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_plan_reaches_the_program_of_a_process_word_by_word(
     tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +111,8 @@ def test_a_plan_reaches_the_program_of_a_process_word_by_word(
             assert got == [filled.get(word, word) for word in given]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_words_environments_and_private_files_of_a_process_arrive_as_they_are(
     tmp_path: Path, canary: Path
 ) -> None:
@@ -174,7 +176,7 @@ def test_a_syncer_cannot_write_rules_of_the_kernel_by_the_address_it_reports(
 # ---------------------------------------------------------------- commands that users are shown
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_command_that_is_shown_can_be_pasted_whatever_a_record_is_called(
     tmp_path: Path, canary: Path
 ) -> None:
@@ -213,7 +215,7 @@ PROCESSES = {
 }  # fmt: skip
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_no_shell_reads_anything_but_a_script_of_ours() -> None:
     found = [
         f"{path.relative_to(PACKAGE.parent)}:{line}: {what}"

@@ -18,7 +18,7 @@ from tests.contracts.fleet_kit import wait_until
 from tests.training_processes import SYNCER, Processes
 from tests.whole_runs import passed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 SLICE = "learner-1"
 TWO_DEVICES = {"JAX_NUM_CPU_DEVICES": "2"}

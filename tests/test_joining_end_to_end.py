@@ -7,7 +7,7 @@ import pytest
 from chaoslab.core.events import Kind
 from tests.whole_runs import passed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 PLAN = """
 version: 1

@@ -24,7 +24,7 @@ from chaoslab.undo.actions import leftovers, undo  # isort: skip
 from tests.fleet.kubernetes.meshed_pods import LEARNER, meshed  # isort: skip
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.soak,
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.soak,
     pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 HAS_NETEM = ask(("unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem"))[0] == 0

@@ -21,7 +21,7 @@ from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, STATE, cluster
 from tests.whole_runs import await_event, start, verdict_of, whole
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 AWAY_S = 20.0
 PLAN = f"""

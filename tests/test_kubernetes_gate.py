@@ -91,9 +91,8 @@ def namespace() -> Iterator[None]:
 
 
 @pytest.mark.soak  # four minutes
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.kubernetes
-@pytest.mark.patient
 @pytest.mark.timeout(LIMIT_S)
 def test_a_broken_image_turns_the_standing_gate_red(
     tmp_path: Path, namespace: None, harness_image: str, broken_image: str

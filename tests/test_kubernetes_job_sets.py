@@ -14,7 +14,7 @@ from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster, need_job_sets
 from tests.whole_runs import start, verdict_of, whole
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 PLAN = """
 version: 1

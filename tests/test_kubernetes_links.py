@@ -29,7 +29,7 @@ from chaoslab.fleet.run_name import run_name  # isort: skip
 from chaoslab.undo.actions import leftovers, undo  # isort: skip
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 THIS_MACHINE = "10.231.0.1"
 """Where pods of the test cluster reach it: the address of their bridge."""

@@ -24,7 +24,7 @@ from tests.fleet.kubernetes.test_cleanup import killed_when
 from tests.whole_runs import ROOT, start, verdict_of, whole
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 FIRST, SECOND = "chaoslab-test", "chaoslab-test-2"
 PLAN = f"""

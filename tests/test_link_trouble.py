@@ -50,7 +50,8 @@ def refused(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_learner_whose_link_was_refused_comes_back_by_itself(
     refused: Path, run: Callable[..., Judged]
 ) -> None:
@@ -62,7 +63,8 @@ def test_a_learner_whose_link_was_refused_comes_back_by_itself(
     assert {event.payload.learner for event in back} == {VICTIM}
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_learner_that_does_not_dial_again_is_found_out(
     refused: Path, run: Callable[..., Judged], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 KINDS = [
     pytest.param("embedded", marks=pytest.mark.soak),  # tests below, and `test_link_trouble.py`
     pytest.param("toxiproxy", marks=pytest.mark.toxiproxy),

@@ -16,7 +16,7 @@ from chaoslab.undo.janitor import heal
 from tests.fleet.sshd import SshHost, silenced, switch_off, switched_on
 from tests.ssh_runs import fleet_of_hosts, left_on
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 PLAN = """
 version: 1
 name: lost_host

@@ -21,7 +21,8 @@ def test_of_chaoslab_they_import_the_messages_alone() -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_learners_in_numpy_survive_kills_of_one_of_them_and_of_the_syncer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

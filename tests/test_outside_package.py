@@ -36,7 +36,7 @@ def chaoslab(
     )  # fmt: skip
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_what_a_package_brings_is_known_everywhere(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -52,7 +52,7 @@ def test_what_a_package_brings_is_known_everywhere(
     assert "unknown fleet `nice`" in without.stderr
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_package_that_is_broken_is_named_in_one_line(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -64,7 +64,8 @@ def test_a_package_that_is_broken_is_named_in_one_line(
     assert "package chaoslab-toys" in said.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_plan_that_uses_all_of_them_runs_to_a_verdict(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -80,8 +81,7 @@ def test_a_plan_that_uses_all_of_them_runs_to_a_verdict(
     assert "niceness: 10" in (record / "plan.resolved.yaml").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_the_contract_kits_hold_for_them(environment: Mapping[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TOYS)],

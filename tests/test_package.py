@@ -62,7 +62,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_the_wheel_has_all_that_runs_and_nothing_else(built: Path) -> None:
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as wheel:
@@ -77,7 +78,8 @@ def test_the_wheel_has_all_that_runs_and_nothing_else(built: Path) -> None:
     assert tops == {"chaoslab"}
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_the_sdist_has_sources_and_documents_and_no_leftovers(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as sdist:
@@ -100,7 +102,8 @@ def environment(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Mappin
     return {**kept, "VIRTUAL_ENV": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_the_installed_package_runs_kill_half_far_from_the_checkout(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -115,7 +118,8 @@ def test_the_installed_package_runs_kill_half_far_from_the_checkout(
     assert done.returncode == ExitCode.PASS, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_the_tutorial_works_as_it_is_written(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:

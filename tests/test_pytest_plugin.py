@@ -59,7 +59,7 @@ def run(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult
     return pytester.runpytest_subprocess(*PLUGIN, *options)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_verdict_is_returned_and_a_broken_harness_or_a_wrong_plan_is_raised(
     pytester: pytest.Pytester,
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_verdict_is_returned_and_a_broken_harness_or_a_wrong_plan_is_raised(
     done.stdout.fnmatch_lines(["*the verdict is FAIL*", "*FAIL rejoin: *", "*the record lies in *"])
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_an_interrupt_ends_the_session(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
@@ -125,7 +125,7 @@ MARKED = """
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_marked_function_is_a_test_for_each_finding_of_one_run(pytester: pytest.Pytester) -> None:
     done = run(pytester, MARKED, "-v", "--chaos-out", "kept", "--junitxml", "all.xml")
     done.assert_outcomes(passed=3)
@@ -137,7 +137,7 @@ def test_a_marked_function_is_a_test_for_each_finding_of_one_run(pytester: pytes
     assert (pytester.path / "all.xml").read_text().count(f'value="{record}"') == 3
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_the_test_of_a_finding_that_is_not_pass_fails_and_names_the_record(
     pytester: pytest.Pytester,
 ) -> None:
@@ -172,7 +172,7 @@ def test_the_test_of_a_finding_that_is_not_pass_fails_and_names_the_record(
     assert "the body is for runs" not in done.stdout.str().partition("short test summary")[2]
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_broken_harness_fails_each_test_and_is_tried_once(
     pytester: pytest.Pytester,
 ) -> None:
@@ -197,7 +197,7 @@ def test_a_broken_harness_fails_each_test_and_is_tried_once(
     assert len(list((pytester.path / "kept" / "one_dies").glob("2*"))) == 1
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("body", "options", "said"),
     [
@@ -230,14 +230,14 @@ def test_a_mark_that_cannot_work_is_refused_before_anything_runs(
     assert said in done.stdout.str() + done.stderr.str()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_the_verdict_of_a_mark_is_not_to_be_had_without_one(pytester: pytest.Pytester) -> None:
     done = run(pytester, "def test_a(chaos_verdict): pass")
     done.assert_outcomes(errors=1)
     done.stdout.fnmatch_lines(["*mark the test with @pytest.mark.chaos*"])
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("dist", ["load", "loadgroup"])
 def test_workers_of_xdist_share_one_run(pytester: pytest.Pytester, dist: str) -> None:
     options = ("-p", "xdist.plugin", "-n", "2", "--dist", dist, "-v", "--chaos-out=kept")

@@ -73,7 +73,8 @@ def test_the_exit_code_is_that_of_the_worst(results: list[Result], code: ExitCod
     assert exit_code(results) is code
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_two_quick_trials_are_caught_and_their_records_are_kept(tmp_path: Path) -> None:
     words = ("--only", "restless_baseline", "--only", "idle_kill", "--json")
     done = subprocess.run(

@@ -20,7 +20,7 @@ from chaoslab.run.judged_run import Judged, carry_out
 from tests.fake_tpu import FakeCloud, Times
 from tests.fleet.local_slices import SliceFactory, cloud_of, provided
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 LEARNERS = tuple(f"learner-{index}" for index in range(4))
 QUICK = (
     "training.stop.rounds=150", "settle=2m", "faults.half-preempted.for=4s",

@@ -33,14 +33,16 @@ def record_in(folder: Path) -> Path:
     return record
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 @pytest.mark.skipif(can_be_apart(), reason="the test below is this one, on hosts that share less")
 def test_a_whole_run_on_hosts_passes_and_leaves_nothing(tmp_path: Path) -> None:
     with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
         passes_and_leaves_nothing(tmp_path, inventory, hosts)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_hosts_that_share_no_processes_and_no_network_run_a_plan(tmp_path: Path) -> None:
     """By addresses off loopback, each host with processes and memory files of its own."""
     with lan(3) as network:
@@ -76,8 +78,7 @@ def here() -> str:
     return found.namespaces
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_run_that_is_interrupted_leaves_nothing_on_its_hosts(tmp_path: Path) -> None:
     with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
         run = start_two(tmp_path, inventory)
@@ -99,8 +100,7 @@ def wait_for_round(folder: Path, number: int) -> None:
     raise AssertionError(f"no round {number} in {folder}")
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_doctor_asks_hosts_and_names_one_that_does_not_let_it_in(tmp_path: Path) -> None:
     with fleet_of_hosts(tmp_path, 1) as (inventory, (syncer, learner)):
         (learner.home / "sshd/authorized_keys").write_text("")

@@ -22,7 +22,7 @@ from tests.fake_tpu import FakeCloud, Times, served
 from tests.fleet.sshd import SshHost, ssh_hosts, switch_off
 from tests.ssh_runs import left_on
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 PLAN = """
 version: 1
 name: two_slices

@@ -18,7 +18,7 @@ from chaoslab.diloco.model.fragments import fingerprint, specs_from_json
 from chaoslab.diloco.wire.identity import Tokens
 from tests.training_processes import ROOT, SYNCER, Processes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 
 def test_a_training_runs_to_its_stop_rule_and_all_end_with_the_same_parameters(

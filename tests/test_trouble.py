@@ -120,7 +120,8 @@ def left_over(root: Path) -> list[int]:
 # ---------------------------------------------------------------- the training is wrong
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_syncer_that_drops_one_learners_pushes_is_found_out(
     write_plan: Callable[..., Path], run: Callable[..., Judged]
 ) -> None:
@@ -134,7 +135,8 @@ def test_a_syncer_that_drops_one_learners_pushes_is_found_out(
     assert finding_of(judged, "rejoin").outcome is not Outcome.PASS
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_learners_that_adopt_something_else_than_was_published_are_found_out(
     write_plan: Callable[..., Path], run: Callable[..., Judged]
 ) -> None:
@@ -147,7 +149,8 @@ def test_learners_that_adopt_something_else_than_was_published_are_found_out(
     assert "other parameters" in agreement.reason
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_victim_that_steps_again_but_never_contributes_has_not_rejoined(
     write_plan: Callable[..., Path], run: Callable[..., Judged]
 ) -> None:
@@ -162,7 +165,8 @@ def test_a_victim_that_steps_again_but_never_contributes_has_not_rejoined(
     assert judged.verdict.learners_rejoined["learner-1"].rejoined is False
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_victims_that_the_plan_never_gives_back_are_not_asked_to_return(
     write_plan: Callable[..., Path], run: Callable[..., Judged]
 ) -> None:
@@ -184,7 +188,8 @@ def test_victims_that_the_plan_never_gives_back_are_not_asked_to_return(
 # ---------------------------------------------------------------- the faults are wrong
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_faults_that_have_no_effect_give_no_verdict(
     write_plan: Callable[..., Path], run: Callable[..., Judged]
 ) -> None:
@@ -206,7 +211,8 @@ def test_faults_that_have_no_effect_give_no_verdict(
 # ---------------------------------------------------------------- somebody else interferes
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_third_partys_kill_of_a_learner_is_named_and_no_pass(
     write_plan: Callable[..., Path], run: Callable[..., Judged], tmp_path: Path
 ) -> None:
@@ -218,7 +224,8 @@ def test_a_third_partys_kill_of_a_learner_is_named_and_no_pass(
     assert "learner-2 was killed by SIGKILL" in unasked.reason
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("number", "exit_code", "check", "words"),
     [
@@ -298,8 +305,7 @@ def until_it_says(process: "subprocess.Popen[str]", words: str) -> list[str]:
     raise AssertionError("".join(told))
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_else(
     write_plan: Callable[..., Path],
@@ -344,7 +350,7 @@ def chaoslab(*words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("wrong", "right", "where", "words"),
     [

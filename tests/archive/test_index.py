@@ -66,7 +66,7 @@ def test_the_version_of_a_plan_is_that_of_all_but_its_seed(tmp_path: Path) -> No
     assert one.plan_version() == other_seed.plan_version() != other_plan.plan_version()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_thousand_runs_are_indexed_with_their_verdicts_in_no_time(tmp_path: Path) -> None:
     for number in range(1000):
         record(tmp_path, {"rejoin": 0.5, "continuity": 0.4}, day=number / 24)

@@ -290,7 +290,7 @@ def troubled_runs(draw: st.DrawFn) -> Story:
     return story.train(4).end()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @settings(max_examples=40, deadline=None)
 @given(troubled_runs())
 def test_whatever_dies_or_pauses_sound_books_stay_sound(story: Story) -> None:

@@ -252,7 +252,7 @@ def test_a_broken_line_is_unknown_and_told_and_hides_no_failing_check() -> None:
     assert judged(story, FAILS).outcome is Outcome.FAIL
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_line_that_lacks_what_its_kind_promises_breaks_no_verdict_and_no_report(
     tmp_path: Path,
 ) -> None:

@@ -362,8 +362,7 @@ def test_what_cannot_work_is_refused_by_plan_as_by_run_and_nothing_starts(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_a_task_that_cannot_be_trained_is_refused_in_one_line_by_plan_as_by_run(
     fleets: FakeFleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str

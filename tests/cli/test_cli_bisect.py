@@ -11,7 +11,7 @@ from chaoslab.replay.commit_runs import CommitRuns
 from tests.replay.test_commit_runs import commit, runs  # noqa: F401  # a fixture
 from tests.replay.test_commits import git
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 
 def call(*words: str) -> Result:

@@ -145,7 +145,7 @@ def noticed_hangup() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.usefixtures("noticed_hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_that_ends_it_leaves_no_temporary_folder(

@@ -85,7 +85,7 @@ def test_options_of_the_search_without_it_are_refused(
     assert "need --minimise" in call("replay", "latest", *words).stderr
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_ten_faults_are_minimised_to_the_one_that_fails(
     fleets: FakeFleets,  # noqa: F811
     tmp_path: Path,

@@ -28,7 +28,7 @@ from chaoslab.undo.log import OBLIGATIONS, UndoLogFile
 from chaoslab.undo.verbs import State
 from tests.contracts.fleet_kit import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 
 @pytest.fixture

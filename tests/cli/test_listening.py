@@ -19,7 +19,8 @@ PLAN = Path(__file__).parents[2] / "chaoslab" / "selftest" / "plans" / "killed.y
 SOON_S = 90.0
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_real_run_is_told_in_signed_messages_and_its_metrics_show_the_open_fault(
     server: Server, tmp_path: Path
 ) -> None:

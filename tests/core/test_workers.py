@@ -22,13 +22,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_workers_compute_in_processes_of_their_own() -> None:
     with workers(2) as pool:
         assert pool.submit(os.getpid).result() != os.getpid()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_workers_end_if_the_process_that_began_them_is_killed(tmp_path: object) -> None:
     path = f"{tmp_path}/caller.py"
     with open(path, "w", encoding="utf-8") as file:

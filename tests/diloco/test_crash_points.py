@@ -42,7 +42,7 @@ def found(tally: Tally) -> set[Outcome]:
     return {outcome for (_, outcome), count in tally.outcomes.items() if count}
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @SUBJECTS
 def test_wherever_the_power_fails_all_that_was_promised_is_there(
     place: Path, subject: Subject
@@ -59,7 +59,7 @@ def test_wherever_the_power_fails_after_a_kill_at_every_operation() -> None:
     assert main(["--limit", "64"]) == 0
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @SUBJECTS
 def test_a_store_with_its_durability_switched_off_is_caught(place: Path, subject: Subject) -> None:
     tally = try_out(subject, place / "live", durable=False, limit=8, kills=nobody)
@@ -70,7 +70,7 @@ def nothing(*_: object, **__: object) -> None:
     """In place of a flush."""
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @SUBJECTS
 @pytest.mark.parametrize(
     ("owner", "name"), [(files.File, "flush"), (files, "flush_folder")], ids=["bytes", "names"]
@@ -89,7 +89,7 @@ def test_a_store_that_leaves_out_one_kind_of_flush_is_caught(
     assert found(tally) & {Outcome.LOST, Outcome.REFUSED, Outcome.MIXED}
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_what_a_killed_life_could_not_flush_is_flushed_before_anybody_goes_by_it(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +112,7 @@ def in_one_piece(self: store.SyncerStore, line: store.CommitRecord, tensors: sto
     commit_log.flush()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_line_whose_end_came_to_the_disk_before_its_middle_would_stop_the_syncer(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_line_whose_end_came_to_the_disk_before_its_middle_would_stop_the_sync
     assert Outcome.REFUSED in found(tally)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_reserve_that_was_not_flushed_gives_numbers_twice(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,7 @@ def measured(capsys):
     return [report.data for report in reports]
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_every_snapshot_is_measured_in_order(snapshots, capsys):
     command = ["--snapshots", str(snapshots), "--name", "evaluator", "--incarnation", "1"]
     assert main(command) == 0

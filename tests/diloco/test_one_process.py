@@ -11,7 +11,7 @@ from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
 from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
 from chaoslab.diloco.settings import Settings
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("strict_jax", "cache_folder")]
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("strict_jax", "cache_folder")]
 
 TEXT = np.random.default_rng(0).integers(97, 123, 60_000, dtype=np.uint8)
 TASK = TextTask(Preset(shape=Shape(16, 1, 2, 24), batch=4, sequence=16), TEXT)
@@ -36,7 +36,7 @@ def train(inner: Inner, speeds: Speeds | None = None, *, seed: int = 1, **rules:
     return decoupled(TASK, inner, Settings(**{**RULES, **rules}), speeds, seed=seed)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_it_is_the_same_every_time_and_another_with_another_seed(
     inner: Inner, done: Measured
 ) -> None:
@@ -113,7 +113,7 @@ def test_one_learner_whose_outer_step_is_its_own_is_plain_training(inner: Inner)
     assert alone.loss == pytest.approx(TASK.evaluate(plain), rel=1e-4)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_data_parallel_steps_on_the_batches_of_all(inner: Inner) -> None:
     stepped = data_parallel(TASK, inner, learners=2, steps=3, seed=1)
     state = inner.init(1)

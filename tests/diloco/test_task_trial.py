@@ -106,8 +106,7 @@ def test_an_array_that_changes_after_it_was_given_is_found(write):
     assert "changes an array" in problem
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_the_answer_is_the_last_line_whatever_the_task_prints(write, tmp_path):
     spec = write(WORKING + '\nprint(\'{"problem": "no answer"}\')\n')
     done = subprocess.run(

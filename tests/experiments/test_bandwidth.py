@@ -23,7 +23,7 @@ def stated() -> list[dict[str, str]]:
     return list(csv.DictReader(RESULTS.read_text("utf-8").splitlines()))
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("model", ["1B", "10B", "100B"])
 def test_every_published_value_is_met_within_one_step_of_the_grid(
     tmp_path: Path, model: str
@@ -36,7 +36,7 @@ def test_every_published_value_is_met_within_one_step_of_the_grid(
     assert errors.equal >= 20
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_without_its_fitted_constant_one_value_is_two_steps_off(tmp_path: Path) -> None:
     off = []
     for model in ("1B", "10B", "100B"):

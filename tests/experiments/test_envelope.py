@@ -111,7 +111,7 @@ def test_a_plan_that_is_refused_does_not_pass() -> None:
     assert refused.reason.startswith("refused: ")
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_worker_processes_find_the_same_border() -> None:
     asked = Asked(plan="kill_one", settings=("limits.max_affected=1%",), fleet="sim")
     search = Search(axis=NUMBER, asked=asked)
@@ -121,7 +121,7 @@ def test_worker_processes_find_the_same_border() -> None:
     assert told[-1] == (2, 2)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_longer_outage_is_found_out_by_the_check_that_it_violates() -> None:
     outages = {
         length: simulated(Asked(plan="syncer_crash", settings=(f"faults.0.for={length}",)), [11])

@@ -89,7 +89,7 @@ def test_another_simulator_simulates_everything_again(
     assert told[0] == (0, 24)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_processes_give_the_same_results_as_one(tmp_path: Path) -> None:
     alone, together = tmp_path / "alone", tmp_path / "together"
     for folder in (alone, together):

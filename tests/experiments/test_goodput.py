@@ -17,7 +17,7 @@ RESULTS = ROOT / "experiments" / "goodput" / "results.csv"
 PUBLISHED = {"failures": "one_per_year"}
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_thirty_cells_are_near_to_what_was_published(tmp_path: Path) -> None:
     it = grid_with(STUDY, tmp_path, "seeds=4", "base.horizon=2d", only=PUBLISHED)
     (published,) = it.experiment.published

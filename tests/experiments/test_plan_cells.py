@@ -110,7 +110,7 @@ def test_the_key_of_what_names_no_file_is_that_of_its_plan(fleet: str | None) ->
     assert "contents" not in plan_of(cell_of({"plan": "kill_one"}, fleet=fleet))
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_undisturbed_learners_use_all_of_their_time_and_failures_cost_some() -> None:
     base = {
         "plan": "kill_one", "training.step_time": "50ms", "training.stop.rounds": 90,

@@ -108,7 +108,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlanCell]:
     return made
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_what_a_run_shows_is_measured_and_what_it_cannot_show_is_none(
     ended: Callable[..., PlanCell],
 ) -> None:
@@ -185,7 +185,8 @@ def test_a_run_that_the_machine_disturbed_is_made_again_and_three_times_at_most(
     assert lost == [0.0]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_real_runs_are_made_once_and_kept_on_record(study: Path) -> None:
 
     def again(*more: str) -> str:

@@ -75,7 +75,7 @@ def test_what_is_no_window_is_refused() -> None:
         pauses_in(spot, 0)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("state", [*State])
 def test_both_tiers_agree_on_a_window(state: State) -> None:
     window = Window(chips=1_200_000, learners=4, length_s=300.0, state=state)

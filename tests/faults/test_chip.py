@@ -131,7 +131,8 @@ def real(tmp_path: Path) -> Iterator[Director]:
         yield director
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_on_real_processes_it_is_proved_and_healed(fault: Fault, real: Director) -> None:
     pieces = real.carry_out(fault, injection_of(fault, for_s=3.5))
     assert [(piece.target, piece.status) for piece in pieces] == [
@@ -140,7 +141,8 @@ def test_on_real_processes_it_is_proved_and_healed(fault: Fault, real: Director)
     real.wait_for_steps(LEARNERS)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_the_chip_of_a_node_that_lives_cannot_be_held(
     real: Director, monkeypatch: pytest.MonkeyPatch
 ) -> None:

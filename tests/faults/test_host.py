@@ -132,7 +132,8 @@ def stand_in(name: str, hosts: int) -> NodeSpec:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_on_real_processes_it_is_proved_and_healed(fault: Fault, director: Director) -> None:
     pieces = director.carry_out(fault, injection_of(fault, for_s=0.5))
     assert [(piece.target, piece.status) for piece in pieces] == [

@@ -353,7 +353,8 @@ def stand_in(name: str, *flags: str) -> NodeSpec:
     return NodeSpec(name=name, role=Role.LEARNER, command=command)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_on_real_processes_it_is_proved_and_healed(fault: Fault, director: Director) -> None:
     for_s = 5.0 if isinstance(fault, ProcessOom) else 1.0  # the kernel does not kill at once
     pieces = director.carry_out(fault, injection_of(fault, for_s=for_s))
@@ -364,7 +365,8 @@ def test_on_real_processes_it_is_proved_and_healed(fault: Fault, director: Direc
     assert all(node.is_alive for node in director.fleet.nodes.values())
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 @pytest.mark.parametrize("fault_of_hooks", [ProcessHang(), ProcessPreempt()])
 def test_on_a_program_without_hooks_a_hook_does_nothing(
     fault_of_hooks: Fault, tmp_path: Path

@@ -49,8 +49,7 @@ def test_libraries_are_pinned_with_what_they_need_in_turn() -> None:
     assert not {"chaoslab", "pytest", "docker"} & names
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_code_is_brought_once_and_runs_from_its_folder(reach: Counting) -> None:
     program = asyncio.run(deliver(reach, sys.executable))
     again = asyncio.run(deliver(reach, sys.executable))
@@ -62,8 +61,7 @@ def test_code_is_brought_once_and_runs_from_its_folder(reach: Counting) -> None:
     assert asyncio.run(asked(reach, program.command("-m", AGENT, "facts")))["boot_id"]
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_damaged_code_is_refused_and_leaves_nothing(reach: Counting) -> None:
     with pytest.raises(FleetError, match="arrived damaged"):
         asyncio.run(asked(reach, boot(sys.executable, "unpack", "0" * 64), stdin=b"no archive"))
@@ -105,8 +103,7 @@ def test_the_words_of_a_host_that_runs_nothing_are_told(
         asyncio.run(deliver(reach, "python3"))
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_an_environment_is_built_whole_or_not_at_all(reach: Counting) -> None:
     name = "3.11-" + "0" * 32
     folder = reach.home / ".chaoslab/environments"

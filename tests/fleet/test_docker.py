@@ -42,7 +42,7 @@ from chaoslab.fleet.docker.engine.engine import CPU_PERIOD_US, ContainerSpec  # 
 from chaoslab.fleet.docker.run_resources import RunResources, remains  # isort: skip
 from chaoslab.fleet.docker.images.image_check import why_unfit  # isort: skip
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient, pytest.mark.docker]
+pytestmark = [pytest.mark.deep, pytest.mark.docker]
 
 
 @pytest.fixture

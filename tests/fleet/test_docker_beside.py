@@ -20,7 +20,7 @@ from tests.engine import Engine, engine_or_skip, learner, small_fleet
 from chaoslab.fleet.docker.engine import labels as verbs  # isort: skip  # after the engine, which may skip all this
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.docker]
+pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.docker]
 
 MIB = 1 << 20
 WRITER = """

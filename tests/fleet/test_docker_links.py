@@ -48,7 +48,7 @@ from chaoslab.fleet.docker.engine.engine import ContainerSpec  # isort: skip
 from chaoslab.fleet.docker.gateway import ContainerGateway  # isort: skip
 from chaoslab.fleet.docker.proxy import ContainerProxyHost  # isort: skip
 
-pytestmark = [pytest.mark.slow, pytest.mark.docker]
+pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.docker]
 
 
 @pytest.fixture(scope="module")

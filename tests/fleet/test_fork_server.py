@@ -30,7 +30,7 @@ from tests.contracts.forks import forks_of, wait_for
 from tests.fleet.local_stage import Remembered, local_stage
 from tests.fleet.test_local import all_gone, children_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 PROGRAM = (sys.executable, "-m", node_program.__name__)
 

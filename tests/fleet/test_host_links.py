@@ -32,7 +32,7 @@ from tests.fleet.sshd import ssh_hosts
 from tests.fleet.test_local import learner
 from tests.fleet.test_remote import RUN, agent_of, ground_of, restarted
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 DELAY_S = 0.3
 DELAYED = Latency(mean_s=DELAY_S)
 

@@ -25,7 +25,7 @@ from tests.contracts import node_program
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.fleet.local_stage import Remembered, local_stage
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_a_node_whose_host_is_silent_is_in_an_unknown_state(make: Make) -> None:
     wait_until(lambda: far.fleet.probe(NODE).data["state"] == "S")
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_silence_over_a_connection_that_does_not_break_is_noted_with_its_host(make: Make) -> None:
     """As a network does that drops packets for a while: what was said meanwhile is stamped late."""
     far = make(terms=Terms())
@@ -141,7 +141,7 @@ def test_a_silence_over_a_connection_that_does_not_break_is_noted_with_its_host(
     assert agent.cuts == 0
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_harness_that_stood_still_notes_no_silence_of_its_hosts(make: Make) -> None:
     far = make(terms=Terms())
     far.on_loop(lambda: time.sleep(2.0))

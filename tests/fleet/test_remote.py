@@ -38,7 +38,7 @@ from tests.fleet.direct_hosts import DirectReach, ThisPython, home_folder
 from tests.fleet.local_stage import Remembered
 from tests.fleet.test_local import learner
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 RUN = "0123456789"
 
 

@@ -34,7 +34,7 @@ from tests.fleet.sshd import SshHost, free_port, make_key, ssh_hosts
 from tests.fleet.test_local import learner
 from tests.fleet.test_remote import ground_of, live_through_cuts
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 ROOT = Path(__file__).parents[2]
 
 

@@ -24,7 +24,7 @@ from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.fleet.local_stage import Remembered, local_stage
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 BUSY = "while True: sum(range(1000))"
 MEMORY_BYTES = 48 << 20

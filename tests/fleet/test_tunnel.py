@@ -108,7 +108,7 @@ def test_a_port_that_somebody_took_meanwhile_is_not_the_last_one(
     Tunnel.to_port("ssh://there", 1).close()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_harness_that_is_killed_leaves_no_ssh_and_no_folder(
     engine_socket: Path, folders: Path
 ) -> None:
@@ -146,8 +146,7 @@ def test_an_address_that_cannot_be_meant_is_refused_in_words(url: str, folders: 
     assert nothing_is_left(folders)
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 @pytest.mark.docker
 def test_containers_behind_ssh_are_started_heard_told_and_killed(
     tmp_path: Path, folders: Path

@@ -11,7 +11,7 @@ from tests.fuzz.campaign import campaign
     "seeds",
     [
         100,
-        pytest.param(3_000, marks=pytest.mark.thorough),
+        pytest.param(3_000, marks=pytest.mark.deep),
         pytest.param(10_000, marks=pytest.mark.soak),
     ],
     ids="{} seeds".format,

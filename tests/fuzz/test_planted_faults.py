@@ -16,7 +16,7 @@ from chaoslab.diloco.syncer.transfers import Transfers
 from chaoslab.fuzz.plans import draw
 from chaoslab.fuzz.trial import HARNESS, run
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.deep
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 

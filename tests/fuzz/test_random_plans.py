@@ -70,7 +70,7 @@ def test_invariants_hold(seed: int) -> None:
     assert trial.rounds > 0
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("first", range(0, _ALL, _CHUNK))
 def test_invariants_hold_for_many_seeds(first: int) -> None:
     hold(first)
@@ -107,7 +107,7 @@ def test_what_was_simulated_is_freed() -> None:
     assert gc.get_freeze_count() <= frozen  # fewer, if methods were compiled that it needed first
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_two_processes_find_the_same_as_one() -> None:
     one = dict(try_seeds(range(4), jobs=1))
     two = dict(try_seeds(range(4), jobs=2))

@@ -17,8 +17,7 @@ LAST = 3
 """So many lines."""
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_journal_cut_at_every_byte_of_its_last_lines_is_read_and_judged(tmp_path: Path) -> None:
     with start_run(tmp_path, little(last="200ms", time="1s")) as harness:
         harness.end()

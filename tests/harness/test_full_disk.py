@@ -13,7 +13,7 @@ from chaoslab.fleet.storage import volume
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, chaoslab, little, nothing_is_left, start_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 _WITH_LIMIT = (
     "import os, resource, sys;"

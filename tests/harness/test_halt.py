@@ -14,7 +14,7 @@ from chaoslab.undo.log import open_undos
 from tests.harness.machine import look
 from tests.harness.running import begun, chaoslab, little, nothing_is_left, start_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 
 def test_a_run_is_found_by_its_record_and_anywhere_else_by_its_processes_and_ends_in_order(

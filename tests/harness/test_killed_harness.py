@@ -38,7 +38,7 @@ from tests.harness.running import (
     start_run,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 MOMENTS: Mapping[str, Callable[[History], bool]] = {
     "before the record": lambda _: True,

@@ -16,7 +16,7 @@ from chaoslab.undo.log import open_undos
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, chaoslab, little, nothing_is_left, start_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 
 def janitors(harness: Harness) -> Iterator[psutil.Process]:

@@ -17,7 +17,7 @@ from tests.contracts.fleet_kit import wait_until
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, little, nothing_is_left, start_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 
 def toxics(harness: Harness) -> Sequence[Json]:

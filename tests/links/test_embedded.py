@@ -47,7 +47,7 @@ from tests.contracts.link_stage import (
 )
 from tests.fleet.local_stage import Remembered
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 UP, DOWN, BOTH = Direction.UP, Direction.DOWN, Direction.BOTH
 
 

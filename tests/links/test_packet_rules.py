@@ -33,7 +33,10 @@ from tests.fleet.local_stage import Remembered
 PORT = 45_871
 LABEL = "chaoslab:test:injection-0:1:up:0"
 
-pytestmark = pytest.mark.slow  # the rules are this machine's own, so one after another
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.alone,
+]  # the rules are this machine's own, so one after another
 
 
 def needs_loss() -> None:

@@ -100,8 +100,7 @@ def post(api: Endpoint, headers: Mapping[str, str]) -> int:
         return connection.getresponse().status
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "headers",
     [
@@ -117,8 +116,7 @@ def test_a_post_from_a_page_makes_no_proxy(public: Endpoint, headers: Mapping[st
     assert call(public, "GET", "/proxies") == {}
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_the_proxy_of_a_run_obeys_nobody_but_its_harness(tmp_path: Path) -> None:
     with EmbeddedLinks(tmp_path) as links:
         for token in ("", "guessed"):
@@ -134,8 +132,7 @@ def test_the_proxy_of_a_run_obeys_nobody_but_its_harness(tmp_path: Path) -> None
         assert links.api.token not in (tmp_path / "embedded-proxy.log").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 @pytest.mark.parametrize("allowed", [(), ("--reachable-by-others",)])
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.com"])
 def test_an_address_that_others_reach_needs_a_flag_and_a_token(

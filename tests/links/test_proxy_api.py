@@ -15,7 +15,7 @@ from chaoslab.core.events import Json
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, NotThere, an_object, call
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 UPSTREAM = "127.0.0.1:9"
 
 

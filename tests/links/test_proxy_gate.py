@@ -167,8 +167,7 @@ def test_an_api_that_does_not_answer_may_still_have_it(
     api.may_answer.set()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_gate_without_a_token_does_not_open() -> None:
     command = (sys.executable, "-m", "chaoslab.links.proxy.gate", "--host", "127.0.0.1")
     done = subprocess.run(

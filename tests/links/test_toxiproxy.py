@@ -36,7 +36,7 @@ from tests.contracts.link_stage import Upstream
 from tests.fleet.local_stage import Remembered
 from tests.links.public_proxy import public_proxy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 
 @pytest.fixture

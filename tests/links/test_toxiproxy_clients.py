@@ -35,7 +35,7 @@ from tests.links.toxiproxy_clients import (
     go_client,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.toxiproxy]
+pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.toxiproxy]
 _STREAMS: Final = {"upstream": Direction.UP, "downstream": Direction.DOWN}
 _TOXICS: Final = {
     "latency": {"latency": 60, "jitter": 5},

@@ -30,7 +30,7 @@ from tests.chromium import APPEARANCES, Browser
 from tests.payload_reading import read_whole
 from tests.report.web.stories import CHARTS, values_of_charts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -46,8 +46,7 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Syste
 
 
 @pytest.mark.usefixtures("known")
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_an_environment_sees_its_own_packages_and_those_of_chaoslab() -> None:
     assert not systems.is_installed("tiny")
     said: list[str] = []
@@ -65,8 +64,7 @@ def test_an_environment_sees_its_own_packages_and_those_of_chaoslab() -> None:
 
 
 @pytest.mark.usefixtures("known")
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_package_that_cannot_be_had_leaves_no_environment_that_counts() -> None:
     with pytest.raises(FleetError, match=r"no\.whl"):
         systems.install("none", lambda _: None)

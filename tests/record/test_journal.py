@@ -199,7 +199,7 @@ def test_a_journal_is_read_as_each_of_its_lines(tmp_path: Path, data: str) -> No
 # ---------------------------------------------------------------- the writer, and what cuts it off
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_whatever_byte_it_is_cut_at_the_whole_lines_before_are_read(
     tmp_path: Path, lines: list[str]
 ) -> None:

@@ -221,7 +221,8 @@ def asked(url: str, expression: str, since_s: float) -> Sequence[Mapping[str, An
             Event().wait(0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_prometheus_finds_data_of_a_real_run_for_every_expression(tmp_path: Path) -> None:
     target, began_s = free_address(), time.time()
     (tmp_path / "orders.txt").write_text(ORDERS)

@@ -441,8 +441,7 @@ def test_the_class_of_the_local_fleet_is_a_fleet_factory() -> None:
     assert factory.kind == "local"
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_the_janitor_watches_over_the_run_and_leaves_with_it(tmp_path: Path) -> None:
     run = conducted(tmp_path)
 

@@ -79,7 +79,7 @@ sys.stdout.write(str(judged.directory.path))
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_the_journal_is_the_same_to_the_byte_in_another_process(
     kill_half: Judged, tmp_path: Path, hash_seed: str
@@ -94,7 +94,7 @@ def test_the_journal_is_the_same_to_the_byte_in_another_process(
         assert (again / journal).read_bytes() == (kill_half.directory.path / journal).read_bytes()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_another_seed_is_another_run(kill_half: Judged, tmp_path: Path) -> None:
     other = simulate("kill_half", tmp_path, "control=none", seed=8)
     assert (other.directory.path / JOURNAL).read_bytes() != (
@@ -105,7 +105,7 @@ def test_another_seed_is_another_run(kill_half: Judged, tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what must not pass
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_learner_that_never_comes_back_in_time_fails(tmp_path: Path) -> None:
     costs = tmp_path / "costs.toml"
     costs.write_text("start_s = 45\n")
@@ -114,7 +114,7 @@ def test_a_learner_that_never_comes_back_in_time_fails(tmp_path: Path) -> None:
     assert "rejoin" in failed
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_damage_that_is_merged_unbounded_shows_in_the_modelled_loss(tmp_path: Path) -> None:
     plan = tmp_path / "scaled.yaml"
     plan.write_text(
@@ -185,7 +185,7 @@ REFUSED = {
 """Bundled plans that need what is not simulated, and what that is."""
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("plan", sorted(bundled_plans()))
 def test_every_bundled_plan_is_simulated_or_refused_with_the_reason(
     plan: str, tmp_path: Path

@@ -21,7 +21,8 @@ def outcomes(verdict: Verdict) -> dict[str, str]:
     return {one.check: one.outcome.value for one in verdict.findings}
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_half_of_the_learners_of_a_system_are_killed(tmp_path: Path) -> None:
     run = judged(tmp_path)
     found = outcomes(run.verdict)
@@ -32,7 +33,8 @@ def test_half_of_the_learners_of_a_system_are_killed(tmp_path: Path) -> None:
     assert losses[-1] < losses[0] - 1
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_system_that_dies_is_a_finding_and_no_crash(tmp_path: Path) -> None:
     run = judged(
         tmp_path,

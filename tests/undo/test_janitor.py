@@ -170,8 +170,7 @@ def test_a_run_without_obligations_needs_no_healing(tmp_path: Path) -> None:
     assert heal(tmp_path) == Healed()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil.Process) -> None:
     owe(tmp_path, sleeper)
     healed = heal(tmp_path)
@@ -183,8 +182,7 @@ def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil
     assert not open_undos(tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 @pytest.mark.parametrize("off_by_ticks", [-360000, -1, 1])
 def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
     tmp_path: Path, sleeper: psutil.Process, off_by_ticks: int
@@ -195,8 +193,7 @@ def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
     assert not open_undos(tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
     with subprocess.Popen(["true"], start_new_session=True) as dead:
         who = known(dead.pid)
@@ -216,8 +213,7 @@ def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
     stranger.wait()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
     owe(tmp_path, sleeper)
     with (tmp_path / OBLIGATIONS).open("a") as file:
@@ -228,8 +224,7 @@ def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Proces
     assert not is_gone(sleeper)
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 @pytest.mark.parametrize("folder", ["", "control"])
 def test_a_run_of_another_machine_is_left_alone(
     tmp_path: Path, sleeper: psutil.Process, folder: str
@@ -246,8 +241,7 @@ def test_a_run_of_another_machine_is_left_alone(
     assert is_gone(sleeper)
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_the_twin_is_healed_with_its_run(tmp_path: Path, sleeper: psutil.Process) -> None:
     (tmp_path / "control").mkdir()
     owe(tmp_path / "control", sleeper)
@@ -430,8 +424,7 @@ def private_folder(run_directory: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     process, started = harness(tmp_path, "--no-janitor")
     nodes, children = started[:2], started[2:]
@@ -444,8 +437,7 @@ def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     assert not keys.exists()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_fork_server_and_its_forks_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     process, started = harness(tmp_path, "--no-janitor", "--forks")
     server_and_nodes, children = started[:3], started[3:]
@@ -455,8 +447,7 @@ def test_a_fork_server_and_its_forks_die_with_a_harness_that_is_killed(tmp_path:
     assert all(is_gone(child) for child in children)
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_the_janitor_ends_forks_and_their_server_when_the_harness_is_killed(
     tmp_path: Path,
 ) -> None:
@@ -466,8 +457,7 @@ def test_the_janitor_ends_forks_and_their_server_when_the_harness_is_killed(
     wait_until(lambda: not open_undos(tmp_path))
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
     process, started = harness(tmp_path)
     keys = private_folder(tmp_path)
@@ -478,8 +468,7 @@ def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path)
     assert not (tmp_path / "janitor.log").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> None:
     process, started = harness(tmp_path)
     keys = private_folder(tmp_path)
@@ -490,8 +479,7 @@ def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> No
     assert not (tmp_path / "janitor.log").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_the_janitor_stands_apart_and_is_deaf_to_signals(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
@@ -523,8 +511,7 @@ def ignores(pid: int, number: signal.Signals) -> bool:
 # ---------------------------------------------------------------- the death of the janitor
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_janitor_that_is_killed_is_replaced_and_its_successor_does_the_work(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
@@ -541,8 +528,7 @@ def test_a_janitor_that_is_killed_is_replaced_and_its_successor_does_the_work(
     assert is_gone(sleeper)
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_run_whose_janitors_all_die_is_told_and_does_their_work_itself(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
@@ -558,8 +544,7 @@ def test_a_run_whose_janitors_all_die_is_told_and_does_their_work_itself(
     assert is_gone(sleeper)
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 def test_a_janitor_that_cannot_be_started_again_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

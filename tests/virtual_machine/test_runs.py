@@ -11,7 +11,7 @@ from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.links.netem import bands
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.timeout(600)]
 HERE = Path(__file__).parent
 
 

@@ -14,7 +14,7 @@ from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.wire import wire_pb2 as pb
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.deep
 
 TEXT = np.random.default_rng(0).integers(97, 123, 60_000, dtype=np.uint8)
 TASK = TextTask(Preset(shape=Shape(16, 1, 2, 24), batch=4, sequence=16), TEXT)

@@ -210,7 +210,7 @@ def inner(folder: Path, task=None, **settings) -> Inner:
     return made
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_loaded_step_gives_the_same_bits(tmp_path):
     first, second = inner(tmp_path / "kept"), inner(tmp_path / "kept")
     assert (first.executables.compiled, second.executables.loaded) == (["step"], ["step"])
@@ -220,7 +220,7 @@ def test_a_loaded_step_gives_the_same_bits(tmp_path):
         assert np.asarray(left).tobytes() == np.asarray(right).tobytes()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_step_that_jax_has_in_its_own_cache_is_kept_whole(tmp_path):
     """JAX cannot serialize again what it loaded from there."""
     was = {name: getattr(jax.config, name) for name in CACHE_SETTINGS}
@@ -243,13 +243,13 @@ def test_a_step_that_jax_has_in_its_own_cache_is_kept_whole(tmp_path):
         compilation_cache.reset_cache()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_other_settings_of_the_optimizer_are_another_program(tmp_path):
     inner(tmp_path / "kept", lr=1e-3)
     assert inner(tmp_path / "kept", lr=2e-3).executables.loaded == []
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_other_code_is_another_program(tmp_path, monkeypatch):
     inner(tmp_path / "kept")
     other = tmp_path / "gpt.py"
@@ -258,7 +258,7 @@ def test_other_code_is_another_program(tmp_path, monkeypatch):
     assert inner(tmp_path / "kept").executables.loaded == []
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_subclass_of_unknown_code_keeps_nothing(tmp_path):
     class Other(Inner):
         pass

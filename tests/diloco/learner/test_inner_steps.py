@@ -19,7 +19,7 @@ from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Params, TaskError
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("strict_jax", "cache_folder")]
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("strict_jax", "cache_folder")]
 
 TEXT = np.random.default_rng(0).integers(97, 123, 60_000, dtype=np.uint8)
 TASK = TextTask(Preset(shape=Shape(16, 1, 2, 24), batch=4, sequence=16), TEXT)
@@ -92,7 +92,7 @@ def by_hand(tree: Params, fragment: int) -> np.ndarray:
 # ---------------------------------------------------------------- training
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_the_loss_goes_down_in_sixty_steps_of_nano():
     task = load("nano")
     inner = Inner(task)
@@ -148,7 +148,7 @@ class PlainSteps(Inner):
         return optax.sgd(settings.lr)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_subclass_trains_by_its_own_optimizer_and_keeps_no_compiled_step(tmp_path):
     plain = PlainSteps(TASK, InnerSettings(lr=0.5), executables=tmp_path)
     plain.cut(layout(plain))
@@ -177,7 +177,7 @@ def test_at_a_step_only_the_count_of_the_schedule_changes(inner, trained):
     assert equal(inner.at_step(trained, 5).moments, trained.moments)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_compiling_ahead_changes_nothing(inner):
     ahead, plain = inner.init(1), Inner(TASK, InnerSettings(warmup_steps=2, decay_steps=100))
     assert equal(walked(inner, ahead, 4), walked(plain, plain.init(1), 4))
@@ -408,8 +408,7 @@ print("four devices train like one")
 """
 
 
-@pytest.mark.slow
-@pytest.mark.patient
+@pytest.mark.deep
 @pytest.mark.parametrize("fully_sharded", [1, pytest.param(2, marks=pytest.mark.soak), 4])
 def test_four_devices_train_like_one(fully_sharded: int):
     program = f"FULLY_SHARDED = {fully_sharded}\n{_ON_FOUR_DEVICES}"

@@ -132,7 +132,7 @@ def test_dials_that_nobody_answers_are_counted_until_somebody_does() -> None:
     assert "unavailable" in failed[0]["reason"]
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_it_goes_on_measuring_while_nobody_is_there() -> None:
     caller = Caller(NOBODY)
     caller.link.backoff = Backoff(random.Random(1), first_s=60.0, cap_s=60.0)
@@ -144,7 +144,7 @@ def test_it_goes_on_measuring_while_nobody_is_there() -> None:
     caller.link.close(pb.FromLearner(goodbye=pb.Goodbye()))
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_what_must_be_said_again_is_said_twice_a_second(syncer: HandSyncer, caller: Caller) -> None:
     syncer.admit()
     caller.wait(lambda: caller.repeats >= 3)

@@ -388,7 +388,7 @@ def test_a_fenced_learner_says_why_and_forgets_the_pulls_of_that_membership(
     assert member.of(Kind.LEARNER_PUSHED) == []
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_wedged_learner_does_not_join_again_until_its_training_thread_lives(
     syncer: HandSyncer, member: Trainer
 ) -> None:

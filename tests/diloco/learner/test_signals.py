@@ -51,7 +51,7 @@ class Listener:
         self._thread.join()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeats(
     wedge: Wedge,
 ) -> None:

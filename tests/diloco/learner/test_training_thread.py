@@ -405,7 +405,7 @@ def test_a_learner_that_waits_pushes_adopts_and_steps_on(
     assert learner.waits_for(Kind.LEARNER_LEFT)["step"] == 8
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_learner_that_waits_reconnects_and_hears_the_end(
     waiting: tuple[HandSyncer, RunningLearner],
 ) -> None:
@@ -420,7 +420,7 @@ def test_a_learner_that_waits_reconnects_and_hears_the_end(
     assert sum(data["waited_s"] for data in steps) >= waits[-1]["waited_s"] >= 0.25
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_wait_for_a_round_loses_no_period(waiting: tuple[HandSyncer, RunningLearner]) -> None:
     syncer, learner = waiting
     learner.pace.apply_pace_hook({"step_s": 0.2})

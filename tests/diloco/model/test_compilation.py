@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.diloco.model import compilation
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 _PROGRAM = """
 import sys

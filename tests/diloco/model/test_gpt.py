@@ -110,7 +110,7 @@ def test_the_norm_makes_the_root_mean_square_one():
     np.testing.assert_allclose(np.sqrt((normed**2).mean(-1)), 1, rtol=1e-5)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_every_tensor_gets_a_gradient(params):
     gradients = jax.jit(jax.grad(lambda given: loss(TINY, given, tokens(6, 2, 17))))(params)
     assert all(np.abs(gradient).max() > 0 for gradient in gradients.values())

@@ -70,7 +70,7 @@ def test_batch_and_sequence_replace_a_presets_own():
     assert next(task.batches(0, 1, seed=0, position=0)).shape == (2, 33)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_the_example_of_the_docs_trains(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(EXAMPLES)
     book = tmp_path / "book.txt"

@@ -459,7 +459,7 @@ moves = st.lists(
 )
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("mode", MODES)
 @examples(max_examples=100)
 @given(moves=moves)

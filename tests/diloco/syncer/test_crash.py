@@ -18,7 +18,7 @@ from chaoslab.diloco.node.phases import Phase
 from chaoslab.diloco.node.snapshots import read_snapshot, snapshot_paths
 from tests.diloco.crashing_syncer import NAMES, RULES, Adopter, CrashingSyncer, must_hold
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 POINTS = (
     "after the pull", Phase.QUORUM, Phase.BEFORE_WRITE, Phase.WRITTEN, Phase.PUBLISH, "any time",

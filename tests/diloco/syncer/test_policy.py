@@ -70,14 +70,14 @@ def keeps_the_rules(moves: list[tuple[str, object]], quorum: int, **changes: obj
     assert all(new > old for new, old in zip(after, before, strict=True)), "a fragment is stuck"
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @examples(max_examples=100)
 @given(moves=moves, quorum=st.integers(1, 4))
 def test_any_history_keeps_the_rules(moves: list[tuple[str, object]], quorum: int) -> None:
     keeps_the_rules(moves, quorum)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @examples(max_examples=100)
 @given(moves=moves)
 def test_learners_that_wait_for_rounds_never_wait_forever(moves: list[tuple[str, object]]) -> None:
@@ -92,7 +92,7 @@ def test_rounds_of_the_ready_alone_keep_the_rules(
     keeps_the_rules(moves, quorum, contribute="ready")
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @examples(max_examples=1500)
 @given(
     moves=moves,

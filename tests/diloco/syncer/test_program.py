@@ -245,7 +245,7 @@ def test_a_learner_is_sent_to_the_furthest_step_although_nobody_is_left(
     other.close()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_nobody_is_waited_for_longer_than_it_was_seen_to_step(tmp_path: Path) -> None:
     with running_syncer(tmp_path, suspect_after_s=0.5, drop_after_s=1.0) as syncer:
         honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
@@ -304,7 +304,7 @@ def test_a_learner_whose_socket_closes_is_dropped_at_once(syncer: RunningSyncer)
     assert syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")["reason"] == "closed"
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(tmp_path: Path) -> None:
     with running_syncer(tmp_path, suspect_after_s=0.3, drop_after_s=0.9) as syncer:
         wedged, healthy = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")

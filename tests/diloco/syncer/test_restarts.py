@@ -56,7 +56,7 @@ def rounds(syncer: RunningSyncer) -> int:
 # ---------------------------------------------------------------- a disk that refuses
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is_room(
     tmp_path: Path,
 ) -> None:
@@ -85,7 +85,7 @@ def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is
         assert len(merged) == len(set(merged))
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_training_does_not_end_before_its_last_merge_is_on_disk(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
         store = RefusingStore(tmp_path / "refusing", durable=False)

@@ -174,7 +174,7 @@ def test_reading_changes_no_file(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- a crash at every point
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_tape_cut_at_any_byte_of_its_last_line_leaves_the_state_before(tmp_path: Path) -> None:
     before = trained(tmp_path / "made", 6)
     store = SyncerStore(tmp_path / "made", durable=False)
@@ -327,7 +327,7 @@ def slot_of(directory: Path, fragment: int, version: int) -> Path:
     return directory / f"fragment-{fragment}.{'ab'[version % 2]}"
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(at=st.integers(0, 10_000))
 def test_a_damaged_byte_anywhere_in_a_slot_is_found_and_named(tmp_path: Path, at: int) -> None:
@@ -340,7 +340,7 @@ def test_a_damaged_byte_anywhere_in_a_slot_is_found_and_named(tmp_path: Path, at
         loaded(directory)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(at=st.integers(0, 10_000))
 def test_a_damaged_byte_anywhere_in_the_tape_is_found_and_named(tmp_path: Path, at: int) -> None:

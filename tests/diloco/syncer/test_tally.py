@@ -56,7 +56,7 @@ def test_the_policy_decides_as_one_that_goes_through_all_members_and_fragments(
     decides_alike(history, changes)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @examples(max_examples=1500)
 @given(history=moves, changes=SETTINGS)
 def test_many_policies_decide_as_those_that_go_through_all_members_and_fragments(

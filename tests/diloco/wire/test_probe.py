@@ -33,7 +33,7 @@ def test_a_syncer_answers_whoever_pings_and_opens_no_session() -> None:
         hub.stop()
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_a_delay_of_the_path_is_what_is_found_and_a_break_is_outlived() -> None:
     hub = Hub("127.0.0.1:0", tokens=TOKENS)
     host, _, port = hub.start().rpartition(":")

@@ -24,7 +24,7 @@ from tests.contracts.fleet_kit import wait_until
 from tests.engine import learner
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 
 

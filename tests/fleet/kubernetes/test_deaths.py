@@ -24,7 +24,7 @@ from tests.contracts.fault_kit import VICTIMS, Director, injection_of
 from tests.engine import learner
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 FOR_S = 15.0
 

@@ -19,7 +19,7 @@ from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import learner
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 DEEDS = {"learner-0": "kill", "learner-1": "delete_pod", "learner-2": "delete_job"}
 OTHER = "learner-3"

@@ -30,7 +30,7 @@ from tests.fleet.kubernetes import busy_learner
 from tests.fleet.kubernetes.test_cleanup import killed_when
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.kubernetes, pytest.mark.patient, pytest.mark.timeout(LIMIT_S),
+    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 FOR_S = 20.0
 FAULT = ComputeSlow(factor=4.0, mechanism=Mechanism.CGROUP, tolerance=0.75)

@@ -19,7 +19,7 @@ from tests.fleet.local_slices import LocalSlices, SliceFactory, cloud_of, provid
 from tests.fleet.local_stage import Remembered
 from tests.fleet.test_local import learner
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 TAKING = Times(queue_s=0.1, create_s=0.1, delete_s=0.1, stop_s=0.1, maintenance_s=0.5)
 
 

@@ -113,7 +113,7 @@ def test_the_providers_word_alone_takes_no_slice_from_a_node_that_lives(kept: Ke
     kept.until(kept.has_reached("trial"))
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_hosts_that_are_lost_while_the_provider_calls_them_up_are_replaced_after_a_minute(
     kept: Kept,
 ) -> None:

@@ -19,7 +19,7 @@ from tests.gameday.live.visitors import BEGUN, HELD, INJECTION, Stand, opened
 from tests.gameday_room import plan_of
 from tests.histories import Story
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 SOON_S = 15.0
 HOSTILE = "</li><img src=x onerror=alert(1)><script>alert(2)</script>"
 CARD = card("half-dies")

@@ -33,7 +33,7 @@ from tests.gameday.live.browsing import ABORT, AGAIN_S, PHASE, card, entered, pr
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, environment, nothing_is_left
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 PLAN = """
 version: 1

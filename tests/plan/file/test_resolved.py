@@ -159,7 +159,7 @@ PLANS = st.builds(
 )
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @given(plan=PLANS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[
     HealthCheck.function_scoped_fixture, HealthCheck.too_slow])  # fmt: skip

@@ -109,7 +109,7 @@ def spans(schedule: Schedule) -> list[tuple[float, float, tuple[str, ...]]]:
     return [(start_s, round(start_s + (i.for_s or 0.0), 6), i.targets) for start_s, i in starts]
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @given(
     seed=st.integers(0, 2**40),
     mtbf_s=st.floats(5, 100),

@@ -9,7 +9,7 @@ from chaoslab.report.trace.file import trace_bytes
 from tests.report.web.stories import whole_story
 from tests.trace_processor import perfetto_reader
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 _COMPLAINTS = "SELECT name, value FROM stats WHERE severity != 'info' AND value > 0"
 _FAULTS = """
     SELECT slice.name, slice.ts, slice.dur FROM slice

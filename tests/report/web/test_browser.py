@@ -15,7 +15,7 @@ from tests.histories import Story, half_killed
 from tests.report.web.stories import CHARTS, judged, values_of_charts, whole_story
 from tests.report.web.test_page import HOSTILE
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ def test_a_disk_that_refuses_is_an_error(tmp_path: Path) -> None:
         write_page(tmp_path / "gone", None, half_killed().history())
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_an_hour_of_sixteen_learners_with_everything_stays_below_300_kb(tmp_path: Path) -> None:
     pace = Pace(tick_s=1.0, steps=1, ticks=4)
     twin = Counted(learners=16, pace=pace).baseline(120).train(3480).settle().end(losses=LOSSES)

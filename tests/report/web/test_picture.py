@@ -153,7 +153,7 @@ def test_a_run_that_goes_on_can_be_drawn_at_any_event() -> None:
     assert drawn(events)["has_ended"]
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_the_size_does_not_grow_with_the_length_of_a_run() -> None:
     short, long = (
         len(encode(drawn(Story().baseline().train(seconds).settle().end().history().events)))

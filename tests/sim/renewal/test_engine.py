@@ -69,7 +69,7 @@ def test_elastic_goodput_is_that_of_its_changes(chips: int) -> None:
     assert goodput(scenario) == pytest.approx(expected, abs=0.005)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("learners", [2, 8])
 def test_learners_are_as_good_as_one_elastic_training_on_the_chips_of_each(learners: int) -> None:
     together = replace(DECOUPLED, learners=learners, chips=1_200_000)
@@ -77,7 +77,7 @@ def test_learners_are_as_good_as_one_elastic_training_on_the_chips_of_each(learn
     assert goodput(together) == pytest.approx(goodput(alone, seeds=8), abs=0.006)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize(("learners", "quorum"), [(2, 1), (4, 1), (4, 3), (4, 4)])
 def test_uptime_is_the_time_in_which_a_quorum_trains(learners: int, quorum: int) -> None:
     scenario = replace(
@@ -89,7 +89,7 @@ def test_uptime_is_the_time_in_which_a_quorum_trains(learners: int, quorum: int)
     assert uptime(scenario) == pytest.approx(expected, abs=0.008)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_slices_that_are_away_for_long_are_missing_in_goodput_but_not_in_uptime() -> None:
     """Each failure takes 256 chips away for a day, and the fleet has 256 times a learner's rate."""
     away = replace(
@@ -128,7 +128,7 @@ def test_repairs_that_do_not_repair_are_failures_again() -> None:
     assert again / once == pytest.approx(2.0, rel=0.05)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize("shape", [0.6, 1.5])
 def test_failures_with_a_memory_come_as_often_from_the_beginning_on(shape: float) -> None:
     """Chips that have been running for long: no wave of failures at the start."""
@@ -143,7 +143,7 @@ def test_failures_with_a_memory_come_as_often_from_the_beginning_on(shape: float
         assert fmean(one.interruptions for one in found) == pytest.approx(expected, rel=0.12)
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_bad_machines_fail_in_place_of_others() -> None:
     """They change who fails, not how many do."""
     bad = replace(YEARLY, bad_share=0.05, bad_factor=20.0)
@@ -220,7 +220,7 @@ def test_equal_seeds_give_equal_results_and_others_do_not() -> None:
     assert first != other
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 def test_another_process_gives_the_same_result() -> None:
     script = (
         "from chaoslab.sim.renewal.engine import simulate;"

@@ -55,7 +55,7 @@ def _shares(history: History, every: int) -> tuple[float, float]:
     return steps / (last.time_s - first.time_s), rounds * every / steps
 
 
-@pytest.mark.thorough
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("method", "every", "fragments", "overlap", "rate", "within"),
     [

@@ -14,7 +14,7 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 
 class Supervised:

@@ -14,7 +14,7 @@ from chaoslab.diloco.learner.inner_steps import Inner
 from tests.diloco.learner.hosts.two_hosts import STEPS, use, use_from_two_threads
 from tests.diloco.learner.test_inner_steps import TASK
 
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.deep]
 
 PATIENCE_S = 300.0
 

@@ -1,0 +1,143 @@
+"""Tiers of tests: which tests a run of pytest takes, and what its last lines say.
+
+    quick   no mark             every change; needs Python alone        pytest
+    gate    pytest.mark.gate    each fleet, link and system once        pytest --tier gate
+    deep    pytest.mark.deep    many seeds, all fleets, long runs       make deep
+
+The nearest mark counts: that of a parameter, a test, its class, its module. A test that is named by
+its file or its id runs whatever its tier.
+"""
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TIERS = ("quick", "gate", "deep")
+PARTS = ("soak", "kubernetes", "docker", "alone", "others")
+"""Of the deep tier. A test belongs to the first whose mark it has, or to the others."""
+LIMITS_S = {"quick": 240, "gate": 720, "deep": 2400}
+"""Seconds that a tier, or a part of the deep one, may take on two idle cores."""
+QUICK_TEST_S = 1.0
+DISTURBED_MOST = 2
+"""Real runs of a session that may be UNKNOWN because others took the machine; more fail it."""
+_NAMED_MOST = 12
+_DISTURBED = re.compile(r"machine_held_up|step_time_not_kept")
+_UNKNOWN = re.compile(r"verdict is UNKNOWN|outcome.{1,6}UNKNOWN")
+_FAILED = re.compile(r"verdict is FAIL|outcome.{1,6}FAIL")
+
+
+def tier_of(item: pytest.Item) -> str:
+    """One of TIERS."""
+    for node in reversed(item.listchain()):
+        names = [mark.name for mark in node.own_markers if mark.name in TIERS]
+        if names:
+            return names[-1]  # a parameter's come behind those of its test
+    return "quick"
+
+
+def part_of(item: pytest.Item) -> str:
+    """One of PARTS, for a test of the deep tier."""
+    return next((part for part in PARTS if item.get_closest_marker(part)), PARTS[-1])
+
+
+def is_disturbed(failure: str) -> bool:
+    """Whether a failed test says that its run is UNKNOWN because others took the machine."""
+    return bool(
+        _DISTURBED.search(failure) and _UNKNOWN.search(failure) and not _FAILED.search(failure)
+    )
+
+
+class TierReport:
+    """Plugin of the process that prints: what was not run, what was slow, and last what failed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._tiers = tuple(config.getoption("--tier"))
+        self._began_s = time.monotonic()
+        self._spent_s: Counter[str] = Counter()
+        self._quick_s: Counter[str] = Counter()
+        self._failed: list[pytest.TestReport] = []
+        self._disturbed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        facts = dict(report.user_properties)
+        self._spent_s[report.nodeid.partition("::")[0]] += report.duration
+        if facts.get("tier") == "quick":
+            self._quick_s[report.nodeid] += report.duration
+        if report.failed:
+            self._failed.append(report)
+        if "disturbed" in facts and report.skipped:
+            self._disturbed.append(report.nodeid)
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """A run that was disturbed is counted as such, never as passed."""
+        if report.skipped and "disturbed" in dict(report.user_properties):
+            return "disturbed", "D", "DISTURBED"
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if len(self._disturbed) > DISTURBED_MOST and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Iterator[None]:
+        yield
+        lines = [*self._slow(), *self._not_run(terminalreporter), *self._red()]
+        if lines:
+            terminalreporter.section("tiers")
+        for line in lines:
+            terminalreporter.line(line)
+
+    def _slow(self) -> Iterator[str]:
+        took_s = time.monotonic() - self._began_s
+        if self._tiers != ("quick",):
+            longest = self._spent_s.most_common(_NAMED_MOST)
+            yield "longest: " + ", ".join(f"{name} {spent:.0f} s" for name, spent in longest)
+        slow = [(name, s) for name, s in self._quick_s.most_common() if s > QUICK_TEST_S]
+        yield from (f"quick test of {spent:.1f} s: {name}" for name, spent in slow[:_NAMED_MOST])
+        if len(slow) > _NAMED_MOST:
+            yield f"and {len(slow) - _NAMED_MOST} more quick tests of over {QUICK_TEST_S:g} s"
+        limit_s = sum(LIMITS_S[tier] for tier in self._tiers)
+        if took_s > limit_s:
+            yield f"{'+'.join(self._tiers)}: took {took_s:.0f} s, limit {limit_s} s on idle cores"
+
+    def _not_run(self, reporter: pytest.TerminalReporter) -> Iterator[str]:
+        if skipped := len(reporter.stats.get("skipped", ())):
+            yield f"{skipped} tests skipped: `pytest -rs` says why"
+        for name in self._disturbed:
+            yield f"disturbed, others took the machine: {name}"
+        commands = {"quick": "pytest", "gate": "pytest --tier gate", "deep": "make deep"}
+        left = [f"{tier} (`{commands[tier]}`)" for tier in TIERS if tier not in self._tiers]
+        if left:
+            yield f"not run: {', '.join(left)}"
+
+    def _red(self) -> Iterator[str]:
+        for report in self._failed:
+            yield f"FAILED {report.nodeid}"
+            if record := dict(report.user_properties).get("record"):
+                yield from (f"  {line}" for line in verdict_lines(Path(str(record))))
+
+
+def verdict_lines(record: Path) -> Iterator[str]:
+    """The verdict of a run directory, what of it is not PASS, and where it is."""
+    file = record / "verdict.json"
+    if file.exists():
+        verdict = json.loads(file.read_text(encoding="utf-8"))
+        yield f"verdict {verdict['outcome']}"
+        for finding in verdict["findings"]:
+            if finding["outcome"] != "PASS":
+                yield f"{finding['outcome']} {finding['check']}: {finding['reason']}"
+    yield f"record {record}"
+
+
+def newest_record(folder: Path) -> Path | None:
+    """Of all run directories below it, without twins, the one that was written to last."""
+    journals = [path for path in folder.rglob("journal.jsonl") if path.parent.name != "control"]
+    return max(journals, key=lambda path: path.stat().st_mtime).parent if journals else None
