@@ -1,47 +1,54 @@
-# Shortcuts; each target is one or two plain commands. `make check` is what CI does.
+# Shortcuts; each target is one or two plain commands. CI runs `make check`, then `make gate`.
 PYTHON ?= .venv/bin/python
 
-.PHONY: check fast coverage soak format demo plans selftest vm wire docs site benchmarks clean
+.PHONY: check style quick gate deep coverage format demo plans selftest vm wire docs site benchmarks clean
 
-.venv/bin/python: pyproject.toml
+.venv/installed: pyproject.toml
 	python3 -m venv .venv
-	.venv/bin/pip install --quiet -e '.[dev]'
-	touch .venv/bin/python
+	.venv/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
 
-check: $(PYTHON)       ## format, lint, types, floors, all tests
+check: style quick     ## what every change must pass; needs Python alone
+
+style: .venv/installed ## format, lint, types
+	$(PYTHON) -m ruff format --check --quiet .
+	$(PYTHON) -m ruff check --quiet .
+	$(PYTHON) -m mypy
+
+quick: .venv/installed ## the quick tests: at most four minutes on two idle cores
 	$(PYTHON) -m pytest -n 2
 
-fast: $(PYTHON)        ## starts no training, tries few seeds
-	$(PYTHON) -m pytest -n 2 -m "not slow and not thorough"
+gate: .venv/installed  ## a run or kit for each fleet, link and system that this machine has
+	$(PYTHON) -m pytest -n 3 --tier gate
 
-coverage: $(PYTHON)    ## lines that tests run, per package; TESTS='-m "not slow"' leaves some out
+deep: .venv/installed  ## the rest, in parts that can be resumed: PART=docker, or all; two hours
+	$(PYTHON) -m tests.deep $(PART)
+
+coverage: .venv/installed ## lines that tests run, per package; TESTS='--tier gate' of other tests
 	$(PYTHON) -m coverage erase
 	$(PYTHON) -m coverage run -m pytest -n 2 $(TESTS)
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m tests.coverage_table
 
-soak: $(PYTHON)        ## what holds once must hold a hundred times: kills of harness and syncer; half an hour
-	$(PYTHON) -m pytest -m soak --timeout 7200
-
-format: $(PYTHON)      ## bring the code into its format
+format: .venv/installed ## bring the code into its format
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
-demo: $(PYTHON)        ## the main job
+demo: .venv/installed  ## the main job
 	$(PYTHON) -m chaoslab run kill_half
 
-plans: $(PYTHON)       ## every plan of fault_plans/, one after the other, and a table of exit codes; minutes
+plans: .venv/installed ## every plan of fault_plans/, one after the other, and a table of exit codes; minutes
 	@for plan in fault_plans/*.yaml; do \
 		$(PYTHON) -m chaoslab run $$plan; code=$$?; [ $$code = 0 ] || failed=1; \
 		table="$$table$$(printf '%-24s %s' $$(basename $$plan .yaml) $$code)\n"; \
 	done; printf "\n%-24s %s\n$$table" plan "exit code"; [ -z "$$failed" ]
 
-selftest: $(PYTHON)    ## every mutant of chaoslab's own: is it caught?; about a quarter of an hour
+selftest: .venv/installed ## every mutant of chaoslab's own: is it caught?; about a quarter of an hour
 	$(PYTHON) -m chaoslab selftest
 
 VM_TESTS ?= tests/links/test_packet_rules.py tests/fleet/test_cgroups.py tests/virtual_machine
 
-vm: $(PYTHON)          ## tests under Debian's kernel, in QEMU: netem, nftables, cgroup v2; minutes
+vm: .venv/installed    ## tests under Debian's kernel, in QEMU: netem, nftables, cgroup v2; minutes
 	$(PYTHON) -m tests.virtual_machine --seconds 1500 -- $(PYTHON) -m pytest $(VM_TESTS)
 
 wire:                  ## generate wire_pb2 from wire.proto, readable by every protobuf since 5.29
@@ -49,13 +56,13 @@ wire:                  ## generate wire_pb2 from wire.proto, readable by every p
 	build/wire/bin/pip install --quiet 'grpcio-tools==1.71.2' 'setuptools<81'
 	build/wire/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. chaoslab/diloco/wire/wire.proto
 
-docs: $(PYTHON)        ## rewrite what is made from the code: module map, kinds, catalogues
+docs: .venv/installed  ## rewrite what is made from the code: module map, kinds, catalogues
 	$(PYTHON) -m tests.generated_docs
 
-site: $(PYTHON)        ## the documentation as pages to read offline: build/site/index.html
+site: .venv/installed  ## the documentation as pages to read offline: build/site/index.html
 	$(PYTHON) -m mkdocs build --strict --quiet
 
-benchmarks: $(PYTHON)  ## measure everything and write the results; a quarter of an hour
+benchmarks: .venv/installed ## measure everything and write the results; a quarter of an hour
 	$(PYTHON) benchmarks/report.py --measure
 
 clean:                 ## what the tools left; runs/ stays

@@ -1,9 +1,9 @@
 """Which tests run, in which order, and which of them side by side.
 
-    pytest                  the quick tier; `tests/tiers.py` has the tiers
-    -n 3                    one worker: what is `alone` (trainings and what is measured), in turn
-                            the others: what else starts processes, a module at a time; the
-                            cluster's on one; then all: what starts none
+pytest                  the quick tier; `tests/tiers.py` has the tiers
+-n 3                    one worker: what is `alone` (trainings and what is measured), in turn
+the others: what else starts processes, a module at a time; the
+cluster's on one; then all: what starts none
 """
 
 import os
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+def base_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     request.config.stash[BASE] = tmp_path_factory.getbasetemp()
 
 
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = sorted(chosen, key=_turn)
     for item in items:
-        item.user_properties.append(("tier", tier_of(item)))
+        item.user_properties += [("tier", tier_of(item)), ("id", item.nodeid)]
         if group := _group(item):
             item.add_marker(pytest.mark.xdist_group(group))
 
@@ -79,13 +79,13 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test names the record of its run; one that was disturbed has not failed."""
     report = yield
+    base = item.config.stash.get(BASE, None)
     starts_processes = tier_of(item) != "quick" or item.get_closest_marker("alone")
-    if report.failed and starts_processes and BASE in item.config.stash:
-        found: list[tuple[str, object]] = []
-        if record := newest_record(item.config.stash[BASE]):
-            found.append(("record", str(record)))
-        if is_disturbed(report.longreprtext):
-            found.append(("disturbed", True))
+    record = newest_record(base) if base and starts_processes and report.failed else None
+    if record:
+        found = [("record", str(record))]
+        if "UNKNOWN" in report.longreprtext and is_disturbed(record):
+            found.append(("disturbed", item.nodeid))
             report.outcome = "skipped"
         report.user_properties = [*report.user_properties, *found]
     return report

@@ -30,7 +30,7 @@ PLANS = ROOT / "docs" / "plans.md"
 
 RUN_IT = "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/chaoslab run kill_half"
 TEST_IT = (
-    "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/python -m pytest -n 3"
+    "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/python -m pytest -n 2"
 )
 
 HOSTS = {

@@ -9,13 +9,16 @@ its file or its id runs whatever its tier.
 """
 
 import json
-import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 
 TIERS = ("quick", "gate", "deep")
 PARTS = ("soak", "kubernetes", "docker", "alone", "others")
@@ -26,9 +29,7 @@ QUICK_TEST_S = 1.0
 DISTURBED_MOST = 2
 """Real runs of a session that may be UNKNOWN because others took the machine; more fail it."""
 _NAMED_MOST = 12
-_DISTURBED = re.compile(r"machine_held_up|step_time_not_kept")
-_UNKNOWN = re.compile(r"verdict is UNKNOWN|outcome.{1,6}UNKNOWN")
-_FAILED = re.compile(r"verdict is FAIL|outcome.{1,6}FAIL")
+_DISTURBED = {Code.MACHINE_HELD_UP, Code.STEP_TIME_NOT_KEPT}
 
 
 def tier_of(item: pytest.Item) -> str:
@@ -45,10 +46,13 @@ def part_of(item: pytest.Item) -> str:
     return next((part for part in PARTS if item.get_closest_marker(part)), PARTS[-1])
 
 
-def is_disturbed(failure: str) -> bool:
-    """Whether a failed test says that its run is UNKNOWN because others took the machine."""
-    return bool(
-        _DISTURBED.search(failure) and _UNKNOWN.search(failure) and not _FAILED.search(failure)
+def is_disturbed(record: Path) -> bool:
+    """Whether a run is UNKNOWN, and for no other reason than that others took the machine."""
+    verdict = _verdict(record)
+    findings = verdict.get("findings", [])
+    doubts = [one for one in findings if one["outcome"] == Outcome.UNKNOWN]
+    return verdict.get("outcome") == Outcome.UNKNOWN and all(
+        _DISTURBED & set(one["codes"]) for one in doubts
     )
 
 
@@ -61,7 +65,9 @@ class TierReport:
         self._spent_s: Counter[str] = Counter()
         self._quick_s: Counter[str] = Counter()
         self._failed: list[pytest.TestReport] = []
-        self._disturbed: list[str] = []
+        self._disturbed: dict[str, str] = {}
+        """One test for each record."""
+        self._passed = config.option.passed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         facts = dict(report.user_properties)
@@ -70,12 +76,15 @@ class TierReport:
             self._quick_s[report.nodeid] += report.duration
         if report.failed:
             self._failed.append(report)
-        if "disturbed" in facts and report.skipped:
-            self._disturbed.append(report.nodeid)
+        if "disturbed" in facts:
+            self._disturbed.setdefault(str(facts.get("record", report.nodeid)), report.nodeid)
+        if self._passed and report.when == "call" and report.passed:
+            with self._passed.open("a", encoding="utf-8") as file:
+                file.write(f"{facts['id']}\n")
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """A run that was disturbed is counted as such, never as passed."""
-        if report.skipped and "disturbed" in dict(report.user_properties):
+        """A run that was disturbed is counted as such, neither as passed nor as failed."""
+        if "disturbed" in dict(report.user_properties):
             return "disturbed", "D", "DISTURBED"
         return None
 
@@ -85,15 +94,17 @@ class TierReport:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_terminal_summary(
-        self, terminalreporter: pytest.TerminalReporter
-    ) -> Iterator[None]:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
         yield
         lines = [*self._slow(), *self._not_run(terminalreporter), *self._red()]
         if lines:
             terminalreporter.section("tiers")
         for line in lines:
             terminalreporter.line(line)
+        if self._passed:
+            counts = {name: len(of) for name, of in terminalreporter.stats.items() if name}
+            facts = {**counts, "seconds": round(time.monotonic() - self._began_s)}
+            self._passed.with_suffix(".json").write_text(f"{json.dumps(facts)}\n")
 
     def _slow(self) -> Iterator[str]:
         took_s = time.monotonic() - self._began_s
@@ -111,7 +122,7 @@ class TierReport:
     def _not_run(self, reporter: pytest.TerminalReporter) -> Iterator[str]:
         if skipped := len(reporter.stats.get("skipped", ())):
             yield f"{skipped} tests skipped: `pytest -rs` says why"
-        for name in self._disturbed:
+        for name in self._disturbed.values():
             yield f"disturbed, others took the machine: {name}"
         commands = {"quick": "pytest", "gate": "pytest --tier gate", "deep": "make deep"}
         left = [f"{tier} (`{commands[tier]}`)" for tier in TIERS if tier not in self._tiers]
@@ -127,14 +138,19 @@ class TierReport:
 
 def verdict_lines(record: Path) -> Iterator[str]:
     """The verdict of a run directory, what of it is not PASS, and where it is."""
-    file = record / "verdict.json"
-    if file.exists():
-        verdict = json.loads(file.read_text(encoding="utf-8"))
+    if verdict := _verdict(record):
         yield f"verdict {verdict['outcome']}"
         for finding in verdict["findings"]:
-            if finding["outcome"] != "PASS":
+            if finding["outcome"] != Outcome.PASS:
                 yield f"{finding['outcome']} {finding['check']}: {finding['reason']}"
     yield f"record {record}"
+
+
+def _verdict(record: Path) -> Mapping[str, Any]:
+    """verdict.json; empty for a run that was not judged."""
+    file = record / "verdict.json"
+    found: Mapping[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    return found
 
 
 def newest_record(folder: Path) -> Path | None:
