@@ -57,7 +57,8 @@ def base_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     passed = _passed(config.option.passed)
     chosen = [item for item in items if _is_chosen(item, config) and item.nodeid not in passed]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = sorted(chosen, key=_turn)
     for item in items:
         item.user_properties += [("tier", tier_of(item)), ("id", item.nodeid)]
