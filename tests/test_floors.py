@@ -6,6 +6,7 @@ A package that is not in the table does not exist yet.
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -109,12 +110,15 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-IMPORTS = {module: list(imports(path)) for module, path in modules()}
+@cache
+def imported() -> dict[str, list[str]]:
+    """What each module imports."""
+    return {module: list(imports(path)) for module, path in modules()}
 
 
 def own(module: str) -> list[str]:
     """What a module imports from chaoslab, named from there."""
-    names = [n.removeprefix("chaoslab.") for n in IMPORTS[module] if n.startswith("chaoslab.")]
+    names = [n.removeprefix("chaoslab.") for n in imported()[module] if n.startswith("chaoslab.")]
     return [name for name in names if not name.startswith(f"{AS_STANDARD}.")]
 
 
@@ -153,12 +157,12 @@ def forbidden(module: str) -> Iterator[str]:
 
 
 def test_imports_go_down_only() -> None:
-    assert [line for module in IMPORTS for line in forbidden(module)] == []
+    assert [line for module in imported() for line in forbidden(module)] == []
 
 
 def test_no_two_packages_import_each_other() -> None:
     seen: dict[tuple[str, str], str] = {}
-    for module in IMPORTS:
+    for module in imported():
         for name in own(module):
             here, there = folder(module), folder(name)
             if here and there and here != there:
@@ -172,13 +176,13 @@ def test_no_two_packages_import_each_other() -> None:
 
 def module_of(name: str) -> str:
     """The module that an imported name lies in, or is."""
-    while name not in IMPORTS:
+    while name not in imported():
         name = name.rpartition(".")[0]
     return name
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    graph = {module: {module_of(name) for name in own(module)} - {module} for module in IMPORTS}
+    graph = {module: {module_of(name) for name in own(module)} - {module} for module in imported()}
     graph["core.events"].remove("core.payload")  # for type checkers alone
     TopologicalSorter(graph).prepare()  # CycleError names the modules of a circle
 
@@ -186,7 +190,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_heavy_libraries_come_in_by_their_own_door() -> None:
     assert [
         f"{module} imports {name}; its door is {' or '.join(doors)}"
-        for module, names in IMPORTS.items()
+        for module, names in imported().items()
         for name in names
         if (doors := DOORS.get(name.split(".", maxsplit=1)[0]))
         and not any(f"{module}.".startswith(f"{door}.") for door in doors)
@@ -206,7 +210,7 @@ def test_checks_see_the_record_and_nothing_else() -> None:
     )
     assert [
         f"{module} imports {name}"
-        for module in IMPORTS
+        for module in imported()
         if module.startswith("checks")
         for name in own(module)
         if not name.startswith(allowed)
@@ -226,7 +230,7 @@ def test_faults_see_no_backend() -> None:
     )
     assert [
         f"{module} imports {name}"
-        for module in IMPORTS
+        for module in imported()
         if module.startswith("faults")
         for name in own(module)
         if name.startswith(("fleet", "links")) and not name.startswith(words)
@@ -240,17 +244,17 @@ def test_the_policy_needs_nothing_but_the_standard_library() -> None:
     assert [
         f"{module} imports {name}"
         for module in pure
-        for name in IMPORTS[module]
+        for name in imported()[module]
         if name.split(".", maxsplit=1)[0] not in STANDARD and not name.startswith(used)
     ] == []
 
 
 def test_what_stands_for_the_standard_library_imports_nothing_else() -> None:
-    assert {top(name) for name in IMPORTS[AS_STANDARD]} <= sys.stdlib_module_names
+    assert {top(name) for name in imported()[AS_STANDARD]} <= sys.stdlib_module_names
 
 
 def test_every_dataclass_is_lazy_but_that_of_a_script_which_is_sent_to_hosts_alone() -> None:
-    users = [module for module, names in IMPORTS.items() if "dataclasses.dataclass" in names]
+    users = [module for module, names in imported().items() if "dataclasses.dataclass" in names]
     assert users == [AS_STANDARD, "fleet.storage.disk"]
 
 
@@ -261,7 +265,7 @@ def test_images_hold_all_that_is_imported_in_them() -> None:
     assert [
         f"{module} imports {name}"
         for module in held
-        for name in IMPORTS[module]
+        for name in imported()[module]
         if name.startswith("chaoslab.")
         and module_of(name.removeprefix("chaoslab.")) not in {*held, "core.payload"}
     ] == []  # that one is for type checkers alone
@@ -270,7 +274,7 @@ def test_images_hold_all_that_is_imported_in_them() -> None:
 def test_no_product_knows_of_a_mutant() -> None:
     assert [
         f"{module} imports {name}"
-        for module in IMPORTS
+        for module in imported()
         if not module.startswith("selftest")
         for name in own(module)
         if name.startswith("selftest")

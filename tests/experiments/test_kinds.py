@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import pytest
 
 from chaoslab.experiments.kinds import KINDS
-from tests.test_floors import IMPORTS, PACKAGE, module_of, own
+from tests.test_floors import PACKAGE, imported, module_of, own
 
 TIMELINE = ("sim.timeline.demand", "sim.timeline.engine")
-RUNS = tuple(module for module in IMPORTS if module.startswith(("checks.", "faults.", "sim.")))
+RUNS = tuple(module for module in imported() if module.startswith(("checks.", "faults.", "sim.")))
 """A plan names of them what it needs: nothing imports them before."""
 BEGINS = {
     "renewal": ("sim.renewal.engine", "sim.renewal.scenario"),
