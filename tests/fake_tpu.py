@@ -99,6 +99,8 @@ class FakeCloud:
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order, self._ids = count(), count(1000)
         self._by_request_id: dict[str, str] = {}
+        self._begun_s = int(time.time())
+        """When all nodes were created: no test depends on how long that takes."""
 
     # ---------------------------------------------------------------- what happens to it
 
@@ -284,7 +286,7 @@ class FakeCloud:
         node = tpu_v2.Node(spec.node)
         node.name = f"{spec.parent}/nodes/{spec.node_id}"
         node.id, node.queued_resource = next(self._ids), queued.name
-        node.create_time = Timestamp(seconds=int(time.time()))
+        node.create_time = Timestamp(seconds=self._begun_s)
         node.scheduling_config = tpu_v2.SchedulingConfig(spot="spot" in queued)
         self.nodes[node.name] = node
         self._move(node, State.CREATING)

@@ -3,8 +3,6 @@
 import re
 from datetime import datetime
 
-import pytest
-
 from chaoslab.core.clock import Clock
 
 
@@ -27,12 +25,12 @@ class ClockKit:
         assert stamps[0] < stamps[-1]
 
     def test_seconds_are_seconds(self, clock: Clock) -> None:
-        before_s, before = clock.now_s(), moment(clock)
+        began_s, begin, left_s = clock.now_s(), moment(clock), clock.now_s()
         self.move(clock, 0.05)
-        assert clock.now_s() - before_s >= 0.05
-        assert (moment(clock) - before).total_seconds() == pytest.approx(
-            clock.now_s() - before_s, abs=1.0
-        )
+        back_s, end, ended_s = clock.now_s(), moment(clock), clock.now_s()
+        assert back_s - left_s >= 0.05
+        passed_s = (end - begin).total_seconds()
+        assert back_s - left_s - 1.0 < passed_s < ended_s - began_s + 1.0
 
     def test_a_sleep_ends_when_the_clock_shows_the_time(self, clock: Clock) -> None:
         until_s = clock.now_s() + 0.003
@@ -40,10 +38,9 @@ class ClockKit:
         assert clock.now_s() >= until_s
 
     def test_there_is_no_sleep_until_what_is_past(self, clock: Clock) -> None:
-        self.move(clock, 0.001)
         before_s = clock.now_s()
-        clock.sleep_until(0.0)
-        assert before_s <= clock.now_s() < before_s + 0.5
+        clock.sleep_until(-3600.0)
+        assert before_s <= clock.now_s() < before_s + 60.0
 
     def test_the_wall_is_utc_to_the_millisecond(self, clock: Clock) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", clock.wall())

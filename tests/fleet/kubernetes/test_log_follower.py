@@ -20,8 +20,9 @@ from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods, NumberedPods, PodWatch
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS, Resource
+from tests.contracts.fleet_kit import wait_until
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 SILENT_S = log_follower._ASK_S + 1
 
 
@@ -141,11 +142,18 @@ def waits(name: str, reason: str) -> PodState:
 
 def test_a_pod_whose_kubelet_tries_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_follower, "_LOOK_S", 0.01)
-    pods = JobPods(lambda: 0.0)
+    looks = []
+
+    class Counted(JobPods):
+        def wait(self, limit_s: float) -> None:
+            looks.append(limit_s)
+            super().wait(limit_s)
+
+    pods = Counted(lambda: 0.0)
     pods.see(waits("p", "CreateContainerConfigError"))
     _, told = follow(Server(), pods)
-    with pytest.raises(queue.Empty):
-        told.said.get(timeout=0.2)
+    wait_until(lambda: len(looks) > 5)
+    assert told.said.empty()
     pods.see(state_of(pod_of(pod("p"))))
     assert told.next() == ("started", "p")
 
@@ -159,7 +167,11 @@ def test_a_pod_that_stays_without_hope_is_an_error(monkeypatch: pytest.MonkeyPat
     assert told.next() == ("failed", "the pod p cannot start: ErrImageNeverPull")
 
 
-def test_a_client_that_is_closed_meanwhile_ends_the_follower() -> None:
+def test_a_client_that_is_closed_meanwhile_ends_the_follower(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_follower, "_AGAIN_S", 0.0)
+
     class Closing(Server):
         def lines(self, *_: object, **__: object) -> Iterator[bytes]:
             self.is_closing = True

@@ -87,8 +87,8 @@ def test_a_watch_that_the_server_keeps_refusing_is_an_error(
 def test_a_watch_that_is_refused_now_and_then_goes_on(
     between: Sequence[Mapping[str, Any]] | FleetError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "_AGAIN_S", 0.1)
-    monkeypatch.setattr(watch, "_REFUSED_S", 0.15)
+    monkeypatch.setattr(watch, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(watch, "_REFUSED_S", 1e-9)  # no two in a row
     refused = Refused("cannot watch jobs: the server has just started")
     assert arrived(Server(refused, between, refused, between, refused, [])) == []
 

@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,9 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.cluster import pod_of
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import LEASES, PODS, Resource
+from chaoslab.fleet.standing import pod_program
 from chaoslab.fleet.standing.pods import NamespaceFleet
+from tests.contracts.fleet_kit import wait_until
 
 PROGRAM = Path(__file__).with_name("stand_in.py")
 _NUMBERS = count(1)
@@ -106,17 +110,20 @@ class FakeNamespace:
         """What the next commands in pods fail with, in order."""
         self.pods: dict[str, Pod] = {}
         self._former: list[Pod] = []
+        self._one_at_a_time = threading.Lock()
+        """Standard output is one for all threads."""
+        self.processes: list[int] = []
+        """Of the container that is looked into, as `pod_program.pids` is to show them."""
         port = folder / "port"
         self._add("syncer", "syncer", "--port-file", str(port))
-        while not port.exists() or not port.read_text():
-            time.sleep(0.01)
+        wait_until(port.exists)
         for name in ("learner-0", "learner-1"):
             self._add(name, "learner", "--syncer", f"127.0.0.1:{port.read_text()}")
-        while not all(pod.lives[-1].lines for pod in self.pods.values()):
-            time.sleep(0.01)
+        wait_until(lambda: all(pod.lives[-1].lines for pod in self.pods.values()))
 
     def _add(self, name: str, role: str, *flags: str) -> None:
-        command = (sys.executable, str(PROGRAM), f"chaoslab.diloco.{role}", "--name", name, *flags)
+        program = (sys.executable, "-I", "-S", str(PROGRAM), f"chaoslab.diloco.{role}")
+        command = (*program, "--name", name, *flags)
         self.pods[name] = Pod(f"{name}-pod", command, self._folder, self._owner)
 
     def life(self, name: str) -> Container:
@@ -205,20 +212,17 @@ class FakeNamespace:
         found.lives[-1].process.terminate()
 
     def exec(self, pod: str, command: Sequence[str], *, container: str) -> str:
-        """The program itself, which sees all processes of this machine: others are left out."""
+        """The program itself, on `processes` alone."""
         life = self._named(pod).lives[-1]
         assert container == "main"
         if self.refusals:
             raise self.refusals.pop(0)
         if life.has_ended:
             raise Missing("no container")
-        done = subprocess.run(
-            (sys.executable, *command[1:]), capture_output=True, text=True, check=True
-        )
-        said = json.loads(done.stdout)
-        if "nodes" in said:
-            said["nodes"] = [one for one in said["nodes"] if one["pid"] == life.process.pid]
-        return json.dumps(said)
+        with self._one_at_a_time, redirect_stdout(StringIO()) as output:
+            self.processes = [life.process.pid]
+            pod_program.main(list(command[command.index("-c") + 2 :]))
+        return output.getvalue()
 
     def lines(
         self, resource: Resource, name: str, params: Mapping[str, str], *, silent_s: float

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Timer
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -17,10 +17,10 @@ from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
-from chaoslab.fleet.standing import lease, pods, restoring_pods
+from chaoslab.fleet.standing import fleet as standing
+from chaoslab.fleet.standing import lease, pod_log, pod_program, pods, restoring_pods
 from chaoslab.fleet.standing.pod_search import PodSearch, ask, find, found_of
 from chaoslab.fleet.standing.pods import NamespaceFleet
-from chaoslab.fleet.standing.restoring import PodRecipe
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import wait_until
@@ -39,6 +39,11 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespa
     made = FakeNamespace(tmp_path)
     monkeypatch.setattr(restoring_pods, "connect_again", lambda *_: _Kept(made))
     monkeypatch.setattr(restoring_pods, "_LATE_S", 0.0)
+    monkeypatch.setattr(standing, "_RETURN_S", 0.01)
+    for name in ("_AGAIN_S", "_AWAY_S"):
+        monkeypatch.setattr(pod_log, name, 0.01)
+    monkeypatch.setattr(pod_program, "_TRIES", 12_000)  # for a busy machine
+    monkeypatch.setattr(pod_program, "pids", lambda: made.processes)
     try:
         yield made
     finally:
@@ -306,21 +311,13 @@ def test_a_node_that_is_stopped_only_after_its_harness_has_died_goes_on(
     fleet.pause(VICTIM)
     day.life(VICTIM).process.send_signal(signal.SIGCONT)
     wait_until(lambda: state(day, VICTIM) != "T")
-    monkeypatch.setattr(restoring_pods, "_LATE_S", 0.5)
-    late = Timer(0.25, day.life(VICTIM).process.send_signal, [signal.SIGSTOP])
-    looked = restoring_pods._resumed
-    first_look: list[tuple[str, ...]] = []
 
-    def resumed(recipe: PodRecipe) -> tuple[str, ...]:
-        found = looked(recipe)
-        if not first_look:
-            late.start()
-        first_look.append(found)
-        return found
+    def stop_it(_: float) -> None:
+        day.life(VICTIM).process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: state(day, VICTIM) == "T")
 
-    monkeypatch.setattr(restoring_pods, "_resumed", resumed)
+    monkeypatch.setattr(restoring_pods, "time", SimpleNamespace(sleep=stop_it))
     (told,) = restoring_pods.restore(fleet._recipes[VICTIM])
-    assert first_look[0] == ()
     assert told.endswith("resumed")
     assert state(day, VICTIM) != "T"
     leave(fleet)
@@ -350,13 +347,18 @@ def test_a_lease_that_nobody_renews_is_taken(
     assert day.lease is None
 
 
-def test_a_run_that_lost_its_lease_ends(day: FakeNamespace, tmp_path: Path) -> None:
+def test_a_run_that_lost_its_lease_ends(
+    day: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "_RENEWALS", 6000)
     fleet = attached(day, tmp_path)
-    until(fleet, of(Kind.LEARNER_JOINED, VICTIM))
-    fleet._lease._is_taken_away = True
-    with pytest.raises(FleetError, match="could not be renewed"):
+    assert day.lease is not None
+    day.lease["spec"]["holderIdentity"] = "other 1@elsewhere /run"
+    day.lease["metadata"]["resourceVersion"] = "of the other"
+    with pytest.raises(FleetError, match=lease.NAME):
         until(fleet, lambda _: False)
     leave(fleet)
+    assert day.lease is not None
 
 
 def test_a_signal_meets_the_life_that_was_found_and_no_other(

@@ -1,21 +1,22 @@
 """The program that runs in a pod, on processes of this machine."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chaoslab.fleet.standing import pod_program
-from tests.contracts.fleet_kit import wait_until
 
 PROGRAM = Path(pod_program.__file__)
 NODE = Path(__file__).with_name("stand_in.py")
-WORDS = [sys.executable, str(NODE), "chaoslab.diloco.learner", "--name", "learner-0"]
+WORDS = [sys.executable, "-I", "-S", str(NODE), "chaoslab.diloco.learner", "--name", "learner-0"]
 
 
 def said(*words: str) -> Any:
@@ -38,14 +39,16 @@ def found(words: list[str], parent: int) -> list[dict[str, Any]]:
 def started() -> Iterator["subprocess.Popen[bytes]"]:
     """A node behind a program that starts it, as an init process does."""
     code = f"import subprocess; subprocess.run({WORDS!r})"
-    starter = [sys.executable, "-c", code, *WORDS]
-    with subprocess.Popen(starter, stdout=subprocess.DEVNULL) as process:
-        wait_until(lambda: bool(found(WORDS, process.pid)))
+    starter = [sys.executable, "-I", "-S", "-c", code, *WORDS]
+    with subprocess.Popen(starter, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         try:
+            assert b"joined" in process.stdout.readline()
             yield process
         finally:
             for pid in reversed(pod_program.tree(process.pid)):
-                subprocess.run(["kill", "-KILL", str(pid)], check=False)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def test_what_starts_a_node_is_none(started: "subprocess.Popen[bytes]") -> None:

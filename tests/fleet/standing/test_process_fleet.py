@@ -5,8 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +17,12 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Role
+from chaoslab.fleet.standing import restoring
 from chaoslab.fleet.standing.found import Found, command_of
 from chaoslab.fleet.standing.processes import ProcessFleet, find, recipe_of
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
+from tests.contracts.fleet_kit import wait_until
 
 PROGRAM = Path(__file__).with_name("stand_in.py")
 VICTIM = "learner-1"
@@ -40,20 +41,20 @@ class StandIns:
         self.fleets: list[ProcessFleet] = []
         port = folder / "port"
         self.syncer = self._start("syncer", "syncer", "--port-file", str(port)).pid
-        self.until(lambda: port.exists() and port.read_text() != "")
+        wait_until(port.exists)
         for name in ("learner-0", VICTIM):
             self._start(name, "learner", "--syncer", f"127.0.0.1:{port.read_text()}", *flags)
-        self.until(lambda: len(self.alive()) == 3)
+        wait_until(lambda: len(self.alive()) == 3)
         logs = [folder / outputs.format(name=name) for name in ("learner-0", VICTIM)]
-        self.until(lambda: all("joined" in log.read_text() for log in logs))
+        wait_until(lambda: all("joined" in log.read_text() for log in logs))
 
     def _start(self, name: str, role: str, *flags: str) -> "subprocess.Popen[bytes]":
         self._flags[name] = (role, *flags)
         with (self.folder / self._outputs.format(name=name)).open("ab") as output:
             self._parents.append(
                 subprocess.Popen(
-                    [sys.executable, str(PROGRAM), f"chaoslab.diloco.{role}", "--name", name,
-                     *flags],
+                    [sys.executable, "-I", "-S", str(PROGRAM), f"chaoslab.diloco.{role}",
+                     "--name", name, *flags],
                     stdout=output, stderr=subprocess.STDOUT, cwd=self.place,
                 )
             )  # fmt: skip
@@ -82,13 +83,6 @@ class StandIns:
     def _is_ours(self, process: psutil.Process) -> bool:
         return process.cwd().startswith(str(self.folder))
 
-    @staticmethod
-    def until(is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
-        while not is_so():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
     def end(self) -> None:
         """Of a harness that was killed, too, nothing stays open."""
         for life in [life for fleet in self.fleets for life in fleet._lives.values()]:
@@ -104,6 +98,9 @@ class StandIns:
 @pytest.fixture(autouse=True)
 def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(restoring, "_STAYS_S", 0.05)
+    for limit in ("_GOING_S", "_EXECVE_S"):
+        monkeypatch.setattr(restoring, limit, 60.0)  # for a busy machine
 
 
 @pytest.fixture
@@ -143,7 +140,7 @@ def gone(training: StandIns, fleet: ProcessFleet) -> None:
         poll(fleet)
         return VICTIM not in training.alive() and not fleet.nodes[VICTIM].is_alive
 
-    training.until(is_gone)
+    wait_until(is_gone)
 
 
 ALL = ["learner-0", VICTIM, "syncer"]
@@ -169,12 +166,12 @@ def test_a_node_is_not_started_that_ended_by_itself(training: StandIns) -> None:
 def test_a_thread_that_hangs_is_released_on_leaving(training: StandIns) -> None:
     fleet = attached(training)
     fleet.wedge(VICTIM)
-    training.until(lambda: "hung" in training.said(VICTIM))
+    wait_until(lambda: "hung" in training.said(VICTIM))
     leave(fleet)
-    training.until(lambda: "released" in training.said(VICTIM))
+    wait_until(lambda: "released" in training.said(VICTIM))
 
 
-@pytest.mark.parametrize("training", [("--slow-term", "1.5")], indirect=True)
+@pytest.mark.parametrize("training", [("--slow-term", "0.2")], indirect=True)
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_node_that_is_still_ending_is_waited_for(training: StandIns, *, is_killed: bool) -> None:
     """By the fleet, or by the janitor if the harness is killed."""
@@ -185,7 +182,7 @@ def test_a_node_that_is_still_ending_is_waited_for(training: StandIns, *, is_kil
     else:
         leave(fleet)
     assert training.alive() == ALL
-    assert len(training.said(VICTIM)) == 2  # it said twice that it joined
+    wait_until(lambda: len(training.said(VICTIM)) == 2)  # it says twice that it joined
 
 
 @pytest.mark.parametrize("training", [("--obeys-notice",)], indirect=True)
@@ -258,9 +255,9 @@ def test_a_stopped_node_goes_on(training: StandIns) -> None:
     fleet = attached(training)
     fleet.pause(VICTIM)
     victim = next(process for name, process in training.processes() if name == VICTIM)
-    training.until(lambda: victim.status() == psutil.STATUS_STOPPED)
+    wait_until(lambda: victim.status() == psutil.STATUS_STOPPED)
     assert perform(training.folder / "run").remaining == ()
-    training.until(lambda: victim.status() != psutil.STATUS_STOPPED)
+    wait_until(lambda: victim.status() != psutil.STATUS_STOPPED)
     victim.send_signal(signal.SIGCONT)
 
 
@@ -302,7 +299,7 @@ def test_who_is_started_by_others_is_waited_for_and_taken_up(training: StandIns)
     assert not fleet.restart(VICTIM).is_alive
     assert training.alive() == ["learner-0", "syncer"]
     training.start_again(VICTIM)
-    training.until(lambda: fleet.restart(VICTIM).is_alive)
+    wait_until(lambda: fleet.restart(VICTIM).is_alive)
     assert fleet.nodes[VICTIM].incarnation == 2
     leave(fleet)
     assert training.alive() == ALL
@@ -317,7 +314,7 @@ def test_nobody_owes_the_start_of_who_is_started_by_others(training: StandIns) -
     run = training.folder / "run"
     assert {one.facts.get("node") for one in open_undos(run)} == {None, "learner-0"}
     fleet.kill("learner-0")
-    training.until(lambda: training.alive() == ["syncer"])
+    wait_until(lambda: training.alive() == ["syncer"])
     assert perform(run).remaining == ()
     leave(fleet)
     assert training.alive() == ["syncer"]
@@ -344,8 +341,8 @@ def test_what_poll_has_yet_to_return_keeps_no_core_busy(
 
     monkeypatch.setattr(fleet, "_news", news)
     fleet._observed.append(fleet._lives[VICTIM].probe())
-    fleet._wait_for([fleet._lives[VICTIM]], 0.3)
-    assert turns < 50
+    fleet._wait_for([fleet._lives[VICTIM]], 0.1)
+    assert turns < 20
     leave(fleet)
 
 
@@ -354,7 +351,7 @@ def test_lines_that_are_refused_are_counted_while_a_node_runs(training: StandIns
     assert fleet.refused_lines == {}
     with (training.folder / f"{VICTIM}.log").open("a") as log:
         log.write('{"kind": "round.merged", "data": {}}\n' * 2)
-    training.until(lambda: poll(fleet) is None and fleet.refused_lines == {VICTIM: 2})
+    wait_until(lambda: poll(fleet) is None and fleet.refused_lines == {VICTIM: 2})
     fleet.kill(VICTIM)
     gone(training, fleet)
     assert fleet.refused_lines == {}

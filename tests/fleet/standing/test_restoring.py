@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +12,15 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.standing import restoring
 from chaoslab.fleet.standing.restoring import ContainerRecipe, ProcessRecipe
+from tests.contracts.fleet_kit import wait_until
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(float(sys.argv[1]))"
+
+
+@pytest.fixture(autouse=True)
+def _is_given_less_time_to_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restoring, "_STAYS_S", 0.05)
+    monkeypatch.setattr(restoring, "_GOING_S", 60.0)  # for a busy machine
 
 
 def recipe_in(folder: Path, *words: str) -> ProcessRecipe:
@@ -74,10 +79,10 @@ def test_a_process_is_started_once_as_it_was_and_let_go_on(tmp_path: Path) -> No
         assert b"SECRET=s" in environment
         assert b"CHAOSLAB_NODE" not in environment
         os.kill(found.pid, 19)
-        until(lambda: bool(restoring.lacks(recipe)))
+        wait_until(lambda: bool(restoring.lacks(recipe)))
         assert "resumed" in restoring.restore(recipe)[0]
         assert restoring.lacks(recipe) == ()
-        until(lambda: (tmp_path / "out.log").read_text() == "up\n")
+        wait_until(lambda: (tmp_path / "out.log").read_text() == "up\n")
     finally:
         os.kill(found.pid, 9)
         os.waitpid(found.pid, 0)
@@ -91,7 +96,7 @@ def test_a_process_that_others_start_is_let_go_on_and_never_started(tmp_path: Pa
     process = restoring.begin(recipe)
     try:
         process.send_signal(19)
-        until(lambda: bool(restoring.lacks(recipe)))
+        wait_until(lambda: bool(restoring.lacks(recipe)))
         assert "resumed" in restoring.restore(recipe)[0]
     finally:
         process.kill()
@@ -107,9 +112,9 @@ def test_a_program_that_is_gone_is_an_error_that_names_the_node(tmp_path: Path) 
 def test_the_process_outlives_who_restores_it(tmp_path: Path) -> None:
     recipe = recipe_in(tmp_path)
     script = (
-        "import json, sys; from chaoslab.fleet.standing.restoring import ProcessRecipe, restore;"
+        "import json, sys; from chaoslab.fleet.standing import restoring;"
         "found = json.loads(sys.stdin.read()); found['command'] = tuple(found['command']);"
-        "print(*restore(ProcessRecipe(**found)))"
+        "restoring._STAYS_S = 0.05; print(*restoring.restore(restoring.ProcessRecipe(**found)))"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
@@ -119,16 +124,9 @@ def test_the_process_outlives_who_restores_it(tmp_path: Path) -> None:
     found = restoring.running(recipe)
     assert found is not None, done.stdout
     os.kill(found.pid, 9)
-    until(lambda: restoring.running(recipe) is None)
+    wait_until(lambda: restoring.running(recipe) is None)
 
 
 def _fields(recipe: ProcessRecipe) -> dict[str, object]:
     found: dict[str, object] = json.loads(restoring.written(recipe))
     return {**found, "command": recipe.command}
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

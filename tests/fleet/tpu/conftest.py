@@ -1,7 +1,9 @@
 """The fake cloud, served, and what speaks to it."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,6 +52,11 @@ class Cloudy:
         self.later(1000.0)
         self.provider.look()
         self.later(1000.0)
+
+
+def paused_by(sleep: Callable[[float], None]) -> SimpleNamespace:
+    """A `time` for the client alone: other threads sleep on."""
+    return SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from chaoslab.fleet.tpu import api as api_module
 from chaoslab.fleet.tpu.api import CloudTpu
 from tests.fake_tpu import State, Times
 from tests.fleet.local_slices import ENTRY
-from tests.fleet.tpu.conftest import Cloudy
+from tests.fleet.tpu.conftest import Cloudy, paused_by
 
 ZONE = ENTRY.zone
 
@@ -101,7 +101,7 @@ def test_reads_outlast_an_outage_and_changes_do_not(
     def end_outage(_: float) -> None:
         cloudy.fake.outage = None
 
-    monkeypatch.setattr(api_module.time, "sleep", end_outage)
+    monkeypatch.setattr(api_module, "time", paused_by(end_outage))
     with pytest.raises(ProviderError) as refused:
         cloudy.api.stop_slice(ZONE, "r1")
     assert refused.value.refusal is Refusal.UNAVAILABLE
@@ -113,10 +113,10 @@ def test_a_request_whose_answer_was_lost_is_not_made_twice(
 ) -> None:
     cloudy.fake.is_mute = True
 
-    def answer_again(_: float) -> None:  # other threads sleep, too, perhaps before the first call
-        cloudy.fake.is_mute = not cloudy.fake.calls
+    def answer_again(_: float) -> None:
+        cloudy.fake.is_mute = False
 
-    monkeypatch.setattr(api_module.time, "sleep", answer_again)
+    monkeypatch.setattr(api_module, "time", paused_by(answer_again))
     request(cloudy.api)
     assert cloudy.fake.calls == ["CreateQueuedResource"] * 2
     assert len(cloudy.fake.queue) == 1

@@ -14,7 +14,7 @@ from chaoslab.fleet.tpu.provider import TpuProvider
 from chaoslab.fleet.tpu.resources import Request, Slice
 from tests.fake_tpu import Times
 from tests.fleet.local_slices import ENTRY, cloud_of
-from tests.fleet.tpu.conftest import Cloudy
+from tests.fleet.tpu.conftest import Cloudy, paused_by
 
 
 def conditions(cloudy: Cloudy) -> list[Condition]:
@@ -224,7 +224,7 @@ def test_a_zone_that_the_service_does_not_reach_is_asked_again_and_not_empty(
 
     cloudy.bring_up()
     cloudy.fake.unreachable = [ENTRY.zone]
-    monkeypatch.setattr("chaoslab.fleet.tpu.api.time.sleep", reach)
+    monkeypatch.setattr("chaoslab.fleet.tpu.api.time", paused_by(reach))
     assert {one.condition for one in cloudy.provider.look()} == {Condition.UP}
     assert cloudy.fake.unreachable == []
 
