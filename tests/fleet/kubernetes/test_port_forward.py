@@ -59,7 +59,7 @@ def answer(body: object, status: str = "200 OK") -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text
 
 
-def asked(channels: Channels, within_s: float = 5.0) -> object:
+def asked(channels: Channels, within_s: float = 60.0) -> object:
     way = Forwarding(channels).way("pod", PORT)
     return call(API, "POST", "/proxies", {"name": "learner-0"}, within_s=within_s, way=way)
 
