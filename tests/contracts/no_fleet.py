@@ -9,10 +9,9 @@ from typing import Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Observation
+from chaoslab.core.events import Observation
 from chaoslab.fleet.base import (
     Ability,
-    Damage,
     Node,
     NodeSite,
     NodeSpec,
@@ -20,7 +19,6 @@ from chaoslab.fleet.base import (
     known_already,
     probed,
 )
-from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.effects import Direction, Effect
 from tests.fake_links import ListedLink
 from tests.virtual_clock import VirtualClock
@@ -93,113 +91,58 @@ class NoFleet:
             self._nodes[name] = replace(self._nodes[name], is_alive=False)
             self.touched.add(name)
 
-    def pause(self, *names: str) -> None:
-        for name in names:
-            self._touch(name)
-
-    def wedge(self, name: str) -> None:
-        self._touch(name)
-
-    def notice(self, name: str) -> None:
-        self._touch(name)
-
-    def tell(self, name: str, do: str, **facts: Json) -> None:
-        self._touch(name)
-
-    def kill_host(self, name: str, host: int) -> None:
-        self._touch(name)
-        self.kill(name)
-
-    def fail_chip(self, name: str, host: int) -> None:
-        self._touch(name)
-        self.kill(name)
-
-    def stress(self, name: str, injection: str, stressor: Stressor) -> None:
-        self._touch(name)
-
-    def unplug(self, name: str) -> None:
-        self._touch(name)
-
-    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
-        self._touch_files(name)
-
-    def fill_disk(self, name: str) -> None:
-        self._touch_files(name)
-
-    def cut_power(self, name: str) -> None:
-        self._touch_files(name)
-
-    def hold_chip(self, name: str) -> None:
-        self._nodes[name]
-        self.touched.add(name)
-
-    def try_chip(self, name: str) -> None:
-        self._touch(name)
-
-    def free_chip(self, name: str) -> None:
-        self._nodes[name]
-
-    def delete_slice(self, *names: str) -> None:
-        self.kill(*names)
-
-    def take_slice(self, *names: str) -> None:
-        self.kill(*names)
-
-    def stop_slice(self, *names: str) -> None:
-        self.kill(*names)
-
-    def maintain_slice(self, *names: str) -> None:
-        self.kill(*names)
-
-    def delete_pod(self, *names: str) -> None:
-        self.kill(*names)
-
-    def evict_pod(self, *names: str) -> None:
-        self.kill(*names)
-
-    def delete_job(self, *names: str) -> None:
-        self.kill(*names)
-
-    def withhold_image(self, *names: str) -> None:
-        self.kill(*names)
-
-    def beside(self, *names: str) -> Sequence[str]:
-        return names
+    delete_slice = take_slice = stop_slice = maintain_slice = kill
+    delete_pod = evict_pod = delete_job = withhold_image = kill
 
     def drain(self, injection: str, *names: str) -> None:
         self.kill(*names)
 
-    def uncordon(self, injection: str) -> None:
-        pass
+    def kill_host(self, name: str, host: int) -> None:
+        self.pause(name)
+        self.kill(name)
+
+    fail_chip = kill_host
+
+    def pause(self, *names: str) -> None:
+        """FleetError if one should not be alive."""
+        for name in names:
+            if not self._nodes[name].is_alive:
+                raise FleetError(f"{name} is not running")
+            self.touched.add(name)
+
+    wedge = notice = unplug = try_chip = pause
+
+    def tell(self, name: str, *_: object, **__: object) -> None:
+        self.pause(name)
+
+    stress = tell
 
     def stop_kubelet(self, injection: str, *names: str, for_s: float) -> None:
-        for name in names:
-            self._touch(name)
+        self.pause(*names)
 
-    def await_kubelet(self, injection: str) -> None:
-        pass
+    def damage(self, name: str, *_: object, **__: object) -> None:
+        self.resume(name)
+        self.touched.add(name)
+
+    fill_disk = cut_power = hold_chip = damage
+
+    def resume(self, name: str, *_: str) -> None:
+        """KeyError if there is no such node."""
+        self._nodes[name]
+
+    unwedge = relieve = plug = free_disk = free_chip = upgrade = resume
+
+    def uncordon(self, injection: str) -> None:
+        """Of an injection nothing is kept."""
+
+    await_kubelet = uncordon
+
+    def beside(self, *names: str) -> Sequence[str]:
+        return names
 
     def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
         if not self._nodes[name].is_alive:
             self.restart(name)
-
-    def resume(self, name: str) -> None:
-        self._nodes[name]
-
-    def unwedge(self, name: str) -> None:
-        self._nodes[name]
-
-    def relieve(self, name: str, injection: str) -> None:
-        self._nodes[name]
-
-    def plug(self, name: str) -> None:
-        self._nodes[name]
-
-    def free_disk(self, name: str) -> None:
-        self._nodes[name]
-
-    def upgrade(self, name: str, release: str) -> None:
-        self._nodes[name]
 
     def probe(self, name: str) -> Observation:
         return probed(name, incarnation=self._nodes[name].incarnation, pid=0)
@@ -211,13 +154,3 @@ class NoFleet:
         else:
             time.sleep(max(0.0, until_s - self._clock.now_s()))
         return ()
-
-    def _touch(self, name: str) -> None:
-        """FleetError if the node should not be alive."""
-        if not self._nodes[name].is_alive:
-            raise FleetError(f"{name} is not running")
-        self.touched.add(name)
-
-    def _touch_files(self, name: str) -> None:
-        self._nodes[name]
-        self.touched.add(name)

@@ -23,7 +23,6 @@ from chaoslab.fleet.kubernetes.chaos_mesh_links import (
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.network_chaos import (
-    ABILITIES,
     EffectKey,
     NetworkChaosManifests,
     is_injected,
@@ -47,7 +46,6 @@ from chaoslab.links.effects import (
     Effect,
     Freeze,
     Latency,
-    LinkAbility,
     Loss,
     Refuse,
     Reorder,
@@ -177,15 +175,15 @@ def test_only_the_whole_of_an_object_is_in_force() -> None:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        ({"metadata": {}}, "does chaos-controller-manager run?"),
-        (with_status("Selected=False", "AllInjected=False"), "it selects no pod that runs"),
+        ({"metadata": {}}, "chaos-controller-manager"),
+        (with_status("Selected=False", "AllInjected=False"), "no pod"),
         (
             with_status("Selected=True", "AllInjected=False", containerRecords=[FAILED]),
             "chaos/learner-0-x: exit status 2: Specified qdisc",
         ),
         (
             with_status("Selected=True", "AllInjected=False", containerRecords=[{"events": []}]),
-            "it says AllInjected=False, Selected=True",
+            "AllInjected=False, Selected=True",
         ),
     ],
 )
@@ -294,7 +292,7 @@ def names(run: Path, *parts: str) -> list[str]:
 
 def test_a_learner_dials_the_syncer_itself(links: ChaosMeshLinks) -> None:
     assert link_of(links).address == "10.231.1.7:4600"
-    with pytest.raises(FleetError, match=r"need one of IPv4"):
+    with pytest.raises(FleetError, match="fd00::7"):
         links.create("learner-1", "[fd00::7]:4600")
 
 
@@ -365,7 +363,7 @@ def test_an_injection_that_fails_on_one_link_is_asked_of_no_other(
     for link in pair:
         link.foretell("injection-0", BOTH, Freeze())
     server.says = dict
-    with pytest.raises(FleetError, match="is not in force"):
+    with pytest.raises(FleetError, match="NetworkChaos"):
         pair[0].shape("injection-0", BOTH, Freeze())
     server.says = lambda: with_status("AllInjected=True")
     pair[1].shape("injection-1", UP, Latency(mean_s=0.1))
@@ -391,7 +389,7 @@ def test_what_is_not_in_force_in_time_is_an_error_and_is_deleted(
     link = link_of(links)
     link.shape("injection-0", UP, Latency(mean_s=0.1))
     server.says = lambda: with_status("Selected=True", containerRecords=[FAILED])
-    with pytest.raises(FleetError, match=r"is not in force after 0 s: chaos/learner-0-x: exit"):
+    with pytest.raises(FleetError, match="chaos/learner-0-x: exit status 2"):
         link.shape("injection-1", BOTH, Freeze())
     assert [*server.objects] == names(tmp_path, "up-queue-1"), "what held before goes on"
     link.clear("injection-1")
@@ -407,7 +405,7 @@ def test_what_is_not_taken_back_is_an_error_and_stays_owed(
     link.shape("injection-0", UP, Freeze())
     server.is_stuck = True
     for _ in range(2):
-        with pytest.raises(FleetError, match=r"has not taken back the NetworkChaos"):
+        with pytest.raises(FleetError, match=names(tmp_path, "up-freeze-1")[0]):
             link.clear("injection-0")
     assert len(open_undos(tmp_path)) == 1
     server.is_stuck = False
@@ -423,7 +421,7 @@ def test_what_chaos_mesh_keeps_of_a_pod_that_has_ended_is_forgotten(
     back = {"id": "chaos/syncer-x", "phase": "Not Injected", "events": []}
     server.is_stuck = True
     server.objects["x"] = with_status("AllInjected=False", containerRecords=[record, back])
-    with pytest.raises(FleetError, match="has not taken back"):
+    with pytest.raises(FleetError, match="x"):
         remove(server, ["x"], within_s=0.01)
     server.phase = "Failed"
     assert remove(server, ["x", "y"], within_s=10.0) == ("x",)
@@ -439,17 +437,14 @@ def test_an_object_that_somebody_else_takes_away_is_missed(
     link.shape("injection-0", UP, Freeze())
     assert not links.troubles()
     (one,) = names(tmp_path, "up-freeze-1")
-    for change, says in (
-        ({"status": {}}, "does chaos-controller-manager run?"),
-        ({"metadata": {"name": one, "deletionTimestamp": "x"}}, "somebody else deletes it"),
-    ):
+    for change in ({"status": {}}, {"metadata": {"name": one, "deletionTimestamp": "x"}}):
         server.objects[one] |= change
         links._look_s = 0.0
-        assert says in links.troubles()[0]
+        assert one in links.troubles()[0]
     server.objects.clear()
     links._look_s = 0.0
     (said,) = links.troubles()
-    assert said == (f"the NetworkChaos {one} is not in force any more: somebody else deleted it")
+    assert one in said
 
 
 def test_leaving_takes_away_what_is_left(server: Server, tmp_path: Path) -> None:
@@ -466,19 +461,17 @@ def test_leaving_takes_away_what_is_left(server: Server, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("effect", "says"),
+    ("effect", "instead"),
     [
-        (Loss(share=0.1), "no run could prove it"),
-        (Blackhole(), "use network.freeze or network.partition"),
-        (Refuse(), "acts on packets, not on connections: use links: embedded"),
+        (Loss(share=0.1), "loss"), (Blackhole(), "network.freeze"), (Refuse(), "links: embedded"),
     ],
-)
+)  # fmt: skip
 def test_what_network_chaos_cannot_express_is_refused(
-    links: ChaosMeshLinks, effect: Effect, says: str
+    links: ChaosMeshLinks, effect: Effect, instead: str
 ) -> None:
-    with pytest.raises(AbilityError, match=says):
+    with pytest.raises(AbilityError, match=instead):
         link_of(links).shape("injection-0", BOTH, effect)
-    with pytest.raises(PlanError, match="cannot act in direction up alone"):
+    with pytest.raises(PlanError, match="up"):
         link_of_another(links).shape("injection-0", UP, Refuse())
 
 
@@ -535,26 +528,21 @@ def test_a_cluster_without_chaos_mesh_is_told_before_anything_starts(
 ) -> None:
     preflight(tmp_path, server)
     server.refuses = Missing("the server could not find the requested resource")
-    with pytest.raises(AbilityError, match=r"context test has no Chaos Mesh .*install it"):
+    with pytest.raises(AbilityError, match="context test"):
         preflight(tmp_path, server)
     server.refuses = Refused("failed calling webhook: connection refused")
-    with pytest.raises(AbilityError, match=r"takes no NetworkChaos .*controller-manager run\?"):
+    with pytest.raises(AbilityError, match="controller-manager"):
         preflight(tmp_path, server)
     server.refuses, server.rights = None, False
-    with pytest.raises(AbilityError, match="you may not delete networkchaos"):
+    with pytest.raises(AbilityError, match="delete networkchaos"):
         preflight(tmp_path, server)
 
 
 def test_profiles_of_regions_are_refused_for_they_hold_from_before_the_pods(
     tmp_path: Path, server: Server
 ) -> None:
-    with pytest.raises(AbilityError, match=r"leave out fleet\.profiles"):
+    with pytest.raises(AbilityError, match=r"fleet\.profiles"):
         preflight(tmp_path, server, PLAN.replace("{eu: 2}", "{eu: 2}\n  profiles: {eu: cross-us}"))
-
-
-def test_everything_else_of_a_plan_is_refused_by_name() -> None:
-    refused = frozenset(LinkAbility) - ABILITIES
-    assert {LinkAbility.LOSS, LinkAbility.RESET, LinkAbility.HALF_OPEN} <= refused
 
 
 def test_on_other_fleets_there_is_no_chaos_mesh(tmp_path: Path) -> None:

@@ -2,20 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chaoslab.core.clock import WallClock
-from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes import run_objects
-from chaoslab.fleet.kubernetes.keeper import keeper
-from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
 from chaoslab.fleet.kubernetes.names import own_name
 from chaoslab.fleet.kubernetes.resources import JOBS
-from chaoslab.fleet.kubernetes.run_objects import RunObjects, remains
+from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.log import open_undos
@@ -55,23 +49,6 @@ def test_the_janitor_deletes_the_job_set_before_it_makes_jobs_anew(
     killed_when("paused", tmp_path, "--job-set")
     wait_until(lambda: not open_undos(tmp_path))
     assert remains(here, run_name(tmp_path), has_job_sets=True) == ()
-
-
-def test_a_run_whose_keeper_is_suspended_does_not_begin(
-    tmp_path: Path, here: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def suspended(manifests: Manifests, lease_s: float) -> Mapping[str, Any]:
-        """As Kueue makes it of a Job without a queue."""
-        made: Any = keeper(manifests, lease_s)
-        return {**made, "spec": {**made["spec"], "suspend": True}}
-
-    monkeypatch.setattr(run_objects, "keeper", suspended)
-    monkeypatch.setattr(run_objects, "_STARTED_S", 3.0)
-    run = RunObjects(here, tmp_path, NoUndoLog(), PodSettings(image="node:1"), lease_s=60.0)
-    with pytest.raises(FleetError, match="it was suspended, as Kueue does"):
-        run.open()
-    run.close()
-    assert remains(here, run_name(tmp_path)) == ()
 
 
 def test_a_run_that_is_renewed_outlives_its_lease_though_no_pod_finds_a_machine(

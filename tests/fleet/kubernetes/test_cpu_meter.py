@@ -19,7 +19,7 @@ def test_both_versions_of_cgroups_are_read(printed: str) -> None:
 
 @pytest.mark.parametrize("printed", ["", "uptime 900.50\nusage_usec 1\n", "uptime now\n"])
 def test_what_cannot_be_read_is_an_error(printed: str) -> None:
-    with pytest.raises(FleetError, match="cannot be read"):
+    with pytest.raises(FleetError):
         CpuCount.of(printed)
 
 

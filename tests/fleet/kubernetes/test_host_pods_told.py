@@ -212,7 +212,7 @@ def test_a_deletion_is_of_all_pods_and_loses_no_host(found: Learner) -> None:
 def test_a_deletion_that_was_done_by_others_is_not_ours(found: Learner) -> None:
     found.starts(0, 1)
     found.server.refuses = found.life.job
-    with pytest.raises(FleetError, match="was gone already"):
+    with pytest.raises(FleetError, match=found.life.job):
         found.life.delete_job()
     assert not found.life.is_ending
 
@@ -242,7 +242,7 @@ def test_hooks_and_notices_are_for_host_0_and_a_chip_fails_on_its_own_host(found
 def test_their_memory_cannot_be_filled(found: Learner) -> None:
     limit = MemoryLimit(limit_bytes=1, for_s=30.0)
     wish = Wish(life=found.life, injection="i", stressor=limit, calm_cores=0.0, others=())
-    with pytest.raises(FleetError, match="learner-0, which has several hosts"):
+    with pytest.raises(FleetError, match="learner-0"):
         driver(wish)
 
 

@@ -14,7 +14,6 @@ from chaoslab.fleet.base import Ability, Hosts, NodeSpec, Role
 from chaoslab.fleet.kubernetes.host_services import host_names, meeting
 from chaoslab.fleet.kubernetes.keeper import keeper
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings, absent
-from chaoslab.fleet.kubernetes.names import labels_of, object_name
 from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role, rules_of
 from chaoslab.fleet.kubernetes.scripts import ENTRY, HOST, MEETING
 from chaoslab.fleet.kubernetes.settings import ClusterFleets, Kubernetes, looks_like_production
@@ -49,12 +48,6 @@ def test_the_keeper_owns_everything(manifests: Manifests) -> None:
         )  # fmt: skip
         assert one["metadata"]["labels"]["chaoslab/run"] == "3fa9c2e1b0"
         assert one["metadata"]["name"].startswith("chaoslab-3fa9c2e1b0-")
-
-
-def test_the_cluster_never_starts_a_node_again(manifests: Manifests) -> None:
-    spec = job(manifests)["spec"]
-    assert spec["backoffLimit"] == 0
-    assert spec["template"]["spec"]["restartPolicy"] == "Never"
 
 
 def test_where_the_cluster_heals_one_job_replaces_pods_that_failed(manifests: Manifests) -> None:
@@ -234,12 +227,6 @@ def test_limits_are_written_as_kubernetes_has_them(manifests: Manifests) -> None
         "containers"
     ]
     assert container["resources"] == {"limits": {"cpu": "1500m", "memory": "1073741824"}}
-
-
-def test_names_and_labels_are_what_kubernetes_takes() -> None:
-    assert object_name("3fa9", "learner_0", "1") == "chaoslab-3fa9-learner-0-1"
-    labels = labels_of("3fa9", node="learner-0")
-    assert (labels["chaoslab/run"], labels["chaoslab/node"]) == ("3fa9", "learner-0")
 
 
 # ---------------------------------------------------------------- settings and rights

