@@ -121,7 +121,7 @@ def test_a_slice_that_is_not_up_starts_no_node(
     fleet = fleet_of(stage)
     provider.delete(spec.name)
     told(stage, Kind.PROVIDER_REPORTED, spec.name)
-    with pytest.raises(FleetError, match="chaoslab fleet up"):
+    with pytest.raises(FleetError, match=spec.name):
         fleet.start(spec)
 
 

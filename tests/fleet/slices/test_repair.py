@@ -68,10 +68,6 @@ def test_a_preempted_slice_is_cleared_requested_awaited_and_back_with_the_first_
     assert (told.counts.preemptions, told.counts.failures) == (1, 0)
 
 
-def test_a_slice_that_is_gone_is_requested_at_once() -> None:
-    assert Told(Cause.FAULT).sees(Condition.ABSENT, "") is Step.REQUEST
-
-
 def test_a_stopped_slice_is_started_again_and_its_late_state_believed_only_for_a_while() -> None:
     told = Told(Cause.FAULT)
     told.does(told.sees(Condition.STOPPED, "old"), resource="")
@@ -176,7 +172,7 @@ def test_crashes_use_up_the_failures_however_many_preemptions_are_allowed() -> N
             told.does(told.sees(Condition.LEAVING), resource="new")
             told.does(told.sees(Condition.UP))
     assert told.repair.stage is Stage.GIVEN_UP
-    assert "3 failures, 2 are allowed" in told.repair.detail
+    assert told.counts.failures == 3
     assert told.counts.preemptions == 1
 
 

@@ -52,14 +52,14 @@ def test_a_training_is_in_the_order_of_a_roster() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "why"), [
-    ([], "here: there is none"),
-    ([SYNCER], "found syncer"),
-    ([learner(0)], "found learner-0"),
+    ([], "here"),
+    ([SYNCER], "syncer"),
+    ([learner(0)], "learner-0"),
     ([SYNCER, SYNCER, learner(0)], "one syncer"),
-    ([SYNCER, learner(0), learner(1), learner(1)], "learner-1 runs twice"),
-    ([SYNCER, learner(0), learner(2)], "learner-0, learner-2 run, and plans call"),
-    ([SYNCER, learner(0, "--incarnation", "1")], "leave the flag out"),
-    ([node("chaoslab.diloco.syncer", "--name", "hub"), learner(0)], "calls itself 'hub'"),
+    ([SYNCER, learner(0), learner(1), learner(1)], "learner-1 .*twice"),
+    ([SYNCER, learner(0), learner(2)], "learner-0, learner-2"),
+    ([SYNCER, learner(0, "--incarnation", "1")], "incarnation"),
+    ([node("chaoslab.diloco.syncer", "--name", "hub"), learner(0)], "hub"),
 ])  # fmt: skip
 def test_what_no_plan_can_name_is_refused(nodes: list[Found], why: str) -> None:
     with pytest.raises(AbilityError, match=why):

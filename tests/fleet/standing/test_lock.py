@@ -1,5 +1,6 @@
 """The lock of a standing training: whose it is, and that a dead harness has none."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,10 +32,7 @@ def test_a_harness_that_is_killed_gives_it_back(tmp_path: Path) -> None:
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"taken\n"
-        named = (
-            f"process {holder.pid} is attached to this training, for the run its run: .*'its run'"
-        )
-        with pytest.raises(FleetError, match=named):
+        with pytest.raises(FleetError, match=f"process {holder.pid} .*its run"):
             lock.take("a", tmp_path)
         lock.take("b", tmp_path)()  # another training
         holder.kill()
@@ -45,7 +43,7 @@ def test_a_holder_that_has_not_said_its_name_is_another_run(cache: Path) -> None
     give_back = lock.take("a", cache)
     (file,) = (cache / "attached").iterdir()
     file.write_text("")
-    with pytest.raises(FleetError, match="another run is attached"):
+    with pytest.raises(FleetError, match="another run"):
         lock.take("a", cache)
     give_back()
 
@@ -55,7 +53,7 @@ def test_it_is_for_its_user_alone(cache: Path) -> None:
     (file,) = (cache / "attached").iterdir()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     file.chmod(0o666)
-    with pytest.raises(FleetError, match="other users can write"):
+    with pytest.raises(FleetError, match=re.escape(str(file))):
         lock.take("a", cache)
 
 
@@ -64,5 +62,5 @@ def test_where_no_file_can_be_made_it_says_what_to_set(
 ) -> None:
     (cache / "file").write_text("")
     monkeypatch.setenv("CHAOSLAB_CACHE", str(cache / "file"))
-    with pytest.raises(FleetError, match="set CHAOSLAB_CACHE to a folder of yours"):
+    with pytest.raises(FleetError, match="CHAOSLAB_CACHE"):
         lock.take("a", cache)

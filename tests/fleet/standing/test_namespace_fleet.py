@@ -203,7 +203,7 @@ def test_a_pod_that_was_replaced_meanwhile_is_not_evicted(
     fleet = attached(day, tmp_path)
     life = fleet._lives[VICTIM]
     day.pods[VICTIM].uid, uid = "another", day.pods[VICTIM].uid
-    with pytest.raises(FleetError, match="it is another one"):
+    with pytest.raises(FleetError, match="another"):
         life.evict()
     day.pods[VICTIM].uid = uid
     life.evict()
@@ -248,7 +248,7 @@ def test_nodes_of_one_container_cannot_be_told_apart(
     words = [["python3", "-m", "chaoslab.diloco.learner", "--name", name] for name in ("a", "b")]
     both = json.dumps({"nodes": [{"pid": 7, "ticks": 1, "words": one} for one in words]})
     monkeypatch.setattr(day, "exec", lambda *_, **__: both)
-    with pytest.raises(AbilityError, match=r"main of pod syncer-pod runs a, b, whose output"):
+    with pytest.raises(AbilityError, match=r"syncer-pod .*a, b"):
         find(cast("Cluster", day))
 
 
@@ -257,7 +257,7 @@ def test_a_pod_of_which_nobody_makes_another_one_is_not_deleted(
 ) -> None:
     day.pods[VICTIM].owner = ""
     fleet = attached(day, tmp_path)
-    with pytest.raises(FleetError, match="has no owner"):
+    with pytest.raises(FleetError, match=f"{VICTIM}-pod"):
         fleet.delete_pod(VICTIM)
     leave(fleet)
     assert not day.life(VICTIM).has_ended
@@ -328,7 +328,7 @@ def test_a_second_run_is_refused_wherever_it_is(
 ) -> None:
     fleet = attached(day, tmp_path)
     monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "other_machine"))
-    with pytest.raises(FleetError, match="is attached to this training"):
+    with pytest.raises(FleetError, match=str(tmp_path / "run")):
         attached(day, tmp_path, "second")
     leave(fleet)
     assert day.lease is None

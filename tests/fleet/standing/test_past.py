@@ -60,7 +60,7 @@ def test_of_a_learner_its_last_step_and_incarnation_however_it_is_cut() -> None:
 def test_output_that_does_not_go_back_far_enough_is_refused() -> None:
     past = Past()
     past.take(line(Kind.LEARNER_STEP, learner="learner-0", incarnation=3, step=5))
-    with pytest.raises(AbilityError, match="the output of learner-0 does not go back"):
+    with pytest.raises(AbilityError, match="learner-0"):
         past.require_complete("learner-0", Role.LEARNER)
     past.take(line(Kind.LEARNER_JOINED, learner="learner-0", incarnation=3))
     past.require_complete("learner-0", Role.LEARNER)

@@ -201,7 +201,7 @@ def test_what_cannot_be_restored_at_once_can_be_later(training: StandIns) -> Non
     gone(training, fleet)
     run, away = training.folder / "run", training.folder / "away"
     training.place.rename(away)
-    assert "learner-1 cannot be started again" in " ".join(perform(run).remaining)
+    assert VICTIM in " ".join(perform(run).remaining)
     away.rename(training.place)
     assert perform(run).remaining == ()
     assert training.alive() == ALL
@@ -226,7 +226,7 @@ def test_fleet_and_janitor_at_once_start_it_once(training: StandIns) -> None:
 def test_who_prints_into_one_file_is_refused(tmp_path: Path) -> None:
     training = StandIns(tmp_path, outputs="all.log")
     try:
-        with pytest.raises(AbilityError, match="print to one file"):
+        with pytest.raises(AbilityError, match=r"all\.log"):
             attached(training)
     finally:
         training.end()
@@ -234,7 +234,7 @@ def test_who_prints_into_one_file_is_refused(tmp_path: Path) -> None:
 
 def test_who_could_not_be_started_again_is_refused(training: StandIns) -> None:
     training.place.rmdir()
-    with pytest.raises(AbilityError, match="could not be started again after a fault"):
+    with pytest.raises(AbilityError, match=str(training.place)):
         attached(training)
 
 
@@ -247,7 +247,7 @@ def test_who_ends_while_it_is_looked_at_is_an_error_that_names_the_node() -> Non
         name=VICTIM, role=Role.LEARNER, where=f"process {ended.pid}", handle=str(ended.pid),
         command=command,
     )  # fmt: skip
-    with pytest.raises(FleetError, match=f"{VICTIM} .* cannot be looked at"):
+    with pytest.raises(FleetError, match=f"{VICTIM} .*process {ended.pid}"):
         recipe_of(found)
 
 
@@ -268,10 +268,10 @@ def test_a_second_run_is_refused_by_name_until_the_first_has_left(training: Stan
     first = attached(training)
     with pytest.raises(FleetError) as refused:
         attached(training, "second")
-    assert f"process {os.getpid()} is attached to this training" in str(refused.value)
-    assert f"for the run {training.folder / 'run'}:" in str(refused.value)
+    assert f"process {os.getpid()}" in str(refused.value)
+    assert str(training.folder / "run") in str(refused.value)
     leave(training.fleets[-1])  # the one that was refused, which gives nothing back
-    with pytest.raises(FleetError, match="is attached to this training"):
+    with pytest.raises(FleetError, match=f"process {os.getpid()}"):
         attached(training, "third")
     leave(first)
     leave(attached(training, "fourth"))

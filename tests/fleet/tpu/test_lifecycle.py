@@ -68,7 +68,7 @@ def test_a_provider_that_never_answers_is_given_up(cloudy: Cloudy) -> None:
 
 
 def down(cloudy: Cloudy) -> list[str]:
-    """What is left, and why."""
+    """What is left."""
     left = take_down(
         cloudy.provider,
         cloudy.provider.owned(),
@@ -76,15 +76,13 @@ def down(cloudy: Cloudy) -> list[str]:
         sleep=cloudy.later,
         now_s=lambda: cloudy.dial.now_s,
     )
-    return [f"{one.node}: {why}" for one, why in left]
+    return [one.node for one, _ in left]
 
 
 def test_a_deletion_that_fails_after_it_was_accepted_is_asked_for_again(cloudy: Cloudy) -> None:
     cloudy.bring_up()
     cloudy.fake.fails_late["delete"] = code_pb2.INTERNAL
-    assert down(cloudy) == [
-        f"learner-{number}: delete failed: delete: too late" for number in range(2)
-    ]
+    assert down(cloudy) == ["learner-0", "learner-1"]
     cloudy.fake.fails_late.clear()
     assert down(cloudy) == []
     assert (cloudy.fake.ids, cloudy.fake.queue) == ([], {})
@@ -113,6 +111,6 @@ def test_one_that_is_refused_keeps_no_other_and_is_asked_for_again_if_that_may_h
         return delete(asked)  # type: ignore[arg-type]  # as it came
 
     cloudy.fake.delete_queued_resource = refuse_first  # type: ignore[assignment,method-assign]
-    assert down(cloudy) == ["learner-0: Cloud TPU API: not now"]
+    assert down(cloudy) == ["learner-0"]
     assert len(cloudy.fake.ids) == 1
     assert (cloudy.dial.now_s - before_s >= 60.0) is waits
