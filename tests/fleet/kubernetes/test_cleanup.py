@@ -33,7 +33,9 @@ def killed_when(word: str, run_directory: Path, *more: str) -> None:
         harness.kill()
 
 
-@pytest.mark.parametrize("word", ["opened", "started", "paused"])
+@pytest.mark.parametrize(
+    "word", ["opened", "started", pytest.param("paused", marks=pytest.mark.gate)]
+)
 def test_the_janitor_of_a_killed_harness_deletes_everything(
     word: str, tmp_path: Path, here: Cluster
 ) -> None:

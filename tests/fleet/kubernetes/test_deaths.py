@@ -62,6 +62,7 @@ def come_back(director: Director) -> None:
     }
 
 
+@pytest.mark.gate
 def test_the_kernel_kills_for_want_of_memory_and_the_cluster_says_so(director: Director) -> None:
     fault = ProcessOom()
     for piece in director.carry_out(fault, injection_of(fault, for_s=2 * FOR_S)):

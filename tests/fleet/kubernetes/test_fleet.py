@@ -38,7 +38,42 @@ def spec() -> NodeSpec:
 
 
 class TestKubernetesFleet(LivingFleetKit):
-    """The kit."""
+    """The kit, of which the gate takes the essentials."""
+
+    @pytest.mark.gate
+    def test_the_start_of_a_node_is_seen_first_and_then_what_it_reports(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        super().test_the_start_of_a_node_is_seen_first_and_then_what_it_reports(stage, spec)
+
+    @pytest.mark.gate
+    def test_a_node_hears_what_it_is_told(self, stage: Stage, spec: NodeSpec) -> None:
+        super().test_a_node_hears_what_it_is_told(stage, spec)
+
+    @pytest.mark.gate
+    def test_each_life_finds_its_private_files_which_the_record_does_not_have(
+        self, stage: Stage, spec: NodeSpec, tmp_path: Path
+    ) -> None:
+        test = super().test_each_life_finds_its_private_files_which_the_record_does_not_have
+        test(stage, spec, tmp_path)
+
+    @pytest.mark.gate
+    def test_a_node_that_ends_by_itself_is_seen_to(self, stage: Stage, spec: NodeSpec) -> None:
+        super().test_a_node_that_ends_by_itself_is_seen_to(stage, spec)
+
+    @pytest.mark.gate
+    def test_after_kill_restart_gives_the_next_life(self, stage: Stage, spec: NodeSpec) -> None:
+        super().test_after_kill_restart_gives_the_next_life(stage, spec)
+
+    @pytest.mark.gate
+    def test_a_paused_node_is_stopped_until_it_is_resumed(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        super().test_a_paused_node_is_stopped_until_it_is_resumed(stage, spec)
+
+    @pytest.mark.gate
+    def test_a_wedged_node_lives_and_does_not_step(self, stage: Stage, spec: NodeSpec) -> None:
+        super().test_a_wedged_node_lives_and_does_not_step(stage, spec)
 
 
 def reported(stage: Stage, action: str) -> dict[str, object]:
@@ -53,6 +88,7 @@ def reported(stage: Stage, action: str) -> dict[str, object]:
 # ---------------------------------------------------------------- kinds of death
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(("how", "is_seen", "action", "facts"), [
     ("kill", True, "die", {"exit_code": 137, "signal": "SIGKILL"}),
     ("delete_pod", False, "gone", {"incarnation": 1}),
@@ -109,6 +145,7 @@ def test_a_pod_without_a_limit_is_not_filled(stage: Stage, spec: NodeSpec) -> No
 # ---------------------------------------------------------------- where the cluster heals
 
 
+@pytest.mark.gate
 def test_the_cluster_brings_back_what_died_as_the_next_incarnation(
     tmp_path: Path, here: Cluster, undo_log: Remembered
 ) -> None:
@@ -177,6 +214,7 @@ def test_an_image_that_is_not_there_is_an_error_that_says_so(
 # ---------------------------------------------------------------- what outlives a pod
 
 
+@pytest.mark.gate
 def test_what_a_node_keeps_is_there_for_its_next_incarnation_and_can_be_damaged(
     stage: Stage, spec: NodeSpec
 ) -> None:
@@ -192,6 +230,7 @@ def test_what_a_node_keeps_is_there_for_its_next_incarnation_and_can_be_damaged(
     assert (told.data["bytes_before"], told.data["bytes_after"]) == (100, 50)
 
 
+@pytest.mark.gate
 def test_leaving_the_fleet_leaves_nothing(
     tmp_path: Path, here: Cluster, spec: NodeSpec, undo_log: Remembered
 ) -> None:

@@ -83,6 +83,7 @@ def first_lines(folder: Path) -> list[str]:
     return lines[:2] if len(lines) > 2 else []
 
 
+@pytest.mark.gate
 def test_a_host_that_is_killed_takes_the_learner_down_and_it_comes_back(
     stage: Stage, spec: NodeSpec, tmp_path: Path
 ) -> None:

@@ -85,7 +85,10 @@ def repaired(stage: Stage, name: str = "learner-0") -> list[Json]:
     return stages
 
 
-@pytest.mark.parametrize("verb", ["delete_slice", "take_slice", "stop_slice", "maintain_slice"])
+@pytest.mark.parametrize("verb", [
+    pytest.param("delete_slice", marks=pytest.mark.gate), "take_slice", "stop_slice",
+    "maintain_slice",
+])  # fmt: skip
 def test_a_node_whose_slice_is_lost_ends_and_is_back_when_it_is_repaired(
     stage: Stage, spec: NodeSpec, verb: str
 ) -> None:
@@ -103,6 +106,7 @@ def test_a_node_whose_slice_is_lost_ends_and_is_back_when_it_is_repaired(
     assert fleet.nodes["learner-1"].incarnation == 1
 
 
+@pytest.mark.gate
 def test_a_preemption_that_nobody_asked_for_is_repaired_at_once(
     stage: Stage, spec: NodeSpec, fake: FakeCloud
 ) -> None:
