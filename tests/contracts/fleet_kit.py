@@ -138,7 +138,7 @@ class FleetKit:
         started = stage.fleet.start(spec)
         assert stage.fleet.nodes == {spec.name: started}
         assert (started.incarnation, started.is_alive, started.role) == (1, True, spec.role)
-        with pytest.raises(FleetError, match="use restart"):
+        with pytest.raises(FleetError, match=spec.name):
             stage.fleet.start(spec)
         assert stage.fleet.restart(spec.name).incarnation == 1, "a living node is left as it is"
 
@@ -181,7 +181,7 @@ class FleetKit:
         begun = stage.fleet.restart(spec.name)
         assert (begun.incarnation, begun.is_alive) == (1, True)
         assert stage.fleet.nodes == {spec.name: begun}
-        with pytest.raises(FleetError, match="use restart"):
+        with pytest.raises(FleetError, match=spec.name):
             stage.fleet.enlist(spec)
 
     def test_an_enlisted_node_is_known_and_treated_like_a_dead_one(
@@ -192,10 +192,10 @@ class FleetKit:
         assert (enlisted.incarnation, enlisted.is_alive, enlisted.role) == (0, False, spec.role)
         assert (enlisted.name, enlisted.labels) == (spec.name, spec.labels)
         for again in (stage.fleet.enlist, stage.fleet.start):
-            with pytest.raises(FleetError, match="use restart"):
+            with pytest.raises(FleetError, match=spec.name):
                 again(spec)
         for verb in implemented(stage.fleet, "prepare", "pause", "wedge", "notice"):
-            with pytest.raises(FleetError, match="is not running"):
+            with pytest.raises(FleetError, match=spec.name):
                 verb(spec.name)
         for harmless in implemented(stage.fleet, "kill", "unprepare", "resume", "unwedge"):
             harmless(spec.name)
@@ -280,7 +280,7 @@ class LivingFleetKit(FleetKit):
     ) -> None:
         require(stage.fleet, Hookable)
         stage.fleet.start(spec)
-        with pytest.raises(FleetError, match="test hooks"):
+        with pytest.raises(FleetError, match=spec.name):
             stage.fleet.tell(spec.name, "slow", factor=2)
 
     def test_each_life_finds_its_private_files_which_the_record_does_not_have(
@@ -311,7 +311,7 @@ class LivingFleetKit(FleetKit):
     def test_a_node_of_one_host_loses_it_by_a_kill(self, stage: Stage, spec: NodeSpec) -> None:
         require(stage.fleet, HasHosts)
         stage.fleet.start(spec)
-        with pytest.raises(FleetError, match="has no host 1: it has 1"):
+        with pytest.raises(FleetError, match="host 1"):
             stage.fleet.kill_host(spec.name, 1)
         stage.fleet.kill_host(spec.name, -1)
         exited = stage.until(Kind.NODE_EXITED)
@@ -334,14 +334,14 @@ class LivingFleetKit(FleetKit):
         spec = of_hosts(spec, 2)
         self.start(stage, spec)
         for host in (2, -3):
-            with pytest.raises(FleetError, match=f"has no host {host}: it has 2"):
+            with pytest.raises(FleetError, match=f"host {host}"):
                 stage.fleet.kill_host(spec.name, host)
         stage.fleet.kill_host(spec.name, -1)
         exited = stage.until(Kind.NODE_EXITED)
         (lost,) = [one for one in stage.seen if one.kind is Kind.HOST_LOST]
         assert lost.data["host"] == 1
         assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
-        with pytest.raises(FleetError, match="is not running"):
+        with pytest.raises(FleetError, match=spec.name):
             stage.fleet.kill_host(spec.name, 0)
 
     def test_a_killed_node_is_seen_to_exit_by_that_signal_and_refuses_what_needs_life(
@@ -355,7 +355,7 @@ class LivingFleetKit(FleetKit):
         assert not stage.fleet.nodes[spec.name].is_alive
         assert stage.fleet.probe(spec.name).data["state"] == "gone"
         for verb in implemented(stage.fleet, "prepare", "pause", "wedge", "notice"):
-            with pytest.raises(FleetError, match="is not running"):
+            with pytest.raises(FleetError, match=spec.name):
                 verb(spec.name)
         for harmless in implemented(stage.fleet, "kill", "unprepare", "resume", "unwedge"):
             harmless(spec.name)

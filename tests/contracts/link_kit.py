@@ -381,17 +381,15 @@ class LinkKit:
         path, name = toxics_of(stage), "injection-0.latency.up"
         call(api_of(stage), "POST", f"{path}/{name}", {"attributes": {"latency": 1}})
         (trouble,) = stage.links.troubles()
-        assert trouble == (
-            f"somebody else changed {name} of the link of learner-0: latency is 1, not 100"
-        )
+        assert name in trouble
+        assert "learner-0" in trouble
         call(api_of(stage), "POST", f"{path}/{name}", {"attributes": {"latency": 100}})
         assert not stage.links.troubles()
         call(api_of(stage), "DELETE", f"{path}/{name}")
         call(api_of(stage), "POST", path, {"name": "theirs", "type": "latency"})
         (trouble,) = stage.links.troubles()
-        assert trouble == (
-            f"somebody else took {name} away from, put theirs on the link of learner-0"
-        )
+        assert name in trouble
+        assert "theirs" in trouble
 
     def test_every_effect_stands_as_it_was_asked_for(self, stage: Stage) -> None:
         asked = [effect for effect in EVERY if effect.needs <= stage.links.abilities]

@@ -6,6 +6,7 @@ The server here only answers; that Chaos Mesh does what it says is tested in a r
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("lightkube")
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Json
+from chaoslab.fleet.base import Ability
 from chaoslab.fleet.kubernetes import chaos_mesh_links
 from chaoslab.fleet.kubernetes.chaos_mesh_links import (
     ChaosMeshLink,
@@ -505,22 +507,8 @@ def preflight(tmp_path: Path, server: Server, text: str = PLAN) -> None:
         ),
         standing=prepared.links.standing,
     )
-    refuse_impossible(prepared.plan, prepared.schedule, AbleFleet(), for_server)
-
-
-class AbleFleet:
-    """A fleet that can do what any fault needs."""
-
-    kind = "kubernetes"
-
-    @property
-    def abilities(self) -> frozenset[Any]:
-        from chaoslab.fleet.base import Ability  # noqa: PLC0415
-
-        return frozenset(Ability)
-
-    def __call__(self, *_: object, **__: object) -> Any:
-        raise AssertionError("no fleet is made")
+    able_fleet: Any = SimpleNamespace(kind="kubernetes", abilities=frozenset(Ability))
+    refuse_impossible(prepared.plan, prepared.schedule, able_fleet, for_server)
 
 
 def test_a_cluster_without_chaos_mesh_is_told_before_anything_starts(

@@ -16,7 +16,6 @@ from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict, PodImage
 from chaoslab.faults.process import ProcessKill
 from chaoslab.faults.process_pause import ProcessPause
 from chaoslab.fleet.base import Hosts, NodeSpec
-from chaoslab.fleet.kubernetes.host_pods import HostPods
 from chaoslab.record.journal import Journal
 from chaoslab.undo.log import UndoLogFile
 from tests.cluster import LIMIT_S, Cluster, small_fleet
@@ -64,12 +63,6 @@ def director(tmp_path: Path, here: Cluster) -> Iterator[Director]:
         yield found
 
 
-def life_of(stage: Stage) -> HostPods:
-    life = stage.fleet._lives["learner-0"]  # type: ignore[attr-defined]
-    assert isinstance(life, HostPods)
-    return life
-
-
 def lost(stage: Stage) -> list[tuple[object, object]]:
     """Hosts that were lost, and by which signal."""
     return [
@@ -106,19 +99,6 @@ def test_a_host_that_is_killed_takes_the_learner_down_and_it_comes_back(
     assert stage.lives == [
         (Kind.NODE_STARTED, 1), (Kind.NODE_EXITED, 1), (Kind.NODE_STARTED, 2),
     ]  # fmt: skip
-
-
-def test_all_hosts_stop_and_go_on(stage: Stage, spec: NodeSpec, undo_log: Remembered) -> None:
-    stage.fleet.start(spec)
-    stage.until_step_of(1)
-    stage.fleet.pause(spec.name)  # type: ignore[attr-defined]
-    hosts = life_of(stage)._hosts
-    assert [one.probe().data["state"] for one in hosts] == ["T", "T"]
-    owed = [n for n, one in enumerate(undo_log.opened) if one["do"] == "resume_pod"]
-    assert {undo_log.opened[n]["pod"] for n in owed} == {one.pod for one in hosts}
-    stage.fleet.resume(spec.name)  # type: ignore[attr-defined]
-    assert set(owed) <= set(undo_log.closed)
-    assert "T" not in [one.probe().data["state"] for one in hosts]
 
 
 def test_faults_on_machines_are_for_learners_of_one_host(stage: Stage, spec: NodeSpec) -> None:

@@ -8,7 +8,6 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Kind
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
-from chaoslab.fleet.kubernetes.job_set_choice import JobSetChoice, JobSetUse
 from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.resources import JOB_SETS, JOBS
 from chaoslab.fleet.kubernetes.run_objects import remains
@@ -49,11 +48,6 @@ def who(stage: Stage, kind: Kind, **facts: object) -> set[str]:
 
 def poll_until(stage: Stage, names: set[str], kind: Kind, **facts: object) -> None:
     wait_until(lambda: stage.poll(0.1) is not None and who(stage, kind, **facts) == names)
-
-
-def test_the_cluster_can_have_them(here: Cluster) -> None:
-    need_job_sets(here)
-    assert JobSetChoice(use=JobSetUse.ALWAYS).made(here) == ""
 
 
 def test_each_that_died_is_started_again_and_no_other(stage: Stage) -> None:

@@ -21,15 +21,6 @@ def test_a_line_is_new_once() -> None:
     assert position.new(line(1, ".000000002", "b")) == b"b"
 
 
-def test_two_lines_of_the_same_nanosecond_are_both_new() -> None:
-    position = LogPosition()
-    lines = [line(1, ".5", "a"), line(1, ".5", "b")]
-    assert [position.new(one) for one in lines] == [b"a", b"b"]
-    position.reopen()
-    assert [position.new(one) for one in lines] == [None, None]
-    assert position.new(line(1, ".5", "c")) == b"c"
-
-
 def test_more_is_asked_for_from_the_second_of_the_last_line() -> None:
     position = LogPosition()
     assert position.since == ""
@@ -46,12 +37,6 @@ def test_a_later_time_in_another_zone_is_later() -> None:
 
 def test_a_line_without_a_time_is_the_rest_of_one_that_was_cut() -> None:
     assert LogPosition().new(b"tep, 5}") is None
-
-
-def test_text_may_hold_spaces_and_be_empty() -> None:
-    position = LogPosition()
-    assert position.new(line(1, ".1", "a b  c")) == b"a b  c"
-    assert position.new(line(1, ".2", "")) == b""
 
 
 @given(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -111,18 +111,15 @@ def test_the_nodes_are_found_by_what_runs_in_their_pods(day: FakeNamespace) -> N
     ]
 
 
-def test_the_first_process_of_a_container_cannot_be_broken(day: FakeNamespace) -> None:
-    nodes = [replace(one, pid=1) for one in PodSearch(cast("Cluster", day)).look()]
-    with pytest.raises(AbilityError, match="shareProcessNamespace: true"):
-        found_of(nodes, "day")
-
-
-def test_a_node_that_nobody_would_start_again_is_not_broken(day: FakeNamespace) -> None:
-    nodes = [
-        replace(one, owner="", is_started_again=False)
-        for one in PodSearch(cast("Cluster", day)).look()
-    ]
-    with pytest.raises(AbilityError, match="restartPolicy: Never"):
+@pytest.mark.parametrize(("facts", "why"), [
+    ({"pid": 1}, "shareProcessNamespace: true"),
+    ({"owner": "", "is_started_again": False}, "restartPolicy: Never"),
+])  # fmt: skip
+def test_what_a_fault_could_not_break_or_nobody_would_start_again_is_refused(
+    day: FakeNamespace, facts: dict[str, Any], why: str
+) -> None:
+    nodes = [replace(one, **facts) for one in PodSearch(cast("Cluster", day)).look()]
+    with pytest.raises(AbilityError, match=why):
         found_of(nodes, "day")
 
 

@@ -9,7 +9,7 @@ from google.rpc import code_pb2
 from chaoslab.fleet.provider import ProviderError, Refusal
 from chaoslab.fleet.tpu import api as api_module
 from chaoslab.fleet.tpu.api import CloudTpu
-from tests.fake_tpu import State, Times
+from tests.fake_tpu import Times
 from tests.fleet.local_slices import ENTRY
 from tests.fleet.tpu.conftest import Cloudy, paused_by
 
@@ -168,25 +168,8 @@ def test_a_deletion_is_an_operation_that_ends_later(cloudy: Cloudy) -> None:
     assert (cloudy.api.slices(ZONE), cloudy.api.requests(ZONE)) == ([], [])
 
 
-def test_hosts_that_have_published_nothing_have_no_keys(cloudy: Cloudy) -> None:
+def test_hosts_have_the_keys_that_they_published(cloudy: Cloudy) -> None:
     assert cloudy.api.host_keys(ZONE, "r1") == []
-
-
-def test_hosts_publish_their_keys(cloudy: Cloudy) -> None:
     request(cloudy.api)
     cloudy.api.slices(ZONE)
     assert cloudy.api.host_keys(ZONE, "r1") == [("ssh-ed25519 AAAA0",)]
-
-
-def test_states_may_come_late(cloudy: Cloudy) -> None:
-    request(cloudy.api)
-    assert [one.state for one in cloudy.api.slices(ZONE)] == ["READY"]
-    cloudy.fake.times.report_lag_s = 30.0
-    cloudy.later(60.0)
-    cloudy.fake.preempt("r1")
-    assert [one.state for one in cloudy.api.slices(ZONE)] == ["READY"]
-    assert [one.is_by_service for one in cloudy.api.requests(ZONE)] == [True]
-    cloudy.later(31.0)
-    assert [one.state for one in cloudy.api.slices(ZONE)] == ["PREEMPTED"]
-    cloudy.fake.lies["r1"] = State.READY
-    assert [one.state for one in cloudy.api.slices(ZONE)] == ["READY"]

@@ -177,8 +177,7 @@ def test_what_is_no_type(type_: str) -> None:
 
 
 def test_sizes_of_cubes_are_told_as_what_they_are() -> None:
-    told = r"v5p-8, v5p-16, v5p-32, v5p-64, or a multiple of 128 up to v5p-12288, got 'v5p-200'"
-    with pytest.raises(PlanError, match=told):
+    with pytest.raises(PlanError, match=r"128 .*v5p-12288"):
         accelerator("v5p-200")
     assert accelerator("v5p-12288").chips == 6144
 
