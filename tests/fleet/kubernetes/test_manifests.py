@@ -17,6 +17,7 @@ from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings, absent
 from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role, rules_of
 from chaoslab.fleet.kubernetes.scripts import ENTRY, HOST, MEETING
 from chaoslab.fleet.kubernetes.settings import ClusterFleets, Kubernetes, looks_like_production
+from chaoslab.fleet.stressors import Mechanism
 
 SPEC = NodeSpec(
     name="learner-0", role=Role.LEARNER, command=("python3", "-m", "x"), keeps="checkpoints",
@@ -263,6 +264,13 @@ def test_a_cpu_limit_can_be_lowered_only_where_there_is_one(
     asked = Kubernetes(**settings)
     assert asked.limits_cpu is is_so
     assert (Ability.QUOTA in ClusterFleets(settings=asked).remedies) is not is_so
+
+
+def test_learners_rest_unless_the_plan_names_their_limit() -> None:
+    rest, asked_rest, limit = map(
+        Kubernetes().slowing, (Mechanism.AUTO, Mechanism.HOOK, Mechanism.CGROUP)
+    )
+    assert rest == asked_rest != limit
 
 
 @pytest.mark.parametrize("needs", [frozenset[Ability](), frozenset({Ability.QUOTA})])

@@ -134,7 +134,7 @@ def ended(code: int) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize(("state", "within_s", "why"), [
     (ended(0), 60.0, ""), (ended(1), 60.0, "said"),
-    ({"waiting": {"reason": "ContainerCreating"}}, 0.0, "within 0 s"),
+    ({"waiting": {"reason": "ContainerCreating"}}, 0.01, r"within 0\.01 s"),
     ({"waiting": {"reason": "CreateContainerError"}}, 60.0, "CreateContainerError"),
 ])  # fmt: skip
 def test_a_job_beside_a_node_is_gone_whatever_became_of_it(

@@ -218,6 +218,21 @@ def test_a_slice_is_held_unless_it_is_sure_that_nothing_was_done_to_it(
     assert kept.stages() == (["begun"] if is_held else [])
 
 
+def test_crashes_on_bad_hosts_end_it_when_the_failures_are_used_up(
+    make: Callable[..., Kept],
+) -> None:
+    kept = make(limits=Repair(preemptions=1000, failures=1))
+    kept.loses(Condition.PREEMPTED)
+    for life in (2, 3):
+        kept.until(lambda life=life: kept.hosts.begun.count(LOST) == life - 1)
+        kept.until(lambda: kept.stages()[-1] == "trial")
+        kept.hears(Kind.NODE_EXITED, incarnation=life, exit_code=1, sent=[])
+        kept.now_s += 11.0
+    kept.until(kept.has_reached("given_up"))
+    assert (kept.last().data["preemptions"], kept.last().data["failures"]) == (1, 2)
+    assert kept.provider.changes().count(f"request {LOST}") == 2
+
+
 def test_a_node_that_the_harness_ends_on_trial_is_no_failure(kept: Kept) -> None:
     kept.loses(Condition.PREEMPTED)
     kept.until(kept.has_reached("trial"))

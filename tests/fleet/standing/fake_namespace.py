@@ -102,7 +102,7 @@ class FakeNamespace:
     def __init__(self, folder: Path, *, owner: str = "StatefulSet") -> None:
         pod_of({})  # as a cluster does: its models are not to be built by two threads at once
         self._folder, self._owner = folder, owner
-        self.is_closing = False
+        self.is_closing = self.is_away = False
         self.fleets: list[NamespaceFleet] = []
         """Those that were entered, for whoever ends them."""
         self.lease: dict[str, Any] | None = None
@@ -167,6 +167,8 @@ class FakeNamespace:
 
     def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
         if resource == PODS:
+            if self.is_away:
+                raise FleetError("no answer")
             return self._named(name).manifest
         if self.lease is None:
             raise Missing("no lease")

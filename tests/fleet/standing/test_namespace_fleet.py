@@ -15,6 +15,7 @@ pytest.importorskip("lightkube")
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind, Observation
+from chaoslab.fleet.kubernetes import watch
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.standing import fleet as standing
@@ -40,8 +41,8 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespa
     monkeypatch.setattr(restoring_pods, "connect_again", lambda *_: _Kept(made))
     monkeypatch.setattr(restoring_pods, "_LATE_S", 0.0)
     monkeypatch.setattr(standing, "_RETURN_S", 0.01)
-    for name in ("_AGAIN_S", "_AWAY_S"):
-        monkeypatch.setattr(pod_log, name, 0.01)
+    for module, name in ((pod_log, "_AGAIN_S"), (pod_log, "_AWAY_S"), (watch, "_AGAIN_S")):
+        monkeypatch.setattr(module, name, 0.01)
     monkeypatch.setattr(pod_program, "_TRIES", 12_000)  # for a busy machine
     monkeypatch.setattr(pod_program, "pids", lambda: made.processes)
     try:
@@ -128,8 +129,8 @@ def test_a_node_that_was_killed_is_taken_up_in_the_same_pod(
 ) -> None:
     fleet = attached(day, tmp_path)
     fleet.kill(VICTIM)
-    (exited,) = until(fleet, of(Kind.NODE_EXITED, VICTIM))
-    assert exited.data["signal"] == "SIGKILL"
+    exited, reported = until(fleet, of(Kind.NODE_EXITED, VICTIM), of(Kind.ENGINE_REPORTED, VICTIM))
+    assert (exited.data["signal"], reported.source) == ("SIGKILL", "cluster")
     assert not fleet.restart(VICTIM).is_alive  # others start it
     day.restart_in_place(VICTIM)
     wait_until(lambda: fleet.restart(VICTIM).is_alive)
@@ -168,9 +169,11 @@ def test_the_end_is_seen_even_if_the_next_life_runs_already(
     day: FakeNamespace, tmp_path: Path
 ) -> None:
     fleet = attached(day, tmp_path)
+    day.is_away = True  # or the end would be seen before there is a next life
     day.life(VICTIM).process.terminate()
-    day.life(VICTIM).process.wait(30)
+    day.life(VICTIM).process.wait(60)
     day.restart_in_place(VICTIM)
+    day.is_away = False
     exited, started = until(
         fleet,
         of(Kind.NODE_EXITED, VICTIM),
