@@ -71,8 +71,6 @@ class FakeCloud:
     quota_chips: int | None = None
     stock_chips: dict[str, int] = field(default_factory=dict)
     """By zone; a zone that is not named has room for all."""
-    lies: dict[str, State] = field(default_factory=dict)
-    """By node id: the state that is told in place of the true one."""
     outage: grpc.StatusCode | None = None
     """Every call ends with this."""
     unreachable: list[str] = field(default_factory=list)
@@ -344,11 +342,11 @@ class FakeCloud:
         queued.state = tpu_v2.QueuedResourceState(state=state, state_initiator=by)
 
     def _as_told(self, node: tpu_v2.Node) -> tpu_v2.Node:
-        """With the state that the API tells: late, or a lie."""
+        """With the state that the API tells: perhaps late."""
         until_s = self.clock() - self.times.report_lag_s
         known = [state for at_s, state in self._told[node.name] if at_s <= until_s]
         told = tpu_v2.Node(node)
-        told.state = self.lies.get(_id(node), known[-1] if known else State.CREATING)
+        told.state = known[-1] if known else State.CREATING
         return told
 
     def _operation(

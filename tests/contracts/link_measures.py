@@ -120,19 +120,6 @@ class Row:
         numbers = f"asked {measure.asked:8.4g}  measured {tries:>8} {measure.unit:7}"
         return f"{head} {numbers}  tolerance {measure.tolerance:.3g}: {word}"
 
-    def to_json(self) -> dict[str, object]:
-        """The same for programs."""
-        return {
-            "kind": self.kind,
-            "name": self.measure.name,
-            "direction": self.measure.direction.value,
-            "asked": self.measure.asked,
-            "measured": list(self.measured),
-            "unit": self.measure.unit,
-            "tolerance": self.measure.tolerance,
-            "holds": self.holds if self.measured else None,
-        }
-
 
 def take(measure: Measure, stage: Stage) -> Row:
     """Up to three times; AbilityError if these links cannot."""

@@ -1,10 +1,8 @@
 """The conformance table: every measure of every kind, and those that need more than one pair.
 
-links ─► rows: kind, asked, measured, tolerance, ok ─► text or JSON
+links ─► rows: kind, asked, measured, tolerance, ok ─► text
 """
 
-import argparse
-import json
 import os
 import sys
 import tempfile
@@ -40,16 +38,9 @@ _INJECTION = "injection-0"
 
 def main() -> int:
     """Print the table; 1 if a row that was taken does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--table", action="store_true", help="print it as text (the default)")
-    parser.add_argument("--json", action="store_true", help="print one JSON list")
-    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         taken = [row for links in kinds(Path(directory)) for row in rows(links)]
-    if options.json:
-        sys.stdout.write(json.dumps([row.to_json() for row in taken]) + "\n")
-    else:
-        sys.stdout.write("\n".join(row.to_text() for row in taken) + "\n")
+    sys.stdout.write("\n".join(row.to_text() for row in taken) + "\n")
     return 0 if all(row.holds or row.lacks for row in taken) else 1
 
 

@@ -12,8 +12,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import HostLost, NodeExited, NodeStarted, Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.host import HostKill
-from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict, PodImage
-from chaoslab.faults.process import ProcessKill
+from chaoslab.faults.pod import JobRestart, PodEvict, PodImage
 from chaoslab.faults.process_pause import ProcessPause
 from chaoslab.fleet.base import Hosts, NodeSpec
 from chaoslab.record.journal import Journal
@@ -109,7 +108,7 @@ def test_faults_on_machines_are_for_learners_of_one_host(stage: Stage, spec: Nod
 
 
 @pytest.mark.parametrize("fault", [
-    HostKill(), ProcessKill(), ProcessPause(), PodDelete(), PodEvict(), PodImage(), JobRestart(),
+    HostKill(), ProcessPause(), PodEvict(), PodImage(), JobRestart(),
 ], ids=lambda fault: fault.name)  # fmt: skip
 def test_faults_are_proved_on_learners_of_two_hosts(fault: Fault, director: Director) -> None:
     for piece in director.carry_out(fault, injection_of(fault, for_s=15.0)):

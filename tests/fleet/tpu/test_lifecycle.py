@@ -14,9 +14,13 @@ from tests.fleet.tpu.conftest import Cloudy
 
 
 class Deaf(TpuProvider):
-    """One that gets no answer so many times."""
+    """One that gets no answer so many times after each request."""
 
-    unanswered = 0
+    for_looks = unanswered = 0
+
+    def request(self, node: str, *, within_s: float | None = None) -> str:
+        self.unanswered = self.for_looks
+        return super().request(node, within_s=within_s)
 
     def look(self) -> Sequence[SliceReport]:
         if self.unanswered:
@@ -45,22 +49,14 @@ def test_a_wait_that_is_longer_than_that_for_repairs_is_the_one_that_counts(
 
 
 def test_it_waits_while_the_provider_does_not_answer(cloudy: Cloudy) -> None:
-    class DeafLater(Deaf):
-        def request(self, node: str, *, within_s: float | None = None) -> str:
-            self.unanswered = 3
-            return super().request(node, within_s=within_s)
-
-    provider = DeafLater(cloudy.provider.cloud, cloudy.api)
+    provider = Deaf(cloudy.provider.cloud, cloudy.api)
+    provider.for_looks = 3
     assert up(cloudy, provider, within_s=600.0) == [Condition.UP] * 2
 
 
 def test_a_provider_that_never_answers_is_given_up(cloudy: Cloudy) -> None:
-    class DeafForever(Deaf):
-        def request(self, node: str, *, within_s: float | None = None) -> str:
-            self.unanswered = 1000
-            return super().request(node, within_s=within_s)
-
-    provider = DeafForever(cloudy.provider.cloud, cloudy.api)
+    provider = Deaf(cloudy.provider.cloud, cloudy.api)
+    provider.for_looks = 1000
     with pytest.raises(ProviderError) as refused:
         up(cloudy, provider)
     assert refused.value.refusal is Refusal.UNAVAILABLE
