@@ -32,14 +32,13 @@ from chaoslab.fleet.protocols import (
 )
 from chaoslab.fleet.stressors import Neighbours, Slowness
 from tests.payload_reading import read_whole
+from tests.waiting import PATIENCE_S, wait_until
 
 VERBS = (
     "restart", "kill", "prepare", "unprepare", "pause", "resume", "wedge", "unwedge", "notice",
     "probe",
 )  # fmt: skip
 """Of a fleet, on a node by its name alone."""
-PATIENCE_S = 60.0
-"""Far more than anything here takes; only a failing test waits for it."""
 
 
 @dataclass(kw_only=True)
@@ -85,14 +84,6 @@ class Stage:
         """Starts and exits that were seen, with the incarnation."""
         kinds = (Kind.NODE_STARTED, Kind.NODE_EXITED)
         return [(one.kind, one.data["incarnation"]) for one in self.seen if one.kind in kinds]
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Ask again and again; fails after a minute."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.005)
 
 
 def _is_refused(verb: Callable[[], object], error: type[Exception] = FleetError) -> bool:

@@ -1,12 +1,9 @@
 """A fork server that is ready, in a fleet that has not started a node yet."""
 
-import time
-
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.spawning import ForkServer
 from chaoslab.undo.base import UndoLog
-
-PATIENCE_S = 60.0
+from tests.waiting import wait_until
 
 
 def forks_of(fleet: LocalFleet, *program: str, undo_log: UndoLog) -> ForkServer:
@@ -19,7 +16,4 @@ def forks_of(fleet: LocalFleet, *program: str, undo_log: UndoLog) -> ForkServer:
 
 def wait_for(server: ForkServer, *program: str) -> None:
     """Until it serves this program; fails after a minute."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not server.serves(program, {}):
-        assert time.monotonic() < deadline, "the fork server is never ready"
-        time.sleep(0.005)
+    wait_until(lambda: server.serves(program, {}))

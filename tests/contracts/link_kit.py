@@ -10,7 +10,7 @@ tolerance that the table shows; everything else is yes or no. What a kind cannot
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
@@ -48,7 +48,6 @@ from tests.contracts.link_measures import (
     take,
 )
 from tests.contracts.link_stage import (
-    LIMIT_S,
     Upstream,
     dial,
     digest_of,
@@ -63,6 +62,7 @@ from tests.contracts.link_stage import (
     transfer,
 )
 from tests.contracts.link_table import dropped_share, main, shared_rate_mb_per_s
+from tests.waiting import wait_until as assert_soon
 
 MEASURES = tuple(measures())
 EVERY: tuple[Effect, ...] = (
@@ -434,14 +434,6 @@ def assert_refused(stage: Stage, effect: Effect) -> None:
     with pytest.raises(AbilityError) as refused:
         stage.link.shape("injection-9", BOTH, effect)
     assert stage.links.kind in str(refused.value)
-
-
-def assert_soon(is_so: Callable[[], bool]) -> None:
-    """Ask until it is, within the limit: machines are busy, and news takes its time."""
-    deadline_s = time.monotonic() + LIMIT_S / 3
-    while not is_so():
-        assert time.monotonic() < deadline_s, "it never came true"
-        time.sleep(0.01)
 
 
 if __name__ == "__main__":

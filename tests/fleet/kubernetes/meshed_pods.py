@@ -23,8 +23,8 @@ from chaoslab.undo.base import UndoLog
 from chaoslab.undo.janitor import start_janitor
 from chaoslab.undo.log import UndoLogFile
 from tests.cluster import CONTEXT, NAMESPACE, Cluster, image, small_fleet
-from tests.contracts.fleet_kit import wait_until
 from tests.engine import learner
+from tests.waiting import wait_until
 
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # isort: skip  # after lightkube, see tests.cluster
 from chaoslab.fleet.kubernetes import names  # isort: skip

@@ -14,8 +14,8 @@ from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.log import open_undos
 from tests.cluster import LIMIT_S, Cluster, need_job_sets, small_fleet
-from tests.contracts.fleet_kit import wait_until
 from tests.engine import learner
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
@@ -78,7 +78,7 @@ def test_twenty_kills_of_the_harness_leave_nothing(tmp_path: Path, here: Cluster
         assert remains(here, run_name(run_directory)) == ()
 
 
-@pytest.mark.parametrize("is_job_set", [False, True])
+@pytest.mark.parametrize("is_job_set", [pytest.param(False, marks=pytest.mark.gate), True])
 def test_without_harness_and_janitor_the_cluster_deletes_everything(
     tmp_path: Path, here: Cluster, is_job_set: bool
 ) -> None:

@@ -28,7 +28,7 @@ from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.streams import LINE_MOST, ClusterClient, split
-from tests.contracts.fleet_kit import wait_until
+from tests.waiting import wait_until
 
 CONFIG = """
 current-context: here

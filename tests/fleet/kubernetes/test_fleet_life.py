@@ -18,8 +18,8 @@ from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.base import NoLinks
-from tests.contracts.fleet_kit import wait_until
 from tests.fleet.local_stage import Remembered
+from tests.waiting import wait_until
 
 
 class Server:

@@ -50,6 +50,7 @@ def poll_until(stage: Stage, names: set[str], kind: Kind, **facts: object) -> No
     wait_until(lambda: stage.poll(0.1) is not None and who(stage, kind, **facts) == names)
 
 
+@pytest.mark.gate
 def test_each_that_died_is_started_again_and_no_other(stage: Stage) -> None:
     fleet = stage.fleet
     assert isinstance(fleet, KubernetesFleet)

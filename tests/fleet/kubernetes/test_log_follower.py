@@ -20,7 +20,7 @@ from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods, NumberedPods, PodWatch
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS, Resource
-from tests.contracts.fleet_kit import wait_until
+from tests.waiting import wait_until
 
 WAIT_S = 60.0
 SILENT_S = log_follower._ASK_S + 1

@@ -29,7 +29,7 @@ from chaoslab.fleet.kubernetes.names import CORDONED_BY
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.stopper import stopper
-from tests.contracts.fleet_kit import wait_until
+from tests.waiting import wait_until
 
 
 class OneMachine(Cluster):

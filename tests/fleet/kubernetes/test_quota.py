@@ -25,9 +25,9 @@ from chaoslab.undo.log import UndoLogFile, open_undos
 from chaoslab.undo.verbs import Healed
 from tests.cluster import LIMIT_S, Cluster, small_fleet
 from tests.contracts.fault_kit import VICTIMS, Director, injection_of
-from tests.contracts.fleet_kit import wait_until
 from tests.fleet.kubernetes import busy_learner
 from tests.fleet.kubernetes.test_cleanup import killed_when
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),

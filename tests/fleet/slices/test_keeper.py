@@ -10,8 +10,8 @@ from chaoslab.fleet.provider import Condition, Refusal
 from chaoslab.fleet.slices.keeper import SliceKeeper
 from chaoslab.fleet.slices.repair import Cause
 from chaoslab.fleet.tpu.inventory import Repair
-from tests.contracts.fleet_kit import wait_until
 from tests.fleet.slices.fake_provider import NODES, FakeHosts, FakeProvider, refusal
+from tests.waiting import wait_until
 
 LOST, OTHER = NODES
 

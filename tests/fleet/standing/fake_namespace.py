@@ -24,7 +24,7 @@ from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import LEASES, PODS, Resource
 from chaoslab.fleet.standing import pod_program
 from chaoslab.fleet.standing.pods import NamespaceFleet
-from tests.contracts.fleet_kit import wait_until
+from tests.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("stand_in.py")
 _NUMBERS = count(1)

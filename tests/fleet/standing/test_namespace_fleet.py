@@ -24,8 +24,8 @@ from chaoslab.fleet.standing.pod_search import PodSearch, ask, find, found_of
 from chaoslab.fleet.standing.pods import NamespaceFleet
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
-from tests.contracts.fleet_kit import wait_until
 from tests.fleet.standing.fake_namespace import FakeNamespace
+from tests.waiting import wait_until
 
 VICTIM = "learner-1"
 

@@ -22,7 +22,7 @@ from chaoslab.fleet.standing.found import Found, command_of
 from chaoslab.fleet.standing.processes import ProcessFleet, find, recipe_of
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
-from tests.contracts.fleet_kit import wait_until
+from tests.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("stand_in.py")
 VICTIM = "learner-1"

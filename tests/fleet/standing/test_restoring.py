@@ -12,7 +12,7 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.standing import restoring
 from chaoslab.fleet.standing.restoring import ContainerRecipe, ProcessRecipe
-from tests.contracts.fleet_kit import wait_until
+from tests.waiting import wait_until
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(float(sys.argv[1]))"
 
