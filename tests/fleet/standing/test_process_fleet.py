@@ -171,9 +171,13 @@ def test_a_thread_that_hangs_is_released_on_leaving(training: StandIns) -> None:
     wait_until(lambda: "released" in training.said(VICTIM))
 
 
-@pytest.mark.parametrize("training", [("--slow-term", "0.2")], indirect=True)
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_a_node_that_is_still_ending_is_waited_for(training: StandIns, *, is_killed: bool) -> None:
+@pytest.mark.parametrize(("training", "is_killed"), [
+    (("--slow-term", "0.2"), True), (("--slow-term", "0.2"), False),
+    (("--slow-term", "600"), False),
+], indirect=["training"])  # fmt: skip
+def test_a_node_that_is_still_ending_is_waited_for_and_at_last_killed(
+    training: StandIns, *, is_killed: bool
+) -> None:
     """By the fleet, or by the janitor if the harness is killed."""
     fleet = attached(training)
     fleet.signal(VICTIM, signal="SIGTERM")
