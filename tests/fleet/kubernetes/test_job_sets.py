@@ -68,11 +68,8 @@ def test_learners_wait_for_a_syncer_that_listens() -> None:
     assert "/proc/net/tcp" in str(container["startupProbe"]["exec"])
     (container,) = others[0]["template"]["spec"]["template"]["spec"]["containers"]
     assert "startupProbe" not in container
-
-
-def test_a_learner_that_joins_later_depends_on_nobody() -> None:
-    (alone,) = made(manifests(), LEARNERS[0])["spec"]["replicatedJobs"]
-    assert "dependsOn" not in alone
+    (later,) = made(manifests(), LEARNERS[0])["spec"]["replicatedJobs"]
+    assert "dependsOn" not in later
 
 
 def test_learners_have_machines_to_themselves_where_the_plan_says_so() -> None:

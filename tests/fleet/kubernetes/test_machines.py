@@ -102,24 +102,26 @@ def said(*, taint: str = "", ready: str = "True", reason: str = "KubeletReady") 
     }  # fmt: skip
 
 
-def test_a_machine_that_is_well_has_nothing_to_tell() -> None:
-    state = machine_state(said(taint="chaoslab-test/second"), unrenewed_s=11.0)
-    assert list(changes(MachineState(), state)) == []
+WELL = machine_state(said(taint="chaoslab-test/second"), unrenewed_s=11.0)
+CORDONED = machine_state(said(taint="node.kubernetes.io/unschedulable"))
+SILENT = machine_state(said(), unrenewed_s=20.5)
+UNKNOWN = machine_state(said(ready="Unknown", reason="NodeStatusUnknown"), unrenewed_s=51.0)
 
 
-def test_a_cordon_shows_by_the_controllers_taint() -> None:
-    cordoned = machine_state(said(taint="node.kubernetes.io/unschedulable"))
-    ((action, reason),) = changes(MachineState(), cordoned)
-    assert (action, reason) == ("cordon", "node.kubernetes.io/unschedulable")
-    assert [one for one, _ in changes(cordoned, machine_state(said()))] == ["uncordon"]
-
-
-def test_a_kubelet_that_stands_still_shows_by_its_lease_and_then_by_its_condition() -> None:
-    silent = machine_state(said(), unrenewed_s=20.5)
-    assert [one for one, _ in changes(MachineState(), silent)] == ["silent"]
-    unknown = machine_state(said(ready="Unknown", reason="NodeStatusUnknown"), unrenewed_s=51.0)
-    assert list(changes(silent, unknown)) == [("not_ready", "NodeStatusUnknown")]
-    assert [one for one, _ in changes(unknown, machine_state(said()))] == ["renewed", "ready"]
+@pytest.mark.parametrize(("before", "after", "told"), [
+    (MachineState(), WELL, {}),
+    (WELL, CORDONED, {"cordon": "node.kubernetes.io/unschedulable"}),
+    (CORDONED, WELL, {"uncordon": ""}),
+    (WELL, SILENT, {"silent": ""}),
+    (SILENT, UNKNOWN, {"not_ready": "NodeStatusUnknown"}),
+    (UNKNOWN, WELL, {"renewed": "", "ready": ""}),
+])  # fmt: skip
+def test_a_machine_is_told_of_by_the_controllers_taint_its_lease_and_its_condition(
+    before: MachineState, after: MachineState, told: Mapping[str, str]
+) -> None:
+    found = dict(changes(before, after))
+    assert list(found) == list(told)
+    assert all(found[action] == reason for action, reason in told.items() if reason)
 
 
 def test_a_lease_that_nobody_could_renew_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:

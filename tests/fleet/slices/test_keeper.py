@@ -259,16 +259,6 @@ def test_what_was_given_up_for_want_of_permission_is_deleted_too(kept: Kept) -> 
     kept.until(lambda: kept.provider.changes()[-1] == f"delete {LOST}")
 
 
-def test_what_was_given_up_in_the_queue_is_taken_out_of_it(make: Callable[..., Kept]) -> None:
-    kept = make(limits=Repair(wait_s=10.0))
-    kept.provider.after_request = Condition.WAITING
-    kept.loses(Condition.PREEMPTED)
-    kept.until(kept.has_reached("waiting"))
-    kept.now_s += 11.0
-    kept.until(kept.has_reached("given_up"))
-    kept.until(lambda: kept.provider.changes()[-1] == f"delete {LOST}")
-
-
 def test_a_request_without_an_answer_that_was_given_up_is_deleted_all_the_same(
     make: Callable[..., Kept],
 ) -> None:

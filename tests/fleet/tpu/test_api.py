@@ -83,6 +83,7 @@ def test_a_lack_of_quota_is_told_from_a_zone_without_room(cloudy: Cloudy) -> Non
         (grpc.StatusCode.UNAUTHENTICATED, Refusal.DENIED),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, Refusal.STOCK_OUT),
         (grpc.StatusCode.INVALID_ARGUMENT, Refusal.INVALID),
+        (grpc.StatusCode.FAILED_PRECONDITION, Refusal.STATE),
         (grpc.StatusCode.DATA_LOSS, Refusal.OTHER),
     ],
 )
@@ -126,46 +127,6 @@ def test_an_operation_that_fails_late_says_so(cloudy: Cloudy) -> None:
     cloudy.fake.fails_late["create"] = code_pb2.RESOURCE_EXHAUSTED
     found = cloudy.api.operation(request(cloudy.api))
     assert (found.is_done, found.refusal) == (True, Refusal.STOCK_OUT)
-
-
-def test_a_slice_is_stopped_started_and_maintained(cloudy: Cloudy) -> None:
-    lost: list[str] = []
-    cloudy.fake.gone = lost.append
-    request(cloudy.api)
-    cloudy.api.slices(ZONE)
-    cloudy.fake.times = Times(create_s=5.0, maintenance_s=5.0)
-
-    def state() -> str:
-        (found,) = cloudy.api.slices(ZONE)
-        return found.state
-
-    cloudy.api.stop_slice(ZONE, "r1")
-    assert state() == "STOPPED"
-    with pytest.raises(ProviderError) as refused:
-        cloudy.api.stop_slice(ZONE, "r1")
-    assert refused.value.refusal is Refusal.STATE
-    cloudy.api.start_slice(ZONE, "r1")
-    assert state() == "STARTING"
-    cloudy.later(5.0)
-    assert state() == "READY"
-    cloudy.api.simulate_maintenance(ZONE, "r1")
-    assert state() == "REPAIRING"
-    cloudy.later(5.0)
-    assert state() == "READY"
-    assert lost == ["r1", "r1"]
-    assert "PerformMaintenance" not in cloudy.fake.calls
-
-
-def test_a_deletion_is_an_operation_that_ends_later(cloudy: Cloudy) -> None:
-    request(cloudy.api)
-    cloudy.api.slices(ZONE)
-    cloudy.fake.times = Times(delete_s=5.0)
-    operation = cloudy.api.delete_request(ZONE, "r1")
-    assert not cloudy.api.operation(operation).is_done
-    assert [one.state for one in cloudy.api.slices(ZONE)] == ["DELETING"]
-    cloudy.later(5.0)
-    assert cloudy.api.operation(operation).is_done
-    assert (cloudy.api.slices(ZONE), cloudy.api.requests(ZONE)) == ([], [])
 
 
 def test_hosts_have_the_keys_that_they_published(cloudy: Cloudy) -> None:
