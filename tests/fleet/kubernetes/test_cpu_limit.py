@@ -102,29 +102,12 @@ def test_a_lower_limit_takes_the_request_with_it_as_little_as_need_be(
     assert (found.limit, found.request) == lowered
 
 
-def test_a_container_is_resized_and_keeps_what_it_had_in_mind() -> None:
-    cluster = OnePod()
-    asked = limit_of(cluster.get(PODS, "one")).lowered(0.25)
-    resize(cluster, "one", asked)
-    await_resized(cluster, "one", asked)
-    assert limit_of(cluster.get(PODS, "one")) == CpuLimit(limit="250m", request="250m")
-
-
 @pytest.mark.parametrize("given", [{}, {"limits": {"memory": "1Gi"}}, {"limits": {"cpu": "1k"}}])
 def test_without_a_limit_there_is_nothing_to_lower(given: dict[str, Any]) -> None:
     cluster = OnePod()
     cluster.manifest["spec"]["containers"][0]["resources"] = given
     with pytest.raises(FleetError, match="pod one"):
         limit_of(cluster.get(PODS, "one"))
-
-
-@pytest.mark.parametrize("reason", ["Infeasible", "Deferred"])
-def test_what_the_kubelet_does_not_do_is_an_error_with_its_reason(reason: str) -> None:
-    cluster = OnePod()
-    cluster.says = [pending(reason)]
-    resize(cluster, "one", WHOLE.lowered(0.5))
-    with pytest.raises(FleetError, match=f"{reason}: not enough capacity"):
-        await_resized(cluster, "one", WHOLE.lowered(0.5))
 
 
 def test_what_it_said_of_an_earlier_resize_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

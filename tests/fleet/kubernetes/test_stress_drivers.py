@@ -75,7 +75,7 @@ def test_a_limit_that_the_kubelet_does_not_lower_is_an_error_and_is_taken_back()
     life = Life()
     driver = quota(life)
     life.cluster.says = [pending("Infeasible")]
-    with pytest.raises(FleetError, match="Infeasible"):
+    with pytest.raises(FleetError, match="Infeasible: not enough capacity"):
         driver.begin()
     life.cluster.says = []
     driver.end()  # as the registry does
