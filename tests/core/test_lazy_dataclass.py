@@ -273,7 +273,7 @@ def test_a_method_that_was_replaced_meanwhile_stays_so() -> None:
 
 def test_heirs_of_one_class_are_made_by_several_threads_at_once() -> None:
     def derive(_: int) -> None:
-        for _ in range(1000):
+        for _ in range(200):
             body = {"__annotations__": {"z": int}, "z": 1}
             dataclass(frozen=True)(type("Derived", (Base,), body))
 

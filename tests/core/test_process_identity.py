@@ -137,7 +137,7 @@ def test_a_name_with_brackets_and_blanks_hides_no_start(tmp_path: Path) -> None:
 
 def test_the_mark_is_seen_from_the_first_moment_of_a_program() -> None:
     """While execve replaces the program, the kernel shows an empty environment."""
-    for _ in range(200):
+    for _ in range(50):
         with subprocess.Popen(["sleep", "600"], env={**os.environ, NODE_MARK: MARK}) as process:
             seen = node_mark(process.pid)
             process.kill()

@@ -3,12 +3,14 @@
 `test_stressors` uses those of the kernel.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.local.cgroups import Cgroup, Controller, Home, memory_left_bytes, remove, where
+from tests.fleet.direct_hosts import home_folder
 
 
 class Kernel:
@@ -33,8 +35,9 @@ class Kernel:
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Kernel:
-    return Kernel(tmp_path)
+def kernel() -> Iterator[Kernel]:
+    with home_folder() as without_blanks:
+        yield Kernel(without_blanks)
 
 
 def folder(place: Path, **files: str) -> Path:

@@ -14,6 +14,7 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.undo import leftovers
 from tests.engine import Engine
+from tests.fleet.direct_hosts import home_folder
 
 from chaoslab.fleet.docker.engine.connection import ASK_S, APIError  # isort: skip  # the engine may skip all this
 from chaoslab.fleet.docker.run_resources import empty  # isort: skip
@@ -144,10 +145,9 @@ class Server(ThreadingMixIn, UnixStreamServer):
 
 
 @pytest.fixture
-def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where one is, which is that of DOCKER_HOST."""
-    path = str(tmp_path / "engine.sock")
-    with Server(path, Refusing) as server:
+    with home_folder() as folder, Server(path := str(folder / "engine.sock"), Refusing) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
         yield path

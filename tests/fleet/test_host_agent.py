@@ -205,7 +205,7 @@ def test_an_agent_that_says_what_nobody_understands_is_lost(line: bytes) -> None
         )
         await client.open()
         try:
-            return await asyncio.wait_for(lost, 10.0)
+            return await asyncio.wait_for(lost, 60.0)
         finally:
             await client.close()
 

@@ -1,6 +1,7 @@
 """What containers run, as far as no engine is needed to say it."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -236,7 +237,7 @@ def run_script(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 def test_of_a_file_system_that_could_not_be_made_there_is_no_image(tmp_path: Path) -> None:
     give(tmp_path, "mmdebstrap", "exit 25")
-    give(tmp_path, "docker", f"cat >{tmp_path}/called")
+    give(tmp_path, "docker", f"cat >{shlex.quote(str(tmp_path / 'called'))}")
     done = run_script(tmp_path, "base_from_debian.sh", "chaoslab-base:none")
     assert done.returncode == 25
     assert not (tmp_path / "called").exists()

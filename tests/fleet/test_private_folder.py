@@ -1,6 +1,7 @@
 """Private files of local nodes: who may read them, and that nothing is left of them."""
 
 import os
+import shlex
 import stat
 import tempfile
 from dataclasses import replace
@@ -128,4 +129,6 @@ def test_keys_that_no_harness_answers_for_are_named_with_their_remedy(
     dead = Path(PrivateFolder(tmp_path / "dead", NoUndoLog()).put(learner())).parent
     (temporary / "chaoslab-private-notes").mkdir()
     found = [one for one in leftovers.find(tmp_path) if "keys" in one.what]
-    assert [(one.where, one.remedy) for one in found] == [(str(dead), f"rm -r {dead}")]
+    assert [(one.where, one.remedy) for one in found] == [
+        (str(dead), shlex.join(("rm", "-r", str(dead))))
+    ]

@@ -51,7 +51,7 @@ def test_a_late_answer_is_none_to_the_next_question(monkeypatch: pytest.MonkeyPa
     for late in ("slow", "slower"):
         with pytest.raises(FleetError, match="it was silent"):
             asked.run(late)
-    monkeypatch.setattr(tools, "_ANSWER_S", 20.0)
+    monkeypatch.setattr(tools, "_ANSWER_S", 60.0)
     assert [asked.run(word) for word in ("iptables-save", "tc")] == ["iptables-save", "tc"]
     asked.close()
     for _ in range(2):
