@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import chaoslab
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.remote.delivery import bootstrap, package
 from chaoslab.fleet.remote.delivery.deliver import Program, boot, deliver
@@ -35,10 +37,20 @@ def reach() -> Iterator[Counting]:
         yield Counting(home)
 
 
-def test_the_same_files_are_the_same_content() -> None:
-    first = package.code()
-    package.code.cache_clear()
-    assert package.code() == first
+def test_the_same_files_are_the_same_content_whenever_they_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "chaoslab"
+    (folder / "__pycache__").mkdir(parents=True)
+    monkeypatch.setattr(chaoslab, "__file__", str(folder / "__init__.py"))
+    (folder / "__init__.py").write_text("one = 1\n")
+    pack = package.code.__wrapped__
+    first = pack()
+    os.utime(folder / "__init__.py", (1.0, 1.0))
+    (folder / "__pycache__" / "one.pyc").write_bytes(b"compiled")
+    assert pack() == first
+    (folder / "__init__.py").write_text("one = 2\n")
+    assert pack().digest != first.digest
 
 
 def test_libraries_are_pinned_with_what_they_need_in_turn() -> None:
@@ -49,7 +61,7 @@ def test_libraries_are_pinned_with_what_they_need_in_turn() -> None:
     assert not {"chaoslab", "pytest", "docker"} & names
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_code_is_brought_once_and_runs_from_its_folder(reach: Counting) -> None:
     program = asyncio.run(deliver(reach, sys.executable))
     again = asyncio.run(deliver(reach, sys.executable))
@@ -128,11 +140,12 @@ def test_an_old_python_is_refused(reach: Counting, monkeypatch: pytest.MonkeyPat
         asyncio.run(deliver(reach, "python3"))
 
 
-def test_the_bootstrap_program_needs_only_the_standard_library() -> None:
+def test_the_bootstrap_program_needs_only_the_standard_library(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", bootstrap.__file__, "look", "0" * 64],
         capture_output=True,
         text=True,
         check=True,
+        env={"HOME": str(tmp_path)},
     )
     assert json.loads(done.stdout)["has_code"] is False

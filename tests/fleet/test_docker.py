@@ -64,6 +64,7 @@ def spec() -> NodeSpec:
     return learner("learner-0")
 
 
+@pytest.mark.gate
 class TestDockerFleet(LivingFleetKit):
     """The kit."""
 
@@ -158,6 +159,7 @@ def test_the_engine_tells_of_a_pause_and_of_its_end(stage: Stage, spec: NodeSpec
     assert heard(stage, "pause")["node"] == heard(stage, "unpause")["node"] == spec.name
 
 
+@pytest.mark.gate
 def test_a_node_that_is_unplugged_lives_on_and_is_plugged_in_again(
     stage: Stage, spec: NodeSpec, engine: Engine, undo_log: Remembered
 ) -> None:
@@ -303,7 +305,12 @@ def test_leaving_the_fleet_leaves_nothing_on_the_engine(
 
 
 @pytest.mark.parametrize(
-    "number", [0, 1, *(pytest.param(number, marks=pytest.mark.soak) for number in range(2, 12))]
+    "number",
+    [
+        pytest.param(0, marks=pytest.mark.gate),
+        1,
+        *(pytest.param(number, marks=pytest.mark.soak) for number in range(2, 12)),
+    ],
 )
 def test_a_harness_that_is_killed_leaves_nothing(
     engine: Engine, tmp_path: Path, number: int
@@ -326,6 +333,7 @@ def test_a_harness_that_is_killed_leaves_nothing(
     wait_until(lambda: not open_undos(tmp_path))
 
 
+@pytest.mark.gate
 def test_what_is_left_is_healed_from_the_run_directory_alone(
     engine: Engine, tmp_path: Path, spec: NodeSpec
 ) -> None:

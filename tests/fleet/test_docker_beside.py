@@ -107,6 +107,7 @@ def test_where_nothing_is_kept_nothing_can_be_damaged(stage: Stage) -> None:
 # ---------------------------------------------------------------- volumes
 
 
+@pytest.mark.gate
 def test_a_full_volume_refuses_writes_until_it_has_room_again_and_survives_its_node(
     stage: Stage, writer: NodeSpec, tmp_path: Path
 ) -> None:

@@ -121,6 +121,7 @@ class TestNetemLinks(LinkKit):
         links.gateway.close()
 
 
+@pytest.mark.gate
 def test_a_gateway_holds_refuses_and_breaks_off_what_it_forwards(stage: Stage) -> None:
     pair = stage.connect()
     assert is_open(pair)

@@ -190,6 +190,7 @@ def test_nothing_runs_before_the_word_go(stage: Stage, tmp_path: Path) -> None:
 # ---------------------------------------------------------------- when it is used
 
 
+@pytest.mark.gate
 def test_the_first_processes_are_executed_and_later_ones_forked(
     tmp_path: Path, undo_log: Remembered
 ) -> None:

@@ -45,6 +45,7 @@ def learner(name: str, *flags: str) -> NodeSpec:
     return NodeSpec(name=name, role=Role.LEARNER, command=command, labels={"region": "eu"})
 
 
+@pytest.mark.gate
 class TestLocalFleet(LivingFleetKit):
     """The kit."""
 
@@ -72,6 +73,7 @@ def test_a_node_whose_pidfd_is_refused_is_known_and_its_exit_noticed(
 # ---------------------------------------------------------------- whole trees
 
 
+@pytest.mark.gate
 def test_a_kill_takes_children_that_left_session_and_group(stage: Stage, tmp_path: Path) -> None:
     stage.fleet.start(learner("learner-0", "--children", "2"))
     stage.until(Kind.LEARNER_STEP)
@@ -363,6 +365,7 @@ def test_every_start_is_written_down_and_closed_after_its_end(
     assert undo_log.closed == [0]
 
 
+@pytest.mark.gate
 def test_a_start_that_cannot_be_written_down_does_not_happen(tmp_path: Path) -> None:
     class Full(NoUndoLog):
         def open(self, do: str, **facts: object) -> int:

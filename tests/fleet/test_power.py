@@ -1,7 +1,7 @@
 """A disk whose power is cut loses what was not flushed, and nothing else."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,15 @@ from chaoslab.fleet.storage.files import UNDO_VOLUME, FilesHere, Storage
 from chaoslab.undo.actions import leftovers, undo
 from chaoslab.undo.log import UndoLogFile, open_undos
 
-needs_power = pytest.mark.skipif(
+can_lose_power = pytest.mark.skipif(
     not volume.can_lose_power(), reason="this machine has no disk whose power can be cut"
 )
+
+
+def needs_power(test: Callable[..., None]) -> Callable[..., None]:
+    """For a test that mounts loop devices, of which this machine has one set for all."""
+    marked: Callable[..., None] = pytest.mark.gate(can_lose_power(test))
+    return marked
 
 
 def kept(run: Path) -> Path:

@@ -122,6 +122,7 @@ def test_a_pause_that_one_host_refuses_holds_on_none(tmp_path: Path, undo_log: R
         assert stage.fleet.probe("learner-0").data["state"] != "T"
 
 
+@pytest.mark.gate
 def test_records_come_home_and_hosts_keep_nothing(tmp_path: Path, undo_log: Remembered) -> None:
     with remote_stage(tmp_path, undo_log) as stage:
         home = homes(stage)[0]
@@ -291,6 +292,7 @@ def steps_are_whole(stage: Stage) -> bool:
     return bool(steps) and all(one == [*range(1, len(one) + 1)] for one in steps.values())
 
 
+@pytest.mark.gate
 def test_a_gap_is_noted_after_all_that_came_late(tmp_path: Path, undo_log: Remembered) -> None:
     with remote_stage(tmp_path, undo_log) as stage:
         stage.fleet.start(learner("learner-0"))
@@ -399,6 +401,7 @@ def test_an_agent_whose_lease_nobody_renews_ends_its_nodes_and_leaves(
         assert "nobody renewed the lease" in (folder / "host_agent.log").read_text()
 
 
+@pytest.mark.gate
 def test_nodes_die_with_their_agent_and_its_janitor_undoes_the_rest(
     tmp_path: Path, undo_log: Remembered
 ) -> None:
@@ -482,6 +485,7 @@ def test_a_node_of_two_hosts_is_one_node(wide: Stage, tmp_path: Path) -> None:
     assert Kind.HOST_LOST not in wide.kinds
 
 
+@pytest.mark.gate
 def test_a_node_that_loses_a_host_ends_and_comes_back_on_both(wide: Stage) -> None:
     wide.fleet.start(wide_learner())
     wide.until(Kind.LEARNER_STEP)

@@ -71,6 +71,7 @@ def spec() -> NodeSpec:
     return learner("learner-0")
 
 
+@pytest.mark.gate
 class TestSshFleet(LivingFleetKit):
     """The kit."""
 
@@ -78,6 +79,7 @@ class TestSshFleet(LivingFleetKit):
 # ---------------------------------------------------------------- what ssh must not do
 
 
+@pytest.mark.gate
 def test_a_host_with_another_key_than_the_known_one_is_refused(
     hosts: list[SshHost], tmp_path: Path
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_file_that_is_missing_is_named_at_once(hosts: list[SshHost], what: str
         ran(replace(hosts[0].access, **{what: "/nowhere"}), "true")
 
 
+@pytest.mark.gate
 def test_no_word_of_a_command_is_read_by_a_shell(hosts: list[SshHost], tmp_path: Path) -> None:
     words = hostile.words(tmp_path / "canary")
     found = ran(hosts[0].access, "printf", "%s\n", *words).stdout.decode()
@@ -135,6 +138,7 @@ def test_a_command_that_takes_too_long_is_given_up(hosts: list[SshHost]) -> None
         ran(hosts[0].access, "sleep", "60", within_s=0.2)
 
 
+@pytest.mark.gate
 def test_a_host_behind_a_jump_host_is_reached(hosts: list[SshHost]) -> None:
     jump, far = hosts
     access = replace(far.access, jump=f"{jump.access.host}:{jump.access.port}")
@@ -231,7 +235,7 @@ def test_a_forwarded_port_outlives_the_connection(hosts: list[SshHost]) -> None:
 # ---------------------------------------------------------------- the death of a harness
 
 
-@pytest.mark.parametrize("how", ["lease", "janitor"])
+@pytest.mark.parametrize("how", ["lease", pytest.param("janitor", marks=pytest.mark.gate)])
 def test_hosts_clean_themselves_when_the_harness_is_killed(
     tmp_path: Path, hosts: list[SshHost], how: str
 ) -> None:

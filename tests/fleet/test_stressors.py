@@ -119,6 +119,7 @@ def test_the_janitor_s_undo_removes_a_cgroup_with_the_node_still_in_it(
     calm.fleet.relieve("n", "injection-0")
 
 
+@pytest.mark.gate
 def test_a_duty_cycle_stops_a_node_again_and_again_and_lets_it_go_on(calm: Stage) -> None:
     put(calm, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE))
     pid = int(str(calm.fleet.probe("n").data["pid"]))
@@ -221,6 +222,7 @@ def test_the_kernel_kills_a_node_whose_limit_is_used_up(stage: Stage, undo_log: 
     assert not keepers()
 
 
+@pytest.mark.gate
 def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, undo_log: Remembered) -> None:
     clock = WallClock()
     with LocalFleet(tmp_path, clock, undo_log=undo_log) as fleet:

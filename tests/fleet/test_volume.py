@@ -43,6 +43,7 @@ def test_a_full_volume_refuses_as_a_full_disk_does_until_it_has_room_again(folde
     (folder / "new").write_bytes(bytes(5_000))
 
 
+@pytest.mark.gate
 def test_a_volume_in_which_somebody_writes_is_full_all_the_same(folder: Path) -> None:
     """A file that is cut off and written again, over and over, as state on a disk is."""
     is_over = threading.Event()

@@ -35,6 +35,7 @@ def kill_the_janitor(harness: Harness, time: int) -> None:
     assert (died.payload.pid, died.payload.how) == (janitor.pid, "signal 9")
 
 
+@pytest.mark.gate
 def test_its_successor_undoes_what_a_harness_leaves_that_is_killed_next(tmp_path: Path) -> None:
     before = look("", tmp_path)
     with start_run(tmp_path, little(last="50s", time="1m")) as harness:

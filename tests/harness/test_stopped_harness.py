@@ -37,6 +37,7 @@ def node(history: History, name: str) -> psutil.Process:
     return psutil.Process(started[-1].payload.pid)
 
 
+@pytest.mark.gate
 def test_the_janitor_lets_go_of_what_is_overdue_and_the_harness_notices(tmp_path: Path) -> None:
     before = look("", tmp_path)
     with start_run(tmp_path, little(last="2s", time="1m")) as harness:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,8 +117,9 @@ def cgroup_mount(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_engine_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def usual_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
 
 
 @pytest.mark.usefixtures("cgroup_mount")
@@ -395,6 +397,7 @@ def test_a_queue_like_ours_that_is_another_s_is_left_and_said(
     assert "not one of chaoslab's" in undo(owed).remaining[0]
 
 
+@pytest.mark.gate
 @pytest.mark.skipif(not netfilter.is_available()[0], reason="packets cannot be dropped here")
 def test_a_book_deletes_no_rule_of_somebody_else_s(tmp_path: Path) -> None:
     tool = netfilter.drops()
