@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.log import OBLIGATIONS, UndoLogFile
 
 
@@ -37,11 +36,3 @@ def test_what_outlives_the_boot_is_on_disk_before_it_is_done(
 ) -> None:
     UndoLogFile(tmp_path).open(do, node="learner-1")
     assert synced == [2]
-
-
-def test_only_what_lives_in_this_machines_memory_ends_with_its_boot() -> None:
-    ends = {name for name, verb in own_verbs().items() if verb.ends_with_boot}
-    assert ends == {
-        "end_process", "resume_process", "unwedge_process", "remove_cgroup",
-        "drop_rules", "close_bands",
-    }  # fmt: skip
