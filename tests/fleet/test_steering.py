@@ -81,38 +81,32 @@ def slowed(
     stressors.observations(())
 
 
-def test_a_node_that_is_too_slow_is_given_more(
-    stressors: StressRegistry[Incarnation], clock: VirtualClock, driver: Steered
+@pytest.mark.parametrize(
+    ("step_s", "least", "most"), [(0.15, 1.2, 1.5), (0.06, 0.0, 0.8), (0.1, 0.999, 1.001)]
+)
+def test_a_node_is_given_more_or_less_until_it_is_as_slow_as_asked(
+    stressors: StressRegistry[Incarnation],
+    clock: VirtualClock,
+    driver: Steered,
+    step_s: float,
+    least: float,
+    most: float,
 ) -> None:
-    slowed(stressors, clock, 0.15, Slowness(factor=2))
-    assert 1.2 < driver.by[0] < 1.5
+    slowed(stressors, clock, step_s, Slowness(factor=2))
+    assert least < driver.by[0] < most
 
 
-def test_a_node_that_is_too_fast_is_given_less(
-    stressors: StressRegistry[Incarnation], clock: VirtualClock, driver: Steered
+@pytest.mark.parametrize(
+    ("stressor", "times"), [(Slowness(factor=2), 2), (Neighbours(count=1), 10)]
+)
+def test_neighbours_are_not_steered_and_a_few_steps_tell_nothing(
+    stressors: StressRegistry[Incarnation],
+    clock: VirtualClock,
+    driver: Steered,
+    stressor: Stressor,
+    times: int,
 ) -> None:
-    slowed(stressors, clock, 0.06, Slowness(factor=2))
-    assert driver.by[0] < 0.8
-
-
-def test_a_node_as_slow_as_asked_is_left_alone(
-    stressors: StressRegistry[Incarnation], clock: VirtualClock, driver: Steered
-) -> None:
-    slowed(stressors, clock, 0.1, Slowness(factor=2))
-    assert driver.by == [pytest.approx(1.0)]
-
-
-def test_a_few_steps_tell_nothing(
-    stressors: StressRegistry[Incarnation], clock: VirtualClock, driver: Steered
-) -> None:
-    slowed(stressors, clock, 0.15, Slowness(factor=2), times=2)
-    assert driver.by == []
-
-
-def test_neighbours_are_not_steered(
-    stressors: StressRegistry[Incarnation], clock: VirtualClock, driver: Steered
-) -> None:
-    slowed(stressors, clock, 0.15, Neighbours(count=1))
+    slowed(stressors, clock, 0.15, stressor, times)
     assert driver.by == []
 
 
@@ -181,7 +175,7 @@ def test_a_burden_that_could_not_begin_is_taken_away_and_may_be_tried_again(
 ) -> None:
     reluctant = Reluctant()
     stressors = StressRegistry[Incarnation](clock=clock, driver=lambda _: reluctant)
-    with pytest.raises(FleetError, match="no CPU time"):
+    with pytest.raises(FleetError):
         stressors.put(LIFE, "injection-0", Neighbours(count=1))
     assert (reluctant.ended, stressors.observations([LIFE])) == (1, [])
     stressors.put(LIFE, "injection-0", Neighbours(count=1))

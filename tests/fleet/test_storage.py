@@ -74,13 +74,13 @@ def test_an_empty_file_is_corrupted_too(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_kept_nothing_can_be_damaged(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match="no file"):
+    with pytest.raises(FleetError):
         storage(tmp_path).damage(Damage.LOSE, every=False)
 
 
 def test_a_node_without_a_volume_cannot_run_out_of_room(tmp_path: Path) -> None:
     plain = storage(tmp_path)
-    with pytest.raises(FleetError, match="volume"):
+    with pytest.raises(FleetError):
         plain.fill()
     assert plain.free() == []
 

@@ -136,14 +136,14 @@ def test_what_ssh_says_is_why_no_engine_answers(
     folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_SSH_SAYS", "me@there: Permission denied (publickey).")
-    with pytest.raises(AbilityError, match=r"Permission denied.*`ssh ssh://me@there true`"):
+    with pytest.raises(AbilityError, match=r"Permission denied.*ssh ssh://me@there "):
         Engine.connect("ssh://me@there")
     assert nothing_is_left(folders)
 
 
 @pytest.mark.parametrize("url", ["ssh://", "ssh://me:word@there", "ssh://there:port"])
 def test_an_address_that_cannot_be_meant_is_refused_in_words(url: str, folders: Path) -> None:
-    with pytest.raises(AbilityError, match="Docker engine"):
+    with pytest.raises(AbilityError, match=url):
         Engine.connect(url)
     assert nothing_is_left(folders)
 
