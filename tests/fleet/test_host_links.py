@@ -107,7 +107,7 @@ def test_a_link_comes_back_with_its_host_as_it_was(
         link.shape("injection-1", Direction.BOTH, Refuse())
         agent_of(places.homes[0]).kill()
         stage.until(Kind.NODE_EXITED)
-        with pytest.raises(FleetError, match="is gone with"):
+        with pytest.raises(FleetError, match=stage.fleet.hosts_of("learner-0")[0]):
             link.shape("injection-2", Direction.DOWN, DELAYED)
         link.clear("injection-1")
         on_link = [n for n, one in enumerate(undo_log.opened) if "proxy" in one]

@@ -42,7 +42,6 @@ def test_a_journal_cut_at_every_byte_of_its_last_lines_is_read_and_judged(tmp_pa
         path.write_bytes(written[:end])
         judged = chaoslab("judge", str(harness.record), "--json")
         assert judged.exit_code == ExitCode.UNKNOWN, judged.output
-        assert "breaks off" in judged.stdout
         shown = chaoslab("show", str(harness.record))
         assert shown.exit_code == ExitCode.PASS, shown.output
 
@@ -53,7 +52,6 @@ def test_a_run_that_died_before_it_had_a_journal_is_unknown(tmp_path: Path) -> N
     (record / RUN_JSON).write_text(json.dumps({"plan": "little", "outcome": None}))
     judged = chaoslab("judge", "abcdef", "--out", str(tmp_path))
     assert judged.exit_code == ExitCode.UNKNOWN
-    assert "breaks off" in judged.stdout
     assert chaoslab("show", "abcdef", "--out", str(tmp_path)).exit_code == ExitCode.PASS
 
 

