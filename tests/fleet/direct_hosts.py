@@ -6,9 +6,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
+from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.core.spawning import import_path
 from chaoslab.fleet.remote.protocol.messages import LINE_BYTES_MOST
 from chaoslab.fleet.remote.protocol.reach import RUN_S, Ran, Streams
@@ -63,6 +66,16 @@ def home_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+def marked(*marks: str) -> list[psutil.Process]:
+    """Processes of nodes and links whose marks begin like one of these."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(NODE_MARK, "").startswith(marks):
+                found.append(process)
+    return found
 
 
 class ThisPython:

@@ -1,11 +1,6 @@
 """An engine with somebody else at it: what it answers then, and what is done all the same."""
 
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socketserver import ThreadingMixIn, UnixStreamServer
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,7 +9,6 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.undo import leftovers
 from tests.engine import Engine
-from tests.fleet.direct_hosts import home_folder
 
 from chaoslab.fleet.docker.engine.connection import ASK_S, APIError  # isort: skip  # the engine may skip all this
 from chaoslab.fleet.docker.run_resources import empty  # isort: skip
@@ -73,7 +67,7 @@ class Api:
 
 
 def engine_of(api: Api, url: str = "unix:///nobody.sock") -> Engine:
-    return Engine(cast("DockerClient", SimpleNamespace(api=api)), url)
+    return Engine(cast("DockerClient", SimpleNamespace(api=api, close=lambda: None)), url)
 
 
 def test_a_container_whose_name_is_free_again_is_listed_by_its_id() -> None:
@@ -121,44 +115,16 @@ def test_ports_are_published_at_one_address_by_its_number(url: str, address: str
     assert engine_of(Api(), url).host == address
 
 
-class Refusing(BaseHTTPRequestHandler):
-    """An engine that says what it is, and nothing else."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        is_asked_who = self.path.endswith("/version")
-        said = {"ApiVersion": "1.41"} if is_asked_who else {"message": "not now"}
-        text = json.dumps(said).encode()
-        self.send_response(200 if is_asked_who else 500)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_request(self, *_: object) -> None:
-        pass
-
-
-class Server(ThreadingMixIn, UnixStreamServer):
-    daemon_threads = True
-
-
-@pytest.fixture
-def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where one is, which is that of DOCKER_HOST."""
-    with home_folder() as folder, Server(path := str(folder / "engine.sock"), Refusing) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-        yield path
-        server.shutdown()
-
-
 def test_an_engine_that_refuses_keeps_nothing_else_from_being_found(
-    refusing: str, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    class Refusing(Api):
+        def containers(self, **_: object) -> list[dict[str, object]]:
+            raise APIError("not now")
+
+    monkeypatch.setattr(Engine, "connect", lambda *_: engine_of(Refusing()))
     with pytest.raises(FleetError, match="not now"):
-        Engine.connect(f"unix://{refusing}").names({})
+        Engine.connect().names({})
     half = tmp_path / "kill_half" / "20261120T000000Z-abcdef" / ".verdict.json.new"
     half.parent.mkdir(parents=True)
     half.touch()

@@ -15,7 +15,6 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
-from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import Networked, able
 from chaoslab.fleet.remote.contact import Terms
@@ -26,7 +25,7 @@ from chaoslab.fleet.remote.protocol.reach import HostAddress, Reach
 from chaoslab.fleet.remote.ssh.connection import SshReach
 from chaoslab.links.effects import Direction, Latency, Refuse
 from tests.contracts.fleet_kit import Stage, wait_until
-from tests.fleet.direct_hosts import DirectReach, ThisPython, home_folder
+from tests.fleet.direct_hosts import DirectReach, ThisPython, home_folder, marked
 from tests.fleet.local_stage import Remembered
 from tests.fleet.sshd import ssh_hosts
 from tests.fleet.test_local import learner
@@ -197,10 +196,4 @@ def said_through(address: str, line: bytes) -> bytes:
 
 def proxies_of(home: Path) -> list[psutil.Process]:
     """The proxies that an agent of this host has started."""
-    mark = f"{home}/.chaoslab/runs/{RUN}/links/"
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.environ().get(NODE_MARK, "").startswith(mark):
-                found.append(process)
-    return found
+    return marked(f"{home}/.chaoslab/runs/{RUN}/links/")

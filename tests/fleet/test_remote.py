@@ -20,7 +20,6 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, encode
-from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import Damage, Hosts, Node, NodeSpec
 from chaoslab.fleet.protocols import HasHosts, HasVolumes, Pausable, StoresFiles, able
 from chaoslab.fleet.remote.contact import OutOfReach, Terms
@@ -35,7 +34,7 @@ from chaoslab.fleet.storage import volume
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import PATIENCE_S, LivingFleetKit, Stage, wait_until
-from tests.fleet.direct_hosts import DirectReach, ThisPython, home_folder
+from tests.fleet.direct_hosts import DirectReach, ThisPython, home_folder, marked
 from tests.fleet.local_stage import Remembered
 from tests.fleet.test_local import learner
 
@@ -107,20 +106,12 @@ def test_verbs_reach_nodes_on_several_hosts_side_by_side(
         able(stage.fleet, Pausable).pause("learner-0", "learner-1")
         for name in stage.fleet.nodes:
             wait_until(lambda name=name: stage.fleet.probe(name).data["state"] == "T")
-        stage.fleet.kill("learner-0", "learner-1")
-        for name in ("learner-0", "learner-1"):
-            assert exit_of(stage, name) == "SIGKILL"
-
-
-def test_a_pause_that_one_host_refuses_holds_on_none(tmp_path: Path, undo_log: Remembered) -> None:
-    with remote_stage(tmp_path, undo_log, hosts=2) as stage:
-        for name in ("learner-0", "learner-1"):
-            stage.fleet.start(learner(name))
+        stage.fleet.resume("learner-0")
         stage.fleet.kill("learner-1")
-        exit_of(stage, "learner-1")
+        assert exit_of(stage, "learner-1") == "SIGKILL"
         with pytest.raises(FleetError, match="learner-1"):
             able(stage.fleet, Pausable).pause("learner-0", "learner-1")
-        assert stage.fleet.probe("learner-0").data["state"] != "T"
+        assert stage.fleet.probe("learner-0").data["state"] != "T", "on all hosts or on none"
 
 
 @pytest.mark.gate
@@ -508,14 +499,7 @@ def test_a_node_that_loses_a_host_is_whole_again_by_restart_alone(wide: Stage) -
 
 def members_of(stage: Stage) -> list[psutil.Process]:
     """The processes of nodes on all hosts."""
-    marks = [f"{home}/.chaoslab/runs/{RUN}/learner-" for home in homes(stage)]
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            mark = process.environ().get(NODE_MARK, "")
-            if any(mark.startswith(one) for one in marks):
-                found.append(process)
-    return found
+    return marked(*(f"{home}/.chaoslab/runs/{RUN}/learner-" for home in homes(stage)))
 
 
 # ---------------------------------------------------------------- what is overdue

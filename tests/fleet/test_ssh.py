@@ -9,12 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.fleet import RemoteFleet
@@ -28,6 +26,7 @@ from chaoslab.undo.log import holder_of, open_undos
 from chaoslab.undo.verbs import Healed
 from tests import hostile
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
+from tests.fleet.direct_hosts import marked
 from tests.fleet.local_stage import Remembered
 from tests.fleet.sshd import SshHost, free_port, make_key, ssh_hosts
 from tests.fleet.test_local import learner
@@ -247,7 +246,7 @@ def test_hosts_clean_themselves_when_the_harness_is_killed(
     assert harness.stdout is not None
     with harness.stdout:
         assert harness.stdout.readline() == "ready\n"
-    family = [one for host in hosts for one in marked(host)]
+    family = marked(*(f"{host.home}/" for host in hosts))
     assert len(family) == 4, "a node and its child on each host"
     harness.kill()
     harness.wait()
@@ -265,13 +264,3 @@ def test_hosts_clean_themselves_when_the_harness_is_killed(
             assert undo(owed) == Healed(actions=(f"{host.access.host}: {told}, removed",))
             assert (leftovers(owed), undo(owed)) == ((), Healed()), "nothing is removed twice"
         assert not any(folder.exists() for folder in folders)
-
-
-def marked(host: SshHost) -> list[psutil.Process]:
-    """Processes of nodes that run on this host."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.environ().get(NODE_MARK, "").startswith(f"{host.home}/"):
-                found.append(process)
-    return found

@@ -418,19 +418,14 @@ def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     assert not keys.exists()
 
 
-@pytest.mark.deep
-def test_the_janitor_ends_forks_and_their_server_when_the_harness_is_killed(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    "flags",
+    [pytest.param((), marks=pytest.mark.gate), pytest.param(("--forks",), marks=pytest.mark.deep)],
+)
+def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(
+    tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
-    process, started = harness(tmp_path, "--forks")
-    end(process, signal.SIGKILL)
-    wait_until(lambda: all(is_gone(one) for one in started))
-    wait_until(lambda: not open_undos(tmp_path))
-
-
-@pytest.mark.gate
-def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
-    process, started = harness(tmp_path)
+    process, started = harness(tmp_path, *flags)
     keys = private_folder(tmp_path)
     end(process, signal.SIGKILL)
     wait_until(lambda: all(is_gone(one) for one in started))
