@@ -11,14 +11,10 @@ from chaoslab.links.base import Counters, Links
 from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
-    Corrupt,
     Direction,
-    Duplicate,
     Freeze,
-    Latency,
     LinkAbility,
     Refuse,
-    Reorder,
     Reset,
 )
 from chaoslab.links.netem.links import ABILITIES, NetemLinks
@@ -26,16 +22,14 @@ from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxied.links import ProxiedLinks
 from chaoslab.undo.base import NoUndoLog
-from tests.contracts.link_kit import LinkKit, skip_without
-from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, rate_mb_per_s, stage_of
+from tests.contracts.link_kit import LinkKit
+from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, stage_of
 from tests.contracts.link_stage import (
     Upstream,
     dial,
-    digest_of,
     how_it_ends,
     is_open,
     is_silent,
-    median_delay_s,
     read_exactly,
     transfer,
 )
@@ -150,59 +144,6 @@ def test_a_gateway_holds_refuses_and_breaks_off_what_it_forwards(stage: Stage) -
         up_bytes=None, down_bytes=None, connections=0, opened=3
     )
     assert not stage.links.troubles()
-
-
-def test_the_least_rate_of_a_link_holds_and_other_links_have_their_own(
-    stage: Stage, host: str
-) -> None:
-    stage.link.shape("injection-0", DOWN, Bandwidth(rate_bytes_per_s=2e6))
-    stage.link.shape("injection-1", BOTH, Bandwidth(rate_bytes_per_s=8e6))
-    pair, other = (
-        stage.connect(),
-        stage.upstream.connect(stage.links.create("learner-1", stage.upstream.address)),
-    )
-    assert rate_mb_per_s(other, way=DOWN, size=8_000_000) > 20
-    assert 1.6 < rate_mb_per_s(pair, way=DOWN, size=1_000_000) < 2.4
-    assert 6.4 < rate_mb_per_s(pair, way=UP, size=4_000_000) < 9.6
-    stage.link.clear("injection-0")
-    assert 6.4 < rate_mb_per_s(pair, way=DOWN, size=4_000_000) < 9.6
-    stage.link.clear("injection-1")
-    assert rate_mb_per_s(pair, way=DOWN, size=8_000_000) > 20
-    assert not stage.links.troubles()
-
-
-def test_a_gateway_delays_one_way_and_not_the_other(stage: Stage) -> None:
-    skip_without(stage, LinkAbility.LATENCY)
-    pair = stage.connect()
-    usual_s = median_delay_s(pair, UP)
-    stage.link.shape("injection-0", UP, Latency(mean_s=0.2, jitter_s=0.01))
-    assert 0.18 < median_delay_s(pair, UP) - usual_s < 0.26
-    assert median_delay_s(pair, DOWN) < 0.1
-    stage.link.shape("injection-0", UP, Latency(mean_s=0.1))
-    assert 0.09 < median_delay_s(pair, UP) - usual_s < 0.16
-    stage.link.clear("injection-0")
-    assert median_delay_s(pair, UP) < 0.09
-    assert not stage.links.troubles()
-
-
-@pytest.mark.parametrize(
-    "effect",
-    [Duplicate(share=0.2), Reorder(share=0.2, delay_s=0.01), Corrupt(share=0.02)],
-    ids=lambda one: one.kind,
-)
-def test_tcp_repairs_what_a_gateway_does_to_packets(
-    stage: Stage, effect: Duplicate | Reorder | Corrupt
-) -> None:
-    skip_without(stage, LinkAbility(effect.kind))
-    assert isinstance(stage.links, NetemLinks)
-    pair = stage.connect()
-    stage.link.shape("injection-0", BOTH, effect)
-    assert effect.kind in stage.links.gateway.run("tc", "qdisc", "show")
-    for way in (UP, DOWN):
-        assert transfer(pair, way, 300_000).digest == digest_of(300_000)
-    stage.link.clear("injection-0")
-    assert "netem" not in stage.links.gateway.run("tc", "qdisc", "show")
-    assert is_open(pair)
 
 
 def test_what_somebody_else_does_to_a_gateway_is_noticed(stage: Stage) -> None:
