@@ -13,6 +13,7 @@ import pytest
 import chaoslab
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.remote.delivery import bootstrap, package
+from chaoslab.fleet.remote.delivery import deliver as delivering
 from chaoslab.fleet.remote.delivery.deliver import Program, boot, deliver
 from chaoslab.fleet.remote.protocol.names import AGENT
 from chaoslab.fleet.remote.protocol.reach import RUN_S, Ran, asked
@@ -102,6 +103,7 @@ def test_a_host_that_does_not_run_our_python_is_refused_with_what_it_says(
     async def run(*_: object, **__: object) -> Ran:
         return ran
 
+    monkeypatch.setattr(delivering, "code", lambda: package.Content.of(b"code"))
     monkeypatch.setattr(reach, "run", run)
     with pytest.raises(kind, match=rf"host-0: .*{told}"):
         asyncio.run(deliver(reach, "the-python"))
