@@ -30,13 +30,11 @@ from chaoslab.links.effects import (
 from chaoslab.links.ports import established
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.proxied.http_api import Endpoint, call
-from chaoslab.links.proxy.link import CONNECTIONS_MAX
 from tests.contracts.link_kit import LinkKit, assert_soon
 from tests.contracts.link_measures import Stage, stage_of
 from tests.contracts.link_stage import (
     Pair,
     Upstream,
-    dial,
     digest_of,
     how_it_ends,
     is_open,
@@ -159,16 +157,6 @@ def test_a_receiver_that_reads_nothing_keeps_nobody_from_healing(stage: Stage) -
         stage.link.clear("injection-0")
         stage.link.clear("injection-1")
         assert receive(pair.syncer, size).digest == digest_of(size)
-
-
-def test_one_connection_too_many_is_broken_off(stage: Stage) -> None:
-    learners = [dial(stage.link.address) for _ in range(CONNECTIONS_MAX + 1)]
-    try:
-        assert_soon(lambda: stage.link.counters().opened == CONNECTIONS_MAX + 1)
-        assert how_it_ends(learners[-1]) == "reset"
-    finally:
-        for learner in learners:
-            learner.close()
 
 
 def test_a_paced_transfer_does_not_hold_up_its_neighbours(
