@@ -18,7 +18,7 @@ from chaoslab.fleet.docker.images import images  # isort: skip
 from tests import compose  # isort: skip
 from tests.whole_runs import whole
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.deep, pytest.mark.docker]
 
 ROOT = Path(__file__).parent.parent
 PROJECT = "chaoslab-attach-test"

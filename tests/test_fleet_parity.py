@@ -16,7 +16,8 @@ from tests.ssh_runs import fleet_of_hosts, left_on
 from tests.whole_runs import start, verdict_of
 
 pytestmark = [
-    pytest.mark.soak, pytest.mark.docker, pytest.mark.kubernetes, pytest.mark.timeout(3600),
+    pytest.mark.deep, pytest.mark.soak, pytest.mark.docker, pytest.mark.kubernetes,
+    pytest.mark.timeout(3600),
 ]  # fmt: skip
 FLEETS = {
     "local": "processes", "docker": "containers", "ssh": "hosts by ssh", "kubernetes": "pods",

@@ -12,7 +12,7 @@ from tests.fuzz.campaign import campaign
     [
         100,
         pytest.param(3_000, marks=pytest.mark.deep),
-        pytest.param(10_000, marks=pytest.mark.soak),
+        pytest.param(10_000, marks=[pytest.mark.deep, pytest.mark.soak]),
     ],
     ids="{} seeds".format,
 )

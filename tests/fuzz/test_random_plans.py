@@ -76,6 +76,7 @@ def test_invariants_hold_for_many_seeds(first: int) -> None:
     hold(first)
 
 
+@pytest.mark.deep
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(_ALL, _SOAK, _CHUNK))
 def test_invariants_hold_for_more_seeds(first: int) -> None:

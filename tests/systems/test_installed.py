@@ -41,7 +41,9 @@ version of the others. nvrx: a process that was killed is refused when it comes 
 and the others do not end by themselves after a loss."""
 
 
+@pytest.mark.deep
 @pytest.mark.soak
+@pytest.mark.alone
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_learner_of_a_system_of_others_is_killed_and_comes_back(
     system: str, tmp_path: Path
