@@ -15,7 +15,7 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST
 from tests.contracts.fleet_kit import wait_until
-from tests.training_processes import SYNCER, Processes
+from tests.training_processes import Processes
 from tests.whole_runs import passed
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone]
@@ -45,21 +45,6 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return True
-
-
-@pytest.mark.soak  # a run below does, too, and ends with the same parameters in all learners
-def test_a_learner_of_two_hosts_trains_like_any_other_to_the_stop_rule(tmp_path: Path) -> None:
-    with training(tmp_path, stop_rounds=40, quorum=2) as processes:
-        started = processes.wait(Kind.LEARNER_STARTED, learner=SLICE)
-        assert started["devices"] == 4
-        nodes = (*processes.names, SYNCER)
-        assert [processes.exit_code(name) for name in nodes] == [0, 0, 0]
-        final = processes.wait(Kind.SYNCER_FINAL)
-        accounts = processes.told(Kind.LEARNER_FINAL)
-        assert {account["learner"] for account in accounts} == set(processes.names)
-        for account in accounts:
-            assert account["digests"] == final["digests"]
-        assert processes.told(Kind.HOST_LOST) == []
 
 
 def test_a_killed_host_takes_its_learner_down_and_a_donor_brings_it_back(tmp_path: Path) -> None:

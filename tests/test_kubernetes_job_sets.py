@@ -1,4 +1,4 @@
-"""A whole run in a real cluster whose JobSet brings a learner back; without JobSets, with soak."""
+"""A whole run in a real cluster whose JobSet brings a learner back."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ name: job-sets
 seed: 3
 fleet:
   {kind: kubernetes, context: CONTEXT, namespace: NAMESPACE, image_pull: Never, disk: 10MB,
-    heal: cluster, job_set: USE}
+    heal: cluster, job_set: always}
 training: {learners: 3, model: nano, stop: {rounds: 100}}
 baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
 control: none
@@ -38,25 +38,20 @@ expect:
 """
 
 
-@pytest.mark.parametrize("use", [
-    "always",
-    pytest.param("never", marks=pytest.mark.soak),  # as in `test_kubernetes_end_to_end.py`
-])  # fmt: skip
 def test_a_learner_that_was_killed_comes_back_by_the_cluster_and_the_others_train_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = tmp_path / "job-sets.yaml"
     text = PLAN
-    for word, value in {"CONTEXT": CONTEXT, "NAMESPACE": NAMESPACE, "USE": use}.items():
+    for word, value in {"CONTEXT": CONTEXT, "NAMESPACE": NAMESPACE}.items():
         text = text.replace(word, value)
     plan.write_text(text)
     with cluster(monkeypatch) as here:
-        if use == "always":
-            need_job_sets(here)
+        need_job_sets(here)
         verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
         (record,) = (tmp_path / "runs" / "job-sets").glob("2*")
         assert verdict["outcome"] == "PASS", whole(verdict)
-        assert remains(here, run_name(record), has_job_sets=use == "always") == ()
+        assert remains(here, run_name(record), has_job_sets=True) == ()
     history = History.read(record)
     started = [(one.payload.node, one.payload.incarnation, one.payload.started_by)
                for one in history.of(NodeStarted) if one.payload.started_by]  # fmt: skip
@@ -67,13 +62,9 @@ def test_a_learner_that_was_killed_comes_back_by_the_cluster_and_the_others_trai
     assert rejoin["outcome"] == "PASS", whole(verdict)
     told = [one.payload for one in history.of(EngineReported)]
     restarts = [(one.node, one.restarts) for one in told if one.action == "job_restart"]
-    if use == "always":
-        assert restarts == [("learner-0", 1)]
-        assert rejoin["numbers"]["job_restarts"] == {"learner-0 (injection-0)": 1}
-        assert rejoin["numbers"]["cluster_start_s"]["learner-0 (injection-0)"] < 10.0
-    else:
-        assert restarts == []
-        assert "job_set" not in {one.action for one in told}
+    assert restarts == [("learner-0", 1)]
+    assert rejoin["numbers"]["job_restarts"] == {"learner-0 (injection-0)": 1}
+    assert rejoin["numbers"]["cluster_start_s"]["learner-0 (injection-0)"] < 10.0
 
 
 def finding(verdict: Mapping[str, object], check: str) -> Mapping[str, Any]:

@@ -18,10 +18,6 @@ from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone]
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.soak),  # tests below, and `test_link_trouble.py`
-    pytest.param("toxiproxy", marks=pytest.mark.toxiproxy),
-]
 PLAN = """
 version: 1
 name: over_links
@@ -106,9 +102,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     assert not marked
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path, kind: str) -> None:
-    called = Called(folder, written(folder, FAR_AND_CUT), "--set", f"fleet.links={kind}")
+@pytest.mark.toxiproxy
+def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path) -> None:
+    called = Called(folder, written(folder, FAR_AND_CUT), "--set", "fleet.links=toxiproxy")
     code, verdict = called.end()
     history = called.journal()
     assert [story.status for story in history.faults] == ["proved", "proved"], [
@@ -116,16 +112,6 @@ def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path, kind: st
     ]
     assert (code, verdict["outcome"]) == (0, "PASS"), verdict["findings"]
     assert len({node["incarnation"] for node in _starts(history)}) == 1
-
-
-@pytest.mark.soak
-@pytest.mark.toxiproxy
-def test_the_plan_of_a_thin_link_that_flaps_passes_on_a_real_toxiproxy(folder: Path) -> None:
-    called = Called(folder, "wan_throttle", "--set", "fleet.links=toxiproxy")
-    code, verdict = called.end()
-    assert (code, verdict["outcome"]) == (0, "PASS"), verdict["findings"]
-    assert verdict["training_continued"] is True
-    assert verdict["residue"] == []
 
 
 def _starts(history: History) -> list[dict[str, object]]:
@@ -140,14 +126,8 @@ def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> N
     assert (code, verdict["outcome"]) == (3, "UNKNOWN")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["embedded", pytest.param("toxiproxy", marks=[pytest.mark.toxiproxy, pytest.mark.soak])],
-)
-def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(
-    folder: Path, kind: str
-) -> None:
-    called = Called(folder, written(folder, FAR_AND_CUT), "--set", f"fleet.links={kind}")
+def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(folder: Path) -> None:
+    called = Called(folder, written(folder, FAR_AND_CUT))
     called.until(Kind.ROUND_MERGED, 10)
     assert called.run is not None
     (proxy,) = [owed for owed in open_undos(called.run) if "proxy" in str(owed.facts.get("node"))]

@@ -69,22 +69,6 @@ class TestToxiproxyLinks(LinkKit):
         os.kill(links.host.pid, signal.SIGKILL)
 
 
-@pytest.mark.soak  # each by itself keeps the kit, and `test_toxiproxy_clients.py` compares them
-class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):
-    """The embedded proxy speaks Toxiproxy's API: the same client drives both."""
-
-    @pytest.fixture
-    def links(self, tmp_path: Path) -> Iterator[ToxiproxyLinks]:
-        with (
-            public_proxy(tmp_path) as self.embedded,
-            ToxiproxyLinks(tmp_path, address=self.embedded.api.address) as links,
-        ):
-            yield links
-
-    def end_the_proxy(self, links: Links) -> None:
-        os.kill(self.embedded.pid, signal.SIGKILL)
-
-
 # ---------------------------------------------------------------- somebody else's server
 
 
