@@ -190,7 +190,7 @@ def test_a_mutated_learner_fails_the_build_and_its_record_is_kept(
     assert "joined_with_other_state" in agreement["codes"]
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_a_gate_is_green_and_keeps_its_record(
     tmp_path: Path, environment: Mapping[str, str]
 ) -> None:

@@ -168,6 +168,7 @@ def record(folder: Path) -> Path:
     return (folder / "runs" / "latest").resolve()
 
 
+@pytest.mark.gate
 def test_a_killed_learner_is_started_again_and_the_training_goes_on(
     by_hand: ByHand, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def finals_agree(processes: Processes) -> None:
         assert sum(column["0"] for column in columns) == account["tokens"]
 
 
+@pytest.mark.gate
 def test_all_make_the_same_steps_and_every_round_takes_all(tmp_path: Path) -> None:
     with training(tmp_path, "rigid", stop_rounds=10).start() as processes:
         finals_agree(processes)

@@ -48,7 +48,7 @@ LOSS = """\
 """
 
 
-@pytest.mark.parametrize("links", ["toxiproxy", "netem"])
+@pytest.mark.parametrize("links", [pytest.param("toxiproxy", marks=pytest.mark.gate), "netem"])
 def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     engine: Engine, tmp_path: Path, links: str
 ) -> None:

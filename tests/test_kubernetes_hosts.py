@@ -38,7 +38,7 @@ expect:
 
 
 @pytest.mark.parametrize(("fault", "host", "signal"), [
-    ("host.kill", 1, "SIGKILL"),
+    pytest.param("host.kill", 1, "SIGKILL", marks=pytest.mark.gate),
     pytest.param("chip.fail", 1, "SIGABRT", marks=pytest.mark.soak),
 ])  # fmt: skip
 def test_a_learner_that_loses_a_host_comes_back_and_contributes(

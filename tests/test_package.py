@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
@@ -62,8 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.deep
-@pytest.mark.alone
+@pytest.mark.gate
 def test_the_wheel_has_all_that_runs_and_nothing_else(built: Path) -> None:
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as wheel:
@@ -78,8 +78,7 @@ def test_the_wheel_has_all_that_runs_and_nothing_else(built: Path) -> None:
     assert tops == {"chaoslab"}
 
 
-@pytest.mark.deep
-@pytest.mark.alone
+@pytest.mark.gate
 def test_the_sdist_has_sources_and_documents_and_no_leftovers(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as sdist:
@@ -89,46 +88,52 @@ def test_the_sdist_has_sources_and_documents_and_no_leftovers(built: Path) -> No
     assert [name for name in names if name.startswith((".venv", "build", "runs", ".cache"))] == []
 
 
-@pytest.fixture(scope="module")
-def environment(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """Variables of an activated environment with the wheel and pytest, and nothing of this one."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
-    (wheel,) = built.glob("*.whl")
-    pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet")
-    done = call((*pip, "--disable-pip-version-check", wheel, "pytest"), folder)
-    assert done.returncode == 0, done.stderr
+def variables_of(folder: Path) -> Mapping[str, str]:
+    """Those of an activated environment, and nothing of this one."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return {**kept, "VIRTUAL_ENV": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
 
-@pytest.mark.deep
-@pytest.mark.alone
+@pytest.mark.gate
 def test_the_installed_package_runs_kill_half_far_from_the_checkout(
-    environment: Mapping[str, str], tmp_path: Path
+    built: Path, tmp_path: Path
 ) -> None:
-    """Simulated, with its twin: on processes, the installed package runs the plan of the tutorial,
-    and `tests/prepare/test_plans.py` runs kill_half.
+    """In an environment that has the wheel, and finds what that needs in this one's folder.
+
+    Simulated, with its twin: on processes, the installed package runs the plan of the tutorial.
     """
-    where = call(
-        ("python", "-c", "import chaoslab; print(chaoslab.__file__)"), tmp_path, environment
-    )
-    assert where.stdout.startswith(environment["VIRTUAL_ENV"]), where.stderr
-    done = call(("chaoslab", "run", "kill_half", "--fleet", "sim"), tmp_path, environment)
+    folder, work = tmp_path / "environment", tmp_path / "work"
+    work.mkdir()
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib"))  # without what that adds
+    (wheel,) = built.glob("*.whl")
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install")
+    done = call((*pip, "--quiet", "--no-deps", "--no-index", wheel), folder)
+    assert done.returncode == 0, done.stderr
+    variables = variables_of(folder)
+    where = call(("python", "-c", "import chaoslab; print(chaoslab.__file__)"), work, variables)
+    assert where.stdout.startswith(str(site)), where.stderr
+    done = call(("chaoslab", "run", "kill_half", "--fleet", "sim"), work, variables)
     assert done.returncode == ExitCode.PASS, done.stdout + done.stderr
 
 
 @pytest.mark.deep
 @pytest.mark.alone
-def test_the_tutorial_works_as_it_is_written(
-    environment: Mapping[str, str], tmp_path: Path
-) -> None:
+def test_the_tutorial_works_as_it_is_written(built: Path, tmp_path: Path) -> None:
     """Each of its commands but those that install; only the learner with a defect ends in FAIL."""
+    folder, work = tmp_path / "environment", tmp_path / "work"
+    work.mkdir()
+    venv.create(folder, with_pip=True)
+    (wheel,) = built.glob("*.whl")
+    pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet")
+    installed = call((*pip, "--disable-pip-version-check", wheel, "pytest"), folder)
+    assert installed.returncode == 0, installed.stderr
     done = {}
     for line in lines():
         program, *words = shlex.split(line)
         if program in {"chaoslab", "python"}:
-            done[line] = call((program, *words), tmp_path, environment)
+            done[line] = call((program, *words), work, variables_of(folder))
     said = "\n".join(f"$ {line}\n{it.stdout}{it.stderr}" for line, it in done.items())
     failed = [line for line, it in done.items() if it.returncode]
     (expected,) = (line for line in done if "crashing_rejoiner" in line)

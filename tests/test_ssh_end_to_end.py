@@ -33,7 +33,7 @@ def record_in(folder: Path) -> Path:
     return record
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 @pytest.mark.alone
 @pytest.mark.skipif(can_be_apart(), reason="the test below is this one, on hosts that share less")
 def test_a_whole_run_on_hosts_passes_and_leaves_nothing(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_whole_run_on_hosts_passes_and_leaves_nothing(tmp_path: Path) -> None:
         passes_and_leaves_nothing(tmp_path, inventory, hosts)
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 @pytest.mark.alone
 def test_hosts_that_share_no_processes_and_no_network_run_a_plan(tmp_path: Path) -> None:
     """By addresses off loopback, each host with processes and memory files of its own."""

@@ -142,6 +142,7 @@ def slices_up(
             assert (fake.ids, fake.queue) == ([], {})
 
 
+@pytest.mark.gate
 def test_half_of_the_slices_are_preempted_and_training_goes_on_on_other_hosts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

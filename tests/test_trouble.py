@@ -1,8 +1,7 @@
-"""The harness against its own blindness: real runs in which something is wrong, and it must say so.
+"""Real runs of a tiny plan in which somebody else interferes, or hits the harness itself.
 
-Each run is a tiny plan on real processes. Where a node itself has to be wrong, a mutant stands in
-for it (`chaoslab.selftest`). What is asserted is what a person or a gate sees: the exit code, the
-finding, and the name of the culprit.
+What is asserted is what a person or a gate sees: the exit code, the finding, and the name of the
+culprit. Nodes and fleets that are wrong themselves are mutants: `test_selftest.py`.
 """
 
 import json
@@ -17,18 +16,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.journal import History, Observer
 from chaoslab.run.judged_run import Judged, carry_out
-from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
-from chaoslab.selftest.trial import program_of
 from chaoslab.undo.log import open_undos
 
+pytestmark = pytest.mark.deep
 ROOT = Path(__file__).parent.parent
 
 TINY = """
@@ -47,19 +45,17 @@ settle: 6s
 limits: {{min_alive: 0, max_affected: 100%, timeout: 2m}}
 faults: [{faults}]
 abort: [{{when: {{no_round_for: 60s}}}}]
-expect: [{expect}]
+expect: [{{check: continuity, max_gap: 20s}}]
 """
-CONTINUITY = "{check: continuity, max_gap: 20s}"
-KILL = "{id: dies, fault: process.kill, target: {learners: [learner-1]}, at: {round: 12}, for: 1s}"
 
 
 @pytest.fixture
 def write_plan(tmp_path: Path) -> Callable[..., Path]:
     """A tiny plan in a file; its quantities of training are small, its waits generous."""
 
-    def write(faults: str = "", expect: str = CONTINUITY, stop: str = "time: 10s") -> Path:
+    def write(faults: str = "", *, stop: str) -> Path:
         path = tmp_path / "tiny.yaml"
-        path.write_text(TINY.format(faults=faults, expect=expect, stop=stop))
+        path.write_text(TINY.format(faults=faults, stop=stop))
         return path
 
     return write
@@ -74,28 +70,6 @@ class Striker:
     def see(self, event: Event) -> None:
         if event.kind is Kind.PHASE_ENTERED and event.payload.phase == "stop":
             self.strike()
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Judged]:
-    """Carry a plan out with mutants in place of some roles; the run and its verdict."""
-
-    def carry(plan: Path, *, strike: Callable[[], None] | None = None, **mutants: str) -> Judged:
-        programs = [
-            f"fleet.programs.{role}={program_of(role, name)}" for role, name in mutants.items()
-        ]
-        observers = [Striker(strike)] if strike else []
-        asked = Asked(plan=str(plan), settings=programs)
-        return carry_out(prepare(asked), tmp_path / "runs", observers)
-
-    return carry
-
-
-def finding_of(judged: Judged, check: str) -> Finding:
-    """The finding of a check, which must be there."""
-    found = {finding.check: finding for finding in judged.verdict.findings}
-    assert check in found, judged.verdict.explain()
-    return found[check]
 
 
 def node_pid(root: Path, node: str) -> int:
@@ -117,136 +91,54 @@ def left_over(root: Path) -> list[int]:
     return found
 
 
-# ---------------------------------------------------------------- the training is wrong
+def judged(plan: Path, root: Path, observers: Sequence[Observer] = ()) -> Judged:
+    return carry_out(prepare(Asked(plan=str(plan))), root / "runs", observers)
 
 
-@pytest.mark.deep
-@pytest.mark.alone
-def test_a_syncer_that_drops_one_learners_pushes_is_found_out(
-    write_plan: Callable[..., Path], run: Callable[..., Judged]
-) -> None:
-    plan = write_plan(KILL, "{check: ledger}, {check: rejoin, within: 10s}")
-    judged = run(plan, syncer="deaf_syncer")
-    assert judged.verdict.exit_code is ExitCode.FAIL, judged.verdict.explain()
-    ledger = finding_of(judged, "ledger")
-    assert ledger.outcome is Outcome.FAIL
-    assert ledger.culprits == (VICTIM,)
-    assert "merged without it" in ledger.reason
-    assert finding_of(judged, "rejoin").outcome is not Outcome.PASS
+# ---------------------------------------------------------------- on real nodes
 
 
-@pytest.mark.deep
-@pytest.mark.alone
-def test_learners_that_adopt_something_else_than_was_published_are_found_out(
-    write_plan: Callable[..., Path], run: Callable[..., Judged]
-) -> None:
-    plan = write_plan("", f"{{check: agreement}}, {CONTINUITY}", stop="rounds: 80")
-    judged = run(plan, learner="wrong_adopter")
-    assert judged.verdict.exit_code is ExitCode.FAIL, judged.verdict.explain()
-    agreement = finding_of(judged, "agreement")
-    assert agreement.outcome is Outcome.FAIL
-    assert set(agreement.culprits) == {VICTIM, OTHER_VICTIM}
-    assert "other parameters" in agreement.reason
-
-
-@pytest.mark.deep
-@pytest.mark.alone
-def test_a_victim_that_steps_again_but_never_contributes_has_not_rejoined(
-    write_plan: Callable[..., Path], run: Callable[..., Judged]
-) -> None:
-    plan = write_plan(KILL, f"{CONTINUITY}, {{check: rejoin, within: 5s}}", stop="time: 14s")
-    judged = run(plan, learner="mute_rejoiner")
-    assert judged.verdict.exit_code is ExitCode.FAIL, judged.verdict.explain()
-    assert finding_of(judged, "continuity").outcome is Outcome.PASS
-    rejoin = finding_of(judged, "rejoin")
-    assert (rejoin.outcome, rejoin.culprits) == (Outcome.FAIL, ("learner-1",))
-    assert "it stepped after" in rejoin.reason
-    assert "accepted" in rejoin.reason
-    assert judged.verdict.learners_rejoined["learner-1"].rejoined is False
-
-
-@pytest.mark.deep
 @pytest.mark.alone
 def test_victims_that_the_plan_never_gives_back_are_not_asked_to_return(
-    write_plan: Callable[..., Path], run: Callable[..., Judged]
+    write_plan: Callable[..., Path], tmp_path: Path
 ) -> None:
     forever = (
         "{id: half-dies, fault: process.kill, target: {learners: [learner-1, learner-2]}, "
         "at: {round: 12}, for: rest}"
     )
-    judged = run(write_plan(forever, stop="rounds: 40"))
-    assert judged.verdict.exit_code is ExitCode.PASS, judged.verdict.explain()
-    assert judged.verdict.training_continued is True
-    back = judged.verdict.learners_rejoined
+    run = judged(write_plan(forever, stop="rounds: 40"), tmp_path)
+    assert run.verdict.exit_code is ExitCode.PASS, run.verdict.explain()
+    assert run.verdict.training_continued is True
+    back = run.verdict.learners_rejoined
     assert {name: (one.rejoined, one.was_asked) for name, one in back.items()} == {
         "learner-1": (False, False),
         "learner-2": (False, False),
     }
-    assert not left_over(judged.directory.path)
+    assert not left_over(run.directory.path)
 
 
-# ---------------------------------------------------------------- the faults are wrong
-
-
-@pytest.mark.deep
-@pytest.mark.alone
-def test_faults_that_have_no_effect_give_no_verdict(
-    write_plan: Callable[..., Path], run: Callable[..., Judged]
-) -> None:
-    faults = (
-        "{id: hangs, fault: process.hang, target: {learners: [learner-1]}, at: {round: 12}, "
-        "for: 1s}, "
-        "{id: dies, fault: process.kill, signal: SIGTERM, target: {learners: [learner-2]}, "
-        "at: {after: hangs}, for: 1s}"
-    )
-    judged = run(write_plan(faults), learner="stubborn_learner")
-    assert judged.verdict.exit_code is ExitCode.UNKNOWN, judged.verdict.explain()
-    reason = finding_of(judged, "evidence").reason
-    assert "`hangs` (injection-0, process.hang)" in reason
-    assert "`dies` (injection-1, process.kill)" in reason
-    assert "did not exit on SIGTERM" in reason
-    assert [one.status for one in judged.verdict.injections] == ["failed", "failed"]
-
-
-# ---------------------------------------------------------------- somebody else interferes
-
-
-@pytest.mark.deep
-@pytest.mark.alone
-def test_a_third_partys_kill_of_a_learner_is_named_and_no_pass(
-    write_plan: Callable[..., Path], run: Callable[..., Judged], tmp_path: Path
-) -> None:
-    plan = write_plan(stop="time: 5s")
-    judged = run(plan, strike=lambda: os.kill(node_pid(tmp_path, "learner-2"), signal.SIGKILL))
-    assert judged.verdict.exit_code is ExitCode.FAIL, judged.verdict.explain()
-    unasked = finding_of(judged, "unasked")
-    assert unasked.culprits == ("learner-2",)
-    assert "learner-2 was killed by SIGKILL" in unasked.reason
-
-
-@pytest.mark.deep
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    ("number", "exit_code", "check", "words"),
+    ("number", "exit_code", "check"),
     [
-        (signal.SIGTERM, ExitCode.UNKNOWN, "stop", "syncer ended"),
-        (signal.SIGKILL, ExitCode.FAIL, "unasked", "syncer was killed by SIGKILL"),
+        (signal.SIGTERM, ExitCode.UNKNOWN, "stop"),
+        (signal.SIGKILL, ExitCode.FAIL, "unasked"),
     ],
 )
 def test_a_third_partys_signal_to_the_syncer_is_named_and_no_pass(
     write_plan: Callable[..., Path],
-    run: Callable[..., Judged],
     tmp_path: Path,
     number: signal.Signals,
     exit_code: ExitCode,
     check: str,
-    words: str,
 ) -> None:
-    plan = write_plan(stop="time: 1m")
-    judged = run(plan, strike=lambda: os.kill(node_pid(tmp_path, "syncer"), number))
-    assert judged.verdict.exit_code is exit_code, judged.verdict.explain()
-    assert words in finding_of(judged, check).reason
-    assert not left_over(judged.directory.path)
+    striker = Striker(lambda: os.kill(node_pid(tmp_path, "syncer"), number))
+    run = judged(write_plan(stop="time: 1m"), tmp_path, [striker])
+    assert run.verdict.exit_code is exit_code, run.verdict.explain()
+    (finding,) = (one for one in run.verdict.findings if one.check == check)
+    assert finding.outcome is not Outcome.PASS, run.verdict.explain()
+    assert "syncer" in finding.reason
+    assert not left_over(run.directory.path)
 
 
 # ---------------------------------------------------------------- the harness itself is hit
@@ -305,7 +197,6 @@ def until_it_says(process: "subprocess.Popen[str]", words: str) -> list[str]:
     raise AssertionError("".join(told))
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_else(
     write_plan: Callable[..., Path],
@@ -334,48 +225,3 @@ def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_e
     assert not open_undos(record)
     for name in ("verdict.json", "junit.xml", "report.md", "report.html", "run.json"):
         assert (record / name).is_file(), name
-
-
-# ---------------------------------------------------------------- the plan is wrong
-
-
-def chaoslab(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "chaoslab", *words],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        timeout=120,
-    )
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(
-    ("wrong", "right", "where", "words"),
-    [
-        ("learnrs: 3", "learners: 3", "6:3", ("learnrs", "learners")),
-        ("for: 1", "for: 1s", "15:", ("no unit", "1s")),
-        ("[learner-9]", "[learner-1]", "15:", ("learner-9",)),
-        ("process.kil,", "process.kill,", "15:", ("process.kill",)),
-    ],
-    ids=["unknown key", "bad unit", "nobody meant", "unknown fault"],
-)
-def test_a_plan_that_cannot_work_is_refused_at_its_place_and_nothing_is_started(
-    write_plan: Callable[..., Path],
-    tmp_path: Path,
-    wrong: str,
-    right: str,
-    where: str,
-    words: Sequence[str],
-) -> None:
-    plan = write_plan(KILL)
-    text = plan.read_text()
-    assert right in text
-    plan.write_text(text.replace(right, wrong))
-    refused = chaoslab("run", str(plan), "--out", str(tmp_path / "runs"))
-    assert refused.returncode == ExitCode.REFUSED
-    assert f"{plan}:{where}" in refused.stderr, refused.stderr
-    assert all(word in refused.stderr for word in words), refused.stderr
-    assert not (tmp_path / "runs").exists()
-    assert refused.stdout == ""

@@ -10,7 +10,7 @@ from tests.fuzz.campaign import campaign
 @pytest.mark.parametrize(
     "seeds",
     [
-        100,
+        50,
         pytest.param(3_000, marks=pytest.mark.deep),
         pytest.param(10_000, marks=[pytest.mark.deep, pytest.mark.soak]),
     ],

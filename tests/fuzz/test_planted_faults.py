@@ -16,7 +16,6 @@ from chaoslab.diloco.syncer.transfers import Transfers
 from chaoslab.fuzz.plans import draw
 from chaoslab.fuzz.trial import HARNESS, run
 
-pytestmark = pytest.mark.deep
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -89,9 +88,17 @@ PLANTED: dict[str, tuple[Plant, int, str]] = {
     "asks no other donor": (asks_no_other_donor, 42, "handover"),
 }  # fmt: skip
 """By what it does wrong: the fault, the first seed that finds it, and where it shows."""
+LONG = {
+    "takes every push", "waits for those that left", "keeps work of abandoned rounds",
+    "suspects for ever",
+}  # fmt: skip
+"""Of these, the ones whose simulations go on until something ends them."""
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.deep] * (name in LONG)) for name in PLANTED],
+)
 def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, seed, check = PLANTED[name]
     plant(monkeypatch)

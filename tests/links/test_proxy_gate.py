@@ -20,7 +20,7 @@ from chaoslab.links.proxied.undo_verbs import EffectFacts, toxics_of
 from chaoslab.links.proxy.gate import gate
 
 TOKEN = "the-token-of-this-run"
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 class Behind(BaseHTTPRequestHandler):

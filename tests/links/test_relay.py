@@ -14,7 +14,7 @@ import pytest
 
 from chaoslab.links.proxy.relay import Flow, Outcome, Relay, Tally
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 BLOCK = bytes(range(256)) * 256
 LARGE = os.urandom(1 << 20) * 8
 

@@ -87,7 +87,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> History:
     asked = Asked(
         plan="kill_half",
         fleet="sim",
-        settings=(f"fleet.costs={costs}", "training.step_time=100ms", "control=none"),
+        settings=(
+            f"fleet.costs={costs}",
+            "training.step_time=100ms",
+            "training.stop.rounds=60",
+            "control=none",
+        ),
     )
     return carry_out(prepare(asked), folder).history
 

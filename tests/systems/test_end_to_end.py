@@ -21,7 +21,7 @@ def outcomes(verdict: Verdict) -> dict[str, str]:
     return {one.check: one.outcome.value for one in verdict.findings}
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 @pytest.mark.alone
 def test_half_of_the_learners_of_a_system_are_killed(tmp_path: Path) -> None:
     run = judged(tmp_path)

@@ -51,6 +51,7 @@ def data_of(printed: str, kind: str) -> Sequence[dict[str, Any]]:
     return [event["data"] for event in events if event["kind"] == kind]
 
 
+@pytest.mark.gate  # five seconds, to compile the model
 def test_a_learner_goes_on_from_the_state_that_it_is_given_and_leaves_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

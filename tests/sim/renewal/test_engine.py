@@ -244,7 +244,10 @@ def test_another_process_gives_the_same_result() -> None:
         ({"policy": Policy.ELASTIC, "learners": 1}, YEARLY),
         ({"chips": 20_000, "horizon_s": 100 * DAY_S}, YEARLY),  # few failures: not all are stops
         ({"repair_mean_s": 3600.0, "quorum": 2}, YEARLY),  # chips away matter
-        ({"chips": 100_000, "slice_chips": 1}, replace(YEARLY, mtbi_s=YEAR_S / 50)),
+        (
+            {"chips": 100_000, "slice_chips": 1, "horizon_s": 3 * DAY_S + 1.25},
+            replace(YEARLY, mtbi_s=YEAR_S / 50),
+        ),
         ({"learners": 3, "grow_every_s": 20.0, "change_s": 90.0}, YEARLY),
         ({"horizon_s": 30.0}, YEARLY),
     ],
