@@ -29,7 +29,6 @@ from tests.contracts.link_stage import (
 from tests.links.public_proxy import public_proxy
 from tests.links.toxiproxy_clients import (
     Client,
-    CommandLine,
     NoSuchVerb,
     PythonClient,
     go_client,
@@ -73,15 +72,13 @@ def client_of(kind: str, address: str, token: str = "") -> Iterator[Client]:
     host, _, port = address.rpartition(":")
     with ExitStack() as stack:
         match kind:
-            case "command line":
-                yield CommandLine(f"http://{user}{address}")
             case "go":
                 yield stack.enter_context(go_client(f"http://{user}{address}"))
             case "python":
                 yield PythonClient(f"{user}{host}", int(port))
 
 
-CLIENTS: Final = ("command line", "go", "python")
+CLIENTS: Final = ("go", "python")
 
 
 @pytest.mark.parametrize("kind", CLIENTS)

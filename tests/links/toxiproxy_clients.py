@@ -1,8 +1,9 @@
-"""Toxiproxy's own command line, Go client and Python client behind one verb: what each answers.
+"""Toxiproxy's own Go client and Python client behind one verb: what each answers.
 
-    do("add", name="p", toxic="t", …) ─► toxiproxy-cli | goclient/ | toxiproxy-python ─► the server
+    do("add", name="p", toxic="t", …) ─► goclient/ | toxiproxy-python ─► the server
 
-The first two are built once with a Go toolchain, at the version that chaoslab pins, into the cache.
+The first, which its command line uses, too, is built once with a Go toolchain, at the version that
+chaoslab pins, into the cache.
 """
 
 import json
@@ -21,10 +22,8 @@ from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
 from chaoslab.links.toxiproxy.server_binary import VERSION
 
-_CLI: Final = f"github.com/Shopify/toxiproxy/v2/cmd/cli@v{VERSION}"
 _SOURCE: Final = Path(__file__).parent / "goclient"
 _BUILD_S: Final = 600
-_CALL_S: Final = 30
 _STATUS: Final = re.compile(r"HTTP (\d+): .*")
 
 
@@ -41,13 +40,11 @@ class Client(Protocol):
 
 
 def binaries() -> Path:
-    """The folder with `cli` and `goclient`; skips the test where they cannot be had."""
+    """The folder with `goclient`; skips the test where it cannot be had."""
     cache = os.environ.get("CHAOSLAB_CACHE") or Path.home() / ".cache" / "chaoslab"
     folder = Path(cache).absolute() / f"toxiproxy-{VERSION}-clients"
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        if not (folder / "cli").exists():
-            _go(folder, "install", _CLI, cwd=folder)
         _go(folder, "build", "-o", str(folder / "goclient"), ".", cwd=_SOURCE)
     except (OSError, subprocess.SubprocessError) as error:
         if "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", ""):
@@ -61,46 +58,6 @@ def _go(folder: Path, *words: str, cwd: Path) -> None:
     subprocess.run(
         ("go", *words), cwd=cwd, env=environment, timeout=_BUILD_S, check=True, capture_output=True
     )
-
-
-# ---------------------------------------------------------------- the command line
-
-
-class CommandLine:
-    """`toxiproxy-cli`; what it prints is its answer."""
-
-    def __init__(self, url: str) -> None:
-        self._program, self._url = binaries() / "cli", url
-
-    def do(self, verb: str, **words: Any) -> Any:
-        """One process."""
-        done = subprocess.run(
-            (self._program, *self._words(verb, **words)), env={"TOXIPROXY_URL": self._url},
-            capture_output=True, text=True, timeout=_CALL_S, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            return {"error": _STATUS.sub(r"HTTP \1", done.stderr.strip())}
-        return sorted(done.stdout.splitlines())
-
-    def _words(self, verb: str, name: str = "", **words: Any) -> tuple[str, ...]:
-        match verb:
-            case "list":
-                return ("list",)
-            case "create":
-                return ("create", "-l", words["listen"], "-u", words["upstream"], name)
-            case "enable" | "disable":
-                return ("toggle", name)
-            case "inspect" | "delete":
-                return (verb, name)
-            case "remove":
-                return ("toxic", "remove", "-n", words["toxic"], name)
-        if verb not in {"add", "update"}:
-            raise NoSuchVerb(verb)
-        given = [f"--attribute={key}={value}" for key, value in words["attributes"].items()]
-        toxicity = f"--toxicity={words['toxicity']}"
-        if verb == "add":
-            given += ["-t", words["type"], f"--{words['stream']}"]
-        return ("toxic", verb, "-n", words["toxic"], toxicity, *given, name)
 
 
 # ---------------------------------------------------------------- the Go client
