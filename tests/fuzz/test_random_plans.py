@@ -146,7 +146,6 @@ def test_a_simulation_that_gets_nowhere_is_a_finding(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Policy, "next_s", lambda _: 0.0)  # something is due for ever
     trial = run(draw(0))
     assert trial.violations == {(HARNESS, "Livelock")}
-    assert "5,000 events within a second" in trial.reasons[0]
 
 
 def test_an_interrupt_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Profiles have names, numbers and sources; traces are read strictly."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,7 @@ from chaoslab.links.proxied.toxics import whole_numbers
 from chaoslab.links.traces import TracePoint, read_trace
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["lan", "same-region", "cross-us", "transatlantic", "2gbps", "5gbps", "home-broadband"],
-)
+@pytest.mark.parametrize("name", PROFILES)
 def test_a_profile_can_be_carried_by_every_kind_of_links(name: str) -> None:
     found = profile(name)
     assert found.name == name
@@ -22,10 +20,6 @@ def test_a_profile_can_be_carried_by_every_kind_of_links(name: str) -> None:
     for _, effect in found.shapings:
         assert effect.needs <= {LinkAbility.LATENCY, LinkAbility.BANDWIDTH}
         whole_numbers(effect)
-
-
-def test_every_profile_is_listed() -> None:
-    assert set(PROFILES) == {one.name for one in PROFILES.values()}
 
 
 def test_rates_may_differ_by_direction() -> None:
@@ -70,30 +64,31 @@ def test_a_trace_may_have_a_rate_or_a_latency_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "where"),
     [
-        ("", "is empty"),
-        ("time,rate\n", r"trace\.csv:1: "),
-        ("what is this\n", r"trace\.csv:1: .*time"),
-        ("\n0s,1MB/s\n", r"trace\.csv:1: .*time"),
-        ("time,time,rate\n0s,0s,1MB/s\n", "each once"),
-        ("time,speed\n0s,1MB/s\n", "time"),
-        ("rate\n1MB/s\n", "time"),
-        ("time,rate,jitter\n0s,1MB/s,1ms\n", "jitter: "),
-        ("time,rate\n0s,1\n", r"trace\.csv:2: .*unit"),
-        ("time,rate\n0s,1MB/s\n5s\n", r"trace\.csv:3: "),
-        ("time,rate\n0s,1MB/s,2MB/s\n", "one value"),
-        ("time,rate\n0s,1MB/s\n\nwhat is this\n", r"trace\.csv:4: "),
-        ("time,rate\n1s,1MB/s\n", r"trace\.csv:2: .*0s"),
-        ("time,rate\n0s,1MB/s\n0s,2MB/s\n", r"trace\.csv:3: .* rise"),
-        ("time,latency,jitter\n0s,1ms,2ms\n", r"trace\.csv:2: jitter"),
+        ("", ""),
+        ("time,rate\n", ":1"),
+        ("what is this\n", ":1"),
+        ("\n0s,1MB/s\n", ":1"),
+        ("time,time,rate\n0s,0s,1MB/s\n", ":1"),
+        ("time,speed\n0s,1MB/s\n", ":1"),
+        ("rate\n1MB/s\n", ":1"),
+        ("time,rate,jitter\n0s,1MB/s,1ms\n", ":1"),
+        ("time,rate\n0s,1\n", ":2"),
+        ("time,rate\n0s,1MB/s\n5s\n", ":3"),
+        ("time,rate\n0s,1MB/s,2MB/s\n", ":2"),
+        ("time,rate\n0s,1MB/s\n\nwhat is this\n", ":4"),
+        ("time,rate\n1s,1MB/s\n", ":2"),
+        ("time,rate\n0s,1MB/s\n0s,2MB/s\n", ":3"),
+        ("time,latency,jitter\n0s,1ms,2ms\n", ":2"),
     ],
 )
-def test_a_trace_that_cannot_be_read_says_where(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(PlanError, match=says):
-        read_trace(write(tmp_path, text))
+def test_a_trace_that_cannot_be_read_says_where(tmp_path: Path, text: str, where: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(PlanError, match=re.escape(f"{file}{where}")):
+        read_trace(file)
 
 
-def test_a_trace_that_is_not_there_says_so(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="cannot be read"):
+def test_a_trace_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"nowhere\.csv"):
         read_trace(tmp_path / "nowhere.csv")

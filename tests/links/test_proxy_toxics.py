@@ -13,34 +13,35 @@ def toxic(kind: str, **attributes: Json) -> dict[str, Json]:
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    "body",
     [
-        (toxic("latncy"), "latency"),
-        (toxic("latency", latncy=1), "latency"),
-        (toxic("latency", latency=-1), "must be 0 to"),
-        (toxic("latency", latency="80"), "a number"),
-        (toxic("latency", latency=True), "a number"),
-        (toxic("latency", latency=10, jitter=11), "more than latency"),
-        (toxic("latency", shape="parteo"), "pareto"),
-        (toxic("bandwidth", rate=-1), "must be 0 to"),
-        (toxic("bandwidth", per="proxy"), "connection or link"),
-        (toxic("slicer", average_size=0), "must be 1 to"),
-        (toxic("slicer", average_size=10.5), "a whole number"),
-        (toxic("slicer", average_size=10, size_variation=10), "not less than"),
-        (toxic("limit_data", bytes=0), "must be 1 to"),
-        (toxic("freeze", rate=1), "it has none"),
-        ({**toxic("latency"), "stream": "up"}, "upstream, downstream or both"),
-        ({**toxic("latency"), "toxicity": 1.5}, "toxicity"),
-        ({**toxic("latency"), "toxicity": True}, "toxicity"),
-        ({**toxic("latency"), "name": "a/b"}, "name: "),
-        ({**toxic("latency"), "colour": 1}, "no attribute 'colour'"),
-        ({"type": "latency", "attributes": [1]}, "an object"),
-        ({}, "type: "),
+        toxic("latncy"),
+        toxic("latency", latncy=1),
+        toxic("latency", latency=-1),
+        toxic("latency", latency="80"),
+        toxic("latency", latency=True),
+        toxic("latency", latency=10, jitter=11),
+        toxic("latency", shape="parteo"),
+        toxic("bandwidth", rate=-1),
+        toxic("bandwidth", per="proxy"),
+        toxic("slicer", average_size=0),
+        toxic("slicer", average_size=10.5),
+        toxic("slicer", average_size=10, size_variation=10),
+        toxic("limit_data", bytes=0),
+        toxic("freeze", rate=1),
+        {**toxic("latency"), "stream": "up"},
+        {**toxic("latency"), "toxicity": 1.5},
+        {**toxic("latency"), "toxicity": True},
+        {**toxic("latency"), "name": "a/b"},
+        {**toxic("latency"), "colour": 1},
+        {"type": "latency", "attributes": [1]},
+        {},
     ],
 )
-def test_what_nobody_would_understand_is_refused(body: Mapping[str, Json], says: str) -> None:
-    with pytest.raises(Refused, match=says):
+def test_what_nobody_would_understand_is_refused(body: Mapping[str, Json]) -> None:
+    with pytest.raises(Refused) as refused:
         read_toxic(body)
+    assert refused.value.status == 400
 
 
 @pytest.mark.parametrize(

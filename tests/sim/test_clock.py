@@ -64,7 +64,7 @@ def test_time_that_does_not_go_on_is_an_error(
             agenda.run_next()
 
     again()
-    with pytest.raises(Livelock, match="1,000 events within a second"):
+    with pytest.raises(Livelock):
         run_on()
 
 

@@ -34,27 +34,27 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "key"),
     [
-        ("begin_s = 1", "begin_s: must be one of"),
-        ("start_s = -1", "start_s: must be at least 0, got -1"),
-        ("flops_per_s = 0", "flops_per_s: must be above 0, got 0"),
-        ('start_s = "1s"', "start_s: must be a number, got '1s'"),
-        ("start_s = inf", "start_s: must be at least 0, got inf"),
-        ("start_s =", "cannot be read"),
-        ("quantiles = 3", "quantiles: must be a table, got 3"),
-        ("[quantiles]\nstart_s = [1, 2]", "quantiles.start_s: must be one of merge_s, publish_s"),
-        ("[quantiles]\npush_s = 1", "quantiles.push_s: must be two or more numbers"),
-        ("[quantiles]\npush_s = [1]", "quantiles.push_s: must be two or more numbers"),
-        ("[quantiles]\npush_s = [2, 1]", "from the least to the greatest"),
-        ("[quantiles]\npush_s = [-1, 1]", "none below 0"),
-        ('[quantiles]\npush_s = ["1s", "2s"]', "numbers from the least"),
+        ("begin_s = 1", "begin_s"),
+        ("start_s = -1", "start_s"),
+        ("flops_per_s = 0", "flops_per_s"),
+        ('start_s = "1s"', "start_s"),
+        ("start_s = inf", "start_s"),
+        ("start_s =", "costs.toml"),
+        ("quantiles = 3", "quantiles"),
+        ("[quantiles]\nstart_s = [1, 2]", "quantiles.start_s"),
+        ("[quantiles]\npush_s = 1", "quantiles.push_s"),
+        ("[quantiles]\npush_s = [1]", "quantiles.push_s"),
+        ("[quantiles]\npush_s = [2, 1]", "quantiles.push_s"),
+        ("[quantiles]\npush_s = [-1, 1]", "quantiles.push_s"),
+        ('[quantiles]\npush_s = ["1s", "2s"]', "quantiles.push_s"),
     ],
 )
-def test_a_wrong_file_is_refused_by_its_key(tmp_path: Path, text: str, says: str) -> None:
+def test_a_wrong_file_is_refused_by_its_key(tmp_path: Path, text: str, key: str) -> None:
     file = tmp_path / "costs.toml"
     file.write_text(text)
-    with pytest.raises(PlanError, match=says):
+    with pytest.raises(PlanError, match=key):
         Costs.read(file)
 
 
@@ -70,7 +70,7 @@ def test_a_plan_may_give_the_rate_of_its_links(tmp_path: Path) -> None:
     made = prepare(Asked(plan="kill_half", settings=settings, fleet="sim")).fleet_setup.fleet
     assert isinstance(made, SimFleets)
     assert made.costs == Costs(start_s=9, rate_bytes_per_s=1e3)
-    with pytest.raises(PlanError, match="above 0"):
+    with pytest.raises(PlanError, match="rate"):
         prepare(Asked(plan="kill_half", settings=("fleet.rate=0B/s",), fleet="sim"))
 
 

@@ -54,7 +54,7 @@ def test_its_record_says_that_it_is_simulated_and_its_losses_modelled(kill_half:
     assert measured
     assert all(event.payload.is_modelled for event in measured)
     parity = next(one for one in kill_half.verdict.findings if one.check == "loss_parity")
-    assert "trains nothing" in parity.reason
+    assert parity.outcome is not Outcome.FAIL
 
 
 def test_the_run_directory_is_dated_by_the_calendar_and_not_by_the_simulation(
@@ -165,14 +165,16 @@ def test_a_fault_without_a_simulated_meaning_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("key", "says"),
+    ("key", "error"),
     [
-        ("fleet.programs={learner: json.tool}", "runs no programs"),
-        ("fleet.costs=nowhere.toml", "cannot be read"),
+        ("fleet.programs={learner: json.tool}", AbilityError),
+        ("fleet.costs=nowhere.toml", PlanError),
     ],
 )
-def test_what_cannot_be_simulated_is_refused_before_anything_starts(key: str, says: str) -> None:
-    with pytest.raises((AbilityError, PlanError), match=says):
+def test_what_cannot_be_simulated_is_refused_before_anything_starts(
+    key: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
         prepare(Asked(plan="kill_half", fleet="sim", settings=(key,)))
 
 

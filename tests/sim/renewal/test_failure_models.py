@@ -40,10 +40,10 @@ def test_a_few_bad_machines_cause_half_of_the_failures() -> None:
 
 
 def test_bad_machines_with_a_memory_are_refused() -> None:
-    with pytest.raises(PlanError, match="bad_share: bad machines need exponential"):
+    with pytest.raises(PlanError, match=r"^bad_share: "):
         FailureModel(mtbi_s=1.0, shape=0.7, bad_share=0.1, source="a test")
 
 
 def test_shares_of_more_than_all_interruptions_are_refused() -> None:
-    with pytest.raises(PlanError, match="hang_share: with slow_share"):
+    with pytest.raises(PlanError, match=r"^hang_share: "):
         FailureModel(mtbi_s=1.0, hang_share=0.6, slow_share=0.5, source="a test")

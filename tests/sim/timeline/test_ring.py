@@ -90,18 +90,18 @@ def test_a_speed_up_is_over_gradients_in_every_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "key"),
     [
-        ({"step_s": 0.0}, "step: must be above 0, got 0"),
-        ({"centres": 1}, "centres: must be 2 to 10,000, got 1"),
-        ({"bits": 0.0}, "bits: must be above 0"),
-        ({"sent_share": 1.5}, "sent_share: must be above 0% and at most 100%, got 150%"),
-        ({"method": Method.STREAMING, "layers": 30, "sync_every": 5}, "fragments: must be at most"),
-        ({"method": Method.STREAMING, "fragments": 3}, "fragments: must be at most 1, the layers"),
-        ({"overlap": 1}, "overlap: must be 0 to 0"),
-        ({"method": Method.DILOCO, "overlap": 100}, "overlap: must be 0 to 99"),
+        ({"step_s": 0.0}, "step"),
+        ({"centres": 1}, "centres"),
+        ({"bits": 0.0}, "bits"),
+        ({"sent_share": 1.5}, "sent_share"),
+        ({"method": Method.STREAMING, "layers": 30, "sync_every": 5}, "fragments"),
+        ({"method": Method.STREAMING, "fragments": 3}, "fragments"),
+        ({"overlap": 1}, "overlap"),
+        ({"method": Method.DILOCO, "overlap": 100}, "overlap"),
     ],
 )
-def test_what_cannot_be_is_refused(settings: Mapping[str, object], said: str) -> None:
-    with pytest.raises(PlanError, match=said):
+def test_what_cannot_be_is_refused(settings: Mapping[str, object], key: str) -> None:
+    with pytest.raises(PlanError, match=f"^{key}: "):
         training(**settings)  # type: ignore[arg-type]
