@@ -1,4 +1,4 @@
-"""A whole run in a real cluster: it brings a node back, and its API server stands still for a while."""
+"""A run in a real cluster: it brings a node back, and its API server stands still for a while."""
 
 import os
 import signal

@@ -36,7 +36,7 @@ def chaoslab(
     )  # fmt: skip
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_what_a_package_brings_is_known_everywhere(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ def run(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult
     return pytester.runpytest_subprocess(*PLUGIN, *options)
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_a_verdict_is_returned_and_a_broken_harness_or_a_wrong_plan_is_raised(
     pytester: pytest.Pytester,
 ) -> None:
@@ -125,7 +125,7 @@ MARKED = """
 """
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_a_marked_function_is_a_test_for_each_finding_of_one_run(pytester: pytest.Pytester) -> None:
     done = run(pytester, MARKED, "-v", "--chaos-out", "kept", "--junitxml", "all.xml")
     done.assert_outcomes(passed=3)

@@ -17,7 +17,7 @@ LOADS = {
 }  # fmt: skip
 """What a browser fetches by itself, or sends something to."""
 
-pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("site")]
+pytestmark = [pytest.mark.gate, pytest.mark.xdist_group("site")]
 
 
 class Page(HTMLParser):

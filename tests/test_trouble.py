@@ -197,7 +197,9 @@ def until_it_says(process: "subprocess.Popen[str]", words: str) -> list[str]:
     raise AssertionError("".join(told))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.gate), signal.SIGTERM]
+)
 def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_else(
     write_plan: Callable[..., Path],
     start: Callable[..., "subprocess.Popen[str]"],

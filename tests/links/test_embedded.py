@@ -30,8 +30,8 @@ from chaoslab.links.effects import (
 from chaoslab.links.ports import established
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.proxied.http_api import Endpoint, call
-from tests.contracts.link_kit import LinkKit, assert_soon
-from tests.contracts.link_measures import Stage, stage_of
+from tests.contracts.link_kit import MEASURES, LinkKit, assert_soon
+from tests.contracts.link_measures import Measure, Stage, stage_of
 from tests.contracts.link_stage import (
     Pair,
     Upstream,
@@ -78,10 +78,16 @@ def kill(links: Links) -> None:
     os.kill(links.host.pid, signal.SIGKILL)
 
 
+@pytest.mark.gate
 class TestEmbeddedLinks(LinkKit):
     @pytest.fixture
     def links(self, links: EmbeddedLinks) -> EmbeddedLinks:
         return links
+
+    @pytest.mark.deep
+    @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: f"{one.name}-{one.direction}")
+    def test_what_arrives_is_what_was_asked(self, stage: Stage, measure: Measure) -> None:
+        super().test_what_arrives_is_what_was_asked(stage, measure)
 
     def end_the_proxy(self, links: Links) -> None:
         kill(links)

@@ -116,7 +116,7 @@ def test_a_post_from_a_page_makes_no_proxy(public: Endpoint, headers: Mapping[st
     assert call(public, "GET", "/proxies") == {}
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_the_proxy_of_a_run_obeys_nobody_but_its_harness(tmp_path: Path) -> None:
     with EmbeddedLinks(tmp_path) as links:
         for token in ("", "guessed"):

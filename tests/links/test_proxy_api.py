@@ -15,7 +15,7 @@ from chaoslab.core.events import Json
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, NotThere, an_object, call
 
-pytestmark = [pytest.mark.deep]
+pytestmark = pytest.mark.gate
 UPSTREAM = "127.0.0.1:9"
 
 
@@ -147,6 +147,7 @@ def test_the_log_stays_quiet(server: Endpoint, tmp_path: Path) -> None:
     assert (tmp_path / "embedded-proxy.log").read_text() == ""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("_", range(10))
 def test_what_ends_it_may_be_said_again_while_it_ends(_: int) -> None:
     command = [sys.executable, "-m", "chaoslab.links.proxy"]

@@ -26,7 +26,8 @@ from chaoslab.links.proxied.http_api import Endpoint, an_object, call
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
 from chaoslab.links.toxiproxy.links import ToxiproxyLinks
 from chaoslab.links.toxiproxy.undo_verbs import DELETE_PROXY, delete
-from tests.contracts.link_kit import LinkKit
+from tests.contracts.link_kit import MEASURES, LinkKit
+from tests.contracts.link_measures import Measure, Stage
 from tests.contracts.link_stage import Upstream
 from tests.fleet.local_stage import Remembered
 from tests.links.public_proxy import public_proxy
@@ -51,12 +52,18 @@ def upstream() -> Iterator[Upstream]:
         yield upstream
 
 
+@pytest.mark.gate
 @pytest.mark.toxiproxy
 class TestToxiproxyLinks(LinkKit):
     @pytest.fixture
     def links(self, own: ToxiproxyLinks) -> Iterator[ToxiproxyLinks]:
         with own as links:
             yield links
+
+    @pytest.mark.deep
+    @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: f"{one.name}-{one.direction}")
+    def test_what_arrives_is_what_was_asked(self, stage: Stage, measure: Measure) -> None:
+        super().test_what_arrives_is_what_was_asked(stage, measure)
 
     def end_the_proxy(self, links: Links) -> None:
         assert isinstance(links, ToxiproxyLinks)
