@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.soak,
     pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
-HAS_NETEM = ask(("unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem"))[0] == 0
 PLAN = f"""
 version: 1
 name: meshed
@@ -125,7 +124,7 @@ def test_a_delay_is_measured_or_refused_by_the_kernel_and_told(
     here: Cluster, tmp_path: Path
 ) -> None:
     with UndoLogFile(tmp_path) as undo_log, meshed(tmp_path, undo_log) as pods:
-        if HAS_NETEM:
+        if ask(("unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem"))[0] == 0:
             pods.link.shape("injection-0", Direction.BOTH, Latency(mean_s=0.2))
             assert 0.7 < (pods.answers_s() or 0.0) < 1.2, "a handshake, then an answer"
             pods.link.clear("injection-0")

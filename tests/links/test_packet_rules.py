@@ -44,6 +44,13 @@ def needs_loss() -> None:
 
 
 @pytest.fixture
+def netem() -> None:
+    can, why = bands.is_available()
+    if not can:
+        pytest.skip(why)
+
+
+@pytest.fixture
 def tool() -> Iterator[Iptables]:
     needs_loss()
     tool = Iptables()
@@ -62,6 +69,7 @@ def rules() -> str:
     return "\n".join(line for line in lines if "DOCKER" not in line and " br-" not in line)
 
 
+@pytest.mark.gate
 def test_a_rule_is_removed_exactly(tool: Iptables) -> None:
     before = rules()
     tool.add(drop())
@@ -99,6 +107,7 @@ def test_rules_are_owed_before_they_are_made_and_closed_when_they_are_gone() -> 
     assert "chaoslab" not in rules()
 
 
+@pytest.mark.gate
 def test_what_a_dead_harness_left_is_undone_from_its_obligation(tmp_path: Path) -> None:
     needs_loss()
     undo_log = Remembered()
@@ -150,7 +159,7 @@ def tcp_counter(name: str) -> int:
     return int(values[names.index(name)])
 
 
-@pytest.mark.skipif(not bands.is_available()[0], reason=bands.is_available()[1])
+@pytest.mark.usefixtures("netem")
 @pytest.mark.parametrize(
     ("effect", "counter"),
     [
@@ -187,7 +196,8 @@ def test_the_kernel_counts_packets_that_suffer_and_tcp_repairs_them(
     assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
 
 
-@pytest.mark.skipif(not bands.is_available()[0], reason=bands.is_available()[1])
+@pytest.mark.gate
+@pytest.mark.usefixtures("netem")
 def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_path: Path) -> None:
     undo_log = Remembered()
     KernelPackets(undo_log).add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))

@@ -29,20 +29,20 @@ def ran(plan: str, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     return outcomes, {one["id"]: one["status"] for one in verdict["injections"]}
 
 
-@pytest.mark.skipif(not bands.is_available()[0], reason=bands.is_available()[1])
 def test_training_goes_on_while_packets_are_duplicated_reordered_and_damaged(
     tmp_path: Path,
 ) -> None:
+    can, why = bands.is_available()
+    if not can:
+        pytest.skip(why)
     outcomes, evidence = ran("packets.yaml", tmp_path)
     assert (outcomes["continuity"], outcomes["cleanup"]) == ("PASS", "PASS")
     assert evidence == dict.fromkeys(("injection-0", "injection-1", "injection-2"), "weak")
 
 
-@pytest.mark.skipif(
-    any((home := cgroups.where(one)) is None or home.version != 2 for one in Controller),
-    reason="no cgroup v2 with CPU and memory controllers",
-)
 def test_a_quota_slows_and_a_limit_kills_by_cgroup_v2(tmp_path: Path) -> None:
+    if any((home := cgroups.where(one)) is None or home.version != 2 for one in Controller):
+        pytest.skip("no cgroup v2 with CPU and memory controllers")
     outcomes, evidence = ran("limits.yaml", tmp_path)
     assert (outcomes["continuity"], outcomes["cleanup"]) == ("PASS", "PASS")
     assert evidence["injection-0"] == "proved"
