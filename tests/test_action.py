@@ -145,8 +145,7 @@ def test_a_plan_that_is_refused_fails_the_step_and_says_so(
     action = runner(tmp_path, environment, plan="no such; touch owned", install=".")
     action.carry_out()
     assert action.has_failed
-    assert "there is no plan file 'no such; touch owned'" in action.log
-    assert action.summary.startswith("Nothing was started")
+    assert "no such; touch owned" in action.log
     assert [uses for uses, _ in action.used] == ["actions/setup-python@v6", "actions/cache@v4"]
     assert (tmp_path / "installed").read_text().splitlines() == [str(ROOT), "."]
     assert not (action.work / "owned").exists()
@@ -166,46 +165,27 @@ def test_options_and_seed_are_words_of_their_own(
 
 
 KILLED = ROOT / "chaoslab" / "selftest" / "plans" / "killed.yaml"
-STALE = "fleet.programs.learner=chaoslab.selftest.mutants.learner stale_rejoiner"
-"""A learner that comes back with old weights."""
-
-
-@pytest.mark.deep
-@pytest.mark.alone
-def test_a_mutated_learner_fails_the_build_and_its_record_is_kept(
-    tmp_path: Path, environment: Mapping[str, str]
-) -> None:
-    action = runner(
-        tmp_path, environment, plan=str(KILLED), options=f"--set={STALE}", python_version=""
-    )
-    action.carry_out()
-    assert action.has_failed, action.log
-    assert action.outputs["verdict.outcome"] == "FAIL"
-    record = Path(action.outputs["verdict.record"])
-    assert action.used[-1][1]["path"] == str(record)
-    assert action.summary.startswith("## ❌ FAIL")
-    verdict = json.loads((record / "verdict.json").read_text())
-    (agreement,) = (one for one in verdict["findings"] if one["check"] == "agreement")
-    assert agreement["outcome"] == "FAIL"
-    assert "joined_with_other_state" in agreement["codes"]
 
 
 @pytest.mark.gate
-def test_a_gate_is_green_and_keeps_its_record(
-    tmp_path: Path, environment: Mapping[str, str]
+@pytest.mark.parametrize(
+    ("more", "outcome"), [("", "PASS"), ("--set=expect.1.within=100ms", "FAIL")]
+)
+def test_the_verdict_turns_the_build_green_or_red_and_the_record_is_kept(
+    tmp_path: Path, environment: Mapping[str, str], more: str, outcome: str
 ) -> None:
-    """Simulated: the one above shows the action on a real run."""
+    """Simulated: `test_selftest.py` has real runs. In the second, no learner is back so soon."""
     action = runner(
-        tmp_path, environment, plan=str(KILLED), options="--fleet=sim", python_version=""
+        tmp_path, environment, plan=str(KILLED), options=f"--fleet=sim\n{more}", python_version=""
     )
     action.carry_out()
-    assert not action.has_failed, action.log
-    assert action.outputs["verdict.outcome"] == "PASS"
+    assert action.has_failed == (outcome != "PASS"), action.log
+    assert action.outputs["verdict.outcome"] == outcome
     record = Path(action.outputs["verdict.record"])
     assert action.used[-1] == (
         "actions/upload-artifact@v4",
         {"name": "resilience", "path": str(record)},
     )
-    assert action.summary.startswith("## ✅ PASS")
-    assert json.loads((record / "verdict.json").read_text())["outcome"] == "PASS"
+    assert outcome in action.summary.splitlines()[0]
+    assert json.loads((record / "verdict.json").read_text())["outcome"] == outcome
     assert Xml.parse(record / "junit.xml").getroot().tag == "testsuites"

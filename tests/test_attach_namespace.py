@@ -124,7 +124,7 @@ def test_a_node_whose_harness_was_killed_is_resumed(training: "Deployed", tmp_pa
             wait_until(lambda: training.states().get("learner-0") == "T")
             assert training.leases() == ["chaoslab-attach"]
             refused = chaoslab(str(plan), "--yes", "--out", str(tmp_path / "other"))
-            assert "attached to this training" in refused.stderr
+            assert refused.returncode not in (0, 1)
         finally:
             _kill_with_janitor(harness)
     assert training.states()["learner-0"] == "T"

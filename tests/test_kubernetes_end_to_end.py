@@ -106,7 +106,7 @@ def test_where_the_cluster_heals_its_own_time_is_told(by_cluster: Ran) -> None:
 def test_training_goes_on_while_the_api_server_stands_still(by_cluster: Ran) -> None:
     contact, continuity = by_cluster.finding("contact"), by_cluster.finding("continuity")
     assert contact["observed"] >= AWAY_S
-    assert f"the API server of {CONTEXT} was out of reach for" in contact["reason"]
+    assert CONTEXT in contact["reason"]
     assert continuity["outcome"] == "PASS"
     assert continuity["observed"] < AWAY_S / 2
     history = History.read(by_cluster.record)

@@ -146,5 +146,4 @@ def test_a_syncer_whose_host_is_silent_when_training_ends_is_told_later(
     assert has_gone_to_its_end(judged)
     told = [one.payload for one in judged.history.of(SignalFailed)]
     assert {(one.node, one.signal) for one in told} == {("syncer", "SIGTERM")}
-    assert "is out of reach" in told[0].reason
     assert judged.verdict.outcome is Outcome.PASS, judged.verdict.explain()

@@ -141,15 +141,6 @@ def test_the_tutorial_works_as_it_is_written(built: Path, tmp_path: Path) -> Non
     assert done[expected].returncode == ExitCode.FAIL, said
 
 
-def test_the_tutorial_installs_as_the_readme_does() -> None:
-    assert [line for line in lines() if shlex.split(line)[0] not in {"chaoslab", "python"}] == [
-        "python3 -m venv .venv",
-        ".venv/bin/pip install . pytest",
-        ". .venv/bin/activate",
-        "mkdir ../first_gate && cd ../first_gate",
-    ]
-
-
 def test_the_tutorial_shows_what_init_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,14 +165,12 @@ def test_half_of_the_slices_are_preempted_and_training_goes_on_on_other_hosts(
     assert repairs.samples == 1
     assert float(str(repairs.numbers["longest_queue_s"])) >= 3.0
     assert float(str(repairs.numbers["longest_creation_s"])) >= 1.5
-    assert "in the queue" in repairs.reason
     states = {one.payload.condition for one in history.of(ProviderReported)}
     assert {"up", "coming"} <= states
     assert Kind.RESIDUE_FOUND not in {event.kind for event in history.events}
     lives = {(one.payload.incarnation, one.payload.host) for one in history.of(HostStarted)}
     assert lives == {(1, 0), (1, 1), (2, 0), (2, 1)}, "the slice has two hosts each time"
     assert [one.payload.link for one in history.of(LinkShaped)]
-    assert "s in the queue" in (judged.directory.path / "report.md").read_text()
 
 
 @pytest.mark.soak

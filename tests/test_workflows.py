@@ -129,7 +129,6 @@ def test_reports_become_one_comment(tmp_path: Path) -> None:
     said = comment(tmp_path, {"1": {"report.md": b"**PASS**"}, "2": {"report.md": b"**FAIL**"}})
     assert said is not None
     assert said.index("### resilience-report-1\n\n**PASS**") < said.index("**FAIL**")
-    assert "Made by the code of this pull request" in said
 
 
 def test_a_report_of_a_stranger_is_text_and_no_more(tmp_path: Path) -> None:
