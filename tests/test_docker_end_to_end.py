@@ -12,9 +12,8 @@ from tests.docker_runs import (
     Engine,
     engine_with_images,
     nothing_is_left,
-    wait_for_round,
 )
-from tests.whole_runs import start, verdict_of, whole
+from tests.whole_runs import await_round, start, verdict_of, whole
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.docker]
 PLAN = """
@@ -73,7 +72,7 @@ def test_a_container_that_somebody_else_ends_is_named(engine: Engine, tmp_path: 
     plan = tmp_path / "containers.yaml"
     plan.write_text(PLAN.replace("LINKS", "none").replace("MORE", ""))
     run = start(str(plan), tmp_path / "runs")
-    record = wait_for_round(tmp_path / "runs" / "containers", 10)
+    record = await_round(tmp_path / "runs", 10)
     engine.kill(f"chaoslab-{run_name(record)}-learner-0.1", "SIGKILL")
     verdict = verdict_of(run)
     assert run.returncode == ExitCode.FAIL

@@ -1,12 +1,9 @@
 """Real trainings over real links, broken on purpose; and links broken by somebody else."""
 
-import json
 import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -16,6 +13,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
+from tests.whole_runs import await_round, start, verdict_of, whole
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone]
 PLAN = """
@@ -44,47 +42,17 @@ FROZEN_AND_FAR = """
 """
 
 
-class Called:
-    """`chaoslab run` as a process of its own."""
-
-    def __init__(self, folder: Path, plan: str, *more: str) -> None:
-        self.folder = folder
-        command = (sys.executable, "-m", "chaoslab", "run", plan, "--json", "--quiet")
-        self.process = subprocess.Popen(
-            [*command, *more], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-        )  # fmt: skip
-
-    @property
-    def run(self) -> Path | None:
-        """Its record, once there is one."""
-        return next(iter(self.folder.glob("runs/*/2*")), None)
-
-    def journal(self) -> History:
-        """What was written so far."""
-        assert self.run is not None
-        return History.read(self.run) if (self.run / "journal.jsonl").exists() else History(())
-
-    def until(self, kind: Kind, number: int) -> None:
-        """Wait for so many events of a kind."""
-        deadline = time.monotonic() + 120
-        while self.run is None or len(self.journal().of(kind)) < number:
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-    def end(self) -> tuple[int, dict[str, object]]:
-        """Exit code and verdict."""
-        out, error = self.process.communicate(timeout=400)
-        found = json.loads(out or b"{}")
-        assert isinstance(found, dict), error
-        return self.process.returncode, found
+def begin(folder: Path, plan: str, *more: str) -> "subprocess.Popen[str]":
+    """`chaoslab run` of this plan in a process of its own."""
+    file = folder / "over_links.yaml"
+    file.write_text(plan)
+    return start(str(file), folder / "runs", *more)
 
 
-def written(folder: Path, faults: str) -> str:
-    """The file of a plan with these faults."""
-    (folder / "over_links.yaml").write_text(PLAN.replace("FAULTS", faults))
-    return "over_links.yaml"
+def ended(run: "subprocess.Popen[str]", folder: Path) -> tuple[int, Mapping[str, object], History]:
+    """Exit code, verdict and record."""
+    verdict = verdict_of(run)
+    return run.returncode, verdict, History.read((folder / "runs" / "latest").resolve())
 
 
 @pytest.fixture
@@ -104,40 +72,31 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.toxiproxy
 def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path) -> None:
-    called = Called(folder, written(folder, FAR_AND_CUT), "--set", "fleet.links=toxiproxy")
-    code, verdict = called.end()
-    history = called.journal()
-    assert [story.status for story in history.faults] == ["proved", "proved"], [
-        event.payload.text for event in history.of(Kind.EVIDENCE_MEASURED)
-    ]
-    assert (code, verdict["outcome"]) == (0, "PASS"), verdict["findings"]
-    assert len({node["incarnation"] for node in _starts(history)}) == 1
-
-
-def _starts(history: History) -> list[dict[str, object]]:
-    return [dict(event.data) for event in history.of(Kind.NODE_STARTED)]
+    run = begin(folder, PLAN.replace("FAULTS", FAR_AND_CUT), "--set", "fleet.links=toxiproxy")
+    code, verdict, history = ended(run, folder)
+    assert [story.status for story in history.faults] == ["proved", "proved"], whole(verdict)
+    assert (code, verdict["outcome"]) == (0, "PASS"), whole(verdict)
+    assert {event.payload.incarnation for event in history.of(Kind.NODE_STARTED)} == {1}
 
 
 def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> None:
-    called = Called(folder, written(folder, FROZEN_AND_FAR))
-    code, verdict = called.end()
-    statuses = [story.status for story in called.journal().faults]
-    assert statuses == ["proved", "failed"]
+    run = begin(folder, PLAN.replace("FAULTS", FROZEN_AND_FAR))
+    code, verdict, history = ended(run, folder)
+    assert [story.status for story in history.faults] == ["proved", "failed"]
     assert (code, verdict["outcome"]) == (3, "UNKNOWN")
 
 
 def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(folder: Path) -> None:
-    called = Called(folder, written(folder, FAR_AND_CUT))
-    called.until(Kind.ROUND_MERGED, 10)
-    assert called.run is not None
-    (proxy,) = [owed for owed in open_undos(called.run) if "proxy" in str(owed.facts.get("node"))]
+    run = begin(folder, PLAN.replace("FAULTS", FAR_AND_CUT))
+    record = await_round(folder / "runs", 10)
+    (proxy,) = [owed for owed in open_undos(record) if "proxy" in str(owed.facts.get("node"))]
     os.kill(int(str(proxy.facts["pid"])), signal.SIGKILL)
-    code, verdict = called.end()
-    lost = called.journal().last(Kind.LINK_LOST)
+    code, verdict, history = ended(run, folder)
+    lost = history.last(Kind.LINK_LOST)
     assert lost is not None
     assert "SIGKILL" in lost.payload.reason
     assert (code, verdict["outcome"]) == (3, "UNKNOWN")
-    assert not open_undos(called.run)
+    assert not open_undos(record)
 
 
 STAND_INS = """
@@ -162,15 +121,13 @@ def test_the_same_seed_gives_the_same_schedule_and_the_same_links(folder: Path) 
     shaped, schedules = [], []
     for name in ("one", "two"):
         (folder / name).mkdir()
-        (folder / name / "over_links.yaml").write_text(STAND_INS)
-        called = Called(folder / name, "over_links.yaml", "--seed", "5")
-        called.end()
-        assert called.run is not None
-        schedules.append((called.run / "schedule.jsonl").read_bytes())
+        *_, history = ended(begin(folder / name, STAND_INS, "--seed", "5"), folder / name)
+        record = (folder / name / "runs" / "latest").resolve()
+        schedules.append((record / "schedule.jsonl").read_bytes())
         shaped.append(
             [
                 {key: event.data[key] for key in ("link", "effect", "direction", "settings")}
-                for event in called.journal().of(Kind.LINK_SHAPED)
+                for event in history.of(Kind.LINK_SHAPED)
             ]
         )
     assert schedules[0] == schedules[1]

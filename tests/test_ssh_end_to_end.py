@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.contracts.fleet_kit import wait_until
 from tests.fleet.namespace_hosts import can_be_apart, lan
 from tests.fleet.sshd import SshHost
 from tests.ssh_runs import PLAN, fleet_of_hosts, left_on, write_inventory
-from tests.whole_runs import ROOT, start, verdict_of, whole
+from tests.whole_runs import ROOT, await_round, start, verdict_of, whole
 
 
 def start_two(folder: Path, inventory: Path, inside: Sequence[str] = ()) -> "subprocess.Popen[str]":
@@ -82,22 +81,11 @@ def here() -> str:
 def test_a_run_that_is_interrupted_leaves_nothing_on_its_hosts(tmp_path: Path) -> None:
     with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
         run = start_two(tmp_path, inventory)
-        wait_for_round(tmp_path / "runs", 3)
+        await_round(tmp_path / "runs", 3)
         run.send_signal(signal.SIGINT)
         run.communicate(timeout=120)
         assert run.returncode == 130
         wait_until(lambda: left_on(hosts) == [])
-
-
-def wait_for_round(folder: Path, number: int) -> None:
-    """Until the run that begins there has merged so many rounds."""
-    deadline_s = time.monotonic() + 200
-    while time.monotonic() < deadline_s:
-        for journal in folder.glob("*/2*/journal.jsonl"):
-            if journal.read_text().count('"kind":"round.merged"') >= number:
-                return
-        time.sleep(0.2)
-    raise AssertionError(f"no round {number} in {folder}")
 
 
 @pytest.mark.deep

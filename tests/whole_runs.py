@@ -53,6 +53,21 @@ def await_event(folder: Path, kind: Kind, within_s: float = 180) -> None:
     raise AssertionError(f"no {kind} within {within_s:g} s")
 
 
+def await_round(folder: Path, number: int, within_s: float = 200) -> Path:
+    """The first record below a folder of records, once all have joined and so many rounds are
+    merged.
+    """
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        for journal in folder.glob("*/2*/journal.jsonl"):
+            told = journal.read_text()
+            has_begun = told.count(f'"kind":"{Kind.PHASE_ENTERED}"') > 1
+            if has_begun and told.count(f'"kind":"{Kind.ROUND_MERGED}"') >= number:
+                return journal.parent
+        time.sleep(0.1)
+    raise AssertionError(f"no round {number} within {within_s:g} s")
+
+
 def passed(plan: str, folder: Path) -> tuple[History, list[str]]:
     """The record of a run of this text, which must PASS, and the status of each injection."""
     file = folder / "plan.yaml"
