@@ -1,6 +1,6 @@
 """The same plan on processes, containers, hosts by ssh and pods: verdict and evidence are the same.
 
-python -m pytest -m soak -s tests/test_fleet_parity.py        and prints them side by side
+python -m pytest -s tests/test_fleet_parity.py        and prints them side by side
 """
 
 import sys

@@ -19,9 +19,9 @@ from chaoslab.replay.minimise import Ending
 
 SEEDS = range(12)
 _FAST = 2
-"""Of these seeds, how many the fast tests simulate."""
+"""Of these seeds, how many the quick tests simulate."""
 _ALL, _SOAK, _CHUNK = 1000, 2000, 40
-"""Seeds that all tests simulate, and those of `make soak`, and how many of them one test does."""
+"""Seeds of the deep tests, up to which they are no soak, and how many of them one test does."""
 
 
 def test_a_seed_gives_the_same_plan_whenever_it_is_drawn() -> None:

@@ -232,6 +232,7 @@ def test_a_tool_that_is_there_and_fails_is_quoted(
 
     monkeypatch.setattr(netfilter, "may_administer_network", lambda: True)
     monkeypatch.setattr(netfilter, "which", lambda program: f"/usr/sbin/{program}")
+    monkeypatch.setattr(netfilter, "why_no_namespace", lambda: "")
     monkeypatch.setattr(netfilter, "run", fail)
     can, why = netfilter.is_available()
     assert not can

@@ -1,4 +1,4 @@
-"""One learner of each installed system is killed, for real (`make soak`)."""
+"""One learner of each installed system is killed, for real (`make deep`)."""
 
 from pathlib import Path
 
