@@ -13,16 +13,14 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
-from tests.cluster import CONTEXT, LIMIT_S, kubeconfig_or_skip
+from tests.cluster import CONTEXT, kubeconfig_or_skip
 from tests.contracts.fleet_kit import wait_until
 from tests.whole_runs import whole
 
 if TYPE_CHECKING:
     from tests.namespace_training import Deployed
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 
 ROOT = Path(__file__).parent.parent
 NAMESPACE = "chaoslab-attach-test"

@@ -13,7 +13,7 @@ from chaoslab.links.effects import Direction, Freeze, Latency
 from chaoslab.links.netem.kernel import ask
 from chaoslab.record.journal import History
 from chaoslab.undo.log import UndoLogFile, open_undos
-from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, STATE, Cluster, cluster
+from tests.cluster import CONTEXT, NAMESPACE, STATE, Cluster, cluster
 from tests.contracts.fleet_kit import wait_until
 from tests.whole_runs import ROOT, start, verdict_of, whole
 
@@ -25,7 +25,6 @@ from tests.fleet.kubernetes.meshed_pods import LEARNER, meshed  # isort: skip
 
 pytestmark = [
     pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.soak,
-    pytest.mark.timeout(LIMIT_S),
 ]  # fmt: skip
 PLAN = f"""
 version: 1

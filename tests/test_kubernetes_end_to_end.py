@@ -15,12 +15,10 @@ from chaoslab.core.payloads import EngineReported, LearnerStep, NodeStarted
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
-from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, STATE, cluster
+from tests.cluster import CONTEXT, NAMESPACE, STATE, cluster
 from tests.whole_runs import await_event, start, verdict_of, whole
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 AWAY_S = 20.0
 PLAN = f"""
 version: 1

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.fleet.kubernetes.rights import role
-from tests.cluster import LIMIT_S, STATE, image, kubeconfig_or_skip
+from tests.cluster import STATE, image, kubeconfig_or_skip
 
 ROOT = Path(__file__).parents[1]
 GATE = ROOT / "docker" / "gate"
@@ -93,7 +93,6 @@ def namespace() -> Iterator[None]:
 @pytest.mark.soak  # four minutes
 @pytest.mark.deep
 @pytest.mark.kubernetes
-@pytest.mark.timeout(LIMIT_S)
 def test_a_broken_image_turns_the_standing_gate_red(
     tmp_path: Path, namespace: None, harness_image: str, broken_image: str
 ) -> None:

@@ -8,12 +8,10 @@ from chaoslab.core.payloads import HostLost, HostStarted, NodeExited
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
-from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster
+from tests.cluster import CONTEXT, NAMESPACE, cluster
 from tests.whole_runs import start, verdict_of, whole
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 SLICE = "learner-1"
 PLAN = """
 version: 1

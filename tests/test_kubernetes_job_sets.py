@@ -10,12 +10,10 @@ from chaoslab.core.payloads import EngineReported, NodeExited, NodeStarted
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
-from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, cluster, need_job_sets
+from tests.cluster import CONTEXT, NAMESPACE, cluster, need_job_sets
 from tests.whole_runs import start, verdict_of, whole
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 PLAN = """
 version: 1
 name: job-sets

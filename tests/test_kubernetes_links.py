@@ -12,7 +12,7 @@ from chaoslab.links.effects import Bandwidth, Latency, Refuse
 from chaoslab.record.journal import History
 from chaoslab.undo.base import NoUndoLog, UndoLog
 from chaoslab.undo.log import UndoLogFile, open_undos
-from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, Cluster, cluster, image
+from tests.cluster import CONTEXT, NAMESPACE, Cluster, cluster, image
 from tests.contracts.fleet_kit import wait_until
 from tests.contracts.link_kit import LinkKit
 from tests.contracts.link_measures import BOTH, DOWN, UP, rate_mb_per_s, stage_of
@@ -28,9 +28,7 @@ from chaoslab.fleet.kubernetes.run_objects import RunObjects, remains  # isort: 
 from chaoslab.fleet.run_name import run_name  # isort: skip
 from chaoslab.undo.actions import leftovers, undo  # isort: skip
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 THIS_MACHINE = "10.231.0.1"
 """Where pods of the test cluster reach it: the address of their bridge."""
 PLAN = f"""

@@ -18,14 +18,12 @@ from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
-from tests.cluster import CONTEXT, LIMIT_S, NAMESPACE, Cluster, cluster, image
+from tests.cluster import CONTEXT, NAMESPACE, Cluster, cluster, image
 from tests.contracts.fleet_kit import wait_until
 from tests.fleet.kubernetes.test_cleanup import killed_when
 from tests.whole_runs import ROOT, start, verdict_of, whole
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 FIRST, SECOND = "chaoslab-test", "chaoslab-test-2"
 PLAN = f"""
 version: 1

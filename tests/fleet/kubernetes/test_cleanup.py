@@ -13,13 +13,11 @@ from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.log import open_undos
-from tests.cluster import LIMIT_S, Cluster, need_job_sets, small_fleet
+from tests.cluster import Cluster, need_job_sets, small_fleet
 from tests.engine import learner
 from tests.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 
 
 def killed_when(word: str, run_directory: Path, *more: str) -> None:

@@ -19,13 +19,11 @@ from chaoslab.fleet.kubernetes import manifests, memory_filler
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.record.journal import Journal
 from chaoslab.undo.log import UndoLogFile
-from tests.cluster import LIMIT_S, Cluster, small_fleet
+from tests.cluster import Cluster, small_fleet
 from tests.contracts.fault_kit import VICTIMS, Director, injection_of
 from tests.engine import learner
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 FOR_S = 15.0
 
 

@@ -15,14 +15,12 @@ from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.fleet.stressors import MemoryLimit
 from chaoslab.undo.base import NoUndoLog
-from tests.cluster import LIMIT_S, Cluster, image, small_fleet
+from tests.cluster import Cluster, image, small_fleet
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import learner
 from tests.fleet.local_stage import Remembered
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 
 
 @pytest.fixture

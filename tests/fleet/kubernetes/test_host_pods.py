@@ -17,15 +17,13 @@ from chaoslab.faults.process_pause import ProcessPause
 from chaoslab.fleet.base import Hosts, NodeSpec
 from chaoslab.record.journal import Journal
 from chaoslab.undo.log import UndoLogFile
-from tests.cluster import LIMIT_S, Cluster, small_fleet
+from tests.cluster import Cluster, small_fleet
 from tests.contracts.fault_kit import VICTIMS, Director, injection_of
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import learner
 from tests.fleet.local_stage import Remembered
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 
 
 @pytest.fixture

@@ -13,13 +13,11 @@ from chaoslab.fleet.kubernetes.resources import JOB_SETS, JOBS
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import NoUndoLog
-from tests.cluster import LIMIT_S, Cluster, need_job_sets, small_fleet
+from tests.cluster import Cluster, need_job_sets, small_fleet
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import learner
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 DEEDS = {"learner-0": "kill", "learner-1": "delete_pod", "learner-2": "delete_job"}
 OTHER = "learner-3"
 

@@ -23,15 +23,13 @@ from chaoslab.undo.actions import undo
 from chaoslab.undo.janitor import Overdue, heal
 from chaoslab.undo.log import UndoLogFile, open_undos
 from chaoslab.undo.verbs import Healed
-from tests.cluster import LIMIT_S, Cluster, small_fleet
+from tests.cluster import Cluster, small_fleet
 from tests.contracts.fault_kit import VICTIMS, Director, injection_of
 from tests.fleet.kubernetes import busy_learner
 from tests.fleet.kubernetes.test_cleanup import killed_when
 from tests.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.deep, pytest.mark.kubernetes, pytest.mark.timeout(LIMIT_S),
-]  # fmt: skip
+pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 FOR_S = 20.0
 FAULT = ComputeSlow(factor=4.0, mechanism=Mechanism.CGROUP, tolerance=0.75)
 WHOLE = CpuLimit(limit="500m", request="500m")
