@@ -53,6 +53,7 @@ def test_wherever_the_power_fails_all_that_was_promised_is_there(
     assert {"create", "write", "flush file", "rename", "flush folder"} <= set(tally.points)
 
 
+@pytest.mark.deep
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_wherever_the_power_fails_after_a_kill_at_every_operation() -> None:
