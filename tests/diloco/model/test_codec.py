@@ -156,7 +156,7 @@ def nearest(value: float, allowed: list[int]) -> int:
 
 
 @block_codec
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(flat=vectors)
 def test_the_error_is_within_the_bound(codec: Codec, flat: np.ndarray) -> None:
     check_error_bound(flat, decode(encode(flat, codec), flat.size, codec), codec)
@@ -169,7 +169,7 @@ def test_the_bound_holds_across_the_pieces_worked_on_at_once(codec: Codec, size:
     check_error_bound(flat, decode(encode(flat, codec), size, codec), codec)
 
 
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(flat=vectors)
 def test_bf16_is_within_one_part_in_256(flat: np.ndarray) -> None:
     back = decode(encode(flat, Codec.BF16), flat.size, Codec.BF16)
@@ -252,7 +252,7 @@ def test_bits_after_the_last_value_of_four_bits_are_refused(codec: Codec) -> Non
 
 
 @every_codec
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(payload=st.binary(max_size=1200), size=st.integers(0, 600))
 def test_garbage_of_any_length_is_malformed_or_finite(
     codec: Codec, payload: bytes, size: int
@@ -266,7 +266,7 @@ def test_garbage_of_any_length_is_malformed_or_finite(
 
 
 @every_codec
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(data=st.data(), size=st.integers(1, 300))
 def test_garbage_of_the_right_length_is_malformed_or_finite(
     codec: Codec, data: st.DataObject, size: int
@@ -315,7 +315,7 @@ def test_what_is_read_part_by_part_has_the_bits_of_the_whole(codec: Codec, size:
 
 
 @every_codec
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(ends=st.tuples(st.integers(0, 1000), st.integers(0, 1000)))
 def test_any_part_is_that_of_the_whole(codec: Codec, ends: tuple[int, int]) -> None:
     payload, at = encode(normal(1000), codec), slice(*sorted(ends))

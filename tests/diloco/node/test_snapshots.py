@@ -117,7 +117,7 @@ def train(directory, thinning, tokens):
     return [int(path.stem) for path in snapshot_paths(directory)]
 
 
-@pytest.mark.parametrize("rounds", [3, 19, 20, 21, 500, 3000])
+@pytest.mark.parametrize("rounds", [3, 20, 21, 500])
 def test_snapshots_of_a_training_of_unknown_length_are_few_and_evenly_spread(tmp_path, rounds):
     step = 1024
     there = train(tmp_path, thinned(tmp_path), range(0, rounds * step, step))
@@ -128,8 +128,8 @@ def test_snapshots_of_a_training_of_unknown_length_are_few_and_evenly_spread(tmp
 
 
 def test_a_syncer_that_comes_back_goes_on_at_the_distance_it_had(tmp_path):
-    first = train(tmp_path, thinned(tmp_path), range(0, 100_000, 100))
-    again = train(tmp_path, thinned(tmp_path), range(100_000, 200_000, 100))
+    first = train(tmp_path, thinned(tmp_path), range(0, 20_000, 100))
+    again = train(tmp_path, thinned(tmp_path), range(20_000, 40_000, 100))
     assert len(again) <= 20
-    assert again[-1] >= 180_000
+    assert again[-1] >= 36_000
     assert len(set(first) & set(again)) >= 2

@@ -180,7 +180,7 @@ def test_tensors_of_many_blocks_are_merged_like_small_ones(
 # ---------------------------------------------------------------- properties of rda
 
 
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(given_=contributions())
 def test_rda_keeps_the_weighted_mean_norm(given_: tuple[list[np.ndarray], list[float]]) -> None:
     deltas, weights = given_
@@ -190,7 +190,7 @@ def test_rda_keeps_the_weighted_mean_norm(given_: tuple[list[np.ndarray], list[f
     assert norm_by_hand(merged.tolist()) == pytest.approx(wanted, rel=1e-5)
 
 
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(given_=contributions())
 def test_rda_points_along_the_mean_of_the_unit_vectors(
     given_: tuple[list[np.ndarray], list[float]],
@@ -202,7 +202,7 @@ def test_rda_points_along_the_mean_of_the_unit_vectors(
     close(merged / np.linalg.norm(merged), direction / np.linalg.norm(direction))
 
 
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(given_=contributions(), exponent=st.integers(-60, 60))
 def test_rda_scales_with_its_inputs(
     given_: tuple[list[np.ndarray], list[float]], exponent: int
@@ -214,7 +214,7 @@ def test_rda_scales_with_its_inputs(
     close(scaled, merge(deltas, weights, fragment).astype(np.float64) * float(factor))
 
 
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(given_=contributions(), factor=st.floats(1e-6, 1e6))
 def test_only_the_ratio_of_the_weights_matters(
     given_: tuple[list[np.ndarray], list[float]], factor: float
@@ -226,7 +226,7 @@ def test_only_the_ratio_of_the_weights_matters(
 
 
 @every_method
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(given_=contributions(), data=st.data())
 def test_the_order_of_the_learners_is_of_no_matter(
     method: Method, given_: tuple[list[np.ndarray], list[float]], data: st.DataObject
@@ -304,10 +304,10 @@ def test_a_zero_delta_lowers_the_norm_and_leaves_the_direction() -> None:
 
 
 def test_many_zero_deltas_are_not_a_cancellation() -> None:
-    deltas = [np.zeros(2, np.float32)] * 5000 + [vector(1, 0), vector(0, 1)]
-    merged = merge(deltas, [1.0] * 5002, fragment_of(2))
-    rows = [delta.tolist() for delta in deltas]
-    close(merged, rda_by_hand(rows, [1.0] * 5002))
+    deltas = [np.zeros(2, np.float32), vector(1, 0), vector(0, 1)]
+    weights = [5000.0, 1.0, 1.0]  # as of so many that did not move
+    merged = merge(deltas, weights, fragment_of(2))
+    close(merged, rda_by_hand([delta.tolist() for delta in deltas], weights))
 
 
 @every_method

@@ -84,7 +84,7 @@ def test_learners_that_wait_for_rounds_never_wait_forever(moves: list[tuple[str,
     keeps_the_rules(moves, 4, blocking=True)
 
 
-@examples(max_examples=50)
+@examples(max_examples=15)
 @given(moves=moves, quorum=st.integers(1, 4))
 def test_rounds_of_the_ready_alone_keep_the_rules(
     moves: list[tuple[str, object]], quorum: int
@@ -93,7 +93,7 @@ def test_rounds_of_the_ready_alone_keep_the_rules(
 
 
 @pytest.mark.deep
-@examples(max_examples=1500)
+@examples(max_examples=800)
 @given(
     moves=moves,
     quorum=st.integers(1, 4),
@@ -106,7 +106,7 @@ def test_every_one_of_many_histories_keeps_the_rules(
     keeps_the_rules(moves, quorum, contribute=contribute, blocking=blocking)
 
 
-@examples(max_examples=100)
+@examples(max_examples=15)
 @given(moves=moves)
 def test_the_same_history_gives_the_same_merges(moves: list[tuple[str, object]]) -> None:
     worlds = [world_of(*NAMES), world_of(*NAMES)]

@@ -385,9 +385,7 @@ def test_merges_of_another_process_are_never_cut_off(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- any history
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
 @given(
     lives=st.lists(
         st.tuples(

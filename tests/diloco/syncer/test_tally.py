@@ -48,7 +48,7 @@ def decides_alike(history: list[tuple[str, object]], changes: dict[str, Any]) ->
     replay(calls, PlainPolicy(settings))
 
 
-@examples(max_examples=60)
+@examples(max_examples=12)
 @given(history=moves, changes=SETTINGS)
 def test_the_policy_decides_as_one_that_goes_through_all_members_and_fragments(
     history: list[tuple[str, object]], changes: dict[str, Any]
@@ -57,7 +57,7 @@ def test_the_policy_decides_as_one_that_goes_through_all_members_and_fragments(
 
 
 @pytest.mark.deep
-@examples(max_examples=1500)
+@examples(max_examples=800)
 @given(history=moves, changes=SETTINGS)
 def test_many_policies_decide_as_those_that_go_through_all_members_and_fragments(
     history: list[tuple[str, object]], changes: dict[str, Any]
@@ -65,7 +65,7 @@ def test_many_policies_decide_as_those_that_go_through_all_members_and_fragments
     decides_alike(history, changes)
 
 
-@examples(max_examples=10)
+@examples(max_examples=3)
 @given(steps=st.integers(20, 60), quorum=st.integers(1, 4))
 def test_the_backlog_of_an_outage_is_worked_off_alike(steps: int, quorum: int) -> None:
     settings = rules(quorum=quorum, fragments=8, sync_every=24)
