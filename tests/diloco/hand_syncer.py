@@ -19,7 +19,7 @@ from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.streams import Arrival, Closed, Limits, Received
 from tests.diloco.known import TOKENS
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 SPECS = (
     TensorSpec(name="embed", shape=(4, 3), is_averaged=True),
     TensorSpec(name="head", shape=(5,), is_averaged=False),

@@ -24,7 +24,7 @@ from chaoslab.diloco.wire.streams import Backoff, Limits
 from tests.diloco import known
 from tests.diloco.hand_learner import SPECS, Told
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 TOKENS = 10
 
 

@@ -20,7 +20,7 @@ def test_results_are_in_the_order_of_the_blocks(threads: Threads, count: int) ->
 
 
 def test_blocks_are_worked_on_side_by_side() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
     Threads(2).each(lambda _: both.wait(), blocks(2, 1))
 
 

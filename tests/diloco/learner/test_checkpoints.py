@@ -123,7 +123,7 @@ def test_saving_later_happens_on_another_thread_and_one_at_a_time(tmp_path: Path
 
     def make(name: str) -> bytes:
         makers.append(threading.current_thread().name)
-        release.wait(30)
+        release.wait(60)
         return name.encode()
 
     later.save_later(step=1, data_position=0, payload=lambda: make("first"))

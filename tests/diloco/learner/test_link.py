@@ -1,14 +1,17 @@
 """A learner's end of its link: it dials, listens, tells what it measures, and dials again."""
 
+import math
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner import link
 from chaoslab.diloco.learner.link import Link, LinkHandlers
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -161,6 +164,8 @@ def test_a_dial_after_one_that_was_refused_is_given_up_sooner(
 
     open_it = Connection.open
     monkeypatch.setattr(Connection, "open", opened)
+    monkeypatch.setattr(link, "_AT_ONCE_S", math.inf)  # however busy the machine is
+    monkeypatch.setattr(link, "_BRIEF_S", 59.0)
     caller = Caller(NOBODY)
     caller.link.start()
     caller.wait(lambda: len(waits) >= 3)
@@ -171,7 +176,7 @@ def test_a_dial_after_one_that_was_refused_is_given_up_sooner(
     dialled = len(waits)
     caller.wait(lambda: len(waits) > dialled)
     caller.link.close(pb.FromLearner(goodbye=pb.Goodbye()))
-    assert waits[:3] == [None, 3.0, 3.0]
+    assert waits[:3] == [None, 59.0, 59.0]
     assert waits[dialled] is None, "the last one was answered"
 
 
@@ -193,8 +198,9 @@ def test_every_dial_after_the_first_waits_its_turn() -> None:
 
 
 def test_a_stream_that_breaks_at_once_does_not_shorten_the_next_pause(
-    syncer: HandSyncer, caller: Caller
+    syncer: HandSyncer, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(link, "_SOUND_S", math.inf)
     backoff = caller.link.backoff
     for _ in range(4):
         caller.wait(lambda: len(syncer.hub.arrivals.items) > 0)
@@ -216,16 +222,14 @@ def test_many_dials_leave_no_threads_behind() -> None:
 # ---------------------------------------------------------------- many at once
 
 
-@pytest.mark.parametrize("learners", [4, 40, 250, 2000])
+@pytest.mark.parametrize("learners", [4, 40, 1000])
 def test_a_crowd_that_loses_the_syncer_at_one_instant_spreads_out(learners: int) -> None:
-    dials_s = sorted(at_s for name in range(learners) for at_s in dials(name, learners, 60.0))
-    in_any_tenth = max(
-        sum(start_s <= at_s < start_s + 0.1 for at_s in dials_s)
-        for start_s in (0.05 * step for step in range(1200))
-    )
-    assert in_any_tenth <= 35, "of 0.1 s, whatever the size of the crowd"
-    for name in range(learners):
-        assert len(dials(name, learners, 60.0)) <= 40, "of one learner in a minute"
+    each = [dials(name, learners, 60.0) for name in range(learners)]
+    assert max(map(len, each)) <= 40, "of one learner in a minute"
+    dials_s = np.sort(np.concatenate(each))
+    starts_s = 0.05 * np.arange(1200)
+    in_tenths = np.searchsorted(dials_s, starts_s + 0.1) - np.searchsorted(dials_s, starts_s)
+    assert in_tenths.max() <= 35, "of 0.1 s, whatever the size of the crowd"
 
 
 def dials(name: int, learners: int, until_s: float) -> list[float]:

@@ -5,9 +5,11 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from chaoslab.diloco.learner import signals
 from chaoslab.diloco.learner.signals import Wedge
 from tests.diloco.hand_syncer import HandSyncer
 from tests.diloco.learner.test_messenger import Trainer
@@ -74,16 +76,20 @@ def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeat
 
 
 def test_a_wedge_hangs_at_once_where_it_is_allowed_however_long_the_step_is(
-    wedge: Wedge,
+    wedge: Wedge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR2))
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            os.kill(os.getpid(), signal.SIGUSR2)
+
+    monkeypatch.setattr(signals, "time", SimpleNamespace(sleep=nap))
     with wedge.allowed():
-        release.start()
-        began_s = time.monotonic()
         os.kill(os.getpid(), signal.SIGUSR1)
         assert not wedge.is_asked, "the signal was taken up, and let go of, in this block"
-        assert time.monotonic() - began_s > 0.2
-    release.join()
+        assert len(naps) == 3
 
 
 def test_a_wedge_that_is_let_go_of_before_it_took_effect_does_nothing(

@@ -14,7 +14,7 @@ from chaoslab.plan.model import SYNCER_PHASES
 from chaoslab.plan.model import Phase as PlannedPhase
 from tests.diloco.hand_learner import Told
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Node:

@@ -16,8 +16,8 @@ from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 from chaoslab.diloco.syncer.work import WorkThreads
 from tests.diloco.syncer.test_work import finish, new_inbox
 
-TOO_EARLY_S = 0.2
-"""How long a merge gets to be written before its time; one that waits costs the test this time."""
+TOO_EARLY_S = 0.05
+"""How long a merge that has begun gets to be written before its time."""
 NOTHING = Given(contributions=(), updates=(), excesses=(), median=1.0)
 
 
@@ -26,10 +26,12 @@ class Disk:
 
     def __init__(self) -> None:
         self.stored: list[int] = []
-        self.has_two = threading.Event()
+        self.has_begun_two, self.has_two = threading.Event(), threading.Event()
         self.pushes = SimpleNamespace(of=lambda _: NOTHING)
 
-    def merge(self, *_: object) -> None: ...
+    def merge(self, fragment: int, *_: object) -> None:
+        if fragment == 1:
+            self.has_begun_two.set()
 
     def publish(self, *_: object) -> None: ...
 
@@ -73,6 +75,7 @@ def test_of_the_merges_on_disk_at_most_one_was_not_announced() -> None:
     disk, inbox, announced = Disk(), new_inbox(), list[int]()
     work = WorkThreads(inbox.wake)
     begun(disk, work, announced)
+    assert disk.has_begun_two.wait(60)
     assert not disk.has_two.wait(TOO_EARLY_S), "both are on disk, and nobody heard of either"
     finish(work, inbox, announced, 2)
     assert announced == disk.stored == [0, 1]

@@ -1,5 +1,6 @@
 """The real syncer behind the real wire, against learners that behave and learners that lie."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,10 +15,18 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.ledger import Ledger
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.codec import Codec
+from chaoslab.diloco.syncer import program
 from chaoslab.diloco.syncer.program import main
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY
-from tests.diloco.hand_learner import SIZES, HandLearner, RunningSyncer, running_syncer
+from tests.diloco.hand_learner import (
+    DROP_S,
+    SIZES,
+    SUSPECT_S,
+    HandLearner,
+    RunningSyncer,
+    running_syncer,
+)
 from tests.diloco.known import TOKENS
 from tests.histories import Story
 
@@ -49,6 +58,15 @@ def test_what_a_syncer_cannot_start_with_is_a_wrong_usage(
 
 def ones(pull: pb.Pull) -> np.ndarray[Any, Any]:
     return np.ones(SIZES[pull.fragment], np.float32)
+
+
+def handled_by(syncer: RunningSyncer, *learners: HandLearner) -> None:
+    """What these have sent so far was handled: an answer to a later word of theirs is there."""
+    for learner in learners:
+        count = len(syncer.told.of(Kind.PUSH_REJECTED))
+        learner.push_bytes(pb.Push(round=0, fragment=0, base_version=-1, codec="f32"), bytes(48))
+        while len(syncer.told.of(Kind.PUSH_REJECTED)) == count:
+            time.sleep(0.001)
 
 
 def still_merges(syncer: RunningSyncer, learner: HandLearner) -> None:
@@ -245,15 +263,19 @@ def test_a_learner_is_sent_to_the_furthest_step_although_nobody_is_left(
     other.close()
 
 
-@pytest.mark.deep
-def test_nobody_is_waited_for_longer_than_it_was_seen_to_step(tmp_path: Path) -> None:
-    with running_syncer(tmp_path, suspect_after_s=0.5, drop_after_s=1.0) as syncer:
+def test_nobody_is_waited_for_longer_than_it_was_seen_to_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_PAUSED_S", math.inf)
+    with running_syncer(tmp_path, start_patience_s=1e6) as syncer:
         honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
         honest.join()
         liar.join()
         for _ in range(3):
             liar.step += 1
             liar.report(step_s=1e9)
+        handled_by(syncer, honest, liar)
+        syncer.skipped_s += DROP_S
         syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-1", reason="no_progress")
         still_merges(syncer, honest)
         honest.close()
@@ -304,22 +326,23 @@ def test_a_learner_whose_socket_closes_is_dropped_at_once(syncer: RunningSyncer)
     assert syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")["reason"] == "closed"
 
 
-@pytest.mark.deep
-def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(tmp_path: Path) -> None:
-    with running_syncer(tmp_path, suspect_after_s=0.3, drop_after_s=0.9) as syncer:
+def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_PAUSED_S", math.inf)
+    with running_syncer(tmp_path) as syncer:
         wedged, healthy = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
         wedged.join()
         healthy.join()
-        wedged.train(1)
-        for _ in range(400):  # heartbeats go on while the step stands still
-            wedged.report()
-            healthy.train(1)
-            if syncer.told.of(Kind.MEMBER_LEFT):
-                break
-            time.sleep(0.01)
-        syncer.told.wait(Kind.MEMBER_SUSPECTED, learner="learner-0")
-        left = syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")
-        assert left["reason"] == "no_progress"
+        wedged.train(2)
+        for limit_s in (SUSPECT_S, DROP_S - SUSPECT_S):
+            wedged.report()  # heartbeats go on while the step stands still
+            healthy.train(2)
+            handled_by(syncer, wedged, healthy)
+            syncer.skipped_s += limit_s
+            syncer.told.wait(Kind.MEMBER_SUSPECTED, learner="learner-0")
+        left = syncer.told.wait(Kind.MEMBER_LEFT)
+        assert (left["learner"], left["reason"]) == ("learner-0", "no_progress")
         wedged.hear("fenced")
         healthy.close()
         wedged.close()
@@ -371,7 +394,7 @@ class Gated:
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         self.has_begun.set()
-        assert self.may_go_on.wait(20)
+        assert self.may_go_on.wait(60)
         return self.real(*given, **named)
 
 
@@ -379,7 +402,7 @@ def pushed(syncer: RunningSyncer, learner: HandLearner, step: Gated) -> pb.Pull:
     """Push, and return once the syncer is in that step of it."""
     pull = learner.pulled()
     learner.push(learner.answer(pull), ones(pull))
-    assert step.has_begun.wait(20)
+    assert step.has_begun.wait(60)
     return pull
 
 
@@ -435,12 +458,16 @@ def test_a_push_that_comes_twice_while_it_is_decoded_counts_once(syncer: Running
     learner.close()
 
 
-def test_a_push_whose_member_is_dropped_while_it_is_decoded_is_refused(tmp_path: Path) -> None:
-    with running_syncer(tmp_path, suspect_after_s=0.2, drop_after_s=0.6) as syncer:
+def test_a_push_whose_member_is_dropped_while_it_is_decoded_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_PAUSED_S", math.inf)
+    with running_syncer(tmp_path) as syncer:
         learner = HandLearner(syncer, "learner-0")
         learner.join()
         examine = syncer.syncer_state.pushes.examine = Gated(syncer.syncer_state.pushes.examine)
         pushed(syncer, learner, examine)
+        syncer.skipped_s += DROP_S
         syncer.told.wait(Kind.MEMBER_LEFT)
         examine.may_go_on.set()
         assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] == "fenced"
@@ -461,7 +488,7 @@ def test_what_a_step_of_a_round_raises_ends_the_syncer(tmp_path: Path) -> None:
             syncer.syncer_state.merge = lambda *_: 1 / 0
             pull = learner.pulled()
             learner.push(learner.answer(pull), ones(pull))
-            run.join(20)
+            run.join(60)
         finally:
             threading.excepthook = hook
         assert isinstance(raised[0], ZeroDivisionError)
@@ -493,9 +520,10 @@ def test_a_syncer_that_was_asked_to_end_says_so(tmp_path: Path) -> None:
 
 
 def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_syncer(tmp_path, suspect_after_s=0.2, drop_after_s=0.6) as syncer:
+    monkeypatch.setattr(program, "_PAUSED_S", math.inf)
+    with running_syncer(tmp_path) as syncer:
         learner = HandLearner(syncer, "learner-0")
         learner.join()
         pull = learner.pulled()
@@ -507,7 +535,9 @@ def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
                 time.sleep(0.001)
 
         syncer.told.when[Kind.MEMBER_LEFT] = push_at_last
-        rejected = syncer.told.wait(Kind.PUSH_REJECTED)
+        handled_by(syncer, learner)
+        syncer.skipped_s += DROP_S
+        rejected = syncer.told.wait(Kind.PUSH_REJECTED, round=pull.round)
         learner.close()
     whose = {"learner": "learner-0", "incarnation": 1, "epoch": epoch}
     assert rejected.items() >= {**whose, "round": pull.round, "reason": "fenced"}.items()

@@ -15,7 +15,7 @@ def finish(work: Work, inbox: Inbox[str], found: list[int], count: int) -> None:
     """Handle results on this thread until there are so many."""
     while len(found) < count:
         with pytest.raises(queue.Empty):
-            inbox.get(timeout=20)
+            inbox.get(timeout=60)
         work.finish()
 
 
@@ -41,7 +41,7 @@ def test_jobs_in_order_wait_for_each_other_and_not_for_those_at_once() -> None:
     inbox, found = new_inbox(), []
     work = WorkThreads(inbox.wake)
     go, done = threading.Event(), []
-    work.in_order(lambda: go.wait(20) and done.append(1), lambda _: found.append(1))
+    work.in_order(lambda: go.wait(60) and done.append(1), lambda _: found.append(1))
     work.in_order(lambda: done.append(2), lambda _: found.append(2))
     work.at_once(lambda: done.append(0), lambda _: found.append(0))
     finish(work, inbox, found, 1)
@@ -56,7 +56,7 @@ def test_what_a_job_raises_is_raised_where_it_is_finished() -> None:
     work = WorkThreads(inbox.wake)
     work.at_once(lambda: 1 // 0, lambda _: None)
     with pytest.raises(queue.Empty):
-        inbox.get(timeout=20)
+        inbox.get(timeout=60)
     with pytest.raises(ZeroDivisionError):
         work.finish()
     work.close()
@@ -64,7 +64,7 @@ def test_what_a_job_raises_is_raised_where_it_is_finished() -> None:
 
 def test_closing_waits_for_jobs_and_tells_those_that_only_wait() -> None:
     work, found = WorkThreads(lambda: None), []
-    work.in_order(lambda: work.closing.wait(20), found.append)
+    work.in_order(lambda: work.closing.wait(60), found.append)
     work.close()
     work.finish()
     assert found == [True]

@@ -99,7 +99,7 @@ def test_cutting_says_nothing_more_and_frees_who_waits() -> None:
     waiter = threading.Thread(target=lambda: said.append(list(box.frames())))
     waiter.start()
     box.cut()
-    waiter.join(10)
+    waiter.join(60)
     assert said == [[]]
 
 
@@ -130,7 +130,7 @@ def test_an_empty_inbox_says_so() -> None:
 def test_items_come_out_in_order() -> None:
     box = inbox()
     put_in_background(box, ("a", 0), ("b", 0), ("c", 0), ("d", 0))
-    assert [box.get(timeout=10) for _ in range(4)] == ["a", "b", "c", "d"]
+    assert [box.get(timeout=60) for _ in range(4)] == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize(("size", "inside"), [(1, 2), (60, 1), (1000, 1)])
@@ -140,8 +140,8 @@ def test_a_session_waits_when_its_share_is_full(size: int, inside: int) -> None:
     other = Gate(box)
     for taken in range(5 - inside):
         assert thread.is_alive(), f"{taken} were taken, so it still waits"
-        assert box.get(timeout=10) == "x"
-    thread.join(10)
+        assert box.get(timeout=60) == "x"
+    thread.join(60)
     assert not thread.is_alive()
     other.put("another session never waits for this one", 10)
 

@@ -19,7 +19,7 @@ from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running
 from tests.diloco.known import TOKENS
 from tests.diloco.wire.test_streams import serving, taken
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 EVICTING = pb.FromLearner(
     hello=pb.Hello(learner="learner-0", incarnation=99, specs_json=specs_to_json(SPECS))
 )

@@ -3,6 +3,7 @@
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection
@@ -15,9 +16,7 @@ from chaoslab.diloco.learner.hosts.heartbeats import Heartbeats
 from chaoslab.diloco.learner.hosts.meeting import Meeting, MeetingFailed
 from chaoslab.diloco.learner.hosts.membership import SECRET, SUPERVISOR, Membership, membership
 
-PATIENCE_S = 30.0
-AT_ONCE_S = 0.3
-"""Time after which a test that must wait in vain gives up."""
+PATIENCE_S = 60.0
 
 
 def free_port(family: socket.AddressFamily, address: str) -> int:
@@ -40,7 +39,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 def member(
-    place: str, index: int, *, hosts: int = 3, secret: str = "s", timeout_s: float = 5.0
+    place: str, index: int, *, hosts: int = 3, secret: str = "s", timeout_s: float = PATIENCE_S
 ) -> Membership:
     return membership(
         hosts=hosts, index=index, meeting=place, timeout_s=timeout_s, environment={SECRET: secret}
@@ -147,28 +146,52 @@ def test_nobody_owes_heartbeats_before_all_are_there(
         assert beating.acquire(timeout=PATIENCE_S)
 
 
+class Clock:
+    """One that is moved by the test."""
+
+    now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    sleep = staticmethod(time.sleep)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock by which processes wait for each other."""
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
 def test_a_process_left_over_from_before_gives_way_to_the_one_that_comes_later(
-    came: threading.Semaphore,
+    came: threading.Semaphore, clock: Clock
 ) -> None:
     place = f"@chaoslab-test-{secrets.token_hex(8)}"
-    first, old = Process(member(place, 0)), Process(member(place, 1), within_s=2 * AT_ONCE_S)
+    first, old = Process(member(place, 0)), Process(member(place, 1))
     for _ in range(2):
         assert came.acquire(timeout=PATIENCE_S)
     new = Process(member(place, 1))
     for _ in range(2):
         assert came.acquire(timeout=PATIENCE_S)
     assert orders_arrive([first, new, Process(member(place, 2))])
-    assert old.end().failed.startswith(f"did not meet at {place}")
+    clock.now_s += PATIENCE_S
+    assert place in old.end().failed
 
 
 # ---------------------------------------------------------------- meetings that fail
 
 
-def test_host_0_says_who_did_not_come(place: str) -> None:
-    first = Process(member(place, 0), within_s=AT_ONCE_S)
-    early = Process(member(place, 1), within_s=AT_ONCE_S)
-    assert first.end().failed == f"did not come to {place} within 0.3 s: host 2"
-    assert early.end().failed.startswith(f"did not meet at {place} within 0.3 s")
+def test_host_0_says_who_did_not_come(came: threading.Semaphore, clock: Clock) -> None:
+    place = f"@chaoslab-test-{secrets.token_hex(8)}"
+    first, early = Process(member(place, 0)), Process(member(place, 1))
+    for _ in range(2):
+        assert came.acquire(timeout=PATIENCE_S)
+    clock.now_s += PATIENCE_S
+    until_it_listens(lambda: Client(member(place, 1).address)).close()  # it looks at the clock
+    assert first.end().failed.endswith(": host 2")
+    assert place in early.end().failed
 
 
 def test_a_place_that_is_taken_is_named() -> None:
@@ -185,8 +208,7 @@ def silent() -> Iterator[str]:
 
 
 def test_whoever_else_listens_there_is_not_taken_for_host_0(silent: str) -> None:
-    lost = Process(member(silent, 1, timeout_s=0.05), within_s=AT_ONCE_S).end()
-    assert lost.failed.startswith(f"did not meet at {silent} within 0.3 s")
+    assert silent in Process(member(silent, 1, timeout_s=0.05), within_s=0.1).end().failed
 
 
 # ---------------------------------------------------------------- memberships
