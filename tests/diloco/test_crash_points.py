@@ -34,6 +34,10 @@ def some(operations: int) -> range:
     return range(0, operations, 11)
 
 
+def few(operations: int) -> range:
+    return range(7, operations, 23)
+
+
 def nobody(_operations: int) -> range:
     return range(0)
 
@@ -42,12 +46,18 @@ def found(tally: Tally) -> set[Outcome]:
     return {outcome for (_, outcome), count in tally.outcomes.items() if count}
 
 
-@pytest.mark.deep
 @SUBJECTS
+@pytest.mark.parametrize(
+    ("limit", "kills"),
+    [
+        pytest.param(8, few, marks=pytest.mark.gate, id="sample"),
+        pytest.param(16, some, marks=pytest.mark.deep, id="more"),
+    ],
+)
 def test_wherever_the_power_fails_all_that_was_promised_is_there(
-    place: Path, subject: Subject
+    place: Path, subject: Subject, limit: int, kills: Callable[[int], range]
 ) -> None:
-    tally = try_out(subject, place / "live", limit=16, kills=some)
+    tally = try_out(subject, place / "live", limit=limit, kills=kills)
     assert tally.wrong == []
     assert found(tally) == {Outcome.KEPT, Outcome.AHEAD}
     assert {"create", "write", "flush file", "rename", "flush folder"} <= set(tally.points)

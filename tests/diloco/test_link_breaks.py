@@ -71,11 +71,12 @@ def cut_in_the_next_push(learner: LittleLearner, proxy: TcpProxy, after_bytes: i
     learner.on_push = cut
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(
     ("specs", "cuts"),
-    [(SPECS, range(0, 360, 3)), (LARGE, range(0, 14_000, 199))],
-    ids=["small pushes", "pushes of several chunks"],
+    [
+        pytest.param(SPECS, range(0, 360, 3), marks=pytest.mark.deep, id="small pushes"),
+        pytest.param(LARGE, range(0, 14_000, 199), marks=pytest.mark.gate, id="several chunks"),
+    ],
 )
 def test_a_reset_anywhere_in_a_push_applies_nothing_twice(
     tmp_path: Path, specs: Any, cuts: range
@@ -200,7 +201,7 @@ def test_the_syncer_finds_out_by_itself_that_a_connection_leads_nowhere(tmp_path
 PATIENT = Limits(keepalive_s=3600.0, answer_s=3600.0)
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_nothing_piles_up_at_either_end_of_a_frozen_link(tmp_path: Path) -> None:
     """Both go on as if it were open: the learner makes 2,000 steps, the other 40 rounds or more,
     until a payload was seen waiting.

@@ -56,6 +56,7 @@ def test_rounds_of_a_fragment_are_h_steps_apart_and_adopted_tau_steps_later(done
     assert done.discarded == pytest.approx(2 / 8, abs=0.05)
 
 
+@pytest.mark.gate
 def test_every_trained_token_is_committed_discarded_or_under_way(done: Measured) -> None:
     assert done.trained_tokens == sum(done.steps) * TASK.tokens_per_batch
     kept = done.committed_tokens / done.trained_tokens

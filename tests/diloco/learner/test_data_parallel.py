@@ -66,6 +66,7 @@ def stepped(learners: list[DataParallel], state: LearnerState) -> list[LearnerSt
         return [each.result(LIMIT_S)[0] for each in steps]
 
 
+@pytest.mark.gate
 def test_all_take_the_same_step_by_the_mean_of_their_gradients(
     inner: Inner, learners: list[DataParallel]
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_payload_of_any_length_arrives(learners: list[DataParallel]) -> None:
     assert together(learners, [payload, bytes(251)]) == [payload, payload]
 
 
+@pytest.mark.gate
 def test_a_lost_learner_is_noticed_and_the_next_communicator_works(
     inner: Inner, learners: list[DataParallel]
 ) -> None:

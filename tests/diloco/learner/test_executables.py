@@ -210,7 +210,7 @@ def inner(folder: Path, task=None, **settings) -> Inner:
     return made
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_a_loaded_step_gives_the_same_bits(tmp_path):
     first, second = inner(tmp_path / "kept"), inner(tmp_path / "kept")
     assert (first.executables.compiled, second.executables.loaded) == (["step"], ["step"])

@@ -105,6 +105,7 @@ def test_the_loss_goes_down_in_sixty_steps_of_nano():
     assert task.evaluate(state.params) < before - 1.5
 
 
+@pytest.mark.gate
 def test_a_step_is_adamw_done_by_hand():
     settings = InnerSettings(lr=0.01, warmup_steps=0, decay_steps=100, weight_decay=0.2)
     inner = Inner(TASK, settings)
@@ -223,6 +224,7 @@ def test_flat_fragments_are_read_back_in_the_fragments_order(inner, trained):
         )
 
 
+@pytest.mark.gate
 def test_adoption_overwrites_exactly_one_fragment_and_leaves_the_moments(inner, trained):
     published = published_for(trained)
     adopted = inner.adopt(trained, 1, published)
@@ -343,6 +345,7 @@ def test_a_checkpoint_begins_with_the_fragments_in_order(inner, trained):
     assert inner.pack(trained).startswith(fragments)
 
 
+@pytest.mark.gate
 def test_a_receiver_trains_on_exactly_like_its_donor_without_own_work(inner, trained):
     donor = trained
     for fragment in range(4):
@@ -409,7 +412,14 @@ print("four devices train like one")
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("fully_sharded", [1, pytest.param(2, marks=pytest.mark.soak), 4])
+@pytest.mark.parametrize(
+    "fully_sharded",
+    [
+        1,
+        pytest.param(2, marks=pytest.mark.soak),
+        pytest.param(4, marks=pytest.mark.gate),
+    ],
+)
 def test_four_devices_train_like_one(fully_sharded: int):
     program = f"FULLY_SHARDED = {fully_sharded}\n{_ON_FOUR_DEVICES}"
     result = subprocess.run(

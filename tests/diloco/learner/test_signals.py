@@ -53,7 +53,7 @@ class Listener:
         self._thread.join()
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeats(
     wedge: Wedge,
 ) -> None:

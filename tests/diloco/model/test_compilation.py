@@ -52,6 +52,7 @@ def entries(directory: Path) -> list[str]:
     return sorted(path.name for path in found if path.name[0] != ".")
 
 
+@pytest.mark.gate
 def test_a_later_process_compiles_nothing_again(tmp_path):
     assert hits(tmp_path) == 0
     published = entries(tmp_path)

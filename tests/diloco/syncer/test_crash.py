@@ -78,6 +78,7 @@ def crash(
     syncer.wait(Kind.ROUND_MERGED, times=6)
 
 
+@pytest.mark.gate
 def test_a_syncer_killed_at_every_named_point_loses_nothing(
     syncer: CrashingSyncer, learners: list[Adopter]
 ) -> None:

@@ -56,7 +56,7 @@ def rounds(syncer: RunningSyncer) -> int:
 # ---------------------------------------------------------------- a disk that refuses
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is_room(
     tmp_path: Path,
 ) -> None:

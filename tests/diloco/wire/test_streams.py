@@ -420,7 +420,9 @@ sys.stdin.read()
 
 @pytest.mark.deep
 @pytest.mark.alone
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "by", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.gate)]
+)
 def test_a_dead_and_a_silent_process_are_noticed(by: signal.Signals) -> None:
     limits = Limits(keepalive_s=0.5, answer_s=0.5)
     with serving(limits) as (hub, address):

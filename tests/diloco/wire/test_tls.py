@@ -223,7 +223,7 @@ def test_a_local_program_is_not_taken_for_a_learner_by_its_port(certificates: Pa
         connection.close()
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 def test_silent_connections_are_ended_and_keep_nobody_out(certificates: Path) -> None:
     with serving(Limits(hello_s=1.0), tls=tls(certificates, "syncer")) as (hub, address):
         host, _, port = address.rpartition(":")

@@ -116,8 +116,10 @@ def test_incarnations_are_counted_once_for_all_hosts(start: Start) -> None:
         assert {data["incarnation"] for data in found.said(Kind.HOST_STARTED)} == {incarnation}
 
 
-@pytest.mark.parametrize("host", [0, 1])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+@pytest.mark.parametrize(
+    ("host", "number"),
+    [pytest.param(1, signal.SIGKILL, marks=pytest.mark.gate), (0, signal.SIGABRT)],
+)
 def test_a_process_that_dies_takes_the_learner_down_in_the_same_way(
     start: Start, host: int, number: signal.Signals
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_host_that_lost_host_0_says_so_by_its_exit_code(start: Start) -> None:
     assert (lost["host"], lost["reason"]) == (0, "no heartbeat")
 
 
+@pytest.mark.gate
 def test_it_hands_notice_and_leave_to_host_0_and_ends_those_that_stay(start: Start) -> None:
     found = both_run(start)
     os.kill(found.pid, signal.SIGHUP)

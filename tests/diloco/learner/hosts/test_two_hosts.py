@@ -44,7 +44,7 @@ def of_two_hosts(result: Path, devices: int, fully_sharded: int) -> dict[str, np
 
 @pytest.mark.parametrize(("devices", "fully_sharded"), [
     pytest.param(1, 2, marks=pytest.mark.soak), pytest.param(2, 1, marks=pytest.mark.soak),
-    pytest.param(2, 2, marks=pytest.mark.soak), (2, 4),
+    pytest.param(2, 2, marks=pytest.mark.soak), pytest.param(2, 4, marks=pytest.mark.gate),
 ])  # fmt: skip
 def test_two_hosts_train_like_one_process(tmp_path: Path, devices: int, fully_sharded: int) -> None:
     found = of_two_hosts(tmp_path / "found.npz", devices, fully_sharded)
