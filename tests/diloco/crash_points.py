@@ -13,6 +13,7 @@ came back with it, a number once it was given, a checkpoint once it was said to 
 import argparse
 import logging
 import random
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -361,10 +362,8 @@ def _where(done: int, operation: Operation) -> str:
 
 def _fresh(folder: Path) -> Path:
     """The folder, without what an earlier life left in it."""
-    if folder.exists():
-        for path in sorted(folder.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-    folder.mkdir(exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     return folder
 
 

@@ -226,16 +226,21 @@ class World:
             self.pass_time(STEP_S)
         raise AssertionError(f"{name} was never asked for a fragment")
 
+    def turns(self, count: int, *names: str, pause_s: float = STEP_S) -> None:
+        """These behave for a while, and nobody else says anything."""
+        for _ in range(count):
+            for name in names:
+                self.step(name)
+                while self.alive[name].pulls:
+                    self.answer(name)
+            self.pass_time(pause_s)
+
     def settle(self, rounds: int) -> None:
         """Everybody alive behaves for a while."""
         for name in self.settings.learners:
             self.go_on(name)
         for _ in range(rounds):
-            for name in list(self.alive):
-                self.step(name)
-                while self.alive[name].pulls:
-                    self.answer(name)
-            self.pass_time(STEP_S)
+            self.turns(1, *self.alive)
 
     # ---------------------------------------------------------------- what the policy decides
 

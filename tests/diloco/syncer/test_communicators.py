@@ -253,13 +253,7 @@ def test_elastic_grows_again() -> None:
 def test_one_that_hangs_is_lost_and_those_that_wait_for_it_are_not(mode: str) -> None:
     world = together(mode)
     world.stop(NAMES[2])
-    for _ in range(200):
-        for name in NAMES:
-            if name != NAMES[2]:
-                world.step(name)
-                while world.alive[name].pulls:
-                    world.answer(name)
-        world.pass_time(STEP_S)
+    world.turns(200, *NAMES[:2], NAMES[3])
     left = {member.learner for member in world.policy.membership.members}
     assert left == set(NAMES) - {NAMES[2]}
     if mode == "elastic":
@@ -319,12 +313,7 @@ def test_the_state_is_never_that_of_a_learner_that_was_away() -> None:
         world.join(name)
         world.settle(12)
     world.stop(NAMES[0])
-    for _ in range(160):
-        for name in NAMES[1:]:
-            world.step(name)
-            while world.alive[name].pulls:
-                world.answer(name)
-        world.pass_time(STEP_S)
+    world.turns(160, *NAMES[1:])
     assert members(world) == list(NAMES[1:])
     world.settle(20)
     ranks = [member.learner for member in world.formed[-1].members]
@@ -341,11 +330,7 @@ def test_a_communicator_grows_once_however_slowly_the_new_one_reports(every: int
     count = len(world.formed)
     world.join(NAMES[3])
     for number in range(60):
-        for name in NAMES if number % every == 0 else NAMES[:3]:
-            world.step(name)
-            while world.alive[name].pulls:
-                world.answer(name)
-        world.pass_time(STEP_S)
+        world.turns(1, *(NAMES if number % every == 0 else NAMES[:3]))
     assert members(world) == list(NAMES)
     assert len(world.formed) == count + 1
 
@@ -379,10 +364,7 @@ def test_one_that_was_just_told_to_form_is_not_taken_for_idle() -> None:
     for _ in range(100):
         if members(world) == [NAMES[0]]:
             break
-        world.step(NAMES[0])
-        while world.alive[NAMES[0]].pulls:
-            world.answer(NAMES[0])
-        world.pass_time(STEP_S)
+        world.turns(1, NAMES[0])
     assert members(world) == [NAMES[0]]
     count = len(world.formed)
     world.join(NAMES[1])
@@ -403,20 +385,11 @@ def test_one_that_never_takes_the_order_is_left_out_once() -> None:
     for _ in range(100):
         if NAMES[3] in members(world):
             break
-        for name in NAMES:
-            world.step(name)
-            while world.alive[name].pulls:
-                world.answer(name)
-        world.pass_time(STEP_S)
+        world.turns(1, *NAMES)
     assert NAMES[3] in members(world)
     count = len(world.formed)
     world.stop(NAMES[3])
-    for _ in range(200):
-        for name in NAMES[:3]:
-            world.step(name)
-            while world.alive[name].pulls:
-                world.answer(name)
-        world.pass_time(STEP_S)
+    world.turns(200, *NAMES[:3])
     assert len(world.formed) == count + 1
     assert members(world) == list(NAMES[:3])
 

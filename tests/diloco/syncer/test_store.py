@@ -24,6 +24,7 @@ from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 
+TOO_LARGE = rf"Errno {errno.EFBIG}"
 SPECS = '[{"name": "embedding"}]'
 SHAPES = {
     0: {"embedding": (5, 3)},
@@ -123,30 +124,22 @@ def test_committed_merges_outlive_the_process(tmp_path: Path, durable: bool) -> 
     assert len(state.commit_log) == 3 + 8
 
 
-def test_a_restarted_syncer_goes_on(tmp_path: Path) -> None:
-    versions = trained(tmp_path, 4)
-    with closing(SyncerStore(tmp_path, durable=False)) as store:
-        assert store.load() is not None
-        merge(store, 5, versions)
-    assert holds(loaded(tmp_path), versions)
-
-
 def test_a_training_is_not_begun_over_another(tmp_path: Path) -> None:
     versions = trained(tmp_path, 4)
-    with pytest.raises(FileExistsError, match="another"):
+    with pytest.raises(FileExistsError):
         begun(tmp_path)
     assert holds(loaded(tmp_path), versions)
 
 
 def test_saving_before_beginning_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="call begin first"):
+    with pytest.raises(FileNotFoundError):
         SyncerStore(tmp_path).save_round(line(1, 0, 1), tensors(0, 1))
 
 
 def test_parameters_and_momentum_must_name_the_same_tensors(tmp_path: Path) -> None:
     crossed = tensors(1, 1)
     momentum = dict(reversed(crossed.momentum.items()))
-    with closing(begun(tmp_path)) as store, pytest.raises(ValueError, match="the same tensors"):
+    with closing(begun(tmp_path)) as store, pytest.raises(ValueError, match="tensors"):
         store.save_round(line(1, 1, 1), Tensors(theta=crossed.theta, momentum=momentum))
 
 
@@ -154,7 +147,7 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
     versions = [0, 0, 0]
     with closing(begun(tmp_path)) as store:
         merge(store, 1, versions)
-        with pytest.raises(BlockingIOError, match="another process writes"):
+        with pytest.raises(BlockingIOError):
             SyncerStore(tmp_path).save_round(line(2, 2, 1), tensors(2, 9))
         assert holds(loaded(tmp_path), versions)
     with closing(SyncerStore(tmp_path, durable=False)) as second:
@@ -172,39 +165,6 @@ def test_reading_changes_no_file(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- a crash at every point
-
-
-@pytest.mark.deep
-def test_a_tape_cut_at_any_byte_of_its_last_line_leaves_the_state_before(tmp_path: Path) -> None:
-    before = trained(tmp_path / "made", 6)
-    store = SyncerStore(tmp_path / "made", durable=False)
-    commit_log = tmp_path / "made" / "tape.jsonl"
-    start = commit_log.stat().st_size
-    after = list(before)
-    merge(store, 7, after)
-    store.close()
-    for cut in range(start, commit_log.stat().st_size + 1):
-        copy = tmp_path / "copy"
-        shutil.copytree(tmp_path / "made", copy)
-        with (copy / "tape.jsonl").open("r+b") as file:
-            file.truncate(cut)
-        is_whole = cut == commit_log.stat().st_size
-        now = list(after if is_whole else before)
-        assert holds(loaded(copy), now)
-        again = SyncerStore(copy, durable=False)
-        merge(again, 8, now)
-        again.close()
-        assert holds(loaded(copy), now)
-        shutil.rmtree(copy)
-
-
-def test_a_slot_cut_at_any_byte_before_its_commit_is_never_looked_at(tmp_path: Path) -> None:
-    versions = trained(tmp_path / "made", 7)
-    older = slot_of(tmp_path / "made", 1, versions[1] - 1)
-    for size in range(0, older.stat().st_size, 7):
-        with older.open("r+b") as file:
-            file.truncate(size)
-        assert holds(loaded(tmp_path / "made"), versions)
 
 
 def test_a_crash_before_the_training_had_begun_begins_it_anew(tmp_path: Path) -> None:
@@ -232,7 +192,7 @@ def test_a_disk_that_refuses_leaves_the_state_before(tmp_path: Path) -> None:
     with closing(SyncerStore(tmp_path, durable=False)) as store:
         store.load()
         for room in (10, tape_bytes + 100):  # no room for the slot; none for the whole line
-            with no_file_larger_than(room), pytest.raises(OSError, match=r"large|space"):
+            with no_file_larger_than(room), pytest.raises(OSError, match=TOO_LARGE):
                 merge(store, 7, list(versions))
             assert holds(loaded(tmp_path), versions)
         merge(store, 7, versions)
@@ -259,7 +219,7 @@ def test_a_merge_whose_undo_is_refused_as_well_is_committed_once_by_a_later_try(
             disk.setattr(File, "flush", flush)
             disk.setattr(File, "cut", refuse)
             for _ in range(2):
-                with pytest.raises(OSError, match="Input/output"):
+                with pytest.raises(OSError, match=rf"Errno {errno.EIO}"):
                     merge(store, 7, list(versions))
         merge(store, 7, versions)
         merge(store, 8, versions)
@@ -275,7 +235,7 @@ def test_the_tape_never_names_a_version_whose_slot_is_not_written(tmp_path: Path
     with closing(SyncerStore(tmp_path, durable=False)) as store:
         store.begin(SPECS, {0: state[0]})
         store.save_round(line(1, 0, 1), state[1])
-        with no_file_larger_than(40_000), pytest.raises(OSError, match=r"large|space"):
+        with no_file_larger_than(40_000), pytest.raises(OSError, match=TOO_LARGE):
             store.save_round(line(2, 0, 2), state[2])
         found = loaded(tmp_path)
     assert found.versions == (1,)
@@ -317,41 +277,21 @@ def test_momentum_belongs_to_a_tensor_by_name_whatever_the_order(tmp_path: Path)
 # ---------------------------------------------------------------- damage
 
 
-def flip(path: Path, at: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[at % len(content)] ^= 0x40
-    path.write_bytes(content)
-
-
 def slot_of(directory: Path, fragment: int, version: int) -> Path:
     return directory / f"fragment-{fragment}.{'ab'[version % 2]}"
 
 
-@pytest.mark.deep
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(at=st.integers(0, 10_000))
-def test_a_damaged_byte_anywhere_in_a_slot_is_found_and_named(tmp_path: Path, at: int) -> None:
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(at=st.integers(0, 10_000), is_slot=st.booleans())
+def test_a_damaged_byte_anywhere_is_found_and_named(tmp_path: Path, at: int, is_slot: bool) -> None:
     directory = tmp_path / "state"
     shutil.rmtree(directory, ignore_errors=True)
     versions = trained(directory, 4)
-    damaged = slot_of(directory, 1, versions[1])
-    flip(damaged, at)
-    with pytest.raises(CorruptState, match=str(damaged)):
-        loaded(directory)
-
-
-@pytest.mark.deep
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(at=st.integers(0, 10_000))
-def test_a_damaged_byte_anywhere_in_the_tape_is_found_and_named(tmp_path: Path, at: int) -> None:
-    directory = tmp_path / "state"
-    shutil.rmtree(directory, ignore_errors=True)
-    trained(directory, 4)
-    commit_log = directory / "tape.jsonl"
-    flip(
-        commit_log, at % (commit_log.stat().st_size - 1)
-    )  # without its last newline the line is torn
-    with pytest.raises(CorruptState, match=r"tape\.jsonl: line \d+"):
+    damaged = slot_of(directory, 1, versions[1]) if is_slot else directory / "tape.jsonl"
+    content = bytearray(damaged.read_bytes())
+    content[at % (len(content) - 1)] ^= 0x40  # without its last newline a line is torn
+    damaged.write_bytes(content)
+    with pytest.raises(CorruptState, match=str(damaged) if is_slot else r"tape\.jsonl: line \d+"):
         loaded(directory)
 
 
@@ -377,7 +317,7 @@ def test_merges_of_another_process_are_never_cut_off(tmp_path: Path) -> None:
     second = SyncerStore(tmp_path, durable=False)
     merge(second, 4, versions)
     second.close()
-    with pytest.raises(CorruptState, match="another process"):
+    with pytest.raises(CorruptState):
         merge(first, 4, list(versions))
     assert holds(loaded(tmp_path), versions)
 

@@ -17,7 +17,7 @@ from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Closed, Limits, Received
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
 from tests.diloco.known import TOKENS
-from tests.diloco.wire.test_streams import serving, taken
+from tests.diloco.wire.test_streams import dialled, serving, taken
 
 PATIENCE_S = 60.0
 EVICTING = pb.FromLearner(
@@ -47,11 +47,8 @@ def test_a_stranger_that_claims_a_higher_life_evicts_nobody(
     with running_syncer(tmp_path) as syncer:
         honest = HandLearner(syncer, "learner-0")
         honest.join()
-        stranger = Connection(syncer.address, token=token)
-        stranger.open()
-        stranger.send(EVICTING)
-        assert "unauthenticated" in taken(stranger.arrivals, Closed).reason
-        stranger.close()
+        with dialled(syncer.address, EVICTING, token=token) as stranger:
+            assert "unauthenticated" in taken(stranger.arrivals, Closed).reason
         refused = syncer.told.wait(Kind.STREAM_REFUSED, reason=reason)
         assert str(refused["peer"]).startswith("ipv4:127.0.0.1:")
         assert (refused["claimed"], refused["known_as"]) == ("learner-0" if token else "", "")
@@ -63,14 +60,11 @@ def test_one_learner_cannot_speak_for_another(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
         honest = HandLearner(syncer, "learner-0")
         honest.join()
-        liar = Connection(syncer.address, token=TOKENS.of("learner-1"))
-        liar.open()
-        liar.send(EVICTING)
-        syncer.told.wait(
-            Kind.STREAM_REFUSED, reason="other_name", claimed="learner-0", known_as="learner-1"
-        )
-        goes_on(syncer, honest)
-        liar.close()
+        with dialled(syncer.address, EVICTING, token=TOKENS.of("learner-1")):
+            syncer.told.wait(
+                Kind.STREAM_REFUSED, reason="other_name", claimed="learner-0", known_as="learner-1"
+            )
+            goes_on(syncer, honest)
         honest.close()
 
 
@@ -100,7 +94,7 @@ def test_silent_streams_keep_no_learner_out(tmp_path: Path, learner: str) -> Non
     limits = Limits(sessions_max=8, hello_s=1000.0)  # longer than the test may take
     with (
         running_syncer(tmp_path, limits=limits) as syncer,
-        silent_streams(syncer.address, 60, shown) as calls,
+        silent_streams(syncer.address, 20, shown) as calls,
     ):
         most = limits.sessions_per_learner_max if learner else 0
         while sum(call.is_active() for call in calls) > most:
@@ -125,34 +119,32 @@ def test_a_stream_without_a_hello_ends_in_time(tmp_path: Path) -> None:
 
 def test_nothing_of_size_is_taken_before_a_hello(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
-        eager = Connection(syncer.address, token=TOKENS.of("learner-1"))
-        eager.open()
-        eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
-        taken_until_closed(eager)
-        eager.close()
+        with dialled(syncer.address, None, token=TOKENS.of("learner-1")) as eager:
+            eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
+            taken_until_closed(eager)
         syncer.told.wait(Kind.STREAM_REFUSED, reason="garbled", known_as="learner-1")
         assert not syncer.told.of(Kind.PUSH_REJECTED)
 
 
 def test_a_stream_begins_with_a_hello(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
-        eager = Connection(syncer.address, token=TOKENS.of("learner-1"))
-        eager.open()
-        eager.send(pb.FromLearner(progress=pb.Progress(step=1)))
-        taken_until_closed(eager)
-        eager.close()
+        with dialled(
+            syncer.address,
+            pb.FromLearner(progress=pb.Progress(step=1)),
+            token=TOKENS.of("learner-1"),
+        ) as eager:
+            taken_until_closed(eager)
         syncer.told.wait(Kind.STREAM_REFUSED, reason="not_a_hello", known_as="learner-1")
 
 
 def test_nothing_of_size_is_taken_between_hello_and_welcome() -> None:
-    with serving() as (hub, address):
-        eager = Connection(address, token=TOKENS.of("learner-0"))
-        eager.open()
-        eager.send(EVICTING)
+    with (
+        serving() as (hub, address),
+        dialled(address, EVICTING, token=TOKENS.of("learner-0")) as eager,
+    ):
         taken(hub.arrivals, Received)
         eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
         assert "at most 0" in taken(hub.arrivals, Closed).reason
-        eager.close()
 
 
 def taken_until_closed(connection: Connection) -> None:

@@ -21,10 +21,9 @@ from chaoslab.diloco.wire.probe import Probe
 from chaoslab.diloco.wire.streams import METHOD, Closed, Limits, Received
 from chaoslab.diloco.wire.tls import Tls
 from tests.diloco.hand_learner import HandLearner, RunningSyncer, running_syncer
-from tests.diloco.wire.test_streams import serving, taken, until
+from tests.diloco.wire.test_streams import HELLO, dialled, serving, taken, until
 
 LEARNER = "learner-0"
-HELLO = pb.FromLearner(hello=pb.Hello(learner=LEARNER, incarnation=1))
 PATIENCE_S = 60.0
 
 
@@ -81,10 +80,10 @@ def tls(folder: Path, name: str, *, ca: str = "ca", server_name: str = "") -> Tl
 @pytest.mark.parametrize("server_name", ["", "syncer.test"])
 def test_messages_and_payloads_go_both_ways(certificates: Path, server_name: str) -> None:
     sent = bytes(range(256)) * (3 << 12)
-    with serving(tls=tls(certificates, "syncer")) as (hub, address):
-        connection = Connection(address, tls=tls(certificates, LEARNER, server_name=server_name))
-        connection.open()
-        connection.send(HELLO)
+    with (
+        serving(tls=tls(certificates, "syncer")) as (hub, address),
+        dialled(address, tls=tls(certificates, LEARNER, server_name=server_name)) as connection,
+    ):
         taken(hub.arrivals, Received)
         hub.admit(1)
         connection.send_payload(pb.FromLearner(push=pb.Push()), sent, key=0)
@@ -94,7 +93,6 @@ def test_messages_and_payloads_go_both_ways(certificates: Path, server_name: str
         assert taken(connection.arrivals, Received).payload == sent
         hub.close(1, pb.ToLearner(fenced=pb.Fenced(reason="enough")))
         assert taken(connection.arrivals, Received).message.fenced.reason == "enough"
-        connection.close()
 
 
 def test_a_probe_shows_its_certificate_too(certificates: Path) -> None:
@@ -107,12 +105,11 @@ def test_a_probe_shows_its_certificate_too(certificates: Path) -> None:
 def test_a_certificate_without_alternative_names_counts_by_its_common_name(
     certificates: Path,
 ) -> None:
-    with serving(tls=tls(certificates, "syncer")) as (hub, address):
-        connection = Connection(address, tls=tls(certificates, "plain"))
-        connection.open()
-        connection.send(HELLO)
+    with (
+        serving(tls=tls(certificates, "syncer")) as (hub, address),
+        dialled(address, tls=tls(certificates, "plain")),
+    ):
         assert taken(hub.arrivals, Received).message == HELLO
-        connection.close()
 
 
 @pytest.mark.parametrize(
@@ -123,11 +120,8 @@ def test_a_wrong_certificate_is_refused_and_journaled(
     certificates: Path, tmp_path: Path, files: str, reason: str
 ) -> None:
     with tls_syncer(certificates, tmp_path) as syncer:
-        connection = Connection(syncer.address, tls=tls(certificates, files))
-        connection.open()
-        connection.send(HELLO)
-        taken(connection.arrivals, Closed)
-        connection.close()
+        with dialled(syncer.address, tls=tls(certificates, files)) as connection:
+            taken(connection.arrivals, Closed)
         refused = syncer.told.wait(Kind.STREAM_REFUSED, reason=reason)
         assert str(refused["peer"]).startswith("127.0.0.1:")
         assert not syncer.told.of(Kind.MEMBER_JOINED)
@@ -151,10 +145,8 @@ def test_plaintext_where_tls_is_spoken_is_refused_and_journaled(
     certificates: Path, tmp_path: Path
 ) -> None:
     with tls_syncer(certificates, tmp_path) as syncer:
-        connection = Connection(syncer.address)
-        connection.open()
-        taken(connection.arrivals, Closed)
-        connection.close()
+        with dialled(syncer.address, says=None) as connection:
+            taken(connection.arrivals, Closed)
         syncer.told.wait(Kind.STREAM_REFUSED, reason="no_tls")
 
 
@@ -184,11 +176,8 @@ def test_a_learner_does_not_speak_to_a_syncer_of_another_name_or_authority(
         tls(certificates, LEARNER, ca="other"),
     ):
         with serving(tls=tls(certificates, "syncer")) as (hub, address):
-            connection = Connection(address, tls=ours)
-            connection.open()
-            connection.send(HELLO)
-            assert "unavailable" in taken(connection.arrivals, Closed).reason
-            connection.close()
+            with dialled(address, tls=ours) as connection:
+                assert "unavailable" in taken(connection.arrivals, Closed).reason
             assert not hub.arrivals.items
 
 
@@ -207,10 +196,10 @@ def test_the_port_behind_it_is_for_nobody_else(certificates: Path) -> None:
 
 def test_a_local_program_is_not_taken_for_a_learner_by_its_port(certificates: Path) -> None:
     """Its own port on another address of this machine may have a learner's number."""
-    with serving(tls=tls(certificates, "syncer")) as (hub, address):
-        connection = Connection(address, tls=tls(certificates, LEARNER))
-        connection.open()
-        connection.send(HELLO)
+    with (
+        serving(tls=tls(certificates, "syncer")) as (hub, address),
+        dialled(address, tls=tls(certificates, LEARNER)),
+    ):
         taken(hub.arrivals, Received)
         listener = hub._tls_listener
         assert listener is not None
@@ -220,7 +209,6 @@ def test_a_local_program_is_not_taken_for_a_learner_by_its_port(certificates: Pa
         assert identity is not None
         assert identity[0] == LEARNER
         assert listener.identify(peer.replace("127.0.0.1", "127.0.0.2")) is None
-        connection.close()
 
 
 @pytest.mark.gate
@@ -237,11 +225,8 @@ def test_silent_connections_are_ended_and_keep_nobody_out(certificates: Path) ->
 
         threading.Thread(target=wait_for_the_end, daemon=True).start()
         assert ended.wait(PATIENCE_S)
-        connection = Connection(address, tls=tls(certificates, LEARNER))
-        connection.open()
-        connection.send(HELLO)
-        assert until(hub.arrivals, Received).message == HELLO
-        connection.close()
+        with dialled(address, tls=tls(certificates, LEARNER)):
+            assert until(hub.arrivals, Received).message == HELLO
         for one in silent:
             one.close()
 
