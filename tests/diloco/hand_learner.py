@@ -39,9 +39,10 @@ _LEFT_OUT = {Kind.PHASE_REACHED: frozenset({"incarnation"})}
 
 
 class Told:
-    """Everything the syncer said on its standard output."""
+    """Everything that a node said. `is_whole`: and each event of it as a node prints it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_whole: bool = True) -> None:
+        self._is_whole = is_whole
         self._said: list[tuple[Kind, dict[str, Any]]] = []
         self._changed = threading.Condition()
         self.when: dict[Kind, Callable[[], None]] = {}
@@ -58,8 +59,12 @@ class Told:
         with self._changed:
             found = [data for told, data in self._said if told is kind]
         for data in found:
-            read_whole(kind, data, without=_LEFT_OUT.get(kind, frozenset()))
+            self._check(kind, data)
         return found
+
+    def _check(self, kind: Kind, data: dict[str, Any]) -> None:
+        if self._is_whole:
+            read_whole(kind, data, without=_LEFT_OUT.get(kind, frozenset()))
 
     def wait(self, kind: Kind, **wanted: Any) -> dict[str, Any]:
         """The first event of a kind with these values; fails after `PATIENCE_S`."""
@@ -68,7 +73,7 @@ class Told:
             while True:
                 for told, data in self._said:
                     if told is kind and all(data.get(k) == v for k, v in wanted.items()):
-                        read_whole(kind, data, without=_LEFT_OUT.get(kind, frozenset()))
+                        self._check(kind, data)
                         return data
                 left_s = deadline_s - time.monotonic()
                 assert left_s > 0, f"no {kind} with {wanted}; told: {self._said[-12:]}"

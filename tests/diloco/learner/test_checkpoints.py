@@ -30,10 +30,6 @@ def refused(directory: Path) -> list[str]:
     return [str(one["reason"]) for one in told[0]["refused"]]
 
 
-def test_nothing_saved_is_nothing_found(tmp_path: Path) -> None:
-    assert store(tmp_path / "nowhere").load_newest() is None
-
-
 @pytest.mark.parametrize("payload", [b"", b"\n", b"state\nwith lines\n", bytes(100_000)])
 def test_the_newest_comes_back_as_it_was(tmp_path: Path, payload: bytes) -> None:
     LearnerStore(tmp_path).save(step=5, data_position=99, payload=payload)

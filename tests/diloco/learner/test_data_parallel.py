@@ -122,7 +122,7 @@ def test_a_learner_that_waits_is_called_back(inner: Inner, learners: list[DataPa
         return len(asked) < 3
 
     learners[0].may_wait = may_wait
-    with pytest.raises(CommunicatorLost, match="called back"):
+    with pytest.raises(CommunicatorLost):
         learners[0].step(inner.init(1), batch(0))
     assert len(asked) == 3
 

@@ -130,11 +130,6 @@ def test_a_damaged_file_is_reported_and_replaced(folder, at):
     assert get(folder)[1].loaded == ["double"]
 
 
-def test_a_truncated_file_is_reported(folder):
-    only(folder).write_bytes(only(folder).read_bytes()[:-50])
-    assert "checksum" in get(folder)[1].refused["double"]
-
-
 def test_an_intact_file_under_the_name_of_another_is_refused(folder):
     mine = only(folder)
     get(folder, program="triples")

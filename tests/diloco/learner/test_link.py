@@ -4,18 +4,18 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Kind
 from chaoslab.diloco.learner import link
 from chaoslab.diloco.learner.link import Link, LinkHandlers
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.streams import Backoff, Limits, Received
+from tests.diloco.hand_learner import Told
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS
 
@@ -27,7 +27,8 @@ class Caller:
 
     def __init__(self, address: str, *, limits: Limits | None = None) -> None:
         self.address, self.limits = address, limits
-        self.told: list[tuple[Kind, dict[str, Any]]] = []
+        self.told = Told(is_whole=False)
+        self.of = self.told.of
         self.heard: list[str] = []
         self.ends: list[str] = []
         self.repeats = 0
@@ -37,7 +38,7 @@ class Caller:
             LinkHandlers(
                 hello=self.hello, hear=self.hear, repeat=self.repeat, end=self.ends.append
             ),
-            emit=self.emit,
+            emit=self.told.emit,
             chance=random.Random(1),
         )
         self.link.backoff = Backoff(random.Random(1), first_s=0.02, cap_s=0.04)
@@ -57,16 +58,10 @@ class Caller:
     def repeat(self) -> None:
         self.repeats += 1
 
-    def emit(self, kind: Kind, data: Mapping[str, Json]) -> None:
-        self.told.append((kind, dict(data)))
-
-    def of(self, kind: Kind) -> list[dict[str, Any]]:
-        return [data for told, data in self.told if told is kind]
-
     def wait(self, is_so: Callable[[], object]) -> None:
         deadline_s = time.monotonic() + PATIENCE_S
         while not is_so():
-            assert time.monotonic() < deadline_s, f"never; told: {self.told}"
+            assert time.monotonic() < deadline_s, f"never; told: {self.told._said}"
             self.link.allow_reconnect()
             time.sleep(0.005)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.model.codec import Codec, decode
@@ -19,7 +19,7 @@ from chaoslab.diloco.model.fragments import FloatArray, specs_from_json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.streams import Limits
+from tests.diloco.hand_learner import Told
 from tests.diloco.hand_syncer import PATIENCE_S, SIZES, SPECS, HandSyncer
 from tests.diloco.known import TOKENS
 
@@ -28,7 +28,7 @@ class Trainer:
     """The training thread's end of a messenger, and what the messenger told the world."""
 
     def __init__(self, syncer: HandSyncer, *, incarnation: int = 1) -> None:
-        self.told: list[tuple[Kind, dict[str, Any]]] = []
+        self.of = (told := Told(is_whole=False)).of
         self.connections: list[Connection] = []
         self.inbox = Inbox()
         self.messenger = Messenger(
@@ -36,20 +36,13 @@ class Trainer:
             learner="learner-0",
             incarnation=incarnation,
             specs=SPECS,
-            emit=self._emit,
+            emit=told.emit,
         )
         self.messenger.start()
 
     def _connect(self, address: str) -> Connection:
         self.connections.append(Connection(address, token=TOKENS.of("learner-0")))
         return self.connections[-1]
-
-    def _emit(self, kind: Kind, data: Json) -> None:
-        assert isinstance(data, dict)
-        self.told.append((kind, data))
-
-    def of(self, kind: Kind) -> list[dict[str, Any]]:
-        return [data for told, data in self.told if told is kind]
 
     def until(self, is_there: Callable[[Inbox], object]) -> Inbox:
         """Wait as the training thread does until that has arrived; everything so far."""
@@ -130,22 +123,6 @@ def test_a_fresh_learner_says_who_it_is_and_that_it_holds_nothing(
     assert hello.process > 0
 
 
-def test_fragments_that_arrive_together_with_the_welcome_are_not_lost(
-    syncer: HandSyncer, trainer: Trainer
-) -> None:
-    """The training thread may be busy compiling and look only when all of it has come."""
-    syncer.admit()
-    sent = [syncer.publish(fragment, 4) for fragment in range(2)]
-    syncer.pull(0, 4)
-    syncer.say(stop=pb.Stop(reason="as a last word", versions=[4, 4]))
-    trainer.until(lambda inbox: inbox.stop and len(inbox.adoptions) == 2)
-    assert trainer.inbox.joined is not None
-    for fragment, values in enumerate(sent):
-        adoption = trainer.inbox.adoptions[fragment]
-        assert adoption.version == 4
-        np.testing.assert_array_equal(adoption.values, values)
-
-
 def test_the_initial_parameters_go_out_in_full_precision(
     syncer: HandSyncer, trainer: Trainer
 ) -> None:
@@ -158,24 +135,6 @@ def test_the_initial_parameters_go_out_in_full_precision(
         push, payload = syncer.hear("push")
         assert (push.fragment, push.base_version, push.codec) == (fragment, -1, "f32")
         assert payload == values.tobytes()
-
-
-def test_a_checkpoint_reaches_the_training_thread_whole(
-    syncer: HandSyncer, trainer: Trainer
-) -> None:
-    syncer.admit("donor", donor="learner-1")
-    content = np.random.default_rng(0).bytes(3 << 20)
-    checkpoint = pb.Checkpoint(
-        request=1, versions=[5, 6], step=120, data_position=9, donor="learner-1"
-    )
-    syncer.hub.send_payload(
-        syncer.session, pb.ToLearner(epoch=1, checkpoint=checkpoint), content, key="checkpoint"
-    )
-    handover = trainer.until(lambda inbox: inbox.handover).handover
-    assert handover is not None
-    assert (handover.header.step, handover.header.donor) == (120, "learner-1")
-    assert list(handover.header.versions) == [5, 6]
-    assert bytes(handover.payload) == content
 
 
 # ---------------------------------------------------------------- pulls
@@ -225,24 +184,18 @@ def test_a_pull_waits_until_the_learner_holds_its_base_version(
     assert len(member.of(Kind.LEARNER_PUSHED)) == 1, "answered once"
 
 
-def test_a_pull_of_a_version_that_has_passed_is_declined(
-    syncer: HandSyncer, member: Trainer
+@pytest.mark.parametrize(
+    ("held", "pulled"), [(3, 2), (1, 1)], ids=["it has passed that version", "without a step on it"]
+)
+def test_a_pull_to_which_there_is_nothing_to_say_is_declined(
+    syncer: HandSyncer, member: Trainer, held: int, pulled: int
 ) -> None:
-    member.boundary(5, (3, 0))
-    syncer.pull(0, 2, number=9)
+    member.boundary(5, (held, 0), since=(0, 5))
+    syncer.pull(0, pulled, number=9)
     push, payload = syncer.hear("push")
-    assert (push.round, push.fragment, push.c_steps) == (9, 0, 0)
+    assert (push.round, push.fragment, push.c_steps, push.c_tokens) == (9, 0, 0, 0)
     assert payload == b""
     assert member.of(Kind.LEARNER_PUSHED) == [], "there is nothing in it"
-
-
-def test_a_learner_without_a_step_since_it_adopted_declines(
-    syncer: HandSyncer, member: Trainer
-) -> None:
-    member.boundary(5, (1, 0), since=(0, 5))
-    syncer.pull(0, 1)
-    push, payload = syncer.hear("push")
-    assert (push.base_version, push.c_tokens, payload) == (1, 0, b"")
 
 
 def test_a_newer_pull_of_a_fragment_takes_the_place_of_a_waiting_one(
@@ -429,31 +382,6 @@ def test_who_leaves_says_goodbye_and_does_not_come_back(
 
 
 # ---------------------------------------------------------------- bounds
-
-
-def test_nothing_grows_while_the_syncer_does_not_read() -> None:
-    limits = Limits(arrivals_max=2, arrivals_bytes_max=1 << 16)
-    with HandSyncer(limits=limits) as syncer:
-        trainer = Trainer(syncer)
-        syncer.admit()
-        trainer.until(lambda inbox: inbox.joined)
-        (connection,) = trainer.connections
-        most, step, deadline_s = [0, 0], 0, time.monotonic() + PATIENCE_S
-        stuck_at = None
-        while stuck_at is None or step < stuck_at + 2000:  # nobody takes what arrives
-            assert time.monotonic() < deadline_s, "the link took it all"
-            step += 1
-            if step % 10 == 0:
-                syncer.pull(step // 10 % 2, 0, number=step)
-            trainer.boundary(step)
-            most = [max(pair) for pair in zip(most, connection._outbox.waiting, strict=True)]
-            if stuck_at is None and most[1] == 2:
-                stuck_at = step
-        assert most[0] <= 2, "one report, and the answer to a ping"
-        assert most[1] == 2, "one push for each fragment"
-        assert len(trainer.connections) == 1, "it was not broken off"
-        syncer.hub.stop()
-        trainer.messenger.leave("the test is over")
 
 
 def test_nothing_grows_while_the_training_thread_does_not_look(

@@ -50,18 +50,17 @@ def test_what_others_took_does_not_excuse_own_work(time: Time) -> None:
     assert pace.overruns == 2
 
 
-def test_a_learner_at_its_own_speed_never_rests(time: Time) -> None:
-    assert time.step(pace_of(time)) == pytest.approx(0.1)
-
-
-def test_a_group_of_half_the_speed_takes_twice_as_long_from_the_first_step(time: Time) -> None:
-    assert time.step(pace_of(time, speed=0.5)) == pytest.approx(0.2)
-
-
-def test_a_slowed_learner_takes_the_factor_times_its_own_step(time: Time) -> None:
-    pace = pace_of(time)
-    pace.apply_slow_hook({"factor": 3})
-    assert time.step(pace) == pytest.approx(0.3)
+@pytest.mark.parametrize(
+    ("speed", "factors", "takes_s"),
+    [(1.0, [], 0.1), (0.5, [], 0.2), (1.0, [3], 0.3), (0.5, [2], 0.4), (1.0, [3, None], 0.1)],
+)
+def test_a_step_takes_its_own_time_by_the_speed_and_by_the_factor_of_a_fault(
+    time: Time, speed: float, factors: list[int | None], takes_s: float
+) -> None:
+    pace = pace_of(time, speed)
+    for factor in factors:
+        pace.apply_slow_hook({"factor": factor} if factor else {})
+    assert time.step(pace) == pytest.approx(takes_s)
 
 
 def test_it_aims_at_its_own_pace_of_before_however_fast_steps_are_now(time: Time) -> None:
@@ -71,20 +70,6 @@ def test_it_aims_at_its_own_pace_of_before_however_fast_steps_are_now(time: Time
     pace.apply_slow_hook({"factor": 2})
     assert time.step(pace, works_s=0.05) == pytest.approx(0.2)
     assert time.step(pace, works_s=0.5) == pytest.approx(0.5)
-
-
-def test_a_slow_group_is_slowed_by_a_fault_on_top_of_it(time: Time) -> None:
-    pace = pace_of(time, speed=0.5)
-    time.step(pace)
-    pace.apply_slow_hook({"factor": 2})
-    assert time.step(pace) == pytest.approx(0.4)
-
-
-def test_let_go_it_is_as_fast_as_before(time: Time) -> None:
-    pace = pace_of(time)
-    pace.apply_slow_hook({"factor": 3})
-    pace.apply_slow_hook({})
-    assert time.step(pace) == pytest.approx(0.1)
 
 
 def test_who_leaves_does_not_rest_any_more(time: Time) -> None:

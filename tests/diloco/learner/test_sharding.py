@@ -19,5 +19,5 @@ def test_one_device_holds_everything() -> None:
 
 @pytest.mark.parametrize("fully_sharded", [0, 2, 3])
 def test_parameters_are_divided_over_a_number_that_divides_the_devices(fully_sharded: int) -> None:
-    with pytest.raises(ValueError, match="must divide the number of devices, 1"):
+    with pytest.raises(ValueError, match="devices, 1"):
         Sharding(jax.local_devices()[:1], fully_sharded=fully_sharded)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
@@ -30,6 +30,7 @@ from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
+from tests.diloco.hand_learner import Told
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS
 
@@ -92,18 +93,19 @@ class RunningLearner:
     """A learner in a thread, what it printed, and how it ended."""
 
     def __init__(self, model: Model, syncer: HandSyncer, folder: Path) -> None:
-        self.told: list[tuple[Kind, dict[str, Any]]] = []
+        told = Told(is_whole=False)
+        self.of, self.waits_for = told.of, told.wait
         self.error: Exception | None = None
         self.pace = Pace()
         self.messenger = WatchedMessenger(
             lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
-            learner="learner-0", incarnation=1, specs=model.inner.specs, emit=self._emit,
+            learner="learner-0", incarnation=1, specs=model.inner.specs, emit=told.emit,
         )  # fmt: skip
         self.learner = Learner(
             Replica(model.inner, model.task.tokens_per_batch, self.pace, seed=5), self.messenger,
             store=LearnerStore(folder, durable=False), batches=partial(model.task.batches, 0, 1, 5),
-            save_every_s=3600.0, emit=self._emit,
-            phases=Phases(self._emit, {}),
+            save_every_s=3600.0, emit=told.emit,
+            phases=Phases(told.emit, {}),
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self.messenger.start()
@@ -118,25 +120,6 @@ class RunningLearner:
             self.error = error
         finally:
             self.messenger.leave("the test is over")
-
-    def _emit(self, kind: Kind, data: Json) -> None:
-        assert isinstance(data, dict)
-        self.told.append((kind, data))
-
-    def waits_for(self, kind: Kind) -> dict[str, Any]:
-        """The first event of a kind, once it is there."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline_s:
-            for told, data in list(self.told):
-                if told is kind:
-                    return data
-            assert self._thread.is_alive() or kind in [told for told, _ in self.told], self.error
-            time.sleep(0.01)
-        raise AssertionError(f"never said {kind}: {self.told[-3:]}")
-
-    def has_told(self, kind: Kind, *, step: int) -> bool:
-        """Whether it reported an event of a kind at a step."""
-        return (kind, step) in [(told, data.get("step")) for told, data in self.told]
 
     def has_untaken(self, fragments: int) -> bool:
         """Whether the messenger holds that many fragments that nobody has taken."""
@@ -349,10 +332,7 @@ def test_adopting_overwrites_and_books_its_own_work(
     booked = final["committed"]["0"] + final["discarded"]["0"] + final["in_flight"]["0"]
     assert final["committed"] == {"0": 16, "1": 0}
     assert booked == final["tokens"] == final["in_flight"]["1"]
-    (adopted,) = [
-        data for kind, data in learner.told
-        if kind is Kind.LEARNER_ADOPTED and data["version"] == 4
-    ]  # fmt: skip
+    adopted = learner.waits_for(Kind.LEARNER_ADOPTED, version=4)
     assert adopted["committed_tokens"] == 16
 
 
@@ -400,7 +380,7 @@ def test_a_learner_that_waits_pushes_adopts_and_steps_on(
         progress, _ = syncer.hear("progress")
     assert progress.step == 4, "the other fragment holds it still"
     syncer.publish(1, 4)
-    wait_until(lambda: (Kind.LEARNER_WAITING, 8) in [(k, d.get("step")) for k, d in learner.told])
+    learner.waits_for(Kind.LEARNER_WAITING, step=8)
     learner.leave()
     assert learner.waits_for(Kind.LEARNER_LEFT)["step"] == 8
 
@@ -415,8 +395,8 @@ def test_a_learner_that_waits_reconnects_and_hears_the_end(
     assert syncer.admit("resumed").step == 4
     final = end_training(syncer, learner, [3, 3])
     assert final["step"] == 4
-    waits = [data for kind, data in learner.told if kind is Kind.LEARNER_WAITING]
-    steps = [data for kind, data in learner.told if kind is Kind.LEARNER_STEP]
+    waits = learner.of(Kind.LEARNER_WAITING)
+    steps = learner.of(Kind.LEARNER_STEP)
     assert sum(data["waited_s"] for data in steps) >= waits[-1]["waited_s"] >= 0.25
 
 
@@ -427,9 +407,9 @@ def test_a_wait_for_a_round_loses_no_period(waiting: tuple[HandSyncer, RunningLe
     for version in (4, 5):  # four steps each, and a wait of a quarter of a second after them
         syncer.publish(0, version)
         syncer.publish(1, version)
-        wait_until(partial(learner.has_told, Kind.LEARNER_WAITING, step=4 * (version - 2)))
+        learner.waits_for(Kind.LEARNER_WAITING, step=4 * (version - 2))
     learner.leave()
-    steps = [data for kind, data in learner.told if kind is Kind.LEARNER_STEP]
+    steps = learner.of(Kind.LEARNER_STEP)
     assert {data["period_s"] for data in steps if data["step"] > 4} == {0.2}
     assert sum(data["overruns"] for data in steps) == learner.pace.overruns == 0
 

@@ -104,7 +104,7 @@ def test_another_seed_trains_in_another_order_but_holds_out_the_same(text):
 )
 def test_too_little_text_says_how_much_is_needed(blocks, shards, batch):
     text = np.zeros(blocks * BLOCK, np.uint8)
-    with pytest.raises(DataError, match="are too few") as error:
+    with pytest.raises(DataError) as error:
         stream(text, 1, shard=(0, shards), batch=batch)
     needed = int(str(error.value).split("at least ")[1].split(" ")[0].replace(",", ""))
     enough = np.zeros(needed, np.uint8)
@@ -168,5 +168,5 @@ def test_a_source_without_files_is_refused_with_what_to_write(cache_folder, tmp_
 
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "empty.txt").touch()
-    with pytest.raises(DataError, match="has no bytes"):
+    with pytest.raises(DataError, match="empty"):
         open_text(str(tmp_path / "empty.txt"))

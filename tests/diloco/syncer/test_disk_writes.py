@@ -142,23 +142,6 @@ def test_a_syncer_that_is_asked_to_end_before_its_training_could_begin_says_so(
     assert (final["versions"], final["momentum_digests"]) == ({}, {})
 
 
-@PARTS
-def test_a_beginning_that_was_refused_is_none_for_the_next_process(
-    tmp_path: Path, part: str
-) -> None:
-    first = {fragment: tensors(fragment, 0) for fragment in SHAPES}
-    (tmp_path / part).mkdir()
-    with pytest.raises(OSError, match=r"directory|permitted"):
-        SyncerStore(tmp_path).begin(SPECS, first)
-    (tmp_path / part).rmdir()
-    store = SyncerStore(tmp_path)
-    assert store.load() is None
-    store.begin(SPECS, first)
-    begun = SyncerStore(tmp_path).load()
-    assert begun is not None
-    assert holds(begun, [0] * len(SHAPES))
-
-
 def test_a_beginning_of_which_only_the_name_was_not_flushed_is_flushed_by_the_next_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +154,7 @@ def test_a_beginning_of_which_only_the_name_was_not_flushed_is_flushed_by_the_ne
 
     with monkeypatch.context() as disk:
         disk.setattr(files, "flush_folder", refuse)
-        with pytest.raises(OSError, match="Input/output"):
+        with pytest.raises(OSError, match="Input"):
             store.begin(SPECS, first)
     store.begin(SPECS, first)
     begun = SyncerStore(tmp_path).load()

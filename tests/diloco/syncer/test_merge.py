@@ -294,6 +294,11 @@ def test_norms_whose_squares_leave_float32_are_merged_by_the_same_formula(
     close(merge(deltas, [1.0, 3.0], fragment_of(2)), rda_by_hand(rows, [1.0, 3.0]), 1e-5)
 
 
+def test_opposite_tiny_deltas_fall_back_too() -> None:
+    merged = merge([vector(4e-30, 0), vector(-2e-30, 0)], [1.0, 1.0], fragment_of(2))
+    np.testing.assert_allclose(merged, [1e-30, 0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("weights", [[1e308, 1e308], [5e-324, 5e-324], [1e-300, 1e-300]])
 def test_extreme_weights_are_normalised_without_overflow(weights: list[float]) -> None:
     merged = merge([vector(1, 0), vector(0, 1)], weights, fragment_of(2), Method.AVERAGE)

@@ -453,6 +453,16 @@ def test_work_that_was_merged_cannot_be_offered_again_in_a_later_round() -> None
     assert world.policy.offer(learner.epoch, old) is Refusal.REPLAY
 
 
+def test_a_second_answer_to_the_same_pull_is_a_replay() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=3)
+    world.train_until_pulled(*NAMES)
+    world.answer("learner-0")
+    learner = world.alive["learner-0"]
+    assert learner.last_offer is not None
+    assert world.policy.offer(learner.epoch, learner.last_offer) is Refusal.REPLAY
+
+
 # ---------------------------------------------------------------- many returns at once
 
 

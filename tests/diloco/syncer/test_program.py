@@ -15,6 +15,7 @@ import pytest
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.ledger import Ledger
 from chaoslab.core.events import Kind
+from chaoslab.diloco.model.fragments import specs_to_json
 from chaoslab.diloco.syncer import program
 from chaoslab.diloco.syncer.program import main
 from chaoslab.diloco.wire import wire_pb2 as pb
@@ -22,6 +23,7 @@ from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY
 from tests.diloco.hand_learner import (
     DROP_S,
     SIZES,
+    SPECS,
     SUSPECT_S,
     HandLearner,
     RunningSyncer,
@@ -137,7 +139,7 @@ OTHER_SPECS = json.dumps(
 
 @pytest.mark.parametrize(
     ("name", "specs"),
-    [("stranger", OTHER_SPECS), ("learner-1", OTHER_SPECS), ("learner-1", "[" * 5000)],
+    [("stranger", specs_to_json(SPECS)), ("learner-1", OTHER_SPECS), ("learner-1", "[" * 5000)],
     ids=["off the roster", "other tensors", "garbage"],
 )
 def test_who_does_not_belong_to_the_training_is_told_so_and_changes_nothing(
