@@ -190,6 +190,7 @@ def test_a_learner_joins_although_everything_came_while_it_was_busy(
 ) -> None:
     """Welcome and fragments lie in the inbox together when the training thread first looks."""
     syncer.admit(data_position=12, step=70)
+    syncer.pull(0, 3)  # it has nothing to say to that yet
     sent = [syncer.publish(fragment, 3) for fragment in range(2)]
     wait_until(lambda: learner.has_untaken(2))
     learner.start()

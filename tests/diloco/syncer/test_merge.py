@@ -238,6 +238,11 @@ def test_orthogonal_deltas_keep_their_norm_where_the_average_shrinks_it() -> Non
 # ---------------------------------------------------------------- cancellation and zeros
 
 
+def test_opposite_deltas_fall_back_to_the_average() -> None:
+    merged = merge([vector(3, 4), vector(-6, -8)], [1.0, 1.0], fragment_of(2))
+    np.testing.assert_allclose(merged, [-1.5, -2.0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e-30])
 @pytest.mark.parametrize(("rest", "falls_back"), [(0.9, True), (1.1, False)])
 def test_the_threshold_is_the_norm_of_the_mean_direction(
