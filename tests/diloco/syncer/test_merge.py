@@ -243,7 +243,7 @@ def test_opposite_deltas_fall_back_to_the_average() -> None:
     np.testing.assert_allclose(merged, [-1.5, -2.0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-30])
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e-30])
 @pytest.mark.parametrize(("rest", "falls_back"), [(0.9, True), (1.1, False)])
 def test_the_threshold_is_the_norm_of_the_mean_direction(
     rest: float, falls_back: bool, scale: float
