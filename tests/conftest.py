@@ -18,8 +18,11 @@ from chaoslab.links.toxiproxy import server_binary
 from tests.harness.machine import MARK
 from tests.tiers import PARTS, TIERS, TierReport, is_disturbed, newest_record, part_of, tier_of
 
-hypothesis.settings.register_profile("chaoslab", deadline=None)  # machines are shared and noisy
-hypothesis.settings.load_profile("chaoslab")
+for tier in TIERS:  # machines are noisy, and only deep tests may find what the last run did not
+    hypothesis.settings.register_profile(
+        tier, deadline=None, database=None, derandomize=tier != "deep",
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )  # fmt: skip
 
 os.environ.setdefault(MARK, "another test")  # what other workers start is no harness's residue
 
@@ -41,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.option.tier:
         is_named = any(".py" in argument for argument in config.args)
         config.option.tier = list(TIERS) if is_named else ["quick"]
+    hypothesis.settings.load_profile(config.option.tier[-1])
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(TierReport(config))
     runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)

@@ -291,14 +291,14 @@ def troubled_runs(draw: st.DrawFn) -> Story:
 
 
 @pytest.mark.deep
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(troubled_runs())
 def test_whatever_dies_or_pauses_sound_books_stay_sound(story: Story) -> None:
     finding = judged(story)
     assert finding.outcome is Outcome.PASS, finding.reason
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(troubled_runs(), st.data())
 def test_tokens_that_disappear_from_any_round_are_missed(story: Story, data: st.DataObject) -> None:
     merged = [event for event in story.events if event.kind is Kind.ROUND_MERGED]

@@ -3,14 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
-
-hypothesis.settings.register_profile(
-    "busy",
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],  # measures the machine
-)
-hypothesis.settings.load_profile("busy")
 
 
 @pytest.fixture

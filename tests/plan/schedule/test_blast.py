@@ -117,7 +117,7 @@ def spans(schedule: Schedule) -> list[tuple[float, float, tuple[str, ...]]]:
     least=st.integers(0, 4),
     share=st.sampled_from([0.25, 0.5, 0.75, 1.0]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_instant_of_a_schedule_breaks_a_limit(
     seed: int, mtbf_s: float, outage_s: float, least: int, share: float
 ) -> None:
