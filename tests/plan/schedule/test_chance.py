@@ -43,14 +43,14 @@ def story(schedule: Schedule, spec: str) -> list[tuple[object, ...]]:
 
 
 @given(one=stochastic("one"), two=stochastic("two"), seed=st.integers(0, 2**40))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_the_same_seed_gives_the_same_schedule(one: FaultSpec, two: FaultSpec, seed: int) -> None:
     sure = fault(Target(count=1), name="sure")
     assert drawn(plan_of(sure, one, two, seed=seed)) == drawn(plan_of(sure, one, two, seed=seed))
 
 
 @given(one=stochastic("one"), two=stochastic("two"), seed=st.integers(0, 2**40))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_another_fault_never_moves_what_the_first_one_draws(
     one: FaultSpec, two: FaultSpec, seed: int
 ) -> None:

@@ -13,7 +13,7 @@ from tests.plan.schedule.drawing import FAULTS, Kill, Slow, drawn, fault, plan_o
 
 
 @given(seed=st.integers(0, 2**40), mtbf_s=st.floats(20, 300))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_the_lines_of_a_schedule_read_back_equal(seed: int, mtbf_s: float) -> None:
     plan = plan_of(
         fault(

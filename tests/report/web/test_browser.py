@@ -48,6 +48,7 @@ def view(page: Page) -> tuple[float, float]:
     return times[0], times[-1]
 
 
+@pytest.mark.gate
 def test_every_chart_has_data_and_nothing_goes_wrong(reports: Reports) -> None:
     page = reports.open(whole_story())
     found = values_of_charts(page)
@@ -200,6 +201,7 @@ def test_what_a_plan_named_stands_as_code(reports: Reports) -> None:
     assert page.js("!document.getElementById('findings').innerText.includes('`')")
 
 
+@pytest.mark.gate
 def test_no_text_of_a_record_is_carried_out(reports: Reports) -> None:
     story = half_killed().end()
     for kind, key in ((Kind.RUN_STARTED, "plan"), (Kind.RUN_STARTED, "algorithm"),
