@@ -8,6 +8,8 @@ Time is virtual and passes only in `train` and `stall`, in multiples of a quarte
 the tick of its `Pace`.
 """
 
+import copy
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -24,7 +26,7 @@ from tests.model_training import (
     digests,
 )
 
-__all__ = ["FRAGMENTS", "Story", "half_killed"]
+__all__ = ["FRAGMENTS", "Story", "again", "half_killed"]
 
 
 @dataclass(kw_only=True)
@@ -452,5 +454,16 @@ class Story(ModelTraining):
 
 def half_killed(*, rejoin_s: float = 1.0) -> Story:
     """The run that most tests want: half of the learners die for six seconds and come back."""
+    return again(_half_killed(rejoin_s))
+
+
+@functools.cache
+def _half_killed(rejoin_s: float) -> Story:
     story = Story(rejoin_s=rejoin_s).baseline().kill("learner-1", "learner-3")
     return story.train(6).heal().train(35).settle()
+
+
+def again(story: Story) -> Story:
+    """A copy that goes on by itself. Lines are shared, and so is the twin: nobody changes them."""
+    shared = {id(story.events): list(story.events), id(story.control): story.control}
+    return copy.deepcopy(story, shared)

@@ -1,5 +1,6 @@
 """A run with everything that a page draws: two kinds of faults, a twin, counts, links, losses."""
 
+import functools
 from collections.abc import Mapping
 from typing import Self
 
@@ -8,7 +9,7 @@ from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
 from tests.chromium import Page
-from tests.histories import Story
+from tests.histories import Story, again
 
 CHARTS = ["faults", "lanes", "counts", "loss", "gaps", "tokens", "steps", "rates", "delays"]
 LOSSES = [(10_000, 4.0), (20_000, 3.5), (40_000, 3.0), (60_000, 2.9)]
@@ -32,6 +33,11 @@ class Counted(Story):
 
 def whole_story() -> Story:
     """Half of the learners die and come back, then the link of one is cut."""
+    return again(_whole_story())
+
+
+@functools.cache
+def _whole_story() -> Story:
     twin = Counted().baseline().train(40).settle().end(losses=LOSSES)
     story = Counted(control=twin).baseline().kill("learner-1", "learner-3").train(6).heal()
     assert isinstance(story, Counted)
