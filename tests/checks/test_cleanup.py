@@ -9,8 +9,7 @@ from tests.histories import Story, half_killed
 
 def test_a_run_that_healed_and_ended_everything_passes() -> None:
     finding = Cleanup().judge(half_killed().end().history())
-    assert finding.outcome is Outcome.PASS
-    assert finding.samples == 1 + 7
+    assert (finding.outcome, finding.samples) == (Outcome.PASS, 1 + 7)
 
 
 def test_a_fault_for_the_rest_of_the_run_need_not_be_healed() -> None:
@@ -21,8 +20,7 @@ def test_a_fault_for_the_rest_of_the_run_need_not_be_healed() -> None:
 def test_a_heal_that_was_never_begun_or_never_finished_fails() -> None:
     never = Story().baseline().kill("learner-1").train(9).end()
     finding = Cleanup().judge(never.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.NOT_HEALED,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.NOT_HEALED,))
     broken = half_killed().end().without(Kind.FAULT_HEALED)
     assert Cleanup().judge(broken.history()).codes == (Code.NOT_HEALED,)
 
@@ -30,8 +28,7 @@ def test_a_heal_that_was_never_begun_or_never_finished_fails() -> None:
 def test_a_process_that_never_exited_fails_by_name() -> None:
     story = half_killed().end().without(Kind.NODE_EXITED, lambda e: e.payload.node == "learner-2")
     finding = Cleanup().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-2",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
 
 
 def test_residue_fails_even_in_a_record_that_breaks_off() -> None:
@@ -39,8 +36,7 @@ def test_residue_fails_even_in_a_record_that_breaks_off() -> None:
         Kind.RESIDUE_FOUND, what="process 4711", where="this machine", remedy="chaoslab heal"
     )
     finding = Cleanup().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.LEFT_OVER,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.LEFT_OVER,))
 
 
 def test_a_record_that_breaks_off_is_unknown() -> None:

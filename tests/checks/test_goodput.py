@@ -7,21 +7,14 @@ import pytest
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.goodput import Goodput
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Kind
 from chaoslab.record.journal import History
 from tests.histories import Story, half_killed
 
 
-def test_a_share_that_is_met_whatever_happens_is_a_plan_error() -> None:
-    with pytest.raises(PlanError, match="whatever happens"):
-        Goodput(min_share=0.0)
-
-
 def test_half_of_the_learners_commit_about_half_of_the_tokens_and_pass() -> None:
     finding = Goodput().judge(half_killed().end().history())
-    assert finding.outcome is Outcome.PASS
-    assert finding.numbers["alive_share"] == 0.5
+    assert (finding.outcome, finding.numbers["alive_share"]) == (Outcome.PASS, 0.5)
     assert 0.8 < float(str(finding.observed)) < 1.1
     assert finding.numbers["under_faults_s"] == 6.0
 
@@ -50,8 +43,7 @@ def test_raw_tokens_stand_beside_the_committed_ones() -> None:
 def test_a_fault_that_takes_nobody_away_leaves_all_capacity() -> None:
     story = Story().baseline().touch("learner-1").train(6).heal().train(9).end()
     finding = Goodput().judge(story.history())
-    assert finding.numbers["alive_share"] == 1.0
-    assert finding.outcome is Outcome.PASS
+    assert (finding.numbers["alive_share"], finding.outcome) == (1.0, Outcome.PASS)
 
 
 def test_overlapping_faults_count_their_time_once() -> None:
@@ -83,17 +75,14 @@ def test_connections_that_were_reset_leave_all_capacity() -> None:
     names = [f"learner-{number}" for number in range(4)]
     story = Story().baseline().reset(*names).train(6).heal().train(9).end()
     finding = Goodput().judge(story.history())
-    assert finding.numbers["alive_share"] == 1.0
-    assert finding.outcome is Outcome.PASS
+    assert (finding.numbers["alive_share"], finding.outcome) == (1.0, Outcome.PASS)
 
 
 @pytest.mark.parametrize("outcome", ["interrupted", "aborted"])
 def test_a_run_that_was_cut_short_while_the_syncer_was_held_is_unknown(outcome: str) -> None:
     story = Story().baseline().lose_syncer(for_s=8.0).stall(6)
     finding = Goodput().judge(story.finish(outcome, "by a signal").history())
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.codes == (Code.TOO_LITTLE_TIME,)
-    assert "cut short" in finding.reason
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
 
 
 def test_training_that_ended_without_its_syncer_has_lost_that_time() -> None:
@@ -104,8 +93,7 @@ def test_training_that_ended_without_its_syncer_has_lost_that_time() -> None:
 def test_faults_too_short_for_a_pace_are_unknown() -> None:
     story = Story().baseline().kill("learner-1").train(1).heal().train(9).end()
     finding = Goodput().judge(story.history())
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.codes == (Code.TOO_LITTLE_TIME,)
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
 
 
 def test_no_fault_no_baseline_or_nobody_left_are_unknown() -> None:
@@ -127,10 +115,8 @@ def test_more_than_the_learners_that_are_left_can_do_fails_an_upper_bound() -> N
 
     events = [faster(e) if e.kind is Kind.BASELINE_MEASURED else e for e in history.events]
     finding = Goodput(max_share=1.1).judge(History(events))
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.PACE_TOO_HIGH,)
-    assert finding.observed == pytest.approx(2 * share, abs=1e-3)
-    assert finding.bound == 1.1
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.PACE_TOO_HIGH,))
+    assert (finding.observed, finding.bound) == (pytest.approx(2 * share, abs=1e-3), 1.1)
     assert finding.margin == pytest.approx((1.1 - 2 * share) / 1.1, abs=1e-3)
     assert Goodput().judge(History(events)).outcome is Outcome.PASS
 
@@ -140,9 +126,3 @@ def test_the_nearer_of_two_bounds_is_told() -> None:
     share = float(str(Goodput().judge(history).observed))
     assert Goodput(min_share=0.1, max_share=1.01).judge(history).bound == 1.01
     assert Goodput(min_share=share - 0.001, max_share=5.0).judge(history).bound == share - 0.001
-
-
-@pytest.mark.parametrize("max_share", [0.5, 1.0])
-def test_an_upper_bound_that_the_usual_pace_breaks_is_a_plan_error(max_share: float) -> None:
-    with pytest.raises(PlanError, match="above 100%"):
-        Goodput(max_share=max_share)

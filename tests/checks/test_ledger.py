@@ -56,8 +56,7 @@ def test_a_paused_learner_that_joins_again_keeps_sound_books() -> None:
 def test_a_push_that_is_never_answered_fails_by_name() -> None:
     story = Story().baseline().mute("learner-2").train(15).end()
     finding = judged(story)
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-2",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
     assert finding.codes == (Code.PUSH_UNANSWERED,)
 
 
@@ -75,29 +74,19 @@ def test_a_rejected_push_is_answered() -> None:
     story.say(Kind.LEARNER_PUSHED, "learner-3", **{**push.data, "round": 900})
     story.say(Kind.PUSH_REJECTED, "syncer", **{**push.data, "round": 900, "reason": "late"})
     finding = judged(story.train(9).end())
-    assert finding.outcome is Outcome.PASS
-    assert finding.numbers["rejected_pushes"] == 1
+    assert (finding.outcome, finding.numbers["rejected_pushes"]) == (Outcome.PASS, 1)
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (Kind.LEARNER_PUSHED, "was accepted with"),
-        (Kind.PUSH_ACCEPTED, "and pushed with"),
-    ],
-)
-def test_an_entry_that_differs_between_the_two_books_fails(kind: Kind, reason: str) -> None:
+@pytest.mark.parametrize("kind", [Kind.LEARNER_PUSHED, Kind.PUSH_ACCEPTED])
+def test_an_entry_that_differs_between_the_two_books_fails(kind: Kind) -> None:
     finding = judged(half_killed().end().altered(kind, lengthened, which=100))
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.COUNTS_DIFFER,)
-    assert reason in finding.reason
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.COUNTS_DIFFER,))
 
 
 def test_a_contribution_merged_but_never_accepted_fails() -> None:
     story = half_killed().end().without(Kind.PUSH_ACCEPTED, lambda event: event.data["round"] == 30)
     finding = judged(story)
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.NOT_ACCEPTED,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.NOT_ACCEPTED,))
 
 
 def test_an_accepted_push_that_is_left_out_of_its_round_fails() -> None:
@@ -182,7 +171,7 @@ def test_tokens_that_are_merged_again_in_a_later_round_fail() -> None:
     story.altered(Kind.ROUND_MERGED, lambda _: {"contributors": parts}, which=where)
     finding = judged(story)
     assert finding.outcome is Outcome.FAIL
-    assert any("already merged" in text or "counts" in text for text in finding.reason.split(";"))
+    assert Code.TOKENS_OVERLAP in finding.codes
 
 
 # ---------------------------------------------------------------- the sums
@@ -193,8 +182,7 @@ def test_a_final_account_that_does_not_add_up_fails(key: str) -> None:
     story = half_killed().end()
     story.altered(Kind.LEARNER_FINAL, lambda e: {key: {**getattr(e.payload, key), "0": 12345}})
     finding = judged(story)
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-3",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-3",))
     assert finding.codes == (Code.TOKEN_LOST,)
 
 
@@ -206,8 +194,7 @@ def test_a_final_account_that_adds_up_to_more_than_the_syncer_booked_fails() -> 
         }
 
     finding = judged(half_killed().end().altered(Kind.LEARNER_FINAL, shifted))
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.COMMITTED_DIFFER,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.COMMITTED_DIFFER,))
 
 
 def test_a_learner_that_believes_something_else_when_it_adopts_fails() -> None:
@@ -219,8 +206,7 @@ def test_a_learner_that_believes_something_else_when_it_adopts_fails() -> None:
         )
     )
     finding = judged(story)
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.BELIEF_WRONG,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.BELIEF_WRONG,))
 
 
 def test_a_learner_credited_with_more_than_it_did_fails() -> None:
@@ -233,8 +219,7 @@ def test_a_total_that_is_not_the_sum_of_what_was_given_fails(kind: Kind) -> None
     story = half_killed().end()
     story.altered(kind, lambda e: {"committed_tokens": e.payload.committed_tokens + 50})
     finding = judged(story)
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.RUNNING_SUM_WRONG,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.RUNNING_SUM_WRONG,))
 
 
 def test_a_learner_whose_steps_count_more_tokens_than_those_of_the_others_fails_by_name() -> None:
@@ -298,7 +283,7 @@ def test_whatever_dies_or_pauses_sound_books_stay_sound(story: Story) -> None:
     assert finding.outcome is Outcome.PASS, finding.reason
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(troubled_runs(), st.data())
 def test_tokens_that_disappear_from_any_round_are_missed(story: Story, data: st.DataObject) -> None:
     merged = [event for event in story.events if event.kind is Kind.ROUND_MERGED]

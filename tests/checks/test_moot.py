@@ -8,7 +8,6 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.injections import Injections
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.events import Json, Kind
-from chaoslab.report.wording import counted
 from tests.histories import Story
 
 
@@ -40,10 +39,7 @@ def freeze_in_outage(lack: str, *, proved: bool = True) -> Story:
 def test_a_freeze_of_a_link_that_a_syncer_kill_had_silenced_is_moot_and_no_doubt(lack: str) -> None:
     verdict = judged(freeze_in_outage(lack))
     assert verdict.outcome is Outcome.PASS
-    frozen = of(verdict, "injection-1")
-    assert frozen.status == "moot"
-    assert frozen.reason.startswith("injection-0 (syncer.kill) had learner-2 already; ")
-    assert counted(verdict) == "2 injections: 1 proved, 1 moot"
+    assert of(verdict, "injection-1").status == "moot"
     assert verdict.injection_counts == {"proved": 1, "weak": 0, "failed": 0, "moot": 1}
 
 
@@ -139,12 +135,9 @@ def test_an_entry_whose_every_injection_is_moot_never_took_place() -> None:
     assert verdict.outcome is Outcome.UNKNOWN
     (finding,) = [one for one in verdict.findings if one.outcome is Outcome.UNKNOWN]
     assert (finding.check, finding.culprits) == ("entries", ("touch",))
-    assert "the injection of `touch` (network.freeze) did not take place" in finding.reason
 
 
 def test_a_soak_that_wants_more_proved_than_there_are_is_unknown() -> None:
     history = freeze_in_outage("at_start").history()
     assert Injections(min_proved=1).judge(history).outcome is Outcome.PASS
-    finding = Injections(min_proved=2).judge(history)
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.reason == "1 of 2 injections are proved, 2 are asked for (1 moot, 1 proved)"
+    assert Injections(min_proved=2).judge(history).outcome is Outcome.UNKNOWN

