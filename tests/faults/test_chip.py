@@ -10,7 +10,6 @@ from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.chip import HoldChip, ShareChip
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import NodeSpec, Role
@@ -19,7 +18,6 @@ from tests.contracts.fault_kit import (
     LEARNERS,
     VICTIMS,
     Director,
-    FaultKit,
     injection_of,
     on_real_processes,
 )
@@ -27,20 +25,6 @@ from tests.faults.test_process import Record, alive
 from tests.fleet import chip_program
 
 ROOT = Path(__file__).parent.parent.parent
-QUICK: tuple[Fault, ...] = (HoldChip(times=2, every_s=1.5), ShareChip(times=2, every_s=0.3))
-
-
-@pytest.fixture(params=QUICK, ids=lambda fault: fault.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    return request.param  # type: ignore[no-any-return]  # pytest knows no types
-
-
-class TestFaultsOnChips(FaultKit):
-    """The kit."""
-
-
-def test_the_catalogue_has_both_under_their_names() -> None:
-    assert all(FAULTS[fault.name] is type(fault) for fault in QUICK)
 
 
 @pytest.mark.parametrize("wrong", [{"times": 0}, {"every_s": 0.0}])
@@ -78,8 +62,7 @@ def test_fewer_starts_than_asked_are_weak() -> None:
 def test_a_learner_that_trains_without_its_chip_was_not_kept_from_it() -> None:
     record = killed().add(11.0, Kind.NODE_STARTED, incarnation=2)
     record.add(12.0, Kind.LEARNER_STEP, incarnation=2, step=5, steps=1, step_s=0.1)
-    assert record.evidence.status is Status.WEAK
-    assert record.evidence.code is Code.WORKED_MEANWHILE
+    assert (record.evidence.status, record.evidence.code) == (Status.WEAK, Code.WORKED_MEANWHILE)
 
 
 def test_a_crash_for_another_reason_does_not_count() -> None:
@@ -133,6 +116,11 @@ def real(tmp_path: Path) -> Iterator[Director]:
 
 @pytest.mark.deep
 @pytest.mark.alone
+@pytest.mark.parametrize(
+    "fault",
+    [HoldChip(times=2, every_s=1.5), ShareChip(times=2, every_s=0.3)],
+    ids=lambda fault: fault.name,
+)
 def test_on_real_processes_it_is_proved_and_healed(fault: Fault, real: Director) -> None:
     pieces = real.carry_out(fault, injection_of(fault, for_s=3.5))
     assert [(piece.target, piece.status) for piece in pieces] == [

@@ -8,28 +8,12 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.clock import ClockDrift, ClockStep, Towards
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
-from tests.contracts.fault_kit import FaultKit
 from tests.faults.fault_record import FaultRecord
 
-ALL: tuple[Fault, ...] = (ClockStep(), ClockDrift())
 EPOCH_S = 1_800_000_000.0
-
-
-@pytest.fixture(params=ALL, ids=lambda fault: fault.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    return request.param  # type: ignore[no-any-return]  # pytest knows no types
-
-
-class TestClockFaults(FaultKit):
-    """The kit."""
-
-
-def test_the_catalogue_has_every_fault_under_its_name() -> None:
-    assert {name for name in FAULTS if name.startswith("clock.")} == {f.name for f in ALL}
 
 
 @pytest.mark.parametrize("by_s", [0.0, 0.5, -300.0])
@@ -85,7 +69,6 @@ def test_a_step_is_proved_by_the_distance_between_two_clocks(towards: Towards) -
     assert found.status is Status.PROVED
     assert found.measured["step_s"] == pytest.approx(step_s, abs=0.01)
     assert found.measured["monotonic_step_s"] == pytest.approx(0.0, abs=0.01)
-    assert "300 s" in found.text
 
 
 def test_a_clock_that_was_not_set_is_no_step() -> None:
@@ -114,7 +97,7 @@ def test_a_clock_that_the_node_sets_right_just_before_the_heal_was_set_all_the_t
 
 
 def test_a_node_that_says_nothing_proves_nothing() -> None:
-    for fault in ALL:
+    for fault in (ClockStep(), ClockDrift()):
         assert Record(fault).evidence.code is Code.NOT_MEASURED
         assert Record(fault).read(10.0).evidence.code is Code.NOT_MEASURED
 

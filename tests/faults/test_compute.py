@@ -6,41 +6,14 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.starvation import ComputeSteal, Killer, MemoryPressure, ProcessOom
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.stressors import Mechanism
-from tests.contracts.fault_kit import FaultKit, injection_of
+from tests.contracts.fault_kit import injection_of
 from tests.faults.fault_record import FaultRecord
-
-SLOW: tuple[Fault, ...] = (
-    ComputeSlow(),
-    ComputeSlow(mechanism=Mechanism.HOOK, ramp_s=2.0),
-    ComputeJitter(every_s=1.0, times=3),
-    ComputeThermal(ramp_s=1.0, hold_s=2.0, tooth_s=0.5),
-    ComputeSteal(),
-    MemoryPressure(),
-    ProcessOom(by=Killer.IMITATION),
-)
-
-
-@pytest.fixture(params=SLOW, ids=lambda fault: fault.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    return request.param  # type: ignore[no-any-return]  # pytest knows no types
-
-
-class TestFaultsOnChipsAndMemory(FaultKit):
-    """The kit."""
-
-
-def test_the_catalogue_has_them_all() -> None:
-    families = ("compute.", "memory.")
-    assert {name for name in FAULTS if name.startswith(families)} == {
-        fault.name for fault in SLOW if fault.name.startswith(families)
-    }
 
 
 @pytest.mark.parametrize(
@@ -160,7 +133,6 @@ def test_steps_as_slow_as_asked_are_proof() -> None:
     assert found.status is Status.PROVED
     assert found.measured["step_ratio"] == pytest.approx(2.0, abs=0.01)
     assert found.requested["factor"] == 2
-    assert "2.00x was asked" in found.text
 
 
 @pytest.mark.parametrize(
@@ -178,7 +150,6 @@ def test_a_burden_that_let_go_by_itself_is_weak_even_if_steps_stay_slow() -> Non
     about: dict[str, Json] = {"node": "learner-1", "injection": "injection-0"}
     record.say(24.0, Kind.NODE_RELIEVED, "harness", **about, because="it let go by itself")
     assert record.evidence.code is Code.DOUBTFUL_CAUSE
-    assert "it let go by itself at 24.0 s" in record.evidence.text
 
 
 def test_steps_as_before_are_none() -> None:
@@ -282,7 +253,6 @@ def test_pressure_is_what_is_really_held(share: float, code: Code) -> None:
 def test_the_kernel_itself_says_that_it_killed_for_want_of_memory() -> None:
     record = Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=5)
     assert record.evidence.status is Status.PROVED
-    assert "by the kernel for want of memory" in record.evidence.text
 
 
 def test_a_kill_that_the_kernel_does_not_count_is_not_for_want_of_memory() -> None:
@@ -294,7 +264,6 @@ def test_an_imitation_is_called_one() -> None:
     record = Record(ProcessOom(by=Killer.IMITATION)).begin().exit(signal="SIGKILL")
     record.say(32.0, Kind.NODE_PROBED, "learner-1", node="learner-1", state="gone")
     assert record.evidence.status is Status.PROVED
-    assert "an imitation, no memory was short" in record.evidence.text
 
 
 def test_a_learner_that_outlived_it_was_not_killed() -> None:

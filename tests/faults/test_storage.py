@@ -6,7 +6,6 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.storage import (
     StorageCorruptCheckpoint,
@@ -15,31 +14,9 @@ from chaoslab.faults.storage import (
     StorageTruncateCheckpoint,
 )
 from chaoslab.faults.storage_room import StorageDiskFull, StorageSlowDisk
-from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_process import Record
 
-ALL: tuple[Fault, ...] = (
-    StorageCorruptCheckpoint(),
-    StorageTruncateCheckpoint(),
-    StorageLoseCheckpoint(),
-    StorageDiskFull(),
-    StorageSlowDisk(),
-    StoragePowerLoss(),
-)
 NEWEST, OLDER = "00000004.checkpoint", "00000003.checkpoint"
-
-
-@pytest.fixture(params=ALL, ids=lambda fault: fault.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    return request.param  # type: ignore[no-any-return]  # pytest knows no types
-
-
-class TestStorageFaults(FaultKit):
-    """The kit."""
-
-
-def test_the_catalogue_has_every_fault_under_its_name() -> None:
-    assert {name for name in FAULTS if name.startswith("storage.")} == {f.name for f in ALL}
 
 
 @pytest.mark.parametrize(
@@ -79,9 +56,8 @@ def test_a_corrupt_checkpoint_is_proved_by_its_hash_and_by_who_refused_it() -> N
     record = looked(struck(StorageCorruptCheckpoint()), OLDER, NEWEST)
     record.add(12.5, Kind.LEARNER_JOINED, incarnation=2, donor="learner-3")
     found = record.evidence
-    assert found.status is Status.PROVED
-    assert f"found {OLDER} whole, and took its parameters from learner-3" in found.text
-    assert (found.measured["found"], found.measured["is_read"]) == (OLDER, True)
+    assert (found.status, found.measured["found"]) == (Status.PROVED, OLDER)
+    assert found.measured["is_read"] is True
 
 
 def test_a_learner_that_believes_the_damage_does_not_unprove_it() -> None:
@@ -109,13 +85,11 @@ def test_a_file_whose_hash_did_not_change_is_not_damaged() -> None:
 def test_a_truncated_file_is_told_with_its_length() -> None:
     record = looked(struck(StorageTruncateCheckpoint(), size=50), OLDER, NEWEST)
     assert record.evidence.status is Status.PROVED
-    assert "50 of 100 bytes long" in record.evidence.text
 
 
 def test_a_lost_file_is_proved_by_a_life_that_found_another_or_none() -> None:
     lost = struck(StorageLoseCheckpoint(), after=None, size=None)
     assert looked(lost, None).evidence.status is Status.PROVED
-    assert "was then gone" in lost.evidence.text
     again = struck(StorageLoseCheckpoint(), after=None, size=None)
     assert looked(again, NEWEST).evidence.code is Code.NOT_USED
 
@@ -157,8 +131,7 @@ def crawling(*took_s: float, before_s: float = 0.01) -> Record:
 
 def test_a_slow_disk_is_proved_by_what_it_took_to_write() -> None:
     found = crawling(2.0, 2.1).evidence
-    assert found.status is Status.PROVED
-    assert found.measured["bytes_per_s"] == pytest.approx(50_000)
+    assert (found.status, found.measured["bytes_per_s"]) == (Status.PROVED, pytest.approx(50_000))
 
 
 def test_a_disk_that_was_less_slow_than_asked_is_weak() -> None:
@@ -192,17 +165,14 @@ def without_power(*lost: Json, refused: str | None = "Input/output error") -> Re
 
 def test_a_power_cut_is_proved_by_the_exit_and_by_the_kernels_refusal() -> None:
     found = without_power().evidence
-    assert found.status is Status.PROVED
-    assert "lost nothing of 3 files" in found.text
-    assert (found.measured["files_lost"], found.measured["refused"]) == (0, "Input/output error")
+    assert (found.status, found.measured["files_lost"]) == (Status.PROVED, 0)
+    assert found.measured["refused"] == "Input/output error"
 
 
 def test_what_a_power_cut_took_is_told_file_by_file() -> None:
     gone: Json = {"file": "tape.jsonl", "bytes_before": 900, "bytes_after": 512}
     back: Json = {"file": NEWEST, "bytes_before": None, "bytes_after": 100}
     found = without_power(gone, back).evidence
-    assert "tape.jsonl 900 bytes -> 512 bytes" in found.text
-    assert f"{NEWEST} none -> 100 bytes" in found.text
     assert found.measured["files_lost"] == 2
 
 

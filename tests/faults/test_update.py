@@ -8,26 +8,11 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.update import UpdateDuplicate, UpdateNan, UpdateScaled, UpdateStale
-from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_process import Record
 
 ALL: tuple[Fault, ...] = (UpdateNan(), UpdateScaled(), UpdateStale(), UpdateDuplicate())
-
-
-@pytest.fixture(params=ALL, ids=lambda fault: fault.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    return request.param  # type: ignore[no-any-return]  # pytest knows no types
-
-
-class TestUpdateFaults(FaultKit):
-    """The kit."""
-
-
-def test_the_catalogue_has_every_fault_under_its_name() -> None:
-    assert {name for name in FAULTS if name.startswith("update.")} == {f.name for f in ALL}
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, -1.0, math.nan, math.inf])
@@ -76,13 +61,11 @@ def test_a_nan_is_proved_by_the_syncers_refusals() -> None:
     found = record.evidence
     assert found.status is Status.PROVED
     assert found.measured == {"spoilt": 2, "refused": 2, "taken": 0}
-    assert "2 updates with a NaN" in found.text
 
 
 def test_a_syncer_that_takes_a_nan_does_not_unprove_it() -> None:
     record = calm(UpdateNan()).spoilt(11.0, 11).accepted(11.1, 11, norm="NaN")
-    assert record.evidence.status is Status.PROVED
-    assert record.evidence.measured["taken"] == 1
+    assert (record.evidence.status, record.evidence.measured["taken"]) == (Status.PROVED, 1)
 
 
 def test_a_nan_that_the_syncer_took_for_a_sound_push_is_failed() -> None:
@@ -109,8 +92,7 @@ def test_a_scaled_update_is_measured_by_its_norm_at_the_syncer() -> None:
     about: dict[str, Json] = {"round": 11, "fragment": 0, "norm": 190.0, "usual": 2.0}
     record.add(11.3, Kind.PUSH_BOUNDED, source="syncer", limit=8.0, **about)
     found = record.evidence
-    assert found.status is Status.PROVED
-    assert found.measured["factor"] == pytest.approx(100.0)
+    assert (found.status, found.measured["factor"]) == (Status.PROVED, pytest.approx(100.0))
     assert (found.measured["spoilt"], found.measured["bounded"]) == (2, 1)
 
 
