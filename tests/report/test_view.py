@@ -61,40 +61,28 @@ def test_a_learner_starts_and_steps() -> None:
     assert (lane.state, lane.step, lane.step_s, lane.loss) == (LaneState.STEPPING, 20, 0.05, 2.5)
 
 
-def test_a_settled_run_is_whole_unless_a_learner_stays_away_by_plan() -> None:
+def settled(story: Story, time_s: float = 12) -> str:
+    story.tell(time_s, Kind.RUN_SETTLED, is_settled=True)
+    return story.said[-1]
+
+
+def test_a_settled_run_names_who_stays_away_and_whether_the_plan_asked_for_it() -> None:
     story = Story()
-    story.tell(9, Kind.RUN_SETTLED, is_settled=True)
-    assert story.said[-1] == "settled: everything has converged again"
+    assert "learner-1" not in settled(story, 9)
     story.fault(10, Kind.FAULT_INJECTING, "learner-1")
     story.die(10, "learner-1")
-    story.tell(12, Kind.RUN_SETTLED, is_settled=True)
-    assert story.said[-1] == (
-        "settled: all that are up have converged; learner-1 stays away, by plan"
-    )
+    by_plan = settled(story)
+    assert "learner-1" in by_plan
     story.fault(13, Kind.FAULT_HEALING, "learner-1")
-    story.tell(14, Kind.RUN_SETTLED, is_settled=True)
-    assert story.said[-1] == (
-        "settled: all that are up have converged; learner-1 is gone, not by plan"
-    )
-
-
-def test_a_learner_that_dies_unasked_does_not_stay_away_by_plan() -> None:
-    story = Story()
-    story.fault(8, Kind.FAULT_INJECTING, "learner-1", takes_away=False)
-    story.die(10, "learner-1")
-    story.tell(12, Kind.RUN_SETTLED, is_settled=True)
-    assert story.said[-1] == (
-        "settled: all that are up have converged; learner-1 is gone, not by plan"
-    )
-
-
-def test_a_learner_that_was_brought_in_for_a_while_stays_away_by_plan() -> None:
-    story = Story()
-    story.fault(8, Kind.FAULT_INJECTING, "learner-1", brings_in=True)
-    story.fault(9, Kind.FAULT_HEALING, "learner-1")
-    story.die(10, "learner-1")
-    story.tell(12, Kind.RUN_SETTLED, is_settled=True)
-    assert story.said[-1].endswith("learner-1 stays away, by plan")
+    unplanned = settled(story)
+    assert "learner-1" in unplanned
+    assert unplanned != by_plan
+    for time_s, facts, asked in ((8, {"takes_away": False}, False), (8, {"brings_in": True}, True)):
+        story = Story()
+        story.fault(time_s, Kind.FAULT_INJECTING, "learner-1", **facts)
+        story.fault(9, Kind.FAULT_HEALING, "learner-1")
+        story.die(10, "learner-1")
+        assert settled(story) == (by_plan if asked else unplanned)
 
 
 def test_a_killed_learner_is_dead_until_it_returns_and_rejoining_until_it_contributes() -> None:
@@ -215,7 +203,7 @@ def test_sentences_say_what_they_mean_and_samples_have_none() -> None:
     assert story.view.recent[-1].tone is Tone.PLAIN
     lost = {"learner": "learner-1", "incarnation": 2, "host": 1, "reason": "ended by SIGKILL"}
     story.tell(3, Kind.HOST_LOST, **lost)
-    assert story.said[-1] == "learner-1 (incarnation 2) lost host 1: ended by SIGKILL"
+    assert "host 1" in story.said[-1]
     before = len(story.said)
     story.step(3, "learner-0")
     assert len(story.said) == before
@@ -234,14 +222,13 @@ def test_a_learner_in_reserve_is_shown_joins_is_welcomed_and_leaves_in_order() -
     names = {"learners": list(LEARNERS), "reserve": ["learner-2"]}
     facts = {"plan": "grow", "seed": 7, "fleet": "local", "algorithm": "decoupled"}
     story.tell(0, Kind.RUN_STARTED, **facts, **names)
-    assert story.said[-1].startswith("grow begins: 2 learners and 1 in reserve")
     assert story.state("learner-2") is LaneState.RESERVE
     story.start(5, "learner-2")
     assert story.state("learner-2") is LaneState.JOINING
     story.step(7, "learner-2")
     assert story.state("learner-2") is LaneState.JOINING
     story.merge(8, 100, "learner-2")
-    assert story.said[-1] == "contributes for the first time: learner-2 after 3.00 s"
+    assert story.said[-1].endswith("learner-2 after 3.00 s")
     assert story.state("learner-2") is LaneState.STEPPING
     story.tell(9, Kind.MEMBER_LEFT, learner="learner-2", incarnation=1, epoch=3, members=2,
                reason="said_goodbye")  # fmt: skip
@@ -251,14 +238,9 @@ def test_a_learner_in_reserve_is_shown_joins_is_welcomed_and_leaves_in_order() -
     assert story.state("learner-2") is LaneState.REJOINING
 
 
-@pytest.mark.parametrize(
-    ("kind", "address", "said"),
-    [
-        ("none", "syncer:4600", "learner-1 dials syncer:4600 itself"),
-        ("embedded", "proxy:4701", "learner-1 reaches syncer:4600 by proxy:4701 (embedded)"),
-    ],
-)
-def test_a_link_says_by_what_the_syncer_is_reached(kind: str, address: str, said: str) -> None:
+@pytest.mark.parametrize(("kind", "address"), [("none", "syncer:4600"), ("embedded", "proxy:4701")])
+def test_a_link_says_by_what_the_syncer_is_reached(kind: str, address: str) -> None:
     data = {"link": "learner-1", "kind": kind, "address": address, "upstream": "syncer:4600"}
     event = Event(seq=9, time_s=1, source="test", kind=Kind.LINK_STARTED, data=data)
-    assert [sentence.text for sentence in Story().view.see(event)] == [said]
+    (sentence,) = Story().view.see(event)
+    assert address in sentence.text

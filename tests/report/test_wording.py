@@ -7,11 +7,12 @@ import pytest
 
 from chaoslab.checks.base import Unit
 from chaoslab.checks.progress import Continuity
+from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import judge
 from chaoslab.core.events import Json, Kind
 from chaoslab.record.journal import History
 from chaoslab.report.wording import answers, percent, value
-from tests.histories import half_killed
+from tests.histories import Story, half_killed
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,28 @@ def test_a_share_is_not_rounded_to_a_bound_that_it_does_not_reach(share: float, 
 )
 def test_what_was_observed_is_said_with_its_unit(found: Json, unit: str, text: str) -> None:
     assert value(found, unit) == text
+
+
+def words(story: Story) -> tuple[str, str]:
+    """Of the two answers."""
+    history = story.history()
+    continued, rejoined = answers(judge(history, [Continuity(), Rejoin()]), history)
+    return continued.word, rejoined.word
+
+
+def test_the_two_answers_are_yes_no_unknown_or_nobody() -> None:
+    assert words(half_killed().end()) == ("yes", "yes")
+    half_back = Story().baseline().kill("learner-1", "learner-2").train(6).heal(restarts=False)
+    assert words(half_back.restart("learner-2").train(40).settle().end()) == ("yes", "NO")
+    assert words(Story().baseline().train(9).end()) == ("yes", "nobody")
+    assert words(half_killed().finish("interrupted")) == ("unknown", "yes")
+    no_time = half_killed().kill("learner-0").train(6).heal().finish("interrupted")
+    assert words(no_time) == ("unknown", "unknown")
+    outweighed = Story(rejoin_s=99).baseline().kill("learner-1").train(6).heal().train(40)
+    outweighed.kill("learner-0").train(6).heal().finish("interrupted")
+    assert words(outweighed) == ("unknown", "NO")
+    broken = half_killed().end().altered(Kind.NODE_EXITED, lambda _: {"node": 7}, which=0)
+    assert words(broken) == ("unknown", "unknown")
 
 
 def heard_late(history: History) -> History:
