@@ -185,7 +185,7 @@ def test_a_run_that_the_machine_disturbed_is_made_again_and_three_times_at_most(
     assert lost == [0.0]
 
 
-@pytest.mark.deep
+@pytest.mark.gate
 @pytest.mark.alone
 def test_real_runs_are_made_once_and_kept_on_record(study: Path) -> None:
 

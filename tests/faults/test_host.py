@@ -105,7 +105,7 @@ def test_a_learner_that_was_not_there_cannot_lose_a_host(fault: Fault) -> None:
 # ---------------------------------------------------------------- on real processes
 
 
-@pytest.fixture(params=[1, 2], ids=["one host", "two hosts"])
+@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.gate)], ids=["one host", "two hosts"])
 def director(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Director]:
     with on_real_processes(
         tmp_path, [stand_in(name, request.param) for name in LEARNERS]
