@@ -121,15 +121,15 @@ class Record(FaultRecord):
 
 def slowed(
     fault: Fault, during_s: float, *, others_s: float = 0.05, until_s: float = 32.0
-) -> Evidence:
+) -> Record:
     """Calm steps of 50 ms, then such ones; the other learner's may change, too."""
     record = Record(fault).steps(4, 20, 0.05).steps(4, 20, 0.05, "learner-0").begin()
     record.steps(20, until_s, during_s).steps(20, 32, others_s, "learner-0")
-    return record.steps(until_s, 32.0, 0.05).evidence
+    return record.steps(until_s, 32.0, 0.05)
 
 
 def test_steps_as_slow_as_asked_are_proof() -> None:
-    found = slowed(ComputeSlow(factor=2), 0.1)
+    found = slowed(ComputeSlow(factor=2), 0.1).evidence
     assert found.status is Status.PROVED
     assert found.measured["step_ratio"] == pytest.approx(2.0, abs=0.01)
     assert found.requested["factor"] == 2
@@ -152,23 +152,6 @@ def test_a_burden_that_let_go_by_itself_is_weak_even_if_steps_stay_slow() -> Non
     assert record.evidence.code is Code.DOUBTFUL_CAUSE
 
 
-def test_steps_as_before_are_none() -> None:
-    assert slowed(ComputeSlow(factor=2), 0.052).code is Code.NO_EFFECT
-
-
-def test_steps_that_are_a_little_slower_are_weak() -> None:
-    found = slowed(ComputeSlow(factor=3), 0.085)
-    assert found.code is Code.OUT_OF_TOLERANCE
-
-
-def test_steps_that_are_far_too_slow_are_weak() -> None:
-    assert slowed(ComputeSlow(factor=2), 0.2).code is Code.OUT_OF_TOLERANCE
-
-
-def test_what_slowed_everybody_is_no_doing_of_the_fault() -> None:
-    assert slowed(ComputeSlow(factor=2), 0.1, others_s=0.1).code is Code.NO_EFFECT
-
-
 def test_one_long_step_among_many_counts_as_one_step() -> None:
     """A quota lets a node run in bursts: its pace is what it made in all that time."""
     record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin()
@@ -179,24 +162,59 @@ def test_one_long_step_among_many_counts_as_one_step() -> None:
     assert found.status is Status.PROVED
 
 
-def test_a_chip_that_was_fast_again_half_way_is_weak() -> None:
-    found = slowed(ComputeSlow(factor=2), 0.1, until_s=26.0)
-    assert found.code is Code.NOT_THROUGHOUT
-
-
-def test_a_learner_that_was_as_slow_just_before_proves_nothing() -> None:
-    record = Record(ComputeSlow(factor=2)).steps(4, 16, 0.05).steps(16, 20, 0.1).begin()
-    assert record.steps(20, 32, 0.1).evidence.code is Code.NO_EFFECT
-
-
-def test_a_learner_that_stood_still_before_proves_nothing() -> None:
-    record = Record(ComputeSlow(factor=2)).steps(4, 12, 0.05).begin().steps(20, 32, 0.1)
-    assert record.evidence.code is Code.NOT_STEPPING
-
-
-def test_a_learner_that_died_is_not_slow() -> None:
-    record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 22, 0.1)
-    assert record.exit(signal="SIGKILL").evidence.code is Code.EXITED_INSTEAD
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            slowed(ComputeSlow(factor=2), 0.052), Code.NO_EFFECT, id="steps as before are none"
+        ),
+        pytest.param(
+            slowed(ComputeSlow(factor=3), 0.085),
+            Code.OUT_OF_TOLERANCE,
+            id="steps that are a little slower are weak",
+        ),
+        pytest.param(
+            slowed(ComputeSlow(factor=2), 0.2),
+            Code.OUT_OF_TOLERANCE,
+            id="steps that are far too slow are weak",
+        ),
+        pytest.param(
+            slowed(ComputeSlow(factor=2), 0.1, others_s=0.1),
+            Code.NO_EFFECT,
+            id="what slowed everybody is no doing of the fault",
+        ),
+        pytest.param(
+            slowed(ComputeSlow(factor=2), 0.1, until_s=26.0),
+            Code.NOT_THROUGHOUT,
+            id="a chip that was fast again half way is weak",
+        ),
+        pytest.param(
+            Record(ComputeSlow(factor=2))
+            .steps(4, 16, 0.05)
+            .steps(16, 20, 0.1)
+            .begin()
+            .steps(20, 32, 0.1),
+            Code.NO_EFFECT,
+            id="a learner that was as slow just before proves nothing",
+        ),
+        pytest.param(
+            Record(ComputeSlow(factor=2)).steps(4, 12, 0.05).begin().steps(20, 32, 0.1),
+            Code.NOT_STEPPING,
+            id="a learner that stood still before proves nothing",
+        ),
+        pytest.param(
+            Record(ComputeSlow(factor=2))
+            .steps(4, 20, 0.05)
+            .begin()
+            .steps(20, 22, 0.1)
+            .exit(signal="SIGKILL"),
+            Code.EXITED_INSTEAD,
+            id="a learner that died is not slow",
+        ),
+    ],
+)
+def test_the_record_shows_whether_steps_were_slowed(record: Record, shown: Code) -> None:
+    assert record.evidence.code is shown
 
 
 def hot(step_s: list[float]) -> Evidence:
@@ -250,22 +268,33 @@ def test_pressure_is_what_is_really_held(share: float, code: Code) -> None:
     assert record.evidence.code is code
 
 
-def test_the_kernel_itself_says_that_it_killed_for_want_of_memory() -> None:
-    record = Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=5)
-    assert record.evidence.status is Status.PROVED
-
-
-def test_a_kill_that_the_kernel_does_not_count_is_not_for_want_of_memory() -> None:
-    record = Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=0)
-    assert record.evidence.code is Code.OTHER_CAUSE
-
-
-def test_an_imitation_is_called_one() -> None:
-    record = Record(ProcessOom(by=Killer.IMITATION)).begin().exit(signal="SIGKILL")
-    record.say(32.0, Kind.NODE_PROBED, "learner-1", node="learner-1", state="gone")
-    assert record.evidence.status is Status.PROVED
-
-
-def test_a_learner_that_outlived_it_was_not_killed() -> None:
-    record = Record(ProcessOom()).begin().counted(oom_kills=4)
-    assert record.evidence.code is Code.STILL_RUNNING
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=5),
+            Status.PROVED,
+            id="the kernel itself says that it killed for want of memory",
+        ),
+        pytest.param(
+            Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=0),
+            Code.OTHER_CAUSE,
+            id="a kill that the kernel does not count is not for want of memory",
+        ),
+        pytest.param(
+            Record(ProcessOom(by=Killer.IMITATION))
+            .begin()
+            .exit(signal="SIGKILL")
+            .say(32.0, Kind.NODE_PROBED, "learner-1", node="learner-1", state="gone"),
+            Status.PROVED,
+            id="an imitation is called one",
+        ),
+        pytest.param(
+            Record(ProcessOom()).begin().counted(oom_kills=4),
+            Code.STILL_RUNNING,
+            id="a learner that outlived it was not killed",
+        ),
+    ],
+)
+def test_the_record_shows_whether_memory_was_short(record: Record, shown: Code | Status) -> None:
+    assert shown in (record.evidence.code, record.evidence.status)

@@ -31,11 +31,6 @@ def test_silence_that_the_engine_knows_nothing_of_proves_no_unplugging() -> None
     assert record.evidence.code is Code.NOT_APPLIED
 
 
-def test_an_unplugged_node_that_goes_on_talking_is_not_proved() -> None:
-    record = reported(Record(NetworkDisconnect()), 20.1, "disconnect").until(30.0)
-    assert record.evidence.code is Code.NO_EFFECT
-
-
 def replaced(before: str, after: str, *, exit_code: int | None) -> Record:
     """A learner that left and came back from an image."""
     record = Record(ContainerReplace())
@@ -55,12 +50,28 @@ def test_a_replaced_node_is_proved_by_the_image_of_its_next_life() -> None:
     assert (evidence.status, evidence.measured["image_id"]) == (Status.PROVED, "sha256:b")
 
 
-def test_a_node_that_was_killed_to_be_replaced_is_weak() -> None:
-    assert replaced("sha256:a", "sha256:b", exit_code=None).evidence.code is Code.NOT_ORDERLY
-
-
-def test_a_node_that_comes_back_from_the_same_image_was_not_replaced() -> None:
-    assert replaced("sha256:a", "sha256:a", exit_code=0).evidence.code is Code.NO_EFFECT
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            reported(Record(NetworkDisconnect()), 20.1, "disconnect").until(30.0),
+            Code.NO_EFFECT,
+            id="an unplugged node that goes on talking is not proved",
+        ),
+        pytest.param(
+            replaced("sha256:a", "sha256:b", exit_code=None),
+            Code.NOT_ORDERLY,
+            id="a node that was killed to be replaced is weak",
+        ),
+        pytest.param(
+            replaced("sha256:a", "sha256:a", exit_code=0),
+            Code.NO_EFFECT,
+            id="a node that comes back from the same image was not replaced",
+        ),
+    ],
+)
+def test_the_record_shows_what_became_of_the_container(record: Record, shown: Code) -> None:
+    assert record.evidence.code is shown
 
 
 def test_a_release_has_a_name() -> None:

@@ -110,15 +110,6 @@ def test_a_learner_that_was_not_there_and_came_is_proved_with_its_clocks() -> No
     }
 
 
-def test_a_learner_that_was_there_already_was_not_brought_in() -> None:
-    record = Record(ControlScaleUp(), "learner-4").founder("learner-4").begin()
-    assert record.end().evidence.code is Code.ALREADY_RUNNING
-
-
-def test_a_learner_that_nobody_started_is_failed() -> None:
-    assert joining().end().evidence.code is Code.NOT_STARTED
-
-
 def test_a_learner_that_does_not_stay_is_weak() -> None:
     record = joining().arrive("learner-4", 10.0)
     found = record.add(13.5, Kind.NODE_EXITED, "learner-4", exit_code=1).end().evidence
@@ -127,26 +118,48 @@ def test_a_learner_that_does_not_stay_is_weak() -> None:
     assert not exits & set(found.proof)  # nobody asked for that
 
 
-def test_a_process_that_never_says_that_it_is_a_learner_is_weak() -> None:
-    found = joining().add(10.1, Kind.NODE_STARTED, "learner-4").end().evidence
-    assert found.code is Code.NO_REPORT
-
-
-def test_that_the_syncer_lets_nobody_in_is_no_doubt_about_the_fault() -> None:
-    record = joining().add(10.1, Kind.NODE_STARTED, "learner-4")
-    found = record.add(10.5, Kind.LEARNER_STARTED, "learner-4").end().evidence
-    assert found.status is Status.PROVED
-
-
-def test_whoever_is_to_stay_needs_no_length() -> None:
-    assert joining(for_s=None).arrive("learner-4", 10.0).end(13.5).evidence.status is Status.PROVED
-
-
-def test_whoever_is_to_stay_may_leave_when_training_is_over() -> None:
-    record = joining(for_s=None).arrive("learner-4", 10.0)
-    record.add(13.2, Kind.LEARNER_LEFT, "learner-4", reason="stopped")
-    found = record.add(13.4, Kind.NODE_EXITED, "learner-4", exit_code=0).end(13.5).evidence
-    assert found.status is Status.PROVED
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            Record(ControlScaleUp(), "learner-4").founder("learner-4").begin().end(),
+            Code.ALREADY_RUNNING,
+            id="a learner that was there already was not brought in",
+        ),
+        pytest.param(
+            joining().end(), Code.NOT_STARTED, id="a learner that nobody started is failed"
+        ),
+        pytest.param(
+            joining().add(10.1, Kind.NODE_STARTED, "learner-4").end(),
+            Code.NO_REPORT,
+            id="a process that never says that it is a learner is weak",
+        ),
+        pytest.param(
+            joining()
+            .add(10.1, Kind.NODE_STARTED, "learner-4")
+            .add(10.5, Kind.LEARNER_STARTED, "learner-4")
+            .end(),
+            Status.PROVED,
+            id="that the syncer lets nobody in is no doubt about the fault",
+        ),
+        pytest.param(
+            joining(for_s=None).arrive("learner-4", 10.0).end(13.5),
+            Status.PROVED,
+            id="whoever is to stay needs no length",
+        ),
+        pytest.param(
+            joining(for_s=None)
+            .arrive("learner-4", 10.0)
+            .add(13.2, Kind.LEARNER_LEFT, "learner-4", reason="stopped")
+            .add(13.4, Kind.NODE_EXITED, "learner-4", exit_code=0)
+            .end(13.5),
+            Status.PROVED,
+            id="whoever is to stay may leave when training is over",
+        ),
+    ],
+)
+def test_the_record_shows_whether_it_was_brought_in(record: Record, shown: Code | Status) -> None:
+    assert shown in (record.evidence.code, record.evidence.status)
 
 
 @pytest.mark.parametrize(("reason", "exit_code"), [("asked", 0), ("stopped", 1)])

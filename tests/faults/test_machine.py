@@ -53,18 +53,6 @@ def test_a_node_that_finds_no_other_machine_was_drained_all_the_same() -> None:
     assert evidence.measured["next_machine"] is None
 
 
-def test_a_machine_that_took_the_node_again_was_not_cordoned_throughout() -> None:
-    record = back(drained(), 24.0, "one")
-    evidence = record.fault_event(30.5, Kind.FAULT_HEALING).evidence
-    assert evidence.code is Code.NOT_THROUGHOUT
-
-
-def test_a_machine_that_was_uncordoned_too_soon_is_weak() -> None:
-    record = reported(back(drained(), 24.0, "two"), 25.0, "uncordon")
-    evidence = record.fault_event(30.5, Kind.FAULT_HEALING).evidence
-    assert evidence.code is Code.TOO_SHORT
-
-
 @pytest.mark.parametrize("missing", ["cordon", "evict"])
 def test_without_the_clusters_word_there_was_no_drain(missing: str) -> None:
     record = Record(NodeDrain())
@@ -80,8 +68,30 @@ def test_the_eviction_of_an_earlier_pod_or_for_another_cause_is_not_the_drains()
         assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
 
 
-def test_a_node_that_runs_on_was_not_drained() -> None:
-    assert reported(Record(NodeDrain()), 20.5, "cordon").evidence.code is Code.STILL_RUNNING
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            back(drained(), 24.0, "one").fault_event(30.5, Kind.FAULT_HEALING),
+            Code.NOT_THROUGHOUT,
+            id="a machine that took the node again was not cordoned throughout",
+        ),
+        pytest.param(
+            reported(back(drained(), 24.0, "two"), 25.0, "uncordon").fault_event(
+                30.5, Kind.FAULT_HEALING
+            ),
+            Code.TOO_SHORT,
+            id="a machine that was uncordoned too soon is weak",
+        ),
+        pytest.param(
+            reported(Record(NodeDrain()), 20.5, "cordon"),
+            Code.STILL_RUNNING,
+            id="a node that runs on was not drained",
+        ),
+    ],
+)
+def test_the_record_shows_the_drain(record: Record, shown: Code) -> None:
+    assert record.evidence.code is shown
 
 
 # ---------------------------------------------------------------- kubelets
@@ -103,18 +113,26 @@ def test_a_short_stop_is_proved_by_the_lease_alone() -> None:
     assert evidence.measured["not_ready_after_s"] is None
 
 
-def test_a_lease_that_is_renewed_shows_no_stop() -> None:
-    record = Record(NodeStop()).fault_event(80.5, Kind.FAULT_HEALING)
-    assert record.evidence.code is Code.NOT_STOPPED
-
-
-def test_a_kubelet_that_went_on_meanwhile_is_weak() -> None:
-    record = reported(silent(), 50.0, "renewed").fault_event(80.5, Kind.FAULT_HEALING)
-    assert record.evidence.code is Code.NOT_THROUGHOUT
-
-
-def test_a_node_that_ended_did_not_run_on() -> None:
-    assert left(silent(), 45.0).evidence.code is Code.EXITED_INSTEAD
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            Record(NodeStop()).fault_event(80.5, Kind.FAULT_HEALING),
+            Code.NOT_STOPPED,
+            id="a lease that is renewed shows no stop",
+        ),
+        pytest.param(
+            reported(silent(), 50.0, "renewed").fault_event(80.5, Kind.FAULT_HEALING),
+            Code.NOT_THROUGHOUT,
+            id="a kubelet that went on meanwhile is weak",
+        ),
+        pytest.param(
+            left(silent(), 45.0), Code.EXITED_INSTEAD, id="a node that ended did not run on"
+        ),
+    ],
+)
+def test_the_record_shows_the_stop(record: Record, shown: Code) -> None:
+    assert record.evidence.code is shown
 
 
 # ---------------------------------------------------------------- what is beside the targets

@@ -89,26 +89,10 @@ def test_a_kill_is_proved_by_the_exit_and_names_the_drop() -> None:
     ]
 
 
-def test_a_syncer_that_does_not_notice_a_death_does_not_unprove_it() -> None:
-    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL").probe(15.0, "gone")
-    assert record.evidence.status is Status.PROVED
-
-
 def test_a_death_counts_from_the_probe_that_saw_it_first() -> None:
     record = alive(ProcessKill()).probe(10.1, "Z").add(11.8, Kind.NODE_EXITED, signal="SIGKILL")
     found = record.probe(15.0, "gone").evidence
     assert (found.status, found.measured["down_s"]) == (Status.PROVED, pytest.approx(4.9))
-
-
-def test_killing_what_was_dead_before_is_failed() -> None:
-    record = Record(ProcessKill()).add(1.0, Kind.NODE_STARTED)
-    record.add(9.0, Kind.NODE_EXITED, signal="SIGKILL").begin(10.0).probe(15.0, "gone")
-    assert record.evidence.code is Code.NOT_RUNNING
-
-
-def test_an_exit_of_its_own_is_not_a_kill() -> None:
-    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal=None, exit_code=1)
-    assert record.evidence.code is Code.EXITED_INSTEAD
 
 
 def test_an_orderly_leave_on_sigterm_is_a_kill_by_sigterm() -> None:
@@ -141,12 +125,6 @@ def test_a_death_by_sigkill_that_the_harness_did_not_send_is_not_its_kill(sent: 
     assert record.probe(15.0, "gone").evidence.code is Code.EXITED_INSTEAD
 
 
-def test_a_preempted_learner_that_crashes_is_not_proved() -> None:
-    record = alive(ProcessPreempt()).add(10.2, Kind.LEARNER_NOTICED, step=9)
-    record.add(11.0, Kind.NODE_EXITED, exit_code=1, sent=["SIGHUP"])
-    assert record.evidence.code is Code.EXITED_INSTEAD
-
-
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
 def test_a_noticed_learner_that_somebody_else_kills_was_not_preempted(signal: str) -> None:
     record = alive(ProcessPreempt()).add(10.2, Kind.LEARNER_NOTICED, step=9)
@@ -161,41 +139,9 @@ def test_a_victim_that_somebody_replaced_early_is_weak() -> None:
     assert record.evidence.measured["down_s"] == pytest.approx(0.9)
 
 
-def test_an_exit_after_the_heal_proves_nothing() -> None:
-    record = alive(ProcessKill()).fault_event(15.0, Kind.FAULT_HEALING)
-    record.add(15.1, Kind.NODE_EXITED, signal="SIGKILL")
-    assert record.evidence.code is Code.STILL_RUNNING
-
-
 def test_a_pause_is_proved_by_state_t_from_probe_to_probe() -> None:
     found = alive(ProcessPause()).probe(10.0, "T").probe(15.0, "T").evidence
     assert (found.status, found.measured["paused_s"]) == (Status.PROVED, 5.0)
-
-
-def test_a_pause_that_ended_early_is_weak() -> None:
-    assert (
-        alive(ProcessPause()).probe(10.0, "T").probe(15.0, "S").evidence.code is Code.NOT_THROUGHOUT
-    )
-
-
-def test_a_starved_process_that_shows_late_that_it_is_stopped_was_paused_all_the_time() -> None:
-    record = alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=3.0)
-    assert record.evidence.status is Status.PROVED
-
-
-def test_a_process_that_ran_on_before_it_stopped_is_weak() -> None:
-    record = alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=4.0)
-    assert record.evidence.code is Code.NOT_THROUGHOUT
-
-
-def test_a_paused_learner_that_reports_steps_is_weak() -> None:
-    record = alive(ProcessPause()).probe(10.0, "T").stepping(13.0).probe(15.0, "T")
-    assert record.evidence.code is Code.WORKED_MEANWHILE
-
-
-def test_lines_that_were_on_their_way_do_not_weaken_a_pause() -> None:
-    record = alive(ProcessPause()).stepping(10.2).probe(10.3, "T").probe(15.0, "T")
-    assert record.evidence.status is Status.PROVED
 
 
 def test_a_pause_that_nobody_saw_is_failed() -> None:
@@ -209,11 +155,6 @@ def test_a_hang_is_proved_by_standing_still_while_alive() -> None:
     found = record.evidence
     assert (found.status, found.measured["hung_s"]) == (Status.PROVED, pytest.approx(4.6))
     assert found.measured["usual_interval_s"] == pytest.approx(0.5)
-
-
-def test_a_learner_that_goes_on_stepping_does_not_hang() -> None:
-    record = alive(ProcessHang()).stepping(*(half / 2 for half in range(21, 30))).probe(15.0, "S")
-    assert record.evidence.code is Code.NO_EFFECT
 
 
 @pytest.mark.parametrize(
@@ -237,11 +178,6 @@ def test_a_learner_that_says_that_it_waits_for_a_round_does_not_hang() -> None:
     assert record.probe(15.0, "S").evidence.code is Code.NO_EFFECT
 
 
-def test_a_hang_too_short_to_tell_from_a_normal_pause_is_failed() -> None:
-    record = alive(ProcessHang(), for_s=1.0).probe(10.0, "S").probe(11.0, "S")
-    assert record.evidence.code is Code.NO_EFFECT
-
-
 @pytest.mark.parametrize("state", ["T", "Z", "gone"])
 def test_a_learner_that_was_stopped_or_gone_did_not_hang(state: str) -> None:
     assert alive(ProcessHang()).probe(15.0, state).evidence.code is Code.STOPPED_INSTEAD
@@ -252,11 +188,6 @@ def test_a_learner_that_exits_or_loses_its_connection_did_not_hang() -> None:
     closes = alive(ProcessHang()).add(11.0, Kind.MEMBER_LEFT, source="syncer", reason="closed")
     assert exits.evidence.code is Code.EXITED_INSTEAD
     assert closes.probe(15.0, "S").evidence.code is Code.DISCONNECTED_INSTEAD
-
-
-def test_a_learner_that_stood_still_before_cannot_be_hung() -> None:
-    record = Record(ProcessHang()).add(1.0, Kind.NODE_STARTED).stepping(2.0, 2.5, 3.0)
-    assert record.begin(60.0).probe(65.0, "S").evidence.code is Code.NOT_STEPPING
 
 
 def test_a_restart_is_proved_by_the_exit_and_the_next_life() -> None:
@@ -277,10 +208,97 @@ def test_a_crash_loop_with_fewer_crashes_than_asked_is_weak() -> None:
     assert found.measured["life_s"] == pytest.approx(0.99)
 
 
-def test_lives_that_ended_by_themselves_are_no_crashes_of_the_loop() -> None:
-    record = alive(ProcessCrashLoop(times=1)).add(10.0, Kind.NODE_EXITED, signal="SIGKILL")
-    record.add(10.5, Kind.NODE_EXITED, signal=None, exit_code=1, incarnation=2)
-    assert record.evidence.code is Code.FEWER_TIMES
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL").probe(15.0, "gone"),
+            Status.PROVED,
+            id="a syncer that does not notice a death does not unprove it",
+        ),
+        pytest.param(
+            Record(ProcessKill())
+            .add(1.0, Kind.NODE_STARTED)
+            .add(9.0, Kind.NODE_EXITED, signal="SIGKILL")
+            .begin(10.0)
+            .probe(15.0, "gone"),
+            Code.NOT_RUNNING,
+            id="killing what was dead before is failed",
+        ),
+        pytest.param(
+            alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal=None, exit_code=1),
+            Code.EXITED_INSTEAD,
+            id="an exit of its own is not a kill",
+        ),
+        pytest.param(
+            alive(ProcessPreempt())
+            .add(10.2, Kind.LEARNER_NOTICED, step=9)
+            .add(11.0, Kind.NODE_EXITED, exit_code=1, sent=["SIGHUP"]),
+            Code.EXITED_INSTEAD,
+            id="a preempted learner that crashes is not proved",
+        ),
+        pytest.param(
+            alive(ProcessKill())
+            .fault_event(15.0, Kind.FAULT_HEALING)
+            .add(15.1, Kind.NODE_EXITED, signal="SIGKILL"),
+            Code.STILL_RUNNING,
+            id="an exit after the heal proves nothing",
+        ),
+        pytest.param(
+            alive(ProcessPause()).probe(10.0, "T").probe(15.0, "S"),
+            Code.NOT_THROUGHOUT,
+            id="a pause that ended early is weak",
+        ),
+        pytest.param(
+            alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=3.0),
+            Status.PROVED,
+            id="a starved process that shows late that it is stopped was paused all the time",
+        ),
+        pytest.param(
+            alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=4.0),
+            Code.NOT_THROUGHOUT,
+            id="a process that ran on before it stopped is weak",
+        ),
+        pytest.param(
+            alive(ProcessPause()).probe(10.0, "T").stepping(13.0).probe(15.0, "T"),
+            Code.WORKED_MEANWHILE,
+            id="a paused learner that reports steps is weak",
+        ),
+        pytest.param(
+            alive(ProcessPause()).stepping(10.2).probe(10.3, "T").probe(15.0, "T"),
+            Status.PROVED,
+            id="lines that were on their way do not weaken a pause",
+        ),
+        pytest.param(
+            alive(ProcessHang()).stepping(*(half / 2 for half in range(21, 30))).probe(15.0, "S"),
+            Code.NO_EFFECT,
+            id="a learner that goes on stepping does not hang",
+        ),
+        pytest.param(
+            alive(ProcessHang(), for_s=1.0).probe(10.0, "S").probe(11.0, "S"),
+            Code.NO_EFFECT,
+            id="a hang too short to tell from a normal pause is failed",
+        ),
+        pytest.param(
+            Record(ProcessHang())
+            .add(1.0, Kind.NODE_STARTED)
+            .stepping(2.0, 2.5, 3.0)
+            .begin(60.0)
+            .probe(65.0, "S"),
+            Code.NOT_STEPPING,
+            id="a learner that stood still before cannot be hung",
+        ),
+        pytest.param(
+            alive(ProcessCrashLoop(times=1))
+            .add(10.0, Kind.NODE_EXITED, signal="SIGKILL")
+            .add(10.5, Kind.NODE_EXITED, signal=None, exit_code=1, incarnation=2),
+            Code.FEWER_TIMES,
+            id="lives that ended by themselves are no crashes of the loop",
+        ),
+    ],
+)
+def test_the_record_shows_what_became_of_the_process(record: Record, shown: Code | Status) -> None:
+    assert shown in (record.evidence.code, record.evidence.status)
 
 
 def test_a_preemption_is_proved_by_the_notice_and_the_end() -> None:

@@ -60,15 +60,6 @@ def test_a_corrupt_checkpoint_is_proved_by_its_hash_and_by_who_refused_it() -> N
     assert found.measured["is_read"] is True
 
 
-def test_a_learner_that_believes_the_damage_does_not_unprove_it() -> None:
-    assert looked(struck(StorageCorruptCheckpoint()), NEWEST).evidence.status is Status.PROVED
-
-
-def test_a_damaged_file_that_nobody_looked_at_is_weak() -> None:
-    found = struck(StorageCorruptCheckpoint()).evidence
-    assert found.code is Code.NOT_USED
-
-
 def test_what_the_life_before_the_damage_found_proves_nothing() -> None:
     """It had just been started when the fault came, and its line arrived a moment later."""
     lost = struck(StorageLoseCheckpoint(), after=None, size=None)
@@ -77,14 +68,33 @@ def test_what_the_life_before_the_damage_found_proves_nothing() -> None:
     assert looked(lost, NEWEST).evidence.code is Code.NOT_USED
 
 
-def test_a_file_whose_hash_did_not_change_is_not_damaged() -> None:
-    record = looked(struck(StorageCorruptCheckpoint(), after="abcd"), NEWEST)
-    assert record.evidence.code is Code.NOT_APPLIED
-
-
-def test_a_truncated_file_is_told_with_its_length() -> None:
-    record = looked(struck(StorageTruncateCheckpoint(), size=50), OLDER, NEWEST)
-    assert record.evidence.status is Status.PROVED
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            looked(struck(StorageCorruptCheckpoint()), NEWEST),
+            Status.PROVED,
+            id="a learner that believes the damage does not unprove it",
+        ),
+        pytest.param(
+            struck(StorageCorruptCheckpoint()),
+            Code.NOT_USED,
+            id="a damaged file that nobody looked at is weak",
+        ),
+        pytest.param(
+            looked(struck(StorageCorruptCheckpoint(), after="abcd"), NEWEST),
+            Code.NOT_APPLIED,
+            id="a file whose hash did not change is not damaged",
+        ),
+        pytest.param(
+            looked(struck(StorageTruncateCheckpoint(), size=50), OLDER, NEWEST),
+            Status.PROVED,
+            id="a truncated file is told with its length",
+        ),
+    ],
+)
+def test_the_record_shows_what_became_of_the_file(record: Record, shown: Code | Status) -> None:
+    assert shown in (record.evidence.code, record.evidence.status)
 
 
 def test_a_lost_file_is_proved_by_a_life_that_found_another_or_none() -> None:
@@ -108,15 +118,6 @@ def test_a_full_disk_is_proved_by_the_kernel_and_by_a_write_that_it_refused() ->
     assert record.evidence.measured == {"free_bytes": 0, "total_bytes": 5000, "refused": 1}
 
 
-def test_a_full_disk_to_which_nobody_wrote_is_weak() -> None:
-    assert filled(0).evidence.code is Code.NOT_USED
-
-
-def test_a_disk_with_room_is_not_full_whatever_failed() -> None:
-    record = filled(4096).add(12.0, Kind.CHECKPOINT_FAILED, step=70, reason="something")
-    assert record.evidence.code is Code.NOT_APPLIED
-
-
 def crawling(*took_s: float, before_s: float = 0.01) -> Record:
     """Checkpoints of 100 kB, one before the fault, the others from second 10 on."""
     record = Record(StorageSlowDisk(rate_bytes_per_s=50e3)).add(1.0, Kind.NODE_STARTED)
@@ -134,22 +135,39 @@ def test_a_slow_disk_is_proved_by_what_it_took_to_write() -> None:
     assert (found.status, found.measured["bytes_per_s"]) == (Status.PROVED, pytest.approx(50_000))
 
 
-def test_a_disk_that_was_less_slow_than_asked_is_weak() -> None:
-    assert crawling(1.0).evidence.code is Code.OUT_OF_TOLERANCE
-
-
-def test_a_disk_that_was_as_slow_before_is_not_slowed_down() -> None:
-    assert crawling(2.0, before_s=2.0).evidence.code is Code.NO_EFFECT
-
-
-def test_a_disk_to_which_nothing_was_written_is_not_known_to_be_slow() -> None:
-    assert crawling().evidence.code is Code.NOT_MEASURED
-
-
-def test_what_was_begun_before_the_fault_does_not_count() -> None:
-    record = crawling()
-    record.add(10.4, Kind.CHECKPOINT_SAVED, file=NEWEST, step=9, bytes=100_000, took_s=4.0)
-    assert record.evidence.code is Code.NOT_MEASURED
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(filled(0), Code.NOT_USED, id="a full disk to which nobody wrote is weak"),
+        pytest.param(
+            filled(4096).add(12.0, Kind.CHECKPOINT_FAILED, step=70, reason="something"),
+            Code.NOT_APPLIED,
+            id="a disk with room is not full whatever failed",
+        ),
+        pytest.param(
+            crawling(1.0), Code.OUT_OF_TOLERANCE, id="a disk that was less slow than asked is weak"
+        ),
+        pytest.param(
+            crawling(2.0, before_s=2.0),
+            Code.NO_EFFECT,
+            id="a disk that was as slow before is not slowed down",
+        ),
+        pytest.param(
+            crawling(),
+            Code.NOT_MEASURED,
+            id="a disk to which nothing was written is not known to be slow",
+        ),
+        pytest.param(
+            crawling().add(
+                10.4, Kind.CHECKPOINT_SAVED, file=NEWEST, step=9, bytes=100_000, took_s=4.0
+            ),
+            Code.NOT_MEASURED,
+            id="what was begun before the fault does not count",
+        ),
+    ],
+)
+def test_the_record_shows_the_disk(record: Record, shown: Code) -> None:
+    assert record.evidence.code is shown
 
 
 # ---------------------------------------------------------------- power cuts

@@ -6,7 +6,6 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
-from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.process import Signal
 from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill
@@ -39,73 +38,98 @@ class Record(FaultRecord):
     def exited(self, time_s: float, **how: Json) -> "Record":
         return self.add(time_s, Kind.NODE_EXITED, node="syncer", incarnation=1, **how)
 
-    def healed(self, at_s: float = 14.0) -> Evidence:
-        return self.fault_event(at_s, Kind.FAULT_HEALING).evidence
+    def healed(self) -> "Record":
+        return self.fault_event(14.0, Kind.FAULT_HEALING)
 
 
 def test_a_killed_syncer_is_proved_by_its_exit_with_what_it_had_merged() -> None:
-    found = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None).healed()
+    found = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None).healed().evidence
     assert (found.status, found.measured["down_s"]) == (Status.PROVED, 3.9)
     assert found.measured["versions"] == {"0": 1}
 
 
-def test_a_syncer_that_ended_by_itself_was_not_killed() -> None:
-    found = Record(SyncerKill()).exited(10.1, signal=None, exit_code=1).healed()
-    assert found.code is Code.EXITED_INSTEAD
-
-
-def test_a_syncer_that_still_runs_was_not_killed() -> None:
-    assert Record(SyncerKill()).merged(11.0, round_=2).healed().code is Code.STILL_RUNNING
-
-
-def test_a_round_while_it_was_down_makes_a_kill_weak() -> None:
-    record = Record(SyncerKill()).exited(10.1, signal="SIGKILL").merged(12.0, round_=2)
-    assert record.healed().code is Code.WORKED_MEANWHILE
-
-
-def test_rounds_after_a_restart_by_its_job_set_do_not_make_a_kill_weak() -> None:
-    record = Record(SyncerKill()).exited(10.1, signal="SIGKILL")
-    record = record.add(11.0, Kind.ENGINE_REPORTED, node="syncer", incarnation=1, at_s=0.0,
-                        action="job_restart", restarts=1)  # fmt: skip
-    again = record.add(
-        12.0, Kind.NODE_STARTED, node="syncer", incarnation=2, started_by="cluster"
-    ).merged(13.0, round_=2)
-    assert again.healed().status is Status.PROVED
-
-
-def test_a_kill_that_lasted_too_short_is_weak() -> None:
-    record = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None)
-    record.add(11.0, Kind.NODE_STARTED, node="syncer", incarnation=2)
-    assert record.healed().code is Code.TOO_SHORT
-
-
 def test_a_full_disk_is_proved_by_the_syncers_word_and_its_silence() -> None:
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
-    found = record.healed()
+    found = record.healed().evidence
     assert (found.status, found.measured["blocked_after_s"]) == (Status.PROVED, 0.4)
-
-
-def test_a_syncer_that_publishes_from_a_full_disk_makes_it_weak() -> None:
-    record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
-    found = record.merged(12.0, round_=2).healed()
-    assert found.code is Code.WORKED_MEANWHILE
-
-
-def test_a_disk_of_which_the_syncer_says_nothing_was_not_full() -> None:
-    assert Record(SyncerDiskFull()).merged(12.0, round_=2).healed().code is Code.NO_EFFECT
 
 
 def test_a_snapshot_that_is_refused_says_nothing_of_the_state() -> None:
     refused: dict[str, Json] = {"waiting": 0, "reason": "no space", "is_snapshot": True}
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, **refused)
-    assert record.merged(12.0, round_=2).healed().code is Code.NO_EFFECT
+    assert record.merged(12.0, round_=2).healed().evidence.code is Code.NO_EFFECT
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, **refused)
     record.merged(10.5, round_=2).add(10.6, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
     record.add(11.0, Kind.SYNCER_FREED, waiting=1, blocked_s=0.6, is_snapshot=True)
-    assert record.healed().status is Status.PROVED
+    assert record.healed().evidence.status is Status.PROVED
 
 
-def test_a_disk_that_takes_what_is_written_before_the_heal_was_full_for_too_short() -> None:
-    record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
-    record.add(11.0, Kind.SYNCER_FREED, waiting=1, blocked_s=0.6)
-    assert record.healed().code is Code.TOO_SHORT
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            Record(SyncerKill()).exited(10.1, signal=None, exit_code=1).healed(),
+            Code.EXITED_INSTEAD,
+            id="a syncer that ended by itself was not killed",
+        ),
+        pytest.param(
+            Record(SyncerKill()).merged(11.0, round_=2).healed(),
+            Code.STILL_RUNNING,
+            id="a syncer that still runs was not killed",
+        ),
+        pytest.param(
+            Record(SyncerKill()).exited(10.1, signal="SIGKILL").merged(12.0, round_=2).healed(),
+            Code.WORKED_MEANWHILE,
+            id="a round while it was down makes a kill weak",
+        ),
+        pytest.param(
+            Record(SyncerKill())
+            .exited(10.1, signal="SIGKILL")
+            .add(
+                11.0,
+                Kind.ENGINE_REPORTED,
+                node="syncer",
+                incarnation=1,
+                at_s=0.0,
+                action="job_restart",
+                restarts=1,
+            )
+            .add(12.0, Kind.NODE_STARTED, node="syncer", incarnation=2, started_by="cluster")
+            .merged(13.0, round_=2)
+            .healed(),
+            Status.PROVED,
+            id="rounds after a restart by its job set do not make a kill weak",
+        ),
+        pytest.param(
+            Record(SyncerKill())
+            .exited(10.1, signal="SIGKILL", exit_code=None)
+            .add(11.0, Kind.NODE_STARTED, node="syncer", incarnation=2)
+            .healed(),
+            Code.TOO_SHORT,
+            id="a kill that lasted too short is weak",
+        ),
+        pytest.param(
+            Record(SyncerDiskFull())
+            .add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
+            .merged(12.0, round_=2)
+            .healed(),
+            Code.WORKED_MEANWHILE,
+            id="a syncer that publishes from a full disk makes it weak",
+        ),
+        pytest.param(
+            Record(SyncerDiskFull()).merged(12.0, round_=2).healed(),
+            Code.NO_EFFECT,
+            id="a disk of which the syncer says nothing was not full",
+        ),
+        pytest.param(
+            Record(SyncerDiskFull())
+            .add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
+            .add(11.0, Kind.SYNCER_FREED, waiting=1, blocked_s=0.6)
+            .healed(),
+            Code.TOO_SHORT,
+            id="a disk that takes what is written before the heal was full for too short",
+        ),
+    ],
+)
+def test_the_record_shows_what_became_of_the_syncer(record: Record, shown: Code | Status) -> None:
+    assert shown in (record.evidence.code, record.evidence.status)

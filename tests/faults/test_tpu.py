@@ -54,20 +54,30 @@ def test_the_providers_word_alone_proves_nothing() -> None:
     assert (found.code, found.status) == (Code.STILL_RUNNING, Status.FAILED)
 
 
-def test_a_wrong_state_is_no_proof() -> None:
-    found = lost(said(alive(TpuStop()), 10.1, "maintained"), 10.4).evidence
-    assert found.code is Code.DOUBTFUL_CAUSE
-
-
-def test_a_learner_that_steps_on_after_it_was_said_to_be_lost_was_not_lost() -> None:
-    record = said(lost(alive(TpuDelete()), 10.4), 10.5, "absent").stepping(13.0)
-    assert record.evidence.code is Code.STILL_WORKING
-
-
-def test_a_crash_is_no_loss_of_hosts() -> None:
-    record = said(alive(TpuDelete()), 10.1, "leaving")
-    record.add(10.4, Kind.NODE_EXITED, signal=None, exit_code=1, sent=[])
-    assert record.evidence.code is Code.EXITED_INSTEAD
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            lost(said(alive(TpuStop()), 10.1, "maintained"), 10.4),
+            Code.DOUBTFUL_CAUSE,
+            id="a wrong state is no proof",
+        ),
+        pytest.param(
+            said(lost(alive(TpuDelete()), 10.4), 10.5, "absent").stepping(13.0),
+            Code.STILL_WORKING,
+            id="a learner that steps on after it was said to be lost was not lost",
+        ),
+        pytest.param(
+            said(alive(TpuDelete()), 10.1, "leaving").add(
+                10.4, Kind.NODE_EXITED, signal=None, exit_code=1, sent=[]
+            ),
+            Code.EXITED_INSTEAD,
+            id="a crash is no loss of hosts",
+        ),
+    ],
+)
+def test_the_record_shows_what_became_of_the_slice(record: Record, shown: Code) -> None:
+    assert record.evidence.code is shown
 
 
 def test_what_was_said_before_the_fault_is_none_of_its_doing() -> None:

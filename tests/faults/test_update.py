@@ -68,16 +68,6 @@ def test_a_syncer_that_takes_a_nan_does_not_unprove_it() -> None:
     assert (record.evidence.status, record.evidence.measured["taken"]) == (Status.PROVED, 1)
 
 
-def test_a_nan_that_the_syncer_took_for_a_sound_push_is_failed() -> None:
-    record = calm(UpdateNan()).spoilt(11.0, 11).accepted(11.1, 11)
-    assert record.evidence.code is Code.NO_EFFECT
-
-
-def test_a_nan_that_arrived_in_few_of_the_pushes_is_weak() -> None:
-    record = calm(UpdateNan()).spoilt(11.0, 11, 12, 13, 14, 15).rejected(11.1, 11, "not_finite")
-    assert record.evidence.code is Code.NOT_THROUGHOUT
-
-
 @pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.name)
 def test_refusals_of_pushes_that_nobody_spoilt_prove_nothing(fault: Fault) -> None:
     record = calm(fault)
@@ -96,28 +86,10 @@ def test_a_scaled_update_is_measured_by_its_norm_at_the_syncer() -> None:
     assert (found.measured["spoilt"], found.measured["bounded"]) == (2, 1)
 
 
-def test_an_update_that_grew_less_than_asked_is_weak() -> None:
-    record = calm(UpdateScaled(factor=100.0)).spoilt(11.0, 11).accepted(11.1, 11, norm=20.0)
-    assert record.evidence.code is Code.OUT_OF_TOLERANCE
-
-
 @pytest.mark.parametrize("factor", [2.0, 1.5, 0.6, -1.9])
 def test_a_small_factor_is_not_proved_by_updates_as_large_as_before(factor: float) -> None:
     record = calm(UpdateScaled(factor=factor)).spoilt(11.0, 11).accepted(11.1, 11, norm=2.0)
     assert record.evidence.code is Code.OUT_OF_TOLERANCE
-
-
-def test_an_update_beyond_all_measure_is_proved_by_its_refusal() -> None:
-    record = calm(UpdateScaled(factor=1e30)).spoilt(11.0, 11).rejected(11.1, 11, "malformed")
-    assert record.evidence.status is Status.PROVED
-
-
-def test_a_scaled_update_without_a_usual_one_before_it_is_failed() -> None:
-    record = Pushes(UpdateScaled())
-    record.add(1.0, Kind.NODE_STARTED)
-    record.begin(10.0)
-    record.spoilt(11.0, 11).accepted(11.1, 11, norm=2000.0)
-    assert record.evidence.code is Code.NO_EFFECT
 
 
 def test_a_stale_update_is_proved_by_its_refusal_or_by_the_version_it_was_taken_for() -> None:
@@ -129,9 +101,47 @@ def test_a_stale_update_is_proved_by_its_refusal_or_by_the_version_it_was_taken_
     )  # fmt: skip
 
 
-def test_a_current_update_is_no_stale_one() -> None:
-    record = calm(UpdateStale()).spoilt(11.0, 11).accepted(11.1, 11, base_version=10)
-    assert record.evidence.code is Code.NO_EFFECT
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        pytest.param(
+            calm(UpdateNan()).spoilt(11.0, 11).accepted(11.1, 11),
+            Code.NO_EFFECT,
+            id="a nan that the syncer took for a sound push is failed",
+        ),
+        pytest.param(
+            calm(UpdateNan()).spoilt(11.0, 11, 12, 13, 14, 15).rejected(11.1, 11, "not_finite"),
+            Code.NOT_THROUGHOUT,
+            id="a nan that arrived in few of the pushes is weak",
+        ),
+        pytest.param(
+            calm(UpdateScaled(factor=100.0)).spoilt(11.0, 11).accepted(11.1, 11, norm=20.0),
+            Code.OUT_OF_TOLERANCE,
+            id="an update that grew less than asked is weak",
+        ),
+        pytest.param(
+            calm(UpdateScaled(factor=1e30)).spoilt(11.0, 11).rejected(11.1, 11, "malformed"),
+            Status.PROVED,
+            id="an update beyond all measure is proved by its refusal",
+        ),
+        pytest.param(
+            Pushes(UpdateScaled())
+            .add(1.0, Kind.NODE_STARTED)
+            .begin(10.0)
+            .spoilt(11.0, 11)
+            .accepted(11.1, 11, norm=2000.0),
+            Code.NO_EFFECT,
+            id="a scaled update without a usual one before it is failed",
+        ),
+        pytest.param(
+            calm(UpdateStale()).spoilt(11.0, 11).accepted(11.1, 11, base_version=10),
+            Code.NO_EFFECT,
+            id="a current update is no stale one",
+        ),
+    ],
+)
+def test_the_record_shows_what_became_of_the_update(record: Pushes, shown: Code | Status) -> None:
+    assert shown in (record.evidence.code, record.evidence.status)
 
 
 @pytest.mark.parametrize("reason", ["late", "replay"])
