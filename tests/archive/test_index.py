@@ -27,8 +27,7 @@ def test_what_is_known_of_a_run_is_read_without_its_journal(tmp_path: Path) -> N
     run = record(tmp_path, {"rejoin": 0.5}, git={"commit": "beef", "has_changes": True})
     assert run.outcome is Outcome.PASS
     assert run.is_pass
-    assert run.started == BEGAN
-    assert run.commit == "beef+"
+    assert (run.started, run.commit) == (BEGAN, "beef+")
     assert run.provenance() == CODE
 
 

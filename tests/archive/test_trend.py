@@ -195,7 +195,7 @@ def test_a_plan_without_a_judged_run_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_judged_is_told_in_place_of_advice_to_judge_it(tmp_path: Path) -> None:
     (record(tmp_path).directory.path / "run.json").write_text("{")
-    with pytest.raises(PlanError, match=r"run\.json cannot be read"):
+    with pytest.raises(PlanError, match=r"run\.json"):
         trend(index(tmp_path), last=5)
     whole = record(tmp_path, day=-1).directory.path
     with pytest.raises(PlanError, match=whole.name):

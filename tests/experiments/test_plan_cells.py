@@ -50,17 +50,17 @@ def test_a_cell_is_the_plan_with_its_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("plan: kill_one", "plan: kill_on", r"small.yaml:7:9: .*did you mean .*kill_one"),
-        ("  plan: kill_one\n", "", "needs a plan: write `plan: kill_half`"),
+        ("plan: kill_one", "plan: kill_on", "small.yaml:7:9: .*kill_one"),
+        ("  plan: kill_one\n", "", "`plan: kill_half`"),
         (
             "training.quorum: 4",
             "training.quorum: 5",
-            r"quorum=5: .*must be 1 to 4.*in the cell way all",
+            "quorum=5: .*way all",
         ),
-        ("training.quorum: 4", "training.quorun: 4", "did you mean `quorum`"),
-        ("plan: kill_one", "plan: kill_one\n  loss_to_reach: 1.8", "is for real runs"),
-        ("[goodput, uptime]", "[goodput, uptimes]", "unknown measure `uptimes`"),
-        ("[goodput, uptime]}", "[goodput], measure: uptime}", "either `measure` and `columns`"),
+        ("training.quorum: 4", "training.quorun: 4", "`quorum`"),
+        ("plan: kill_one", "plan: kill_one\n  loss_to_reach: 1.8", "loss_to_reach"),
+        ("[goodput, uptime]", "[goodput, uptimes]", "`uptimes`"),
+        ("[goodput, uptime]}", "[goodput], measure: uptime}", "`columns`"),
         ("measures: [goodput, uptime]}", "measure: uptime}", "belong together"),
     ],
 )
@@ -118,8 +118,7 @@ def test_undisturbed_learners_use_all_of_their_time_and_failures_cost_some() -> 
     }  # fmt: skip
     alone = measure(cell_of({**base, "faults": []}), 1)
     assert set(alone) == set(MEASURES)
-    assert alone["passes"] == 1
-    assert alone["goodput"] == pytest.approx(1, abs=0.01)
+    assert (alone["passes"], alone["goodput"]) == (1, pytest.approx(1, abs=0.01))
     assert alone["uptime"] == 1
     assert alone["rounds"] == pytest.approx(1, abs=0.1)  # a few dozen: one more is 3 %
     assert alone["contributors"] == pytest.approx(1, abs=0.01)

@@ -30,8 +30,7 @@ def sums(window: Window, *found: Pause) -> dict[str, float]:
 
 def test_goodput_is_the_time_of_all_learners_without_their_pauses() -> None:
     shown = sums(WINDOW, pause(0, 0.0, 30.0), pause(3, 20.0, 50.0))
-    assert shown["goodput"] == pytest.approx(1 - 60 / 1200)
-    assert shown["uptime"] == 1
+    assert (shown["goodput"], shown["uptime"]) == (pytest.approx(1 - 60 / 1200), 1)
 
 
 def test_the_run_advances_while_a_quorum_trains_and_rounds_come_while_one_is_ready() -> None:
@@ -71,7 +70,7 @@ def test_what_is_no_window_is_refused() -> None:
     with pytest.raises(PlanError, match="1 to 4"):
         Window(chips=1_200_000, learners=4, quorum=5)
     spot = Window(chips=1_200_000, learners=4, failures=Fleet.SPOT_TRACE)
-    with pytest.raises(PlanError, match="failures of single chips"):
+    with pytest.raises(PlanError, match="failures"):
         pauses_in(spot, 0)
 
 

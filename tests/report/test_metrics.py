@@ -89,17 +89,14 @@ def test_verdicts_are_counted_and_the_next_run_begins_anew_and_its_twin_is_not_c
     for event in (*history.events, *history.events):  # the run, and its twin
         metrics.see(event)
     twin = scraped(metrics)
-    assert twin["phase", "twin"] == 1
-    assert twin["rounds_merged_total", ""] == rounds
+    assert (twin["phase", "twin"], twin["rounds_merged_total", ""]) == (1, rounds)
     metrics.judged(judge(history, ()))
     for event in history.events:
         metrics.see(event)
     found = scraped(metrics)
-    assert found["rounds_merged_total", ""] == 2 * rounds
-    assert found["phase", "twin"] == 0
+    assert (found["rounds_merged_total", ""], found["phase", "twin"]) == (2 * rounds, 0)
     plan = history.of(Kind.RUN_STARTED)[0].payload.plan
-    assert found["runs_total", f"UNKNOWN,{plan}"] == 1
-    assert found["runs_total", f"FAIL,{plan}"] == 0
+    assert (found["runs_total", f"UNKNOWN,{plan}"], found["runs_total", f"FAIL,{plan}"]) == (1, 0)
     assert found["committed_tokens", ""] > 0
 
 

@@ -26,8 +26,7 @@ def test_a_rule_that_speaks_in_one_run_only_counts_as_kept_in_the_others() -> No
     struck = verdict_of(half_killed().strike("learner-2").train(2).end())
     found = {one.check: one for one in repeated([sound, struck, sound, sound])}
     assert (found["unasked"].runs, found["unasked"].failed) == (4, 1)
-    assert found["unasked"].flake_rate == 0.25
-    assert found["rejoin"].flake_rate == 0
+    assert (found["unasked"].flake_rate, found["rejoin"].flake_rate) == (0.25, 0)
     assert len(found["rejoin"].margins) == 4
 
 

@@ -105,8 +105,7 @@ def test_start_injections_and_verdict_are_told_in_order(server: Server) -> None:
     assert start["data"]["run"] == "20261120T050742Z-3f9a1c"
     assert injection["data"]["targets"] == ["learner-1", "learner-3"]
     assert (verdict["data"]["outcome"], verdict["data"]["exit_code"]) == ("PASS", 0)
-    assert verdict["data"]["plan"] == start["data"]["plan"]
-    assert verdict["timestamp"] == WALL
+    assert (verdict["data"]["plan"], verdict["timestamp"]) == (start["data"]["plan"], WALL)
 
 
 def test_a_fail_is_told_with_its_findings_and_codes(server: Server) -> None:

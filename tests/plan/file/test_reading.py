@@ -58,8 +58,7 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
         20,
     )
     assert plan.training.stop == Stop(rounds=120, tokens=2_000_000, time_s=90)
-    assert plan.training.inner.final_share == 0.2
-    assert plan.training.outer.lr == 1.0
+    assert (plan.training.inner.final_share, plan.training.outer.lr) == (0.2, 1.0)
     assert (plan.training.suspect_after_s, plan.training.evaluate_every) == (0.5, 200_000)
     assert plan.fleet == FleetSpec(
         links="toxiproxy",
@@ -70,8 +69,7 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
         links_settings=Toxiproxy(toxiproxy="127.0.0.1:8474"),
     )
     assert plan.baseline == Baseline(warmup=6, window=10, max_variation=0.25)
-    assert plan.limits.protected == ("learner-3",)
-    assert plan.limits.max_affected == 0.5
+    assert (plan.limits.protected, plan.limits.max_affected) == (("learner-3",), 0.5)
     assert plan.abort == (AbortRule(no_round_for_s=120), AbortRule(alive_below=2))
 
 

@@ -37,8 +37,7 @@ def test_nobody_is_watched_for_another_trigger() -> None:
 
 def test_whoever_is_there_is_hit_if_the_target_means_it() -> None:
     injection = scheduled(whoever(exclude=("learner-3",)), DONATE, Limits(protected=("learner-0",)))
-    assert injection.targets == ()
-    assert injection.watched == ("learner-1", "learner-2")
+    assert (injection.targets, injection.watched) == ((), ("learner-1", "learner-2"))
 
 
 def test_a_phase_that_nobody_may_announce_is_refused() -> None:

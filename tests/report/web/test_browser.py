@@ -71,15 +71,6 @@ def test_its_policy_keeps_it_from_the_network(reports: Reports) -> None:
     assert any("Content Security Policy" in trouble for trouble in page.troubles)
 
 
-def test_the_verdict_and_the_two_answers_come_first(reports: Reports) -> None:
-    text = reports.open(whole_story()).js("document.getElementById('page').innerText")
-    order = ["a story", "Did training continue?", "Did the broken learners rejoin?",
-             "The run over time", "Findings", "Faults and their evidence", "The way back",
-             "Where the tokens went", "What happened", "Plan, schedule, versions"]  # fmt: skip
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-
-
 def test_faults_are_shaded_in_every_chart_and_lines_are_labelled(reports: Reports) -> None:
     page = reports.open(whole_story())
     bands = page.js(
@@ -192,13 +183,6 @@ def test_on_paper_journal_lines_have_room_and_times_are_seen(reports: Reports) -
     line = "document.querySelector('#findings .finding[open] .lines li {}').getBoundingClientRect()"
     assert page.js(line.format("code") + ".width") > 0.7 * page.js("innerWidth")
     assert page.js(line.format(".jump") + ".width") > 10
-
-
-def test_what_a_plan_named_stands_as_code(reports: Reports) -> None:
-    page = reports.open(whole_story())
-    named = page.js("[...document.querySelectorAll('.why code')].map((one) => one.textContent)")
-    assert "die" in named
-    assert page.js("!document.getElementById('findings').innerText.includes('`')")
 
 
 @pytest.mark.gate
