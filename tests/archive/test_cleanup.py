@@ -56,8 +56,7 @@ def test_old_runs_go_but_the_newest_of_each_plan_and_the_failing_ones_stay(tmp_p
     for run in (failed, unknown, unjudged):
         assert keep(tmp_path, run) is Keep.FAILING
     assert keep(tmp_path, newest) is Keep.NEWEST
-    all_of_them = of(tmp_path, Rules(older_than_s=50 * DAY_S, keeps_failing=False))
-    assert len(all_of_them.removed) == 4
+    assert len(of(tmp_path, Rules(older_than_s=50 * DAY_S, keeps_failing=False)).removed) == 4
 
 
 def test_young_runs_and_the_last_n_stay(tmp_path: Path) -> None:

@@ -130,8 +130,7 @@ def test_steps_after_the_first_fault_do_not_count() -> None:
         return [len(samples[cost]) for cost in ("spread", "norm", "latency_s")]
 
     assert found(12.0) == found(24.0)
-    calm = samples_of(Story().baseline().train(24.0).history())
-    assert len(calm["norm"]) > found(24.0)[1]
+    assert len(samples_of(Story().baseline().train(24.0).history())["norm"]) > found(24.0)[1]
 
 
 def test_a_file_of_costs_is_read_by_a_simulation_and_names_what_it_lacks(tmp_path: Path) -> None:

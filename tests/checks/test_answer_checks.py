@@ -61,8 +61,7 @@ def test_one_that_never_heard_its_syncer_again_fails_the_run() -> None:
 
 
 def test_answers_that_nobody_knows_are_left_to_the_doubt_that_is_there() -> None:
-    found = findings(half_killed().finish("interrupted"))
-    assert set(found) == {"cleanup", "run", "verdict"}
+    assert set(findings(half_killed().finish("interrupted"))) == {"cleanup", "run", "verdict"}
 
 
 def test_a_learner_that_the_plan_never_heals_is_no_finding_and_is_named() -> None:

@@ -57,8 +57,7 @@ def test_a_file_that_was_written_anew_may_be_believed() -> None:
 
 
 def test_a_learner_that_saves_again_after_a_refused_write_passes() -> None:
-    story = saves(fails(saving()).train(5), FILE).train(5).end()
-    finding = Checkpoints().judge(story.history())
+    finding = Checkpoints().judge(saves(fails(saving()).train(5), FILE).train(5).end().history())
     assert (finding.outcome, finding.numbers["failed"]) == (Outcome.PASS, 1)
 
 

@@ -18,8 +18,7 @@ def test_a_fault_for_the_rest_of_the_run_need_not_be_healed() -> None:
 
 
 def test_a_heal_that_was_never_begun_or_never_finished_fails() -> None:
-    never = Story().baseline().kill("learner-1").train(9).end()
-    finding = Cleanup().judge(never.history())
+    finding = Cleanup().judge(Story().baseline().kill("learner-1").train(9).end().history())
     assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.NOT_HEALED,))
     broken = half_killed().end().without(Kind.FAULT_HEALED)
     assert Cleanup().judge(broken.history()).codes == (Code.NOT_HEALED,)

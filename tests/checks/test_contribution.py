@@ -76,15 +76,13 @@ def test_merges_that_wait_for_a_slow_learner_fail() -> None:
 
 
 def test_who_was_away_for_a_part_of_the_time_is_not_compared() -> None:
-    finding = ContributionShare().judge(half_killed().end().history())
-    shares = finding.numbers["weight_share"]
+    shares = ContributionShare().judge(half_killed().end().history()).numbers["weight_share"]
     assert isinstance(shares, dict)
     assert set(shares) == {"learner-0", "learner-2"}
 
 
 def test_too_few_merges_are_unknown() -> None:
-    finding = ContributionShare().judge(slowed(for_s=3.0).end().history())
-    assert finding.outcome is Outcome.UNKNOWN
+    assert ContributionShare().judge(slowed(for_s=3.0).end().history()).outcome is Outcome.UNKNOWN
 
 
 def test_goodput_expects_of_a_slow_learner_what_its_evidence_says() -> None:

@@ -60,8 +60,7 @@ def test_too_few_evaluations_say_where_they_were_and_what_to_write() -> None:
 )
 def test_a_run_that_is_further_than_its_twin_does_not_pass(loss: float, outcome: Outcome) -> None:
     run = [(0, 5.0), (1000, loss), (1200, 2.0)]
-    finding = LossParity().judge(evaluated(run, [(0, 5.0), (1000, 2.5)]))
-    assert finding.outcome is outcome
+    assert LossParity().judge(evaluated(run, [(0, 5.0), (1000, 2.5)])).outcome is outcome
 
 
 def started(**facts: Json) -> Callable[[Story], object]:
@@ -205,8 +204,7 @@ def test_an_update_that_is_not_finite_fails_unless_a_fault_asked_for_it() -> Non
 
 
 def test_the_untrained_snapshot_is_the_reference_and_not_a_rise() -> None:
-    story = half_killed().end(losses=[(0, 40.0), (1000, 0.08)])
-    finding = NumericHealth().judge(story.history())
+    finding = NumericHealth().judge(half_killed().end(losses=[(0, 40.0), (1000, 0.08)]).history())
     assert (finding.outcome, finding.numbers["untrained_loss"]) == (Outcome.PASS, 40.0)
 
 
@@ -222,5 +220,4 @@ def test_without_an_evaluation_at_zero_the_highest_first_loss_is_the_reference()
     steps = [event for event in story.events if event.kind is Kind.LEARNER_STEP]
     first = next(n for n, event in enumerate(steps) if event.source == "learner-2")
     story.altered(Kind.LEARNER_STEP, lambda _: {"loss": 30.0}, which=first)
-    finding = NumericHealth().judge(story.history())
-    assert finding.numbers["untrained_loss"] == 30.0
+    assert NumericHealth().judge(story.history()).numbers["untrained_loss"] == 30.0

@@ -36,8 +36,7 @@ def test_the_delay_counts_from_the_exit_and_not_from_a_notice_before_it() -> Non
     story = Story().baseline().touch("learner-1", for_s=20, fault="process.preempt")
     story.altered(Kind.FAULT_INJECTING, lambda _: {"takes_away": True})
     story.train(12).exit("learner-1", code=0).train(3)
-    finding = Detection(within_s=5).judge(story.heal().train(9).end().history())
-    assert finding.observed == 0.25
+    assert Detection(within_s=5).judge(story.heal().train(9).end().history()).observed == 0.25
 
 
 def test_a_victim_that_was_away_for_less_than_the_bound_need_not_be_missed() -> None:
@@ -62,8 +61,7 @@ def test_a_suspicion_that_passes_is_counted_and_fails_only_if_asked() -> None:
 
 def test_dropping_a_learner_that_somebody_killed_is_no_false_drop() -> None:
     story = Story().baseline().kill("learner-1").train(2).strike("learner-2").train(4)
-    finding = Detection().judge(story.heal().train(9).end().history())
-    assert finding.outcome is Outcome.PASS
+    assert Detection().judge(story.heal().train(9).end().history()).outcome is Outcome.PASS
 
 
 def test_a_victim_that_was_no_member_yet_cannot_be_missed() -> None:

@@ -43,8 +43,7 @@ def test_training_that_went_on_while_the_harness_stood_still_passes(length_s: fl
 
 
 def test_a_pause_that_is_too_long_only_with_the_stall_is_unknown() -> None:
-    history = stood_still(half_killed(), lambda story: story.stall(4.0))
-    verdict = judge(history, [GAP])
+    verdict = judge(stood_still(half_killed(), lambda story: story.stall(4.0)), [GAP])
     assert outcome(verdict, "continuity") is Outcome.UNKNOWN
     assert "the harness stood still for 4.0 s" in reason(verdict, "continuity")
     assert verdict.training_continued is True
@@ -173,21 +172,18 @@ def test_a_victim_whose_whole_absence_was_disturbed_may_have_come_back_else(
 
 
 def test_without_samples_of_the_baseline_nothing_is_excused() -> None:
-    story = Story().baseline()
-    history = sampled(story.stall(5.0), others=2.0, own=0.0).train(5).end().history()
+    history = sampled(Story().baseline().stall(5.0), others=2.0, own=0.0).train(5).end().history()
     assert not disturbances(history)
 
 
 def test_drops_after_a_silence_that_the_machine_made_are_unknown() -> None:
-    story = sampled(Story()).baseline()
-    verdict = judge(dropped(story, others=1.5), [Detection()])
+    verdict = judge(dropped(sampled(Story()).baseline(), others=1.5), [Detection()])
     assert outcome(verdict, "detection") is Outcome.UNKNOWN
     assert "others took 75% of the machine" in reason(verdict, "detection")
 
 
 def test_drops_after_a_silence_on_a_machine_of_its_own_fail() -> None:
-    story = sampled(Story()).baseline()
-    verdict = judge(dropped(story, others=0.0), [Detection()])
+    verdict = judge(dropped(sampled(Story()).baseline(), others=0.0), [Detection()])
     assert outcome(verdict, "detection") is Outcome.FAIL
 
 

@@ -63,8 +63,7 @@ def test_a_membership_that_ends_meanwhile_is_judged_by_its_wait() -> None:
         Kind.MEMBER_LEFT, "syncer", learner="learner-1", incarnation=1, epoch=50,
         reason="no_progress", members=3,
     )  # fmt: skip
-    finding = Handover(within_s=5.0).judge(story.train(2.0).end().history())
-    assert finding.outcome is Outcome.FAIL
+    assert Handover(within_s=5.0).judge(story.train(2.0).end().history()).outcome is Outcome.FAIL
 
 
 def test_where_nobody_needs_the_state_nothing_is_judged() -> None:

@@ -37,8 +37,7 @@ def test_sound_books_pass_and_add_up() -> None:
 
 
 def test_what_a_killed_learner_had_not_pushed_is_lost_and_counted() -> None:
-    story = Story().baseline().stall(2).kill("learner-1").train(6).heal().train(9).end()
-    finding = judged(story)
+    finding = judged(Story().baseline().stall(2).kill("learner-1").train(6).heal().train(9).end())
     assert finding.outcome is Outcome.PASS
     lost = finding.numbers["lost_by_life_tokens"]
     assert isinstance(lost, dict)
@@ -54,8 +53,7 @@ def test_a_paused_learner_that_joins_again_keeps_sound_books() -> None:
 
 
 def test_a_push_that_is_never_answered_fails_by_name() -> None:
-    story = Story().baseline().mute("learner-2").train(15).end()
-    finding = judged(story)
+    finding = judged(Story().baseline().mute("learner-2").train(15).end())
     assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
     assert finding.codes == (Code.PUSH_UNANSWERED,)
 

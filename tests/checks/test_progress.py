@@ -45,8 +45,7 @@ def test_every_fault_that_was_open_is_named() -> None:
 
 
 def test_a_gap_after_the_fault_says_that_no_fault_was_open() -> None:
-    story = half_killed().stall(4).train(3).end()
-    finding = Continuity().judge(story.history())
+    finding = Continuity().judge(half_killed().stall(4).train(3).end().history())
     assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.GAP_TOO_LONG,))
 
 

@@ -22,8 +22,7 @@ def test_a_pause_with_a_quorum_fails_even_under_a_fault() -> None:
 def test_who_was_brought_in_for_good_counts_for_the_quorum() -> None:
     story = Story(learners=2, reserve=("learner-2", "learner-3")).baseline()
     story.bring_in("learner-2", "learner-3").train(6).stall(8).train(5).settle().end()
-    finding = QuorumProgress(quorum=3, within_s=3.0).judge(story.history())
-    assert finding.outcome is Outcome.FAIL
+    assert QuorumProgress(quorum=3, within_s=3.0).judge(story.history()).outcome is Outcome.FAIL
 
 
 def test_who_was_brought_in_is_harmed_by_other_faults_alone() -> None:

@@ -24,8 +24,7 @@ def test_victims_that_come_back_and_contribute_pass() -> None:
 
 def test_what_the_cluster_took_to_start_a_learner_is_told_apart() -> None:
     story = half_killed(rejoin_s=2.0).end()
-    by_chaoslab = Rejoin().judge(story.history())
-    assert "cluster_start_s" not in by_chaoslab.numbers
+    assert "cluster_start_s" not in Rejoin().judge(story.history()).numbers
     altered = story.altered(Kind.NODE_STARTED, lambda _: {"started_by": "cluster"})
     finding = Rejoin().judge(altered.history())
     assert finding.outcome is Outcome.PASS

@@ -151,8 +151,7 @@ def test_a_goodbye_that_a_syncer_hears_when_it_goes_on_is_no_false_alarm() -> No
     left = story.last(Kind.MEMBER_LEFT)
     story.without(Kind.MEMBER_LEFT, lambda event: event is left).stall(4)
     story.regain_syncer(without=("learner-4",)).say(Kind.MEMBER_LEFT, "syncer", **left.data)
-    history = story.train(20).settle().end().history()
-    assert "learner-4" not in Detection().judge(history).culprits
+    assert "learner-4" not in Detection().judge(story.train(20).settle().end().history()).culprits
 
 
 def test_too_little_time_to_be_heard_again_is_a_doubt() -> None:
@@ -162,5 +161,4 @@ def test_too_little_time_to_be_heard_again_is_a_doubt() -> None:
 
 
 def test_a_run_in_which_the_syncer_was_never_away_is_a_doubt() -> None:
-    finding = judged(Story().baseline().train(10))
-    assert finding.outcome is Outcome.UNKNOWN
+    assert judged(Story().baseline().train(10)).outcome is Outcome.UNKNOWN

@@ -35,8 +35,7 @@ def test_slowing_down_after_the_fault_is_nothing_to_this_check() -> None:
 def test_the_victims_own_pace_is_not_judged() -> None:
     story = Story().baseline().kill("learner-1").train(6).heal().slow("learner-1", 2.5)
     story.touch("learner-3").train(0.5).heal().train(9).end()
-    finding = Survivors().judge(story.history())
-    assert "learner-1" not in finding.culprits
+    assert "learner-1" not in Survivors().judge(story.history()).culprits
 
 
 def test_a_survivor_that_stands_still_under_the_fault_fails() -> None:

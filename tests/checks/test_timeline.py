@@ -11,8 +11,7 @@ from tests.histories import Story, half_killed
 
 
 def test_training_ends_when_the_syncer_says_so_not_with_the_stop_phase() -> None:
-    story = Story().baseline().enter("stop").train(4).end()
-    end = training_end(story.history())
+    end = training_end(Story().baseline().enter("stop").train(4).end().history())
     assert end is not None
     assert (end.kind, end.time_s) == (Kind.SYNCER_STOPPED, 9.0)
 

@@ -34,8 +34,7 @@ def test_every_exit_of_a_crash_loop_was_asked_for() -> None:
 
 
 def test_a_strangers_kill_is_found_and_told() -> None:
-    story = half_killed().strike("learner-2").train(2).end()
-    (event,) = unasked_exits(story.history())
+    (event,) = unasked_exits(half_killed().strike("learner-2").train(2).end().history())
     assert said_exit(event) == (
         "learner-2 was killed by SIGKILL at 46.0 s, and no injection asked for it"
     )

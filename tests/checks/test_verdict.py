@@ -211,8 +211,7 @@ def test_an_undo_that_is_open_when_the_run_is_over_is_residue() -> None:
     over = judge(History(events, left_open=[left]), [PASSES])
     assert (over.outcome, over.exit_code) == (Outcome.UNKNOWN, ExitCode.BROKEN)
     assert over.residue == (left,)
-    going_on = judge(History(events[:-1], left_open=[left]), [PASSES])
-    assert going_on.residue == ()
+    assert judge(History(events[:-1], left_open=[left]), [PASSES]).residue == ()
 
 
 def test_lines_that_were_refused_are_found_and_name_their_node() -> None:
@@ -309,8 +308,7 @@ def with_entries(story: Story, **injections: int) -> Story:
 def test_an_entry_of_which_chance_drew_nothing_caps_at_unknown_and_is_named() -> None:
     verdict = judged(with_entries(half_killed().end(), die=1, crashes=0))
     assert verdict.outcome is Outcome.UNKNOWN
-    finding = finding_of(verdict, "entries")
-    assert finding.culprits == ("crashes",)
+    assert finding_of(verdict, "entries").culprits == ("crashes",)
 
 
 def test_entries_that_took_place_say_nothing_and_doubts_are_named_once() -> None:
@@ -396,15 +394,13 @@ def test_a_janitor_that_nobody_replaced_leaves_a_doubt_and_one_that_was_replaced
 
 @pytest.mark.parametrize("reason", ["learner-2 still ran", "the evaluator failed: exit code 3"])
 def test_a_completed_run_that_did_not_end_as_it_should_is_unknown(reason: str) -> None:
-    story = half_killed().end().altered(Kind.RUN_FINISHED, lambda _: {"reason": reason})
-    verdict = judged(story)
+    verdict = judged(half_killed().end().altered(Kind.RUN_FINISHED, lambda _: {"reason": reason}))
     assert (verdict.outcome, verdict.findings[0].check) == (Outcome.UNKNOWN, "run")
     assert reason in verdict.findings[0].reason
 
 
 def test_a_syncer_that_never_said_that_training_had_ended_is_unknown() -> None:
-    story = half_killed().end().without(Kind.SYNCER_STOPPED)
-    verdict = judged(story)
+    verdict = judged(half_killed().end().without(Kind.SYNCER_STOPPED))
     assert verdict.outcome is Outcome.UNKNOWN
     assert verdict.findings[0].codes == (Code.STOP_NOT_SAID,)
 

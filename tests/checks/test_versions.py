@@ -93,8 +93,7 @@ def test_rounds_from_two_nodes_fail() -> None:
     story.events[event.seq] = Event(
         seq=event.seq, time_s=event.time_s, source="usurper", kind=event.kind, data=event.data
     )
-    finding = Versions().judge(story.history())
-    assert finding.codes == (Code.TWO_SYNCERS,)
+    assert Versions().judge(story.history()).codes == (Code.TWO_SYNCERS,)
 
 
 def test_a_syncer_that_ends_below_its_last_merge_fails() -> None:

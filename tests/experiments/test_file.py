@@ -32,8 +32,7 @@ def test_the_file_that_the_documentation_shows_can_be_run(tmp_path: Path) -> Non
 
 
 def test_an_override_changes_what_the_file_says(tmp_path: Path) -> None:
-    path = written(tmp_path)
-    experiment, cells = load(path, overrides=["seeds=5", "base.change=20s"])
+    experiment, cells = load(written(tmp_path), overrides=["seeds=5", "base.change=20s"])
     assert experiment.seeds == 5
     assert {cell.settings.change_s for cell in cells if isinstance(cell.settings, Scenario)} == {20}
 

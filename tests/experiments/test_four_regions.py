@@ -67,7 +67,6 @@ def test_constants_are_those_of_the_study_of_bandwidth() -> None:
 @pytest.mark.parametrize("method", ["data parallel", "Decoupled"])
 def test_the_numbers_of_the_page_are_what_its_command_gives(tmp_path: Path, method: str) -> None:
     only = {"method": method, "compute": "3 s", "rate": "3gbit"}
-    grid = grid_with(STUDY, tmp_path, only=only)
-    (made,) = csv.DictReader(tables.as_csv(grid).splitlines())
+    (made,) = csv.DictReader(tables.as_csv(grid_with(STUDY, tmp_path, only=only)).splitlines())
     (shown,) = [line for line in stated() if only.items() <= line.items()]
     assert made == shown, "run `chaoslab experiment run experiments/four_regions.yaml`"

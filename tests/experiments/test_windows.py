@@ -77,8 +77,7 @@ def test_what_is_no_window_is_refused() -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("state", [*State])
 def test_both_tiers_agree_on_a_window(state: State) -> None:
-    window = Window(chips=1_200_000, learners=4, length_s=300.0, state=state)
-    shown = measure(window, 1)
+    shown = measure(Window(chips=1_200_000, learners=4, length_s=300.0, state=state), 1)
     assert shown["goodput_sums"] < 0.95
     assert abs(shown["goodput_difference"]) < MOST_POINTS
     assert abs(shown["contributors_difference"]) < MOST_POINTS

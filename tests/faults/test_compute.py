@@ -141,8 +141,7 @@ def test_steps_as_slow_as_asked_are_proof() -> None:
 )
 def test_steps_that_a_quota_has_not_slowed_are_weak(throttled_s: float, code: Code) -> None:
     record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 32, 0.1)
-    found = record.counted(throttled_s=throttled_s, cores=0.5).evidence
-    assert found.code is code
+    assert record.counted(throttled_s=throttled_s, cores=0.5).evidence.code is code
 
 
 def test_a_burden_that_let_go_by_itself_is_weak_even_if_steps_stay_slow() -> None:
@@ -231,8 +230,7 @@ def test_stages_in_the_order_that_was_asked_are_proof() -> None:
 
 
 def test_stages_in_another_order_are_weak() -> None:
-    found = hot([0.15, 0.125, 0.1, 0.085])
-    assert found.code is Code.WRONG_ORDER
+    assert hot([0.15, 0.125, 0.1, 0.085]).code is Code.WRONG_ORDER
 
 
 # ---------------------------------------------------------------- neighbours and memory

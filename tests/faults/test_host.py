@@ -87,8 +87,7 @@ def test_the_loss_of_another_host_is_doubtful(fault: Fault) -> None:
 
 
 def test_a_learner_that_goes_on_without_its_host_is_not_proved(fault: Fault) -> None:
-    record = of_hosts(fault).stepping(12.0, 14.0)
-    assert record.evidence.code is Code.STILL_RUNNING
+    assert of_hosts(fault).stepping(12.0, 14.0).evidence.code is Code.STILL_RUNNING
 
 
 def test_an_exit_that_was_not_asked_for_proves_nothing(fault: Fault) -> None:

@@ -39,8 +39,7 @@ def drained() -> Record:
 
 
 def test_a_drain_is_proved_by_the_taint_the_eviction_and_another_machine() -> None:
-    record = back(drained(), 24.0, "two")
-    evidence = record.fault_event(30.5, Kind.FAULT_HEALING).evidence
+    evidence = back(drained(), 24.0, "two").fault_event(30.5, Kind.FAULT_HEALING).evidence
     assert evidence.status is Status.PROVED
     assert "(EvictionByEvictionAPI, by the cluster's word) from one" in evidence.text
     assert evidence.measured["cordoned_s"] == pytest.approx(10.0)

@@ -257,8 +257,7 @@ def test_who_was_brought_in_is_calm_once_it_has_begun() -> None:
 
 
 def test_a_rate_is_proved_by_the_payloads_that_arrive() -> None:
-    fault = NetworkBandwidth(rate_bytes_per_s=1e5)
-    found = Record(fault).until(30, bytes_per_s=0.95e5).evidence
+    found = Record(NetworkBandwidth(rate_bytes_per_s=1e5)).until(30, bytes_per_s=0.95e5).evidence
     assert found.status is Status.PROVED
     assert found.requested == {"up_bytes_per_s": 1e5, "down_bytes_per_s": 1e5, "for_s": 10.0}
     assert found.measured["up_bytes_per_s"] == pytest.approx(0.95e5)
@@ -312,8 +311,7 @@ def changing(fault: Fault, **later: Json) -> Record:
 def test_what_held_for_a_small_part_of_its_time_is_not_proved(
     fault: Fault, later: dict[str, Json]
 ) -> None:
-    found = changing(fault, **later).evidence
-    assert found.status is not Status.PROVED
+    assert changing(fault, **later).evidence.status is not Status.PROVED
 
 
 @pytest.mark.parametrize(("usual", "status"), [(9e6, Status.PROVED), (2.1e5, Status.WEAK)])
@@ -414,8 +412,7 @@ def silenced_twice(fault: Fault, *, healed_s: float | None = None) -> Record:
 
 @pytest.mark.parametrize("fault", [NetworkBlackhole(direction=Direction.UP), NetworkFreeze()])
 def test_a_link_that_another_fault_has_silenced_cannot_be_silenced_again(fault: Fault) -> None:
-    found = silenced_twice(fault).evidence
-    assert found.code is Code.SILENCED_BEFORE
+    assert silenced_twice(fault).evidence.code is Code.SILENCED_BEFORE
 
 
 def test_a_link_that_was_just_healed_and_carried_nothing_yet_cannot_be_silenced() -> None:

@@ -60,8 +60,7 @@ def by_job_set(record: Record, time_s: float, restarts: int = 1) -> Record:
 
 
 def test_an_outage_that_a_job_set_ended_was_the_job_sets_to_end() -> None:
-    killed = gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0)
-    evidence = by_job_set(killed, 22.0).evidence
+    evidence = by_job_set(gone(reported(Record(PodDelete()), 20.5, "gone"), 21.0), 22.0).evidence
     assert (evidence.status, evidence.measured["job_restarts"]) == (Status.PROVED, 1)
 
 

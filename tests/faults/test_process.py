@@ -167,8 +167,7 @@ def test_a_learner_that_says_nothing_of_its_steps_and_works_on_does_not_hang(
     record = alive(ProcessHang()).probe(10.0, "S")
     for number, step in enumerate(steps):
         record.add(12.0 + number / 4, Kind.PUSH_ACCEPTED, source="syncer", step=step)
-    found = record.probe(15.0, "S").evidence
-    assert found.code is code
+    assert record.probe(15.0, "S").evidence.code is code
 
 
 def test_a_learner_that_says_that_it_waits_for_a_round_does_not_hang() -> None:

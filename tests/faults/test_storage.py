@@ -190,8 +190,7 @@ def test_a_power_cut_is_proved_by_the_exit_and_by_the_kernels_refusal() -> None:
 def test_what_a_power_cut_took_is_told_file_by_file() -> None:
     gone: Json = {"file": "tape.jsonl", "bytes_before": 900, "bytes_after": 512}
     back: Json = {"file": NEWEST, "bytes_before": None, "bytes_after": 100}
-    found = without_power(gone, back).evidence
-    assert found.measured["files_lost"] == 2
+    assert without_power(gone, back).evidence.measured["files_lost"] == 2
 
 
 def test_a_disk_that_still_takes_what_is_written_was_not_cut_off() -> None:

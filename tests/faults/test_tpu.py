@@ -38,9 +38,7 @@ def test_a_deleted_slice_is_proved_by_both_witnesses() -> None:
 
 
 def test_a_state_that_came_before_the_end_of_the_learner_counts() -> None:
-    record = lost(said(alive(TpuDelete()), 10.1, "leaving"), 10.8)
-    found = evidence(record)
-    assert found.status is Status.PROVED
+    assert evidence(lost(said(alive(TpuDelete()), 10.1, "leaving"), 10.8)).status is Status.PROVED
 
 
 def test_a_state_that_comes_too_late_leaves_the_cause_in_doubt() -> None:
@@ -49,8 +47,7 @@ def test_a_state_that_comes_too_late_leaves_the_cause_in_doubt() -> None:
 
 
 def test_the_providers_word_alone_proves_nothing() -> None:
-    record = said(alive(TpuDelete()), 10.1, "leaving").stepping(11.0, 13.0, 14.9)
-    found = record.evidence
+    found = said(alive(TpuDelete()), 10.1, "leaving").stepping(11.0, 13.0, 14.9).evidence
     assert (found.code, found.status) == (Code.STILL_RUNNING, Status.FAILED)
 
 
@@ -91,8 +88,7 @@ def test_what_was_said_before_the_fault_is_none_of_its_doing() -> None:
     [(TpuStop(), "stopped"), (TpuMaintenance(), "maintained"), (TpuMaintenance(), "coming")],
 )
 def test_each_has_states_of_its_own(fault: Fault, condition: str) -> None:
-    record = said(lost(alive(fault), 10.4), 10.5, condition)
-    assert evidence(record).status is Status.PROVED
+    assert evidence(said(lost(alive(fault), 10.4), 10.5, condition)).status is Status.PROVED
 
 
 # ---------------------------------------------------------------- preemption

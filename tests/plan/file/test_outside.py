@@ -96,8 +96,7 @@ def test_a_program_that_is_nowhere_is_refused_at_its_place(folder: Path) -> None
     (folder / "mine").mkdir()
     (folder / "mine" / "learner.py").write_text(TASK)
     looked_for("", "fleet.programs.learner=mine.learner variant-b")
-    said = told("", "fleet.programs.syncer=mine.syncer")
-    assert "fleet.programs.syncer: " in said
+    assert "fleet.programs.syncer: " in told("", "fleet.programs.syncer=mine.syncer")
 
 
 @pytest.mark.parametrize(
@@ -137,8 +136,7 @@ def test_a_task_whose_module_binds_no_such_name_is_refused_at_its_place(
     folder: Path, text: str
 ) -> None:
     (folder / "mine.py").write_text(text)
-    message = told("task: 'mine:make'")
-    assert message.startswith("trial.yaml:3:18: training.task: ")
+    assert told("task: 'mine:make'").startswith("trial.yaml:3:18: training.task: ")
 
 
 def test_a_task_that_is_no_python_is_refused_with_its_line(folder: Path) -> None:

@@ -304,13 +304,11 @@ def test_two_faults_with_one_name_are_refused_where_the_second_stands(load: Load
         KILL.replace("fault:", "id: x, fault:")
         + KILL.replace("fault:", "id: x, fault:").split("\n", 1)[1]
     )
-    message = told(load, HEAD + twice)
-    assert "trial.yaml:5:3: fault id 'x'" in message
+    assert "trial.yaml:5:3: fault id 'x'" in told(load, HEAD + twice)
 
 
 def test_a_fault_that_waits_for_an_unknown_one_is_refused(load: Loader) -> None:
-    message = told(load, HEAD + KILL.replace("round: 3", "after: nothing"))
-    assert "`after: nothing`" in message
+    assert "`after: nothing`" in told(load, HEAD + KILL.replace("round: 3", "after: nothing"))
 
 
 def test_a_fault_that_waits_for_a_phase_cannot_wait_for_an_operator(load: Loader) -> None:

@@ -186,5 +186,4 @@ def test_everything_is_written_out_with_its_default() -> None:
 
 @pytest.mark.parametrize("text", ["yes", "1", "~", "3s", "null", "true", "a: b", "#", "", "- x"])
 def test_a_text_that_looks_like_something_else_stays_a_text(load: Loader, text: str) -> None:
-    plan = FaultPlan(name="trial", description=text)
-    assert load(resolved_yaml(plan)).description == text
+    assert load(resolved_yaml(FaultPlan(name="trial", description=text))).description == text

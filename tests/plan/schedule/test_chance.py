@@ -61,8 +61,7 @@ def test_another_fault_never_moves_what_the_first_one_draws(
 
 
 def test_another_learner_never_moves_when_the_others_fail() -> None:
-    arrivals = Arrivals(mtbf_s=100.0)
-    spec = fault(Target(everyone=True), arrivals=arrivals)
+    spec = fault(Target(everyone=True), arrivals=Arrivals(mtbf_s=100.0))
     few, many = (story(drawn(plan_of(spec, learners=n)), "it") for n in (3, 5))
     assert few == [
         entry for entry in many if entry[1][0] in {"learner-0", "learner-1", "learner-2"}
@@ -109,8 +108,7 @@ def test_outages_have_the_mean_or_the_median_that_was_asked() -> None:
     weibull = drawn_s(Outage(dist=Distribution.WEIBULL, seconds=10.0, shape=0.8))
     assert mean(weibull) == pytest.approx(10, rel=0.05)
     assert set(drawn_s(Outage(seconds=5.5))) == {5.5}
-    cut = drawn_s(Outage(dist=Distribution.LOGNORMAL, seconds=10.0, at_most_s=12.0))
-    assert max(cut) == 12.0
+    assert max(drawn_s(Outage(dist=Distribution.LOGNORMAL, seconds=10.0, at_most_s=12.0))) == 12.0
     assert outage_s(Outage(rest=True), stream(1)) is None
 
 

@@ -185,8 +185,7 @@ def test_each_receiver_that_refuses_is_reported_once_and_the_other_is_served(
     assert "403" in complaint
     assert len(receiver.posted) == 1
     assert not caplog.records
-    grafana = Receivers(grafana=receiver.url, token="a token")
-    (complaint,) = complaints(grafana, story)
+    (complaint,) = complaints(Receivers(grafana=receiver.url, token="a token"), story)
     assert complaint.startswith(receiver.url)
     assert "403" in complaint
 

@@ -177,8 +177,7 @@ def trace_bytes_of_all(history: History) -> bytes:
 )
 def test_a_broken_line_is_left_out_and_the_rest_is_drawn(kind: Kind, key: str) -> None:
     story = whole_story().altered(kind, lambda _: {key: {"no": "number"}})
-    read = ReadTrace(trace_bytes(story.history()))
-    assert len(read.slices["nodes/learner-0/steps"]) > 10
+    assert len(ReadTrace(trace_bytes(story.history())).slices["nodes/learner-0/steps"]) > 10
 
 
 def test_an_empty_record_is_an_empty_trace() -> None:

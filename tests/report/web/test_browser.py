@@ -58,8 +58,7 @@ def test_every_chart_has_data_and_nothing_goes_wrong(reports: Reports) -> None:
 
 
 def test_it_asks_for_nothing_but_itself(reports: Reports) -> None:
-    page = reports.open(whole_story())
-    (asked,) = page.requests
+    (asked,) = reports.open(whole_story()).requests
     assert asked.startswith("file://")
     assert asked.endswith("story.html")
 

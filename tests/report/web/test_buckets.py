@@ -18,8 +18,7 @@ def test_buckets_widen_so_that_there_are_never_more_than_asked_for() -> None:
 
 
 def test_a_peak_stays_however_long_the_run_goes_on() -> None:
-    grid = Grid(16)
-    curve = Curve(grid)
+    curve = Curve(Grid(16))
     for tenth in range(36_000):
         curve.add(tenth / 10, 500.0 if tenth == 777 else 50.0)
     said = curve.range_json()

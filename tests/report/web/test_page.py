@@ -121,8 +121,7 @@ def test_a_slot_in_the_text_of_a_record_stays_text() -> None:
 
 
 def test_a_run_without_a_verdict_has_a_page(tmp_path: Path) -> None:
-    history = half_killed().history(until=400)
-    path = write_page(tmp_path, None, history)
+    path = write_page(tmp_path, None, half_killed().history(until=400))
     assert path == tmp_path / "report.html"
     data = data_in(path.read_text())
     assert data["verdict"] is None
@@ -140,8 +139,7 @@ def test_the_files_of_the_record_are_in_it_and_cut_where_they_are_long(tmp_path:
     record.mkdir(parents=True)
     (record / "plan.source.yaml").write_text("# as written\n" + "x" * 50_000)
     (record / "run.json").write_text('{"versions": {"jax": "1"}, "tokens": "not for a page"}')
-    history = half_killed().end().history()
-    facts = data_in(write_page(record, None, history).read_text())["facts"]
+    facts = data_in(write_page(record, None, half_killed().end().history()).read_text())["facts"]
     assert facts["source"].startswith("# as written")
     assert len(facts["source"]) < 17_000
     assert "characters more in plan.source.yaml" in facts["source"]
