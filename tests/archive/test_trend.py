@@ -28,14 +28,12 @@ def over(root: Path, margins: Sequence[float | Outcome], *, last: int = 30) -> T
 
 def test_a_straight_line_has_its_slope() -> None:
     found = slope([1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
-    assert found is not None
     assert (found.per_run, found.low, found.high) == (pytest.approx(-0.1),) * 3
     assert found.falls
 
 
 def test_one_unlucky_run_is_no_trend() -> None:
     found = slope([0.5, 0.5, 0.5, 0.1, 0.5, 0.5, 0.5, 0.5])
-    assert found is not None
     assert found.per_run == 0
     assert not found.falls
 
@@ -50,7 +48,6 @@ def test_the_interval_holds_the_true_slope_as_often_as_it_says(runs: int, drift:
     chance, held, tries = random.Random(7), 0, 400
     for _ in range(tries):
         found = slope([0.5 + drift * run + chance.gauss(0, 0.1) for run in range(runs)])
-        assert found is not None
         held += found.low <= drift <= found.high
     assert held / tries >= 0.975
 
@@ -116,7 +113,6 @@ def test_a_gate_whose_newest_run_has_no_verdict_is_not_green(
     record(tmp_path, {"rejoin": 0.5}, day=-1)
     with UndoLogFile(record(tmp_path, day=9).directory.path):
         found = trend(index(tmp_path), last=30)
-    assert found.without_verdict is not None
     assert (found.without_verdict[0].directory.id, found.without_verdict[1]) == (
         newest.directory.id, why,
     )  # fmt: skip

@@ -20,17 +20,13 @@ def test_each_victim_of_a_kill_has_an_absence_with_three_clocks() -> None:
 def test_a_paused_learner_comes_back_as_the_same_life_in_a_new_membership() -> None:
     story = Story().baseline().pause("learner-2", for_s=8).train(8).heal().train(9).end()
     (absence,) = absences(story.history())
-    assert absence.incarnation == 1
-    assert absence.up is not None
-    assert absence.up.kind is Kind.FAULT_HEALED
-    assert absence.accepted is not None
+    assert (absence.incarnation, absence.up.kind) == (1, Kind.FAULT_HEALED)
     assert absence.accepted.payload.epoch == 5
 
 
 def test_a_pause_too_short_to_be_dropped_needs_no_new_membership() -> None:
     story = Story().baseline().pause("learner-2", for_s=3).train(3).heal().train(9).end()
     (absence,) = absences(story.history())
-    assert absence.accepted is not None
     assert absence.accepted.payload.epoch == 3
 
 
@@ -73,7 +69,6 @@ def test_a_heal_that_starts_nothing_is_no_return() -> None:
 def test_a_restart_by_the_fault_itself_starts_the_clocks() -> None:
     story = Story().baseline().kill("learner-1", for_s=9).train(2).restart("learner-1").train(7)
     (absence,) = absences(story.heal(restarts=False).train(9).end().history())
-    assert absence.since is not None
     assert absence.since.kind is Kind.NODE_STARTED
     assert absence.clock_s(absence.accepted) == 1.0
 

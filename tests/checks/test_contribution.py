@@ -39,7 +39,6 @@ def test_weights_that_follow_tokens_pass_with_or_without_a_slow_learner() -> Non
     for story in (slowed(), half_killed()):
         finding = ContributionShare().judge(story.end().history())
         assert finding.outcome is Outcome.PASS, finding.reason
-        assert finding.margin is not None
         assert finding.margin > 0
 
 
@@ -77,7 +76,6 @@ def test_merges_that_wait_for_a_slow_learner_fail() -> None:
 
 def test_who_was_away_for_a_part_of_the_time_is_not_compared() -> None:
     shares = ContributionShare().judge(half_killed().end().history()).numbers["weight_share"]
-    assert isinstance(shares, dict)
     assert set(shares) == {"learner-0", "learner-2"}
 
 

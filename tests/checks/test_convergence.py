@@ -160,11 +160,6 @@ def test_a_run_whose_loss_is_not_a_number_fails() -> None:
     assert LossParity().judge(history).outcome is Outcome.FAIL
 
 
-def test_falling_losses_are_healthy() -> None:
-    finding = NumericHealth().judge(half_killed().end(losses=[(1, 4.0)]).history())
-    assert finding.outcome is Outcome.PASS
-
-
 @pytest.mark.parametrize("loss", [math.nan, math.inf, 11.0])
 def test_a_loss_that_is_not_finite_or_runs_away_fails_by_name(loss: float) -> None:
     story = half_killed().end().altered(Kind.LEARNER_STEP, lambda _: {"loss": loss}, which=200)

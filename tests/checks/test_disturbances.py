@@ -38,7 +38,6 @@ def test_training_that_went_on_while_the_harness_stood_still_passes(length_s: fl
     verdict = judge(history, [GAP, Rejoin(), Survivors(), Detection()])
     assert verdict.training_continued is True
     assert verdict.outcome is Outcome.PASS, verdict.explain()
-    assert verdict.longest_gap_s is not None
     assert verdict.longest_gap_s < 1.0
 
 

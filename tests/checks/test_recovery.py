@@ -32,7 +32,6 @@ def test_a_learner_that_does_not_dial_again_fails() -> None:
 def test_a_pace_that_comes_back_too_late_fails_with_its_time() -> None:
     finding = Recovery(within_s=5.0).judge(half_killed(rejoin_s=12.0).end().history())
     assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.PACE_NOT_REGAINED,))
-    assert finding.margin is not None
     assert finding.margin < 0
 
 
@@ -61,7 +60,6 @@ def test_a_heal_that_the_next_fault_follows_at_once_is_left_out() -> None:
     finding = Recovery().judge(story.kill("learner-1").train(6).heal().train(35).end().history())
     assert (finding.outcome, finding.samples) == (Outcome.PASS, 1)
     recovered = finding.numbers["recovered_after_s"]
-    assert isinstance(recovered, dict)
     assert recovered["injection-0"] is None
 
 

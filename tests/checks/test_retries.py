@@ -15,7 +15,6 @@ def test_a_learner_that_dials_once_a_second_passes() -> None:
     assert (finding.outcome, finding.observed, finding.bound) == (Outcome.PASS, 19, 40)
     assert finding.margin == pytest.approx(21 / 40)
     retries = finding.numbers["retries"]
-    assert isinstance(retries, dict)
     assert retries == {"learner-0": 0, "learner-1": 19, "learner-2": 0, "learner-3": 0}
     assert finding.numbers["busiest_second_of_all"] == 2, "the last in vain, and the answered one"
 

@@ -12,11 +12,9 @@ def test_learners_that_adopt_every_version_pass() -> None:
     assert finding.outcome is Outcome.PASS
     assert finding.observed in (0, 1)
     assert finding.bound == 8
-    assert finding.margin is not None
     assert finding.margin > 0.5
     assert finding.samples > 100
     ages = finding.numbers["oldest_at_work_s"]
-    assert isinstance(ages, dict)
     assert 0 < float(str(ages["learner-0"])) < 1
 
 
@@ -28,7 +26,6 @@ def test_a_learner_that_no_longer_adopts_fails_by_name() -> None:
     finding = Staleness().judge(story.history())
     assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
     assert finding.codes == (Code.BEHIND,)
-    assert finding.margin is not None
     assert finding.margin < 0
 
 
@@ -37,7 +34,6 @@ def test_whoever_is_cut_off_falls_behind_and_is_excused_until_it_had_time_to_cat
     finding = Staleness().judge(story.history())
     assert finding.outcome is Outcome.PASS
     away = finding.numbers["behind_while_away_rounds"]
-    assert isinstance(away, dict)
     assert int(str(away["learner-1"])) >= 18
     assert finding.observed in (0, 1)
 

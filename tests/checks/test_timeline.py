@@ -12,7 +12,6 @@ from tests.histories import Story, half_killed
 
 def test_training_ends_when_the_syncer_says_so_not_with_the_stop_phase() -> None:
     end = training_end(Story().baseline().enter("stop").train(4).end().history())
-    assert end is not None
     assert (end.kind, end.time_s) == (Kind.SYNCER_STOPPED, 9.0)
 
 
@@ -34,7 +33,6 @@ def test_a_record_without_the_syncers_word_ends_with_the_first_farewell_after_me
     story.train(4).end().without(Kind.SYNCER_STOPPED)
     story.altered(Kind.RUN_STARTED, lambda _: {"record": 1})
     end = training_end(story.history())
-    assert end is not None
     assert (end.kind, end.time_s) == (Kind.LEARNER_FINAL, 11.0)
 
 

@@ -11,10 +11,6 @@ from chaoslab.core.events import Event, Json, Kind
 from tests.histories import Story, half_killed
 
 
-def test_lines_that_rise_by_one_pass() -> None:
-    assert Versions().judge(half_killed().end().history()).outcome is Outcome.PASS
-
-
 @pytest.mark.parametrize(
     ("change", "code"),
     [

@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.experiments.file import load
-from chaoslab.experiments.plan_cells import MEASURES, PlanCell, cell_of, measure
+from chaoslab.experiments.plan_cells import MEASURES, cell_of, measure
 from chaoslab.experiments.results import key_of
 from chaoslab.plan.file.writing import written as plan_of
 
@@ -39,8 +39,6 @@ def written(folder: Path, text: str = STUDY) -> Path:
 def test_a_cell_is_the_plan_with_its_keys(tmp_path: Path) -> None:
     _, cells = load(written(tmp_path))
     one, every = (cell.settings for cell in cells)
-    assert isinstance(one, PlanCell)
-    assert isinstance(every, PlanCell)
     assert "training.quorum=1" in one.settings
     assert "quorum: 4" in every.resolved
     assert "kind: sim" in every.resolved

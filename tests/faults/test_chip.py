@@ -13,7 +13,6 @@ from chaoslab.faults.base import Fault
 from chaoslab.faults.chip import HoldChip, ShareChip
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.local.fleet import LocalFleet
 from tests.contracts.fault_kit import (
     LEARNERS,
     VICTIMS,
@@ -147,6 +146,5 @@ def test_the_chip_of_a_node_that_lives_cannot_be_held(
     real: Director, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chaoslab.fleet.local.chips._HOLD_S", 0.1)
-    assert isinstance(real.fleet, LocalFleet)
     with pytest.raises(FleetError, match="still held"):
         real.fleet.hold_chip(VICTIMS[0])

@@ -317,14 +317,12 @@ def test_a_run_that_ends_while_its_record_is_read_is_not_damaged(
     monkeypatch.setattr(journal_file, "_written", ends_meanwhile)
     events, seal = read_journal(tmp_path)
     assert [event.seq for event in events] == [0]
-    assert seal is not None
     assert seal.lines == 1
     file.close()
 
 
 def test_the_writer_the_reader_and_run_json_agree_on_the_seal(record: Path) -> None:
     seal = History.read(record).seal
-    assert seal is not None
     assert seal.lines == len(written(record))
     assert json.loads((record / "run.json").read_text())["journal"] == seal.to_json()
     assert seal.digest in written(record)[-1].decode()

@@ -21,8 +21,6 @@ def test_versions_name_python_chaoslab_and_what_computes() -> None:
 def test_the_host_is_described_but_not_identified() -> None:
     found = host()
     cores, memory = found["cores"], found["memory_bytes"]
-    assert isinstance(cores, int)
-    assert isinstance(memory, int)
     assert cores >= 1
     assert memory > 1 << 20
     assert set(found) == {"system", "release", "machine", "cores", "memory_bytes"}

@@ -49,7 +49,6 @@ def queries(of: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for variable in of["templating"]["list"]:
         if variable["type"] == "query":
             found = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
-            assert found is not None
             yield found[1], f"{{{{{found[2]}}}}}"
 
 

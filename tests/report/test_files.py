@@ -42,7 +42,6 @@ def bad() -> tuple[Verdict, History]:
 
 def cases(verdict: Verdict, history: History) -> dict[str, Xml.Element]:
     suite = Xml.fromstring(junit_xml(verdict, history, PLACE)).find("testsuite")
-    assert suite is not None
     return {case.get("name", ""): case for case in suite.iter("testcase")}
 
 
@@ -90,9 +89,7 @@ def test_every_finding_every_injection_and_the_verdict_is_a_testcase() -> None:
 def test_a_failed_check_is_a_failure_that_says_why_and_weak_evidence_an_error() -> None:
     verdict, history = bad()
     found = cases(verdict, history)
-    failure = found["rejoin"].find("failure")
-    assert failure is not None
-    assert "learner-1" in failure.get("message", "")
+    assert "learner-1" in found["rejoin"].find("failure").get("message", "")
     assert found["injection-0 process.kill on learner-1"].find("error") is not None
     assert found["verdict"].find("failure") is not None
 
@@ -116,7 +113,6 @@ def test_a_return_that_the_cut_left_open_is_unknown_everywhere() -> None:
 def test_the_suite_counts_its_cases() -> None:
     verdict, history = bad()
     suite = Xml.fromstring(junit_xml(verdict, history, PLACE)).find("testsuite")
-    assert suite is not None
     for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
         assert suite.get(attribute) == str(len(list(suite.iter(tag))))
     assert float(suite.get("time", "nan")) == history.end_s
@@ -127,9 +123,7 @@ def test_text_that_xml_forbids_or_markdown_would_obey_is_made_harmless() -> None
     finding = Finding(check="x", outcome=Outcome.FAIL, reason=nasty)
     verdict, history = good()
     verdict = replace(verdict, findings=(finding,), outcome=Outcome.FAIL)
-    failure = cases(verdict, history)["x"].find("failure")
-    assert failure is not None
-    assert "<b>|pipe|</b>" in (failure.text or "")
+    assert "<b>|pipe|</b>" in (cases(verdict, history)["x"].find("failure").text or "")
     row = next(line for line in report_md(verdict, history, PLACE).splitlines() if "pipe" in line)
     assert "<b>" not in row
     assert row.count(" | ") == 5
@@ -154,7 +148,6 @@ def test_what_was_observed_has_its_unit() -> None:
 def test_junit_names_the_record() -> None:
     verdict, history = bad()
     suite = Xml.fromstring(junit_xml(verdict, history, PLACE)).find("testsuite")
-    assert suite is not None
     found = {one.get("name"): one.get("value") for one in suite.iter("property")}
     assert found["record"] == str(PLACE)
 

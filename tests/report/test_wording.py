@@ -89,7 +89,6 @@ def test_answer_and_check_tell_the_same_gap_at_the_same_time() -> None:
         verdict = judge(history, [Continuity()])
         text = answers(verdict, history)[0].text
         told = re.fullmatch(r"longest gap (.+ s), at (.+ s)", text)
-        assert told is not None
         length, start = told.groups()
         reason = verdict.by_name["continuity"].reason
         assert f"no round for {length}, from {start} on, " in reason

@@ -77,7 +77,6 @@ def test_only_slow_learners_are_started_with_a_speed(load: Loader, tmp_path: obj
 
 def test_what_is_written_reads_as_it_was(load: Loader) -> None:
     training = written(load(HEAD + MIXED))["training"]
-    assert isinstance(training, dict)
     assert training["learners"] == [
         {"count": 2, "speed": "100%", "region": "us"},
         {"count": 3, "speed": "82%", "region": "eu"},

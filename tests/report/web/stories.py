@@ -40,7 +40,6 @@ def whole_story() -> Story:
 def _whole_story() -> Story:
     twin = Counted().baseline().train(40).settle().end(losses=LOSSES)
     story = Counted(control=twin).baseline().kill("learner-1", "learner-3").train(6).heal()
-    assert isinstance(story, Counted)
     return story.train(10).cut_and_healed("learner-1").train(5).settle().end(losses=LOSSES)
 
 
