@@ -119,7 +119,7 @@ def test_a_damaged_verdict_is_no_pass(tmp_path: Path) -> None:
     (record(tmp_path, {"rejoin": 0.5}).directory.path / VERDICT_JSON).write_text("")
     found = now(tmp_path)
     assert (found.state, found.exit_code) == (State.DAMAGED, ExitCode.UNKNOWN)
-    assert "verdict.json cannot be read" in found.damage
+    assert "verdict.json" in found.damage
 
 
 def test_a_pass_before_a_damaged_run_does_not_stand(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_pass_before_a_damaged_run_does_not_stand(tmp_path: Path) -> None:
     (damaged.directory.path / "run.json").write_text("")
     found = now(tmp_path)
     assert (found.state, found.exit_code) == (State.DAMAGED, ExitCode.UNKNOWN)
-    assert "run.json cannot be read" in found.damage
+    assert "run.json" in found.damage
     record(tmp_path, {"rejoin": 0.5}, day=2)
     assert now(tmp_path).state is State.PASS
 

@@ -1,5 +1,6 @@
 """Experiments for tests: a small one, whose eight cells take milliseconds, and cells of studies."""
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -58,6 +59,12 @@ tables: [{measure: bandwidth, rows: method, columns: utilisation}]
 figure: {measure: bandwidth, along: utilisation, lines: method}
 """
 """Without chance, and not in percent."""
+
+
+def stated(study: str) -> list[dict[str, str]]:
+    """The results on the page of a study of experiments/."""
+    results = Path(__file__).parents[2] / "experiments" / study / "results.csv"
+    return list(csv.DictReader(results.read_text("utf-8").splitlines()))
 
 
 def written(folder: Path, text: str = SMALL) -> Path:

@@ -1,6 +1,5 @@
 """The study of bandwidth: near to what was published, and its page is what the code gives."""
 
-import csv
 import math
 import re
 from pathlib import Path
@@ -9,18 +8,13 @@ import pytest
 
 from chaoslab.experiments import tables
 from chaoslab.experiments.file import load
-from tests.experiments.studies import grid_with
+from tests.experiments.studies import grid_with, stated
 
 ROOT = Path(__file__).parent.parent.parent
 STUDY = ROOT / "experiments" / "bandwidth.yaml"
 PAGE = ROOT / "experiments" / "bandwidth" / "README.md"
-RESULTS = ROOT / "experiments" / "bandwidth" / "results.csv"
 PAIR = (198.0, 0.84)
 """Gbit/s for data parallel and for Decoupled DiLoCo (arXiv 2604.21428)."""
-
-
-def stated() -> list[dict[str, str]]:
-    return list(csv.DictReader(RESULTS.read_text("utf-8").splitlines()))
 
 
 @pytest.mark.deep
@@ -60,26 +54,11 @@ def test_one_set_of_constants_serves_all_cells() -> None:
     assert not own & {"sent_share", "fragment_layers", "latency", "merge"}
 
 
-def test_the_page_has_every_cell() -> None:
-    experiment, _ = load(STUDY)
-    assert [{d.name: line[d.name] for d in experiment.matrix} for line in stated()] == [
-        dict(labels) for labels, _ in experiment.cells()
-    ]
-
-
-@pytest.mark.parametrize("method", ["data parallel", "and 4 bits", "Decoupled 4 bits"])
-def test_the_numbers_of_the_page_are_what_its_command_gives(tmp_path: Path, method: str) -> None:
-    only = {"model": "1B", "centres": "8", "method": method, "utilisation": "90%"}
-    (shown,) = [line for line in stated() if only.items() <= line.items()]
-    (made,) = csv.DictReader(tables.as_csv(grid_with(STUDY, tmp_path, only=only)).splitlines())
-    assert made == shown, "run `chaoslab experiment run experiments/bandwidth.yaml`"
-
-
 def test_the_setting_that_the_page_calls_nearest_to_the_pair_is_the_nearest() -> None:
     found = {
         (line["model"], line["centres"], line["utilisation"], line["method"]):
             float(line["bandwidth"])
-        for line in stated()
+        for line in stated("bandwidth")
     }  # fmt: skip
     off = {}
     for (model, centres, utilisation, method), ours in found.items():

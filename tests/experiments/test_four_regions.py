@@ -1,30 +1,23 @@
 """The study of four regions: its page says what its results say, and these are what code gives."""
 
-import csv
 from pathlib import Path
 
 import pytest
 
-from chaoslab.experiments import tables
 from chaoslab.experiments.file import load
-from tests.experiments.studies import grid_with
+from tests.experiments.studies import stated
 
 ROOT = Path(__file__).parent.parent.parent
 STUDY = ROOT / "experiments" / "four_regions.yaml"
 PAGE = ROOT / "experiments" / "four_regions" / "README.md"
-RESULTS = ROOT / "experiments" / "four_regions" / "results.csv"
 RATES = ("2gbit", "3gbit", "4gbit", "5gbit")
-
-
-def stated() -> list[dict[str, str]]:
-    return list(csv.DictReader(RESULTS.read_text("utf-8").splitlines()))
 
 
 def ends(method: str, rate: str) -> str:
     """The shortest and the longest step with 20 times and all rounds."""
     steps = [
         line["compute"]
-        for line in stated()
+        for line in stated("four_regions")
         if (line["method"], line["rate"]) == (method, rate)
         and float(line["speed_up"]) >= 20
         and float(line["rounds"]) >= 0.99
@@ -41,7 +34,7 @@ def test_the_page_says_where_twenty_times_begins_and_ends(rate: str) -> None:
 def test_the_page_says_how_long_steps_take() -> None:
     found = {
         (line["method"], line["rate"]): f"{float(line['step']):.3g}"
-        for line in stated()
+        for line in stated("four_regions")
         if line["compute"] == "3 s"
     }
     text = " ".join(PAGE.read_text("utf-8").split())
@@ -49,7 +42,7 @@ def test_the_page_says_how_long_steps_take() -> None:
     assert f"a step takes {slow} s at 2 Gbit/s and {fast} s at 5" in text
     assert f"{found['DiLoCo', '2gbit']} and {found['DiLoCo', '5gbit']} s" in text
     (border,) = [
-        line["speed_up"] for line in stated()
+        line["speed_up"] for line in stated("four_regions")
         if (line["method"], line["compute"], line["rate"]) == ("Decoupled", "2.5 s", "5gbit")
     ]  # fmt: skip
     assert f"at 2.5 s and 5 Gbit/s it is {border}" in text
@@ -62,11 +55,3 @@ def test_constants_are_those_of_the_study_of_bandwidth() -> None:
     shared = ours.base.keys() & theirs.base.keys() - {"latency"}
     assert {key: ours.base[key] for key in shared} == {key: theirs.base[key] for key in shared}
     assert "sent_share" in shared
-
-
-@pytest.mark.parametrize("method", ["data parallel", "Decoupled"])
-def test_the_numbers_of_the_page_are_what_its_command_gives(tmp_path: Path, method: str) -> None:
-    only = {"method": method, "compute": "3 s", "rate": "3gbit"}
-    (made,) = csv.DictReader(tables.as_csv(grid_with(STUDY, tmp_path, only=only)).splitlines())
-    (shown,) = [line for line in stated() if only.items() <= line.items()]
-    assert made == shown, "run `chaoslab experiment run experiments/four_regions.yaml`"

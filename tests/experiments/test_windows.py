@@ -1,20 +1,14 @@
 """Windows: sums of pauses by hand, their faults, and both tiers within the bounds of the study."""
 
-import csv
-from pathlib import Path
-
 import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.experiments import windows
-from chaoslab.experiments.file import load
 from chaoslab.experiments.windows import State, Window, measure, pauses_in, plan_of
 from chaoslab.sim.renewal.failure_models import Fleet
 from chaoslab.sim.renewal.pauses import Pause
+from tests.experiments.studies import stated
 
-ROOT = Path(__file__).parents[2]
-STUDY = ROOT / "experiments" / "tiers.yaml"
-RESULTS = ROOT / "experiments" / "tiers" / "results.csv"
 WINDOW = Window(chips=1_200_000, learners=4, length_s=300.0)
 MOST_POINTS = 0.02
 """Between the tiers, of goodput and of contributors: the bound that docs/experiments.md states."""
@@ -83,12 +77,7 @@ def test_both_tiers_agree_on_a_window(state: State) -> None:
     assert abs(shown["contributors_difference"]) < MOST_POINTS
 
 
-def test_the_page_of_the_study_has_every_cell_and_no_difference_beyond_the_bound() -> None:
-    experiment, cells = load(STUDY)
-    lines = list(csv.DictReader(RESULTS.read_text("utf-8").splitlines()))
-    assert [{d.name: line[d.name] for d in experiment.matrix} for line in lines] == [
-        dict(cell.labels) for cell in cells
-    ]
-    for line in lines:
+def test_the_study_has_no_difference_beyond_the_bound() -> None:
+    for line in stated("tiers"):
         assert abs(float(line["goodput_difference"])) < MOST_POINTS
         assert abs(float(line["contributors_difference"])) < MOST_POINTS

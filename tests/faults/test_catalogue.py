@@ -1,16 +1,19 @@
 """Every fault of the catalogue under its own name, each through its contract."""
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from chaoslab.core.errors import PlanError
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.compute import ComputeSlow, ComputeThermal
 from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.network_break import NetworkFlap, NetworkReset
 from chaoslab.faults.network_wan import NetworkTrace
-from chaoslab.faults.process import ProcessCrashLoop
+from chaoslab.faults.process import ProcessCrashLoop, Signal
 from chaoslab.faults.starvation import Killer, ProcessOom
 from chaoslab.fleet.stressors import Mechanism
 from tests.contracts.fault_kit import FaultKit
@@ -39,3 +42,77 @@ class TestEveryFault(FaultKit):
 
 def test_every_fault_has_the_name_under_which_it_is_found() -> None:
     assert [FAULTS[name].name for name in FAULTS] == list(FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("clock.step", {"by_s": 0.0}),
+        ("clock.step", {"by_s": 0.5}),
+        ("clock.step", {"by_s": -300.0}),
+        ("clock.drift", {"rate": 1.0}),
+        ("clock.drift", {"rate": 1.01}),
+        ("clock.drift", {"rate": 0.0}),
+        ("clock.drift", {"rate": -1.0}),
+        ("clock.drift", {"rate": 100.0}),
+        ("clock.drift", {"rate": math.nan}),
+        ("compute.slow", {"factor": 1.1}),
+        ("compute.slow", {"factor": 1000}),
+        ("compute.slow", {"ramp_s": -1}),
+        ("compute.slow", {"tolerance": 0}),
+        ("compute.jitter", {"times": 1}),
+        ("compute.thermal", {"tooth_share": 1.0}),
+        ("compute.thermal", {"hold_s": 0}),
+        ("compute.steal", {"burners": 0}),
+        ("compute.steal", {"least_factor": 1.0}),
+        ("memory.pressure", {"size_bytes": 1}),
+        ("process.oom", {"limit_bytes": 1}),
+        ("network.latency", {"mean_s": 0.0}),
+        ("network.latency", {"mean_s": 0.1, "jitter_s": 0.2}),
+        ("network.bandwidth", {"rate_bytes_per_s": 0.0}),
+        ("network.slice", {"delay_s": 0.0}),
+        ("network.loss", {"share": 1.0}),
+        ("network.duplicate", {"share": 0.0}),
+        ("network.reorder", {"delay_s": 0.0}),
+        ("network.corrupt", {"share": 1.0}),
+        ("network.limit_data", {"size_bytes": 0}),
+        ("network.reset", {"times": 0}),
+        ("network.reset", {"every_s": 0.0}),
+        ("network.flap", {"times": 0}),
+        ("network.flap", {"down_s": 0.0}),
+        ("network.region_profile", {"profile": "transatlantik"}),
+        ("network.region_profile", {"rate_bytes_per_s": 1.0}),
+        ("process.kill", {"signal": "SIGSTOP"}),
+        ("process.crash_loop", {"times": 0}),
+        ("process.crash_loop", {"lives_s": 0.0}),
+        ("process.preempt", {"grace_s": -1.0}),
+        ("storage.corrupt_checkpoint", {"which": "oldest"}),
+        ("storage.truncate_checkpoint", {"which": "oldest"}),
+        ("storage.lose_checkpoint", {"which": "oldest"}),
+        ("storage.slow_disk", {"rate_bytes_per_s": 0.0}),
+        ("storage.slow_disk", {"rate_bytes_per_s": -1.0}),
+        ("storage.slow_disk", {"rate_bytes_per_s": math.nan}),
+        ("syncer.kill", {"signal": Signal.SIGTERM}),
+        ("syncer.kill", {"signal": Signal.SIGINT}),
+        ("syncer.kill", {"signal": "SIGSTOP"}),
+        ("spot.preempt", {"grace_s": -1.0}),
+        ("update.scaled", {"factor": 0.0}),
+        ("update.scaled", {"factor": 1.0}),
+        ("update.scaled", {"factor": -1.0}),
+        ("update.scaled", {"factor": math.nan}),
+        ("update.scaled", {"factor": math.inf}),
+        ("chip.held", {"times": 0}),
+        ("chip.held", {"every_s": 0.0}),
+        ("chip.shared", {"times": 0}),
+        ("chip.shared", {"every_s": 0.0}),
+        ("control.rejoin_storm", {"times": 0}),
+        ("control.rejoin_storm", {"down_s": 0.0}),
+        ("control.rejoin_storm", {"up_s": -1.0}),
+        ("container.replace", {"image": ""}),
+    ],
+)
+def test_a_setting_that_cannot_work_or_be_measured_is_a_plan_error(
+    name: str, settings: Mapping[str, object]
+) -> None:
+    with pytest.raises(PlanError):
+        FAULTS[name](**settings)

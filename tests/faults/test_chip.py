@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
@@ -24,13 +24,6 @@ from tests.faults.test_process import Record, alive
 from tests.fleet import chip_program
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-@pytest.mark.parametrize("wrong", [{"times": 0}, {"every_s": 0.0}])
-def test_a_setting_that_cannot_work_is_a_plan_error(wrong: dict[str, float]) -> None:
-    for kind in (HoldChip, ShareChip):
-        with pytest.raises(PlanError):
-            kind(**wrong)  # type: ignore[arg-type]  # on purpose
 
 
 def killed() -> Record:

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
@@ -14,18 +13,6 @@ from chaoslab.faults.evidence.codes import Code
 from tests.faults.fault_record import FaultRecord
 
 EPOCH_S = 1_800_000_000.0
-
-
-@pytest.mark.parametrize("by_s", [0.0, 0.5, -300.0])
-def test_a_step_that_nobody_could_measure_is_a_plan_error(by_s: float) -> None:
-    with pytest.raises(PlanError, match="by"):
-        ClockStep(by_s=by_s)
-
-
-@pytest.mark.parametrize("rate", [1.0, 1.01, 0.0, -1.0, 100.0, float("nan")])
-def test_a_rate_that_nobody_could_measure_is_a_plan_error(rate: float) -> None:
-    with pytest.raises(PlanError, match="rate"):
-        ClockDrift(rate=rate)
 
 
 # ---------------------------------------------------------------- evidence from written records

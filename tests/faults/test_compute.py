@@ -2,7 +2,6 @@
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
@@ -14,28 +13,6 @@ from chaoslab.fleet.base import Ability
 from chaoslab.fleet.stressors import Mechanism
 from tests.contracts.fault_kit import injection_of
 from tests.faults.fault_record import FaultRecord
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        (lambda: ComputeSlow(factor=1.1), "noise"),
-        (lambda: ComputeSlow(factor=1000), "process.pause"),
-        (lambda: ComputeSlow(ramp_s=-1), "ramp"),
-        (lambda: ComputeSlow(tolerance=0), "tolerance"),
-        (lambda: ComputeJitter(times=1), "times"),
-        (lambda: ComputeThermal(tooth_share=1.0), "tooth_share"),
-        (lambda: ComputeThermal(hold_s=0), "hold"),
-        (lambda: ComputeSteal(burners=0), "burners"),
-        (lambda: ComputeSteal(least_factor=1.0), "least_factor"),
-        (lambda: MemoryPressure(size_bytes=1), "size"),
-        (lambda: ProcessOom(limit_bytes=1), "limit"),
-    ],
-)
-def test_a_setting_that_cannot_work_is_a_plan_error(wrong: type, says: str) -> None:
-    with pytest.raises(PlanError, match=says):
-        wrong()
-
 
 # ---------------------------------------------------------------- courses and abilities
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
@@ -72,8 +71,3 @@ def test_a_replaced_node_is_proved_by_the_image_of_its_next_life() -> None:
 )
 def test_the_record_shows_what_became_of_the_container(record: Record, shown: Code) -> None:
     assert record.evidence.code is shown
-
-
-def test_a_release_has_a_name() -> None:
-    with pytest.raises(PlanError, match="image"):
-        ContainerReplace(image="")

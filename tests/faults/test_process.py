@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
@@ -24,21 +23,6 @@ from tests.contracts.fault_kit import (
     on_real_processes,
 )
 from tests.faults.fault_record import FaultRecord
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        (lambda: ProcessKill(signal="SIGSTOP"), "SIGSTOP"),  # type: ignore[arg-type]  # on purpose
-        (lambda: ProcessCrashLoop(times=0), "times"),
-        (lambda: ProcessCrashLoop(lives_s=0.0), "lives"),
-        (lambda: ProcessPreempt(grace_s=-1.0), "grace"),
-    ],
-)
-def test_a_setting_that_cannot_work_is_a_plan_error(wrong: type, says: str) -> None:
-    with pytest.raises(PlanError, match=says):
-        wrong()
-
 
 # ---------------------------------------------------------------- evidence from written records
 

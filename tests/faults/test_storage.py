@@ -2,7 +2,6 @@
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
@@ -17,20 +16,6 @@ from chaoslab.faults.storage_room import StorageDiskFull, StorageSlowDisk
 from tests.faults.test_process import Record
 
 NEWEST, OLDER = "00000004.checkpoint", "00000003.checkpoint"
-
-
-@pytest.mark.parametrize(
-    "kind", [StorageCorruptCheckpoint, StorageTruncateCheckpoint, StorageLoseCheckpoint]
-)
-def test_only_the_newest_or_all_can_be_damaged(kind: type) -> None:
-    with pytest.raises(PlanError, match="oldest"):
-        kind(which="oldest")
-
-
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
-def test_a_disk_that_writes_nothing_is_not_slow_but_full(rate: float) -> None:
-    with pytest.raises(PlanError, match="disk_full"):
-        StorageSlowDisk(rate_bytes_per_s=rate)
 
 
 # ---------------------------------------------------------------- damaged checkpoints

@@ -2,21 +2,12 @@
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.process import Signal
 from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill
 from tests.faults.fault_record import FaultRecord
-
-
-@pytest.mark.parametrize("signal", [Signal.SIGTERM, Signal.SIGINT, "SIGSTOP"])
-def test_a_signal_that_ends_training_or_nothing_is_refused(signal: Signal) -> None:
-    with pytest.raises(PlanError, match=str(signal)):
-        SyncerKill(signal=signal)
-
 
 # ---------------------------------------------------------------- evidence from written records
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
@@ -111,16 +110,6 @@ def test_an_emulated_preemption_is_called_so_and_proved_by_notice_exit_and_provi
 
 def test_a_preemption_without_its_notice_is_weak() -> None:
     assert preempted(is_noticed=False).evidence.code is Code.NO_NOTICE
-
-
-def test_its_summary_and_what_it_imitates_say_that_it_is_emulated() -> None:
-    assert "emulated" in SpotPreempt.summary
-    assert "emulated" in SpotPreempt.imitates
-
-
-def test_times_below_zero_are_a_plan_error() -> None:
-    with pytest.raises(PlanError, match="grace"):
-        SpotPreempt(grace_s=-1.0)
 
 
 def test_a_preemption_is_healed_as_one() -> None:

@@ -66,15 +66,11 @@ def test_it_refuses_what_the_reader_refuses(schema: dict[str, Any], text: str) -
     assert problems(schema, text) != []
 
 
-def test_it_carries_the_words_of_the_docstrings_and_the_defaults(schema: dict[str, Any]) -> None:
-    kill = schema["$defs"]["Kill"]
-    assert kill["description"] == "End a process."
-    assert kill["properties"]["signal"]["description"] == "How it is ended."
-    assert kill["properties"]["signal"]["default"] == "SIGKILL"
-    assert kill["properties"]["fault"]["description"] == "ends the process"
+def test_it_carries_the_words_of_settings_and_their_defaults(schema: dict[str, Any]) -> None:
+    signal = schema["$defs"]["Kill"]["properties"]["signal"]
+    assert (signal["description"], signal["default"]) == ("How it is ended.", "SIGKILL")
     assert schema["$defs"]["Rejoin"]["properties"]["within"]["default"] == "30s"
     assert schema["$defs"]["Training"]["properties"]["suspect_after"]["default"] == "2s"
-    assert "measured for two shared cores" in schema["$defs"]["Training"]["description"]
 
 
 def test_there_is_one_variant_for_each_fault_and_check(schema: dict[str, Any]) -> None:
