@@ -112,7 +112,9 @@ class TierReport:
             longest = self._spent_s.most_common(_NAMED_MOST)
             yield "longest: " + ", ".join(f"{name} {spent:.0f} s" for name, spent in longest)
         slow = [(name, s) for name, s in self._quick_s.most_common() if s > QUICK_TEST_S]
-        yield from (f"quick test of {spent:.1f} s: {name[:160]}" for name, spent in slow[:_NAMED_MOST])
+        yield from (
+            f"quick test of {spent:.1f} s: {name[:160]}" for name, spent in slow[:_NAMED_MOST]
+        )
         if len(slow) > _NAMED_MOST:
             yield f"and {len(slow) - _NAMED_MOST} more quick tests of over {QUICK_TEST_S:g} s"
         limit_s = sum(LIMITS_S[tier] for tier in self._tiers)
