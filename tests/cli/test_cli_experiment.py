@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -137,16 +136,7 @@ tables:
 """Many simulations of a second."""
 
 
-@pytest.fixture
-def noticed_hangup() -> Iterator[None]:
-    """SIGHUP ends what is started, also where the tests run under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 @pytest.mark.deep
-@pytest.mark.usefixtures("noticed_hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_that_ends_it_leaves_no_temporary_folder(
     tmp_path: Path, number: signal.Signals

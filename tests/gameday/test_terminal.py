@@ -24,7 +24,7 @@ from chaoslab.run.operators import Ask, Inbox, Note, Order
 from tests.gameday_room import SECOND, plan_of
 from tests.stage import HALF, Stage, ending
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 PLAN = plan_of()
 
 

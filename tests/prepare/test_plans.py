@@ -1,7 +1,7 @@
 """Plans that come with chaoslab, by the command line, from the first process to the last file.
 
-`kill_half` runs with its twin and one more without; `make plans` runs them all. The verdict is
-asserted as a gate would read it; the record, as `docs/record.md` describes it.
+`kill_half` runs with its twin, once for all that is asked of it here; `make plans` runs all plans.
+The verdict is asserted as a gate would read it; the record, as `docs/record.md` describes it.
 """
 
 import json
@@ -30,7 +30,7 @@ from tests.chromium import APPEARANCES, Browser
 from tests.payload_reading import read_whole
 from tests.report.web.stories import CHARTS, values_of_charts
 
-pytestmark = [pytest.mark.deep, pytest.mark.alone]
+pytestmark = [pytest.mark.gate, pytest.mark.alone]
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -284,7 +284,7 @@ def test_every_event_carries_the_keys_that_its_kind_promises(kill_half: Done, pa
 # ---------------------------------------------------------------- one more
 
 
-@pytest.mark.soak  # `tests/faults` proves and heals process.hang on real processes
+@pytest.mark.deep  # `tests/faults` proves and heals process.hang on real processes
 def test_wedge_one_passes_although_heartbeats_went_on(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

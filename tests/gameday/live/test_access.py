@@ -7,6 +7,7 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import Action
+from chaoslab.gameday.live import access as access_module
 from chaoslab.gameday.live.access import Access, Address, Denied, RateLimit, Role
 from chaoslab.gameday.live.server import Listen
 from chaoslab.run.operators import Ask, Note, Predict
@@ -248,17 +249,23 @@ def test_a_body_that_is_too_long_is_refused(stand: Stand) -> None:
 # ---------------------------------------------------------------- how often
 
 
+@pytest.fixture
+def frozen_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No limit fills up again, however slow the machine is."""
+    monkeypatch.setattr(access_module, "WallClock", VirtualClock)
+
+
+@pytest.mark.usefixtures("frozen_time")
 def test_orders_come_five_at_once_and_an_abort_always_gets_through() -> None:
     with opened() as fresh:
         ann = fresh.operator()
         answers = [ann.post("/act", {"action": "heal"}) for _ in range(8)]
-        assert [one.status for one in answers][:5] == [202] * 5
-        assert answers[-1].status == 429
-        assert "too many at once: wait 1 s" in answers[-1].error
+        assert [one.status for one in answers] == [202] * 5 + [429] * 3
         assert ann.post("/act", {"action": "abort"}).status == 202
         assert fresh.operator("Bo").post("/act", {"action": "heal"}).status == 202
 
 
+@pytest.mark.usefixtures("frozen_time")
 def test_wrong_tokens_are_counted_and_do_not_lock_out_the_right_one() -> None:
     """On loopback, and through `ssh -L`, everybody comes from the same address."""
     with opened() as fresh:

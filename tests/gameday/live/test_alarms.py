@@ -317,6 +317,7 @@ def fire(url: str, labels: Mapping[str, str], **more: Any) -> None:
     raise AssertionError("Alertmanager does not answer")
 
 
+@pytest.mark.deep
 def test_alertmanager_delivers_what_fires_and_what_is_resolved(
     stand: Stand, tmp_path: Path
 ) -> None:

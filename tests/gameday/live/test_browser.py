@@ -120,6 +120,7 @@ def test_two_browsers_see_the_same_within_a_second(watched: Watched) -> None:
     assert ann.troubles == cy.troubles == []
 
 
+@pytest.mark.gate
 def test_the_abort_of_an_operator_asks_once_and_both_see_it(watched: Watched) -> None:
     ann, cy = operator(watched), viewer(watched)
     assert cy.js(f"{ABORT}.hidden")

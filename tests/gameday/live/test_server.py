@@ -5,9 +5,8 @@ import os
 import resource
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from itertools import count, islice
 from pathlib import Path
@@ -20,12 +19,10 @@ from chaoslab.core.payloads import OperatorActed, OperatorPredicted
 from chaoslab.gameday.live import picture, server
 from chaoslab.gameday.live.server import Listen
 from chaoslab.run.operators import Ask
-from tests.gameday.live.visitors import HELD, Stand, Visitor, opened
+from tests.contracts.fleet_kit import wait_until
+from tests.gameday.live.visitors import HELD, WITHIN_S, Reader, Stand, Visitor, opened
 from tests.gameday_room import SECOND, plan_of
 from tests.stage import HALF, Stage, ending
-
-SOON_S = 15.0
-
 
 def threads() -> set[str]:
     return {one.name for one in threading.enumerate() if one.name.startswith("live-")}
@@ -36,13 +33,6 @@ def crash(stand: Stand) -> None:
     loop = stand.page.stream._loop
     assert loop is not None
     loop.call_soon_threadsafe(loop.stop)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + SOON_S
-    while not is_so():
-        assert time.monotonic() < end_s, "it never came"
-        threading.Event().wait(0.01)
 
 
 def test_a_server_that_dies_comes_back_with_its_cookies(
@@ -70,15 +60,16 @@ def test_a_server_that_dies_comes_back_with_its_cookies(
     assert [one.message for one in caplog.records if one.levelno >= logging.ERROR] == [
         "the live page's server died"
     ]
-    assert threads() == set()
+    wait_until(lambda: not threads())
 
 
-def test_it_comes_back_as_often_as_it_dies() -> None:
+def test_it_comes_back_as_often_as_it_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_AGAIN_S", (0.0,))
     with opened() as stand:
         ann = stand.operator()
         for number in range(1, 4):
             crash(stand)
-            until(lambda number=number: stand.page.stream.restarts == number)  # type: ignore[misc]
+            wait_until(lambda number=number: stand.page.stream.restarts == number)  # type: ignore[misc]
             assert ann.get("/").status == 200
 
 
@@ -91,20 +82,22 @@ def test_an_event_that_breaks_the_fold_costs_one_event(monkeypatch: pytest.Monke
     with opened() as stand:
         ann = stand.operator()
         stand.tell(Kind.OPERATOR_REFUSED, by="Ann", spec="", asked="end", reason="no")
-        until(lambda: stand.page.stream.restarts == 1)
+        wait_until(lambda: stand.page.stream.restarts == 1)
         stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="on")
         with ann.stream() as stream:
             stream.until_said("Ann notes: on")
 
 
-def test_seeing_an_event_neither_waits_nor_raises_while_the_server_is_down() -> None:
+def test_seeing_an_event_neither_waits_nor_raises_while_the_server_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_AGAIN_S", (3600.0,))
     with opened() as stand:
         crash(stand)
-        began_s = time.monotonic()
+        wait_until(lambda: "live-server" not in threads())
         for _ in range(10_000):
             stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="x")
-        assert time.monotonic() - began_s < 5.0
-        until(lambda: stand.page.stream.restarts == 1)
+        assert stand.page.stream.restarts == 0
     stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="after the end")
 
 
@@ -146,7 +139,9 @@ def test_what_is_asked_on_the_page_is_done_and_stands_in_the_record(tmp_path: Pa
     assert (shown["stage"], shown["predicted"]) == ("over", [{"by": "Cy", "gap_s": 2.0}])
 
 
-def test_browsers_see_the_end_before_the_page_is_closed() -> None:
+@pytest.mark.deep
+def test_browsers_see_the_end_before_the_page_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_LAST_PICTURE_S", 3.0)  # for a machine with other work
     with opened() as stand:
         stream = stand.viewer().stream()
         stream.until("snapshot")
@@ -155,17 +150,15 @@ def test_browsers_see_the_end_before_the_page_is_closed() -> None:
         stream.until_over()
         with pytest.raises(AssertionError, match="ended"):
             stream.next()
-    assert threads() == set()
+    wait_until(lambda: not threads())
 
 
 def test_it_ends_while_browsers_are_connected() -> None:
     with opened() as stand:
         streams = [stand.viewer().stream() for _ in range(5)]
-        began_s = time.monotonic()
-    assert time.monotonic() - began_s < 4.0
     for stream in streams:
         stream.__exit__()
-    assert threads() == set()
+    wait_until(lambda: not threads())
 
 
 # ---------------------------------------------------------------- who connects and asks nothing
@@ -178,7 +171,7 @@ def idle(stand: Stand, number: int) -> Iterator[list[socket.socket]]:
     with ExitStack() as stack:
         where = (address.host, address.port)
         yield [
-            stack.enter_context(socket.create_connection(where, timeout=SOON_S))
+            stack.enter_context(socket.create_connection(where, timeout=WITHIN_S))
             for _ in range(number)
         ]
 
@@ -218,7 +211,7 @@ def test_idle_connections_leave_the_harness_its_files(tmp_path: Path) -> None:
     with opened() as stand:
         ann = stand.operator()
         with few_files(300 + 240), idle(stand, 300):
-            until(lambda: is_aborted_by(ann))  # so that all before it were accepted, or closed
+            wait_until(lambda: is_aborted_by(ann))  # so that all before it were accepted, or closed
             with ExitStack() as stack:
                 for number in range(20):
                     stack.enter_context((tmp_path / f"{number}.jsonl").open("w"))
@@ -228,7 +221,7 @@ def test_idle_connections_do_not_keep_an_operator_from_aborting() -> None:
     with opened() as stand:
         ann = stand.operator()
         with idle(stand, server._CONNECTIONS_MOST):
-            until(lambda: is_aborted_by(ann))
+            wait_until(lambda: is_aborted_by(ann))
         assert len(stand.taken()) == 1
 
 
@@ -247,21 +240,20 @@ def test_the_oldest_idle_connection_gives_way(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_comes_while_all_places_are_taken_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_CONNECTIONS_MOST", 5)
+    monkeypatch.setattr(server, "_REQUEST_S", 3600.0)
     with opened() as stand, idle(stand, 5), idle(stand, 1) as (one_more,):
-        began_s = time.monotonic()
         assert is_closed(one_more)
-        assert time.monotonic() - began_s < server._REQUEST_S / 2
 
 
 def test_places_are_free_again_after_the_time_for_a_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server, "_CONNECTIONS_MOST", 5)
-    monkeypatch.setattr(server, "_REQUEST_S", 0.5)
     with opened() as stand:
         ann = stand.operator()
+        monkeypatch.setattr(server, "_REQUEST_S", 0.5)
         with idle(stand, 5) as connections:
-            until(lambda: is_aborted_by(ann))
+            wait_until(lambda: is_aborted_by(ann))
             assert all(is_closed(one) for one in connections)
 
 
@@ -305,12 +297,21 @@ def test_a_second_request_that_comes_in_drops_is_given_up(monkeypatch: pytest.Mo
             except ConnectionError:
                 return True
 
-        until(is_given_up)
+        wait_until(is_given_up)
+
+
+def _in_time(viewer: Visitor) -> Reader:
+    """Its stream, asked for again while the request comes too late."""
+    while True:
+        with suppress(HTTPException, ConnectionError):
+            return viewer.stream()
 
 
 def test_viewers_of_the_stream_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_REQUEST_S", 0.3)
-    with opened() as stand, stand.viewer().stream() as stream:
+    with opened() as stand, ExitStack() as stack:
+        viewer = stand.viewer()
+        monkeypatch.setattr(server, "_REQUEST_S", 0.3)
+        stream = stack.enter_context(_in_time(viewer))
         stream.until("snapshot")
         with idle(stand, 1) as (later,):
             assert is_closed(later)

@@ -7,8 +7,6 @@ with opened() as stand:  ann = stand.operator();  ann.post("/act", {"action": "a
 
 import json
 import ssl
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,9 +17,11 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.gameday.live.server import Listen, LivePage, serving
 from chaoslab.plan.model import FaultPlan
 from chaoslab.run.operators import Inbox, Order
+from tests.contracts.fleet_kit import wait_until
 from tests.gameday_room import plan_of
 
-WITHIN_S = 20.0
+WITHIN_S = 60.0
+"""The limit of all that is waited for."""
 
 
 @dataclass
@@ -127,9 +127,13 @@ class Visitor:
 
     def stream(self) -> Reader:
         connection = self._connected()
-        connection.request("GET", "/stream", headers={"Cookie": self.cookie})
-        response = connection.getresponse()
-        assert response.status == 200, response.read()
+        try:
+            connection.request("GET", "/stream", headers={"Cookie": self.cookie})
+            response = connection.getresponse()
+            assert response.status == 200, response.read()
+        except BaseException:
+            connection.close()
+            raise
         return Reader(connection, response)
 
     @property
@@ -171,11 +175,12 @@ class Stand:
 
     def taken(self, number: int = 1) -> list[Order]:
         """All orders, once there are so many."""
-        until_s = time.monotonic() + WITHIN_S
-        while len(self.orders) < number and time.monotonic() < until_s:
+
+        def are_there() -> bool:
             self.orders += self.inbox.take()
-            threading.Event().wait(0.005)
-        self.orders += self.inbox.take()
+            return len(self.orders) >= number
+
+        wait_until(are_there)
         return self.orders
 
     def _entered(self, token: str, name: str) -> Visitor:
