@@ -147,7 +147,6 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert max(map(len, shown.output.splitlines())) <= 80
     assert f"chaoslab {name}" in shown.output
     command = main.get_command(click.Context(main), name)
-    assert command is not None
     assert (command.help or "").splitlines()[0] == SUMMARIES[name]
 
 

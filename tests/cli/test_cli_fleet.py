@@ -228,7 +228,6 @@ def test_only_one_process_works_with_the_slices_of_a_fleet(fleet: Called, tmp_pa
     with subprocess.Popen(
         (sys.executable, "-c", program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == "has it\n"
         for verb in ("up", "down"):
             refused = fleet(verb, "--yes")

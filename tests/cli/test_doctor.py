@@ -149,7 +149,6 @@ def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
     run = tmp_path / "kill_half" / "20260101T000000Z-abcdef"
     run.mkdir(parents=True)
     orphaned = identify(orphan.pid)
-    assert orphaned is not None
     with UndoLogFile(run) as log:
         log.open("end_process", **orphaned.facts, mark="")
     (owed,) = [one for one in examine(tmp_path).residue if one.where == str(run)]

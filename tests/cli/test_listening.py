@@ -31,7 +31,6 @@ def test_a_real_run_is_told_in_signed_messages_and_its_metrics_show_the_open_fau
         env={**os.environ, SECRET: KEY}, cwd=tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as chaoslab:  # fmt: skip
-        assert chaoslab.stderr is not None
         url = chaoslab.stderr.readline().removeprefix("metrics: ").strip()
         start, injection = server.take(SOON_S), server.take(SOON_S)
         seen = scraped(url)

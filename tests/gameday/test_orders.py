@@ -94,8 +94,6 @@ def test_a_line_that_is_no_order_says_what_to_write(line: str, words: str) -> No
 
 def test_no_line_can_steer_a_terminal() -> None:
     noted, aborted = order("note \x1b[2J!"), order("abort \x07")
-    assert isinstance(noted, Note)
-    assert isinstance(aborted, Ask)
     assert noted.text == "\\x1b[2J!"
     assert aborted.reason.isprintable()
     assert "\x1b" not in mistake("\x1b[2J")

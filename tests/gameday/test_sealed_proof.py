@@ -55,8 +55,6 @@ pytestmark = pytest.mark.usefixtures("folder")
 def test_the_key_comes_on_record_when_all_faults_are_over(day: Path) -> None:
     history = history_of(day)
     sealed, unsealed = history.last(GamedaySealed), history.last(GamedayUnsealed)
-    assert sealed is not None
-    assert unsealed is not None
     assert sealed.seq < history.of(BaselineMeasured)[0].seq
     faults_s = [event.time_s for event in history.events if event.kind.startswith("fault.")]
     assert unsealed.time_s >= max(faults_s)
@@ -291,7 +289,6 @@ def test_a_line_of_the_journal_that_was_changed_is_named(day: Path, tmp_path: Pa
         shutil.copytree(record().path, copy)
     text = (copy / JOURNAL).read_text()
     said = history_of(day).last(GamedaySealed)
-    assert said is not None
     line = said.payload.lines[0]
     (copy / JOURNAL).write_text(text.replace(line, f"{line[:-4]}AAA=", 1))
     done = CliRunner().invoke(main, ["judge", str(copy)])

@@ -103,15 +103,12 @@ def test_kill_half_passes_and_answers_both_questions(kill_half: Done) -> None:
 def test_half_was_dead_for_five_seconds_and_rounds_were_merged_meanwhile(kill_half: Done) -> None:
     history = kill_half.history
     (story,) = history.faults
-    assert story.injected is not None
-    assert story.healing is not None
     assert story.healing.time_s - story.injected.time_s >= 5
     dead = set(story.targets)
     meanwhile = list(
         history.between(story.injected.time_s, story.healing.time_s, Kind.ROUND_MERGED)
     )
     measured = history.last(BaselineMeasured)
-    assert measured is not None
     assert measured.payload.gap_s_median is not None
     assert len(meanwhile) >= 5 / measured.payload.gap_s_median / 2
     assert len(meanwhile) > 6
@@ -125,8 +122,6 @@ def test_the_four_counts_are_recorded_and_tell_the_story(kill_half: Done) -> Non
     keys = ("alive", "believed", "stepping", "contributing")
     assert all(sample.data.keys() == set(keys) for sample in samples)
     (story,) = history.faults
-    assert story.injected is not None
-    assert story.healing is not None
     before = [s for s in samples if s.time_s < story.injected.time_s][-1]
     late = [s for s in samples if s.time_s < story.healing.time_s][-1]
     assert [before.data[key] for key in keys] == [4, 4, 4, 4]

@@ -189,7 +189,6 @@ def test_observers_see_the_run_and_then_its_twin(tmp_path: Path) -> None:
         observers=[counter],
     ) as run:
         history = History.read(run.path)
-    assert history.control is not None
     seen = [event.seq for event in counter.seen]
     assert seen == [e.seq for e in (*history.events, *history.control.events)]
 
@@ -222,7 +221,6 @@ def test_an_error_that_quotes_a_secret_is_recorded_without_it(tmp_path: Path) ->
     run = RunDirectory.open("latest", root=tmp_path)
     assert run.facts["reason"] == "cannot log in with '${env:TOKEN}'"
     finished = History.read(run.path).last(Kind.RUN_FINISHED)
-    assert finished is not None
     assert finished.payload.reason == run.facts["reason"]
     (log,) = run.nodes.glob("*/*/stderr.log")
     assert log.read_text() == "cannot log in with ${env:TOKEN}\nat all\n"
@@ -246,10 +244,7 @@ class LeavesBehind(FakeFleets):
 def test_run_json_seals_the_journal_of_a_run_and_of_its_twin(tmp_path: Path) -> None:
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN))
     history = History.read(run.path)
-    assert history.seal is not None
-    assert history.control is not None
     assert run.facts["journal"] == history.seal.to_json()
-    assert history.control.seal is not None
     assert RunDirectory(path=run.control).facts["journal"] == history.control.seal.to_json()
 
 
@@ -316,7 +311,6 @@ def test_a_twin_runs_after_the_run_without_its_faults(tmp_path: Path) -> None:
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
 
     history = History.read(run.path)
-    assert history.control is not None
     assert len(fleets.made) == 2
     assert len(history.faults) == 1
     assert not history.control.faults
@@ -326,7 +320,6 @@ def test_a_twin_runs_after_the_run_without_its_faults(tmp_path: Path) -> None:
 
 def test_a_run_and_its_twin_have_the_same_provenance(tmp_path: Path) -> None:
     history = History.read(conducted(tmp_path, replace(PLAN, control=Control.TWIN)).path)
-    assert history.control is not None
     begun, twins = history.events[0], history.control.events[0]
     assert begun.payload.provenance == twins.payload.provenance != {}
     assert (begun.payload.is_twin, twins.payload.is_twin) == (False, True)
@@ -371,7 +364,6 @@ def test_a_twin_that_breaks_is_named_and_does_not_break_the_run(tmp_path: Path) 
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=BreaksLater())
 
     control = run.facts["control"]
-    assert isinstance(control, dict)
     assert control["outcome"] == "broken"
     assert "learner-0" in str(control["reason"])
     assert run.facts["outcome"] == "completed"

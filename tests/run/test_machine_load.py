@@ -146,5 +146,4 @@ def test_this_machine_can_be_sampled() -> None:
     machine = Machine()
     machine.sample(0.0, [])
     sample = machine.sample(1.0, [])
-    assert sample is not None
     assert sample["cores"] == os.cpu_count()

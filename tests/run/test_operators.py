@@ -40,7 +40,6 @@ def test_a_fault_waits_until_it_is_let_go_and_training_goes_on(tmp_path: Path) -
     ]
     injected = history.faults[0].injected
     fortieth = history.of(Kind.ROUND_MERGED)[39]
-    assert injected is not None
     assert injected.time_s >= fortieth.time_s > held[0].time_s
     assert ending(history) == ("completed", "")
 
@@ -74,7 +73,6 @@ def test_a_fault_can_be_injected_before_its_time(tmp_path: Path) -> None:
     assert refused.payload.asked == "go other"
     assert "the baseline is not known yet" in refused.payload.reason
     (story,) = [one for one in history.faults if one.spec == "other" and one.injected]
-    assert story.injected is not None
     assert story.injected.time_s < history.of(Kind.ROUND_MERGED)[23].time_s
 
 
@@ -107,8 +105,6 @@ def test_what_is_open_is_healed_before_its_time(tmp_path: Path) -> None:
     heal = (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.HEAL, "half-dies"))
     history = played(tmp_path, [GO, heal, SKIP_OTHER])
     story = history.faults[0]
-    assert story.injected is not None
-    assert story.healed is not None
     assert story.healed.time_s - story.injected.time_s < 1.0
     assert story.healed.payload.because == "Ann asked for it"
 
@@ -324,7 +320,6 @@ def test_a_repetition_of_one_at_a_phase_comes_at_once_and_holds_nobody(tmp_path:
     reaches(stage, 20.0, "syncer", "written", round=30)
     history = stage.execute()
     _, second = history.faults
-    assert second.injected is not None
     assert second.injected.time_s - history.of(OperatorActed)[0].time_s < 1.0
     assert second.injecting.payload.trigger.startswith("at ")
     assert len(words(stage, "syncer")) == 2  # asked and let go, for the first of them alone
@@ -386,7 +381,6 @@ def test_arrivals_keep_their_distances_when_they_are_let_go(tmp_path: Path) -> N
         specs=[SPEC],
     )
     first, second = (story.injecting.payload.asked_s for story in history.faults)
-    assert first is not None
     assert second == pytest.approx(first + 6.0)
     held = the(history, Kind.FAULT_HELD)
     assert held.payload.injections == 2
@@ -400,7 +394,6 @@ def test_only_the_named_faults_wait(tmp_path: Path) -> None:
         gameday=GameDay(holds=("other",)),
     )
     first = history.faults[0]
-    assert first.injected is not None
     assert first.injected.time_s == history.of(Kind.ROUND_MERGED)[19].time_s
     assert [event.payload.spec for event in history.of(FaultHeld)] == ["other"]
 

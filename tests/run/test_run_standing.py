@@ -24,7 +24,6 @@ def test_nodes_run_on_and_no_line_of_them_was_refused(tmp_path: Path) -> None:
     assert len(left.payload.nodes) == 5
     assert (left.payload.gone, left.payload.refused_lines) == ((), {})
     said = describe(left)
-    assert said is not None
     assert said.text.endswith("learner-3, syncer run on: they were there before")
 
 
@@ -43,6 +42,5 @@ def test_who_has_not_returned_is_named_at_the_end(tmp_path: Path) -> None:
     left = the(history, Kind.RUN_LEFT)
     assert left.payload.gone == ("learner-3",)
     said = describe(left)
-    assert said is not None
     assert said.text.endswith("; nobody has started learner-3 again")
     assert "learner-3" in str(history.of(Kind.FAULT_HEAL_FAILED)[-1].data["reason"])

@@ -142,7 +142,6 @@ time.sleep(600)
     with subprocess.Popen(
         [sys.executable, "-c", _BESIDE + script], stdout=subprocess.PIPE, text=True
     ) as run:
-        assert run.stdout is not None
         pid = int(run.stdout.readline())
         run.send_signal(signal.SIGKILL)
     until_s = time.monotonic() + 60

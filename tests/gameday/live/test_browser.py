@@ -230,7 +230,6 @@ def test_what_is_typed_survives_what_happens(watched: Watched) -> None:
 def test_a_page_comes_back_when_its_server_does(watched: Watched) -> None:
     cy = viewer(watched)
     loop = watched.stand.page.stream._loop
-    assert loop is not None
     loop.call_soon_threadsafe(loop.stop)
     watched.tell(Kind.OPERATOR_NOTED, by="Bo", text="while it was away")
     cy.until("document.body.innerText.includes('while it was away')")

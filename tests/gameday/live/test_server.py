@@ -24,6 +24,7 @@ from tests.gameday.live.visitors import HELD, WITHIN_S, Reader, Stand, Visitor, 
 from tests.gameday_room import SECOND, plan_of
 from tests.stage import HALF, Stage, ending
 
+
 def threads() -> set[str]:
     return {one.name for one in threading.enumerate() if one.name.startswith("live-")}
 
@@ -31,7 +32,6 @@ def threads() -> set[str]:
 def crash(stand: Stand) -> None:
     """Take the event loop away from under the server."""
     loop = stand.page.stream._loop
-    assert loop is not None
     loop.call_soon_threadsafe(loop.stop)
 
 
