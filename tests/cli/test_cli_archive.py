@@ -214,7 +214,7 @@ def test_a_damaged_record_hides_no_other(runs: Path) -> None:
     assert call("plan", "kill_half").exit_code == 0
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "name", ["journal.jsonl", "verdict.json", "run.json", "plan.resolved.yaml"]
 )
@@ -236,7 +236,7 @@ def test_no_command_waits_for_a_pipe_in_a_record(runs: Path, name: str) -> None:
             assert (done.exit_code, "not a regular file" in done.stderr) == (4, True)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["plan.resolved.yaml", "plan.source.yaml", "schedule.jsonl"])
 def test_no_command_waits_for_a_pipe_in_the_place_of_a_plan(runs: Path, name: str) -> None:
     path = record(runs, {"rejoin": -0.5}).directory.path

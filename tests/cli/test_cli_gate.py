@@ -57,7 +57,12 @@ def test_a_gate_decides_on_each_of_several_runs(fleets: FakeFleets) -> None:
         (("--min-margin", "5%"), "also write --fail-on weak"),
         (("--fail-on", "weak", "--min-margin", "5"), "write a share between 0% and 100%"),
         (("--notify", "http://127.0.0.1/"), f"${SECRET} is not set"),
-        (("--metrics", "9464"), "write :PORT or HOST:PORT"),
+        (("--metrics", "9464"), "HOST:PORT"),
+        (("--otlp", "localhost:4318"), "http://localhost:4318"),
+        (("--upload", "bucket/gates"), "URL"),
+        (("--upload", "carrier-pigeon://bucket"), "URL"),
+        (("--upload", "dropbox://gates"), "dropboxdrivefs"),
+        (("--upload", "file:///dev/null/gates"), "/dev/null/gates"),
     ],
 )
 def test_options_that_cannot_work_are_refused_before_anything_starts(

@@ -124,7 +124,3 @@ def test_a_tolerance_is_a_number_of_runs_or_a_share_below_all(text: str) -> None
 def test_a_percentage_is_a_share_and_a_bare_number_counts_runs() -> None:
     assert (allowed("5%"), allowed("0%"), allowed("2")) == (0.05, 0.0, 2)
     assert isinstance(allowed("2"), int)
-
-
-def test_help_names_what_is_repeated() -> None:
-    assert "--until-failure" in call("run", "--help").stdout

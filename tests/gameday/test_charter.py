@@ -205,10 +205,6 @@ def test_the_page_names_the_checks_that_judge_it() -> None:
     assert "Nothing: the plan has no checks." in page_of(plan_of())
 
 
-def test_the_same_plan_and_schedule_give_the_same_page() -> None:
-    assert page_of(plan_of()) == page_of(plan_of())
-
-
 def test_a_plan_without_faults_has_a_page() -> None:
     assert "## Faults\n\nNone." in charter_page(
         FaultPlan(name="calm"), Schedule(seed=0, injections=())

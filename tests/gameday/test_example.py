@@ -55,8 +55,3 @@ def test_a_picture_is_shown_with_words_for_those_who_cannot_see_it(picture: Path
     assert (head[:4], head[8:]) == (b"RIFF", b"WEBP")
     page = (ROOT / PAGE).read_text(encoding="utf-8")
     assert re.search(rf"!\[.{{40,}}\]\(gameday/{picture.name}\)", page)
-
-
-def test_pictures_are_small() -> None:
-    assert len(PICTURES) == 4
-    assert sum(picture.stat().st_size for picture in PICTURES) < MOST_BYTES

@@ -198,20 +198,20 @@ def test_the_compilation_cache_outlives_the_run_and_can_be_moved(
 
 def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
     training = Training(
-        learners=3, fragments=5, sync_every=12, overlap=3, quorum=2,
+        learners=3, fragments=5, sync_every=12, overlap=3, quorum=2, contribute="ready",
         grace=Grace(gamma=0.5, max_steps=2.0), merge="average", outer=Outer(lr=0.4, momentum=0.9),
         compression="int4", suspect_after_s=1.0, drop_after_s=3.0, start_patience_s=300.0,
         evaluate_every=9,
-        norm_limit=4.0, blend=0.5, stop=Stop(rounds=50, time_s=60.0),
+        norm_limit=math.inf, blend=0.5, stop=Stop(rounds=50, time_s=60.0),
     )  # fmt: skip
     assert settings(training) == {
         "learners": ["learner-0", "learner-1", "learner-2"],
         "fragments": 5, "sync_every": 12, "overlap": 3, "quorum": 2,
-        "contribute": "all", "blocking": False, "data_parallel": "off",
+        "contribute": "ready", "blocking": False, "data_parallel": "off",
         "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
         "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
         "suspect_after_s": 1.0, "drop_after_s": 3.0, "start_patience_s": 300.0, "evaluate_every": 9,
-        "norm_limit": 4.0, "blend": 0.5,
+        "norm_limit": None, "blend": 0.5,
         "snapshots_kept": None,
         "stop_rounds": 50, "stop_tokens": None, "stop_steps": None, "stop_time_s": 60.0,
         "stop_loss": None,
@@ -244,11 +244,6 @@ def test_data_parallel_stores_what_all_learners_hold(algorithm: Algorithm, mode:
         assert node.command[at + 1] == "127.0.0.1"
 
 
-def test_whose_work_a_round_takes_reaches_the_syncer() -> None:
-    told = settings(Training(contribute="ready"))
-    assert Settings.from_json(json.dumps(told)).contribute == "ready"
-
-
 @pytest.mark.parametrize(
     ("stop", "every"),
     [
@@ -271,11 +266,6 @@ def test_snapshots_are_thinned_where_nobody_knows_the_tokens_of_a_task() -> None
         command = launch(plan).syncer().command
         said = json.loads(command[command.index("--settings-json") + 1])
         assert said["snapshots_kept"] == kept
-
-
-def test_the_settings_are_those_the_syncer_knows() -> None:
-    given = settings(PLAN.training)
-    assert Settings.from_json(json.dumps(given)).learners == PLAN.training.learner_names
 
 
 def test_the_defaults_of_a_plan_are_those_of_syncer_and_learner() -> None:
@@ -319,7 +309,3 @@ def test_a_plan_that_fills_disks_gives_every_node_that_keeps_state_a_volume() ->
 def test_learners_are_told_how_often_to_save() -> None:
     plan = replace(PLAN, training=Training(learners=4, save_every_s=2.5))
     assert {flags(spec)["--save-every"] for spec in launch(plan).learners(ADDRESSES)} == {"2.5"}
-
-
-def test_updates_of_any_size_are_merged_as_they_come_without_a_limit() -> None:
-    assert settings(Training(norm_limit=math.inf))["norm_limit"] is None

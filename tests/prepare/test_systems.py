@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.plan.model import systems as catalogue
-from chaoslab.plan.model.systems import SYSTEMS, System
+from chaoslab.plan.model.systems import System
 from chaoslab.prepare import systems
 from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.plans import Asked, decode, prepare
@@ -139,9 +139,3 @@ def test_what_its_documentation_asks_for_is_in_the_environment_of_its_processes(
     for spec in (launch.syncer(), *launch.learners(addresses)):
         assert spec.environment["TORCH_CPP_LOG_LEVEL"] == "error"
     assert "TORCH_CPP_LOG_LEVEL" not in launch.evaluator().environment
-
-
-def test_the_catalogue_names_an_adapter_for_each_system() -> None:
-    folder = Path(systems.__file__).parents[1] / "systems"
-    for name in SYSTEMS:
-        assert (folder / f"{name}.py").is_file()

@@ -101,10 +101,6 @@ def test_durations_are_halved_while_it_fails() -> None:
     assert found.best[0].for_s == 2.0
 
 
-def test_a_fault_that_is_never_healed_stays_so() -> None:
-    assert searched((kill(0, for_s=None),), lambda _: True).best[0].for_s is None
-
-
 def test_targets_are_taken_away_while_it_fails() -> None:
     whole = (kill(0, "learner-0", "learner-1", "learner-2", "learner-3"),)
     found = searched(whole, lambda some: {"learner-1", "learner-2"} <= set(some[0].targets))

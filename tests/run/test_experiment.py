@@ -18,7 +18,6 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import Action
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.base import Ability
-from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import (
     Baseline,
@@ -101,7 +100,7 @@ def no_janitor(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     def idle(_run_directory: Path) -> Iterator[Heartbeat]:
         yield Heartbeat()
 
-    if "slow" not in request.keywords:
+    if not request.node.get_closest_marker("deep"):
         monkeypatch.setattr(experiment, "start_janitor", idle)
 
 
@@ -153,22 +152,20 @@ def test_a_janitor_stands_behind_what_is_made_of_the_record(
 
 
 def test_the_facts_say_what_ran_where_and_how_it_ended(tmp_path: Path) -> None:
-    facts = conducted(tmp_path).facts
+    run = conducted(tmp_path)
+    facts = run.facts
 
     assert facts["outcome"] == "completed"
     assert facts["reason"] == ""
     assert (facts["plan"], facts["seed"], facts["fleet"]) == ("fake", 3, "fake")
     assert facts["exit_code"] is None
+    started = History.read(run.path).events[0]
+    assert started.payload.schedule_hash == facts["schedule_hash"]
+    assert not was_interrupted(run)
     assert set(facts) >= {
         "versions", "git", "host", "abilities", "plan_hash", "schedule_hash", "started", "ended",
         "training_continued", "learners_rejoined",
     }  # fmt: skip
-
-
-def test_the_journal_names_the_same_schedule_as_the_facts(tmp_path: Path) -> None:
-    run = conducted(tmp_path)
-    started = History.read(run.path).events[0]
-    assert started.payload.schedule_hash == run.facts["schedule_hash"]
 
 
 def test_observers_see_the_run_and_then_its_twin(tmp_path: Path) -> None:
@@ -422,15 +419,6 @@ def test_a_signal_during_the_twin_interrupts_too(tmp_path: Path) -> None:
     assert run.facts["outcome"] == "completed"
     assert was_interrupted(run)
     assert not (tmp_path / ".twins").exists()
-
-
-def test_an_undisturbed_run_was_not_interrupted(tmp_path: Path) -> None:
-    assert not was_interrupted(conducted(tmp_path))
-
-
-def test_the_class_of_the_local_fleet_is_a_fleet_factory() -> None:
-    factory: experiment.FleetFactory = LocalFleet
-    assert factory.kind == "local"
 
 
 @pytest.mark.deep

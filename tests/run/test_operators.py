@@ -298,20 +298,6 @@ def test_a_repetition_that_the_limits_forbid_is_refused(tmp_path: Path) -> None:
     assert [one.injection for one in history.faults if one.injected] == ["injection-0"]
 
 
-def test_repetitions_have_numbers_of_their_own(tmp_path: Path) -> None:
-    healed = kind(Kind.FAULT_HEALED, "half-dies")
-    twice = [(healed, ask(Action.REPEAT, "half-dies"))] * 2
-    history = played(
-        tmp_path, [GO, *twice, SKIP_OTHER, (after_round(140), ask(Action.END))], keep=True
-    )
-    ids = [
-        event.payload.injection
-        for event in history.of(Kind.FAULT_INJECTED, Kind.FAULT_SKIPPED)
-        if event.payload.spec == "half-dies"
-    ]
-    assert len(ids) == len(set(ids)) == 3
-
-
 def test_a_repetition_of_one_at_a_phase_comes_at_once_and_holds_nobody(tmp_path: Path) -> None:
     again = (kind(Kind.FAULT_HEALED, "at-written"), ask(Action.REPEAT, "at-written"))
     orders = [again, (after_round(90), ask(Action.END))]

@@ -289,23 +289,15 @@ def test_training_goes_on_beyond_its_stop_rule_until_a_fault_is_over(tmp_path: P
     assert ending(history) == ("completed", "")
 
 
-def test_training_waits_beyond_its_stop_rule_for_a_fault_whose_time_is_known(
-    tmp_path: Path,
+@pytest.mark.parametrize("at", [Trigger(time_s=90.0), Trigger(round=STOP_ROUNDS + 3)], ids=str)
+def test_a_fault_whose_trigger_comes_after_the_stop_rule_has_its_whole_time(
+    tmp_path: Path, at: Trigger
 ) -> None:
-    late = replace(HALF, trigger=Trigger(time_s=90.0))
-    history = Stage(tmp_path, [late]).execute()
-
-    assert the(history, Kind.SYNCER_HELD).time_s < 90.0
-    assert [story.status for story in history.faults] == ["proved"]
-    assert ending(history) == ("completed", "")
-
-
-def test_a_fault_whose_trigger_comes_after_the_stop_rule_has_its_whole_time(tmp_path: Path) -> None:
-    late = replace(HALF, trigger=Trigger(round=STOP_ROUNDS + 3), for_s=60.0)
-    history = Stage(tmp_path, [late]).execute()
+    history = Stage(tmp_path, [replace(HALF, trigger=at, for_s=60.0)]).execute()
 
     (story,) = history.faults
     assert story.status == "proved"
+    assert the(history, Kind.SYNCER_HELD).time_s < story.injected.time_s
     assert "because" not in story.healed.data
     after = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > story.healed.time_s]
     assert len(after) >= PLAN.baseline.window

@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.plan.model import AbortRule, Trigger
-from chaoslab.run.triggers import Progress, due_s, fired, fires_s, rule_text
+from chaoslab.run.triggers import Progress, due_s, fired, fires_s
 
 
 class Told:
@@ -207,9 +207,3 @@ def test_alive_below_counts_learners_only() -> None:
     assert fired(rule, told.progress, 1.0, since_s=0.0) is None
     told.exited("learner-1", at_s=2.0)
     assert fired(rule, told.progress, 2.0, since_s=0.0) == "1 learner alive"
-
-
-def test_rules_are_shown_as_plans_write_them() -> None:
-    rules = [AbortRule(no_round_for_s=120), AbortRule(loss_above=9), AbortRule(alive_below=1)]
-    texts = [rule_text(rule) for rule in rules]
-    assert texts == ["no_round_for: 120s", "loss_above: 9", "alive_below: 1"]

@@ -93,19 +93,6 @@ def empty(folder: Path) -> RunDirectory:
 # ---------------------------------------------------------------- what it is
 
 
-def test_a_twin_trains_alike_without_faults_and_expectations() -> None:
-    plan = twin.without_faults(PLAN, None)
-    assert not plan.faults
-    assert not plan.expect
-    assert (plan.seed, plan.training, plan.control) == (3, PLAN.training, Control.TWIN)
-
-
-def test_a_twin_is_evaluated_like_the_run_it_is_for(tmp_path: Path) -> None:
-    history = History.read(ran(tmp_path).path)
-    assert not why_not_whole(history)
-    assert not history.faults
-
-
 # ---------------------------------------------------------------- whose twin it is
 
 

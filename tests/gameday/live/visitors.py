@@ -7,6 +7,7 @@ with opened() as stand:  ann = stand.operator();  ann.post("/act", {"action": "a
 
 import json
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,8 +53,10 @@ class Reader:
         self._connection.close()
 
     def next(self) -> Mapping[str, Any]:
-        """The next message; AssertionError at the end of the stream."""
+        """The next message; AssertionError at the end of the stream, or if none comes."""
+        end_s = time.monotonic() + WITHIN_S
         while line := self._response.readline():
+            assert time.monotonic() < end_s, "nothing comes but heartbeats"
             if line.startswith(b"data: "):
                 self.seen.append(json.loads(line[6:]))
                 return self.seen[-1]
