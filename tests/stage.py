@@ -1,15 +1,20 @@
 """A run that is ready to go, on a fake fleet and a virtual clock, and how to read its record."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from chaoslab.core.clock import Clock
 from chaoslab.core.events import Event, Kind
+from chaoslab.fleet.base import Ability
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record.journal import History, Journal, Observer
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.operators import Inbox
 from chaoslab.run.run import Run
 from chaoslab.run.run_loop import Interrupts
+from chaoslab.undo.base import UndoLog
 from chaoslab.undo.heartbeat import Heartbeat
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
@@ -71,6 +76,33 @@ class Stage:
         for event in history.events:
             read_whole(event.kind, event.data)
         return history
+
+
+class FakeFleets:
+    """Stands where a kind of fleet stands: makes fake ones, and remembers them."""
+
+    kind = "fake"
+    abilities = frozenset(Ability)
+
+    def __init__(self, troubles: Troubles | None = None) -> None:
+        self.troubles = troubles
+        self.made: list[FakeFleet] = []
+        self.prepare: Callable[[FakeFleet], object] = lambda _: None
+        """Is done with each fleet before its run."""
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+    ) -> FakeFleet:
+        fleet = FakeFleet(clock, self.troubles, node_links)
+        self.made.append(fleet)
+        self.prepare(fleet)
+        return fleet
+
+
+@contextmanager
+def no_janitor(_run_directory: Path) -> Iterator[Heartbeat]:
+    """In the place of `start_janitor`: a fake fleet leaves nothing behind."""
+    yield Heartbeat()
 
 
 def the(history: History, kind: Kind) -> Event:

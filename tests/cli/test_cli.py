@@ -9,8 +9,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -18,18 +17,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chaoslab.cli.main import SUMMARIES, main
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.fleet.base import Ability
-from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.prepare import plans
 from chaoslab.record.journal import JOURNAL
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.report.telemetry.grafana import TOKEN
 from chaoslab.report.webhook import SECRET
 from chaoslab.run import experiment
-from chaoslab.undo.base import UndoLog
-from chaoslab.undo.heartbeat import Heartbeat
+from tests import stage
 from tests.fakes import FakeFleet, Troubles
 from tests.report.telemetry.http_receiver import http_receiver
 from tests.virtual_clock import VirtualClock
@@ -49,32 +45,26 @@ expect:
 """
 
 
-class FakeFleets:
+class FakeFleets(stage.FakeFleets):
     """Stands where the local fleet stands."""
 
     kind = "local"
-    abilities = frozenset(Ability)
 
     def __init__(self) -> None:
-        self.troubles = Troubles()
+        super().__init__()
         self.interrupted_at_s: float | None = None
         self.crash: Exception | None = None
         self.meanwhile: Callable[[], object] = lambda: None
         """Happens right before the crash."""
+        self.prepare = self._script
 
-    def __call__(
-        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
-    ) -> FakeFleet:
-        assert isinstance(clock, VirtualClock)
-        fleet = FakeFleet(clock, self.troubles, node_links)
+    def _script(self, fleet: FakeFleet) -> None:
         if self.interrupted_at_s is not None:
             fleet.at(self.interrupted_at_s, lambda: os.kill(os.getpid(), signal.SIGINT))
         if self.crash is not None:
             fleet.at(5.0, self._break)
-        return fleet
 
     def _break(self) -> None:
-        assert self.crash is not None
         self.meanwhile()
         raise self.crash
 
@@ -82,15 +72,10 @@ class FakeFleets:
 @pytest.fixture
 def fleets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFleets:
     """An empty folder to work in, with one plan in it and a fake fleet under the command line."""
-
-    @contextmanager
-    def idle(_run_directory: Path) -> Iterator[Heartbeat]:
-        yield Heartbeat()
-
     fakes = FakeFleets()
     fleet_setup = plans.FleetSetup(fleet=fakes, clock=VirtualClock)
     monkeypatch.setattr(plans, "fleet_setup", lambda _: fleet_setup)
-    monkeypatch.setattr(experiment, "start_janitor", idle)
+    monkeypatch.setattr(experiment, "start_janitor", stage.no_janitor)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one_dies.yaml").write_text(PLAN)
     return fakes

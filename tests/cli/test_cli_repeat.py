@@ -17,11 +17,10 @@ class FlakyFleets(FakeFleets):
     """Of the runs that are made, those of `failing` lose their victim for good."""
 
     failing: frozenset[int] = frozenset()
-    made: int = 0
 
     def __call__(self, *given: object, **named: object) -> FakeFleet:
-        self.made += 1
-        self.troubles = Troubles(not_back=ALL if self.made in self.failing else frozenset())
+        is_failing = len(self.made) + 1 in self.failing
+        self.troubles = Troubles(not_back=ALL if is_failing else frozenset())
         return super().__call__(*given, **named)  # type: ignore[arg-type]  # handed on as it came
 
 
@@ -68,12 +67,10 @@ def test_until_failure_ends_with_the_first_run_that_is_not_pass(
     assert (done.exit_code, records(tmp_path)) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    ("tolerated", "exit_code"), [("25%", 0), ("1", 0), ("0", 1), ("24%", 1), ("0%", 1)]
-)
+@pytest.mark.parametrize(("tolerated", "exit_code"), [("50%", 0), ("1", 0), ("0", 1), ("49%", 1)])
 def test_a_gate_tolerates_what_it_says(flaky: FlakyFleets, tolerated: str, exit_code: int) -> None:
     flaky.failing = frozenset({1})
-    done = run_once("--repeat", "4", "--tolerate", tolerated, "--quiet", "--no-control")
+    done = run_once("--repeat", "2", "--tolerate", tolerated, "--quiet", "--no-control")
     assert done.exit_code == exit_code
     assert ("tolerated: " in done.stderr) is (exit_code == 0)
 

@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +48,7 @@ from chaoslab.undo.log import append
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
 from tests.fakes import FakeFleet
+from tests.stage import FakeFleets, no_janitor
 from tests.virtual_clock import VirtualClock
 
 PLAN = FaultPlan(
@@ -70,38 +71,10 @@ SECRETS = Secrets({"TOKEN": "hunter2-and-6"})
 TEXT = PlanText(source="name: fake\n", resolved="name: fake\nseed: 3\n", secrets=SECRETS)
 
 
-class FakeFleets:
-    """Makes fake fleets and remembers them."""
-
-    kind = "fake"
-    abilities = frozenset(Ability)
-
-    def __init__(self, troubles: Troubles | None = None) -> None:
-        self.troubles = troubles
-        self.made: list[FakeFleet] = []
-        self.signal_at_s: float | None = None
-
-    def __call__(
-        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
-    ) -> FakeFleet:
-        assert isinstance(clock, VirtualClock)
-        fleet = FakeFleet(clock, self.troubles, node_links)
-        self.made.append(fleet)
-        if self.signal_at_s is not None:
-            fleet.at(self.signal_at_s, lambda: os.kill(os.getpid(), signal.SIGTERM))
-        return fleet
-
-
 @pytest.fixture(autouse=True)
-def no_janitor(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """A fake fleet leaves nothing behind, so nobody needs to wait for the harness to die."""
-
-    @contextmanager
-    def idle(_run_directory: Path) -> Iterator[Heartbeat]:
-        yield Heartbeat()
-
+def _no_janitor(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if not request.node.get_closest_marker("deep"):
-        monkeypatch.setattr(experiment, "start_janitor", idle)
+        monkeypatch.setattr(experiment, "start_janitor", no_janitor)
 
 
 def conducted(
@@ -198,23 +171,20 @@ def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:
 
 
 def test_an_error_that_quotes_a_secret_is_recorded_without_it(tmp_path: Path) -> None:
-    class Quotes(FakeFleets):
-        def __call__(
-            self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
-        ) -> FakeFleet:
-            fleet = super().__call__(run_directory, clock, undo_log=undo_log, node_links=node_links)
-            log = run_directory / "nodes" / "learner-0" / "1" / "stderr.log"
+    def prepare(fleet: FakeFleet) -> None:
+        log = next(tmp_path.glob("*/2*")) / "nodes" / "learner-0" / "1" / "stderr.log"
 
-            def complain() -> None:
-                log.parent.mkdir(parents=True)
-                log.write_text("cannot log in with hunter2-and-6\nat all\n")
-                raise FleetError("cannot log in with 'hunter2-and-6'")
+        def complain() -> None:
+            log.parent.mkdir(parents=True)
+            log.write_text("cannot log in with hunter2-and-6\nat all\n")
+            raise FleetError("cannot log in with 'hunter2-and-6'")
 
-            fleet.at(5.0, complain)
-            return fleet
+        fleet.at(5.0, complain)
 
+    fleets = FakeFleets()
+    fleets.prepare = prepare
     with pytest.raises(FleetError):
-        conducted(tmp_path, fleets=Quotes())
+        conducted(tmp_path, fleets=fleets)
     run = RunDirectory.open("latest", root=tmp_path)
     assert run.facts["reason"] == "cannot log in with '${env:TOKEN}'"
     finished = History.read(run.path).last(Kind.RUN_FINISHED)
@@ -350,15 +320,10 @@ def test_the_next_run_alike_uses_the_kept_twin(tmp_path: Path) -> None:
 
 
 def test_a_twin_that_breaks_is_named_and_does_not_break_the_run(tmp_path: Path) -> None:
-    class BreaksLater(FakeFleets):
-        def __call__(
-            self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
-        ) -> FakeFleet:
-            if self.made:
-                self.troubles = Troubles(crash_at_start=frozenset({"learner-0"}))
-            return super().__call__(run_directory, clock, undo_log=undo_log, node_links=node_links)
-
-    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=BreaksLater())
+    fleets = FakeFleets()
+    broken = Troubles(crash_at_start=frozenset({"learner-0"}))
+    fleets.prepare = lambda _: setattr(fleets, "troubles", broken)  # for the next one
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
 
     control = run.facts["control"]
     assert control["outcome"] == "broken"
@@ -393,9 +358,13 @@ def test_a_run_that_breaks_leaves_its_record_with_the_reason(tmp_path: Path) -> 
     assert not run.control.exists()
 
 
+def interrupted_at(time_s: float) -> Callable[[FakeFleet], None]:
+    return lambda fleet: fleet.at(time_s, lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
 def test_a_signal_heals_records_and_skips_the_twin(tmp_path: Path) -> None:
     fleets = FakeFleets()
-    fleets.signal_at_s = 10.5
+    fleets.prepare = interrupted_at(10.5)
     before = signal.getsignal(signal.SIGTERM)
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
 
@@ -407,14 +376,9 @@ def test_a_signal_heals_records_and_skips_the_twin(tmp_path: Path) -> None:
 
 
 def test_a_signal_during_the_twin_interrupts_too(tmp_path: Path) -> None:
-    class Later(FakeFleets):
-        def __call__(
-            self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
-        ) -> FakeFleet:
-            self.signal_at_s = 9.0 if self.made else None
-            return super().__call__(run_directory, clock, undo_log=undo_log, node_links=node_links)
-
-    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=Later())
+    fleets = FakeFleets()
+    fleets.prepare = lambda fleet: interrupted_at(9.0)(fleet) if len(fleets.made) > 1 else None
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
 
     assert run.facts["outcome"] == "completed"
     assert was_interrupted(run)

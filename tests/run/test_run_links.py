@@ -1,7 +1,5 @@
 """Runs whose learners reach the syncer by links, on a fake fleet: wiring, loss, refusal."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,15 +7,13 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import judge
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.events import Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.network import NetworkLatency
 from chaoslab.faults.network_cut import NetworkFreeze
 from chaoslab.faults.region import RegionOutage
-from chaoslab.fleet.base import Ability
-from chaoslab.fleet.node_links import STANDING, NodeLinks
+from chaoslab.fleet.node_links import STANDING
 from chaoslab.links.effects import Direction, Latency, LinkAbility
 from chaoslab.plan.model import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.plan.schedule import Schedule
@@ -27,11 +23,9 @@ from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run import experiment
 from chaoslab.run.experiment import run_plan
 from chaoslab.undo.base import UndoLog
-from chaoslab.undo.heartbeat import Heartbeat
 from tests.fake_faults import FakePause
 from tests.fake_links import FakeLinks
-from tests.fakes import FakeFleet
-from tests.stage import ending, the
+from tests.stage import FakeFleets, ending, no_janitor, the
 from tests.virtual_clock import VirtualClock
 
 PLAN = FaultPlan(
@@ -42,27 +36,6 @@ PLAN = FaultPlan(
 )
 TEXT = PlanText(source="name: fake\n", resolved="name: fake\nseed: 3\n")
 FAR = Latency(mean_s=0.04)
-
-
-class Fleets:
-    """Makes fake fleets; `at` scripts what happens in each."""
-
-    kind = "fake"
-    abilities = frozenset(Ability)
-
-    def __init__(self) -> None:
-        self.made: list[FakeFleet] = []
-        self.breaks_s: float | None = None
-
-    def __call__(
-        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
-    ) -> FakeFleet:
-        assert isinstance(clock, VirtualClock)
-        fleet = FakeFleet(clock, node_links=node_links)
-        self.made.append(fleet)
-        if self.breaks_s is not None:
-            fleet.at(self.breaks_s, lambda: setattr(node_links.made_by, "broken", "it was killed"))
-        return fleet
 
 
 class Roads:
@@ -83,12 +56,17 @@ class Roads:
 
 
 @pytest.fixture(autouse=True)
-def no_janitor(monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def idle(_run_directory: Path) -> Iterator[Heartbeat]:
-        yield Heartbeat()
+def _no_janitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment, "start_janitor", no_janitor)
 
-    monkeypatch.setattr(experiment, "start_janitor", idle)
+
+def broken_at(time_s: float) -> FakeFleets:
+    """Fleets whose links are lost then."""
+    fleets = FakeFleets()
+    fleets.prepare = lambda fleet: fleet.at(
+        time_s, lambda: setattr(fleet.node_links.made_by, "broken", "it was killed")
+    )
+    return fleets
 
 
 def injection(fault: Fault, number: int = 0, **more: object) -> Injection:
@@ -111,7 +89,7 @@ def conducted(
     root: Path,
     *injections: Injection,
     plan: FaultPlan = PLAN,
-    fleets: Fleets | None = None,
+    fleets: FakeFleets | None = None,
     links: LinkSetup | None = None,
 ) -> tuple[RunDirectory, History]:
     with run_plan(
@@ -119,14 +97,14 @@ def conducted(
         Schedule(seed=3, injections=injections),
         text=TEXT,
         root=root,
-        fleet_setup=FleetSetup(fleet=fleets or Fleets(), clock=VirtualClock),
+        fleet_setup=FleetSetup(fleet=fleets or FakeFleets(), clock=VirtualClock),
         links=links or LinkSetup(factory=Roads()),
     ) as run:
         return run, History.read(run.path)
 
 
 def test_every_learner_dials_its_own_link_and_the_link_the_syncer(tmp_path: Path) -> None:
-    fleets, roads = Fleets(), Roads()
+    fleets, roads = FakeFleets(), Roads()
     run, history = conducted(tmp_path, fleets=fleets, links=LinkSetup(factory=roads))
     started = history.of(Kind.LINK_STARTED)
     assert [event.payload.link for event in started] == list(PLAN.training.learner_names)
@@ -191,8 +169,7 @@ def test_what_also_touches_the_process_waits_for_no_other_fault(
 
 
 def test_lost_links_end_the_run_which_is_then_not_passed(tmp_path: Path) -> None:
-    fleets, roads = Fleets(), Roads()
-    fleets.breaks_s = 12.0
+    fleets, roads = broken_at(12.0), Roads()
     _, history = conducted(
         tmp_path,
         injection(NetworkLatency(), for_s=60.0),
@@ -213,9 +190,7 @@ def test_lost_links_end_the_run_which_is_then_not_passed(tmp_path: Path) -> None
 
 
 def test_links_that_are_lost_before_anybody_joined_end_the_run_at_once(tmp_path: Path) -> None:
-    fleets = Fleets()
-    fleets.breaks_s = 0.2
-    _, history = conducted(tmp_path, fleets=fleets)
+    _, history = conducted(tmp_path, fleets=broken_at(0.2))
     assert ending(history)[0] == "aborted"
     assert history.end_s < 10.0
 
