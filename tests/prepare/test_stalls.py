@@ -26,8 +26,7 @@ def test_a_learner_that_is_waited_for_and_never_comes_back_is_a_warning_at_its_p
 ) -> None:
     (warning,) = warnings(tmp_path, f"algorithm: {algorithm}", KILL % "rest")
     assert f"trial.yaml:6:{KILL.index('%s') + 5}: faults[0].for: 'dies' takes learner-1" in warning
-    assert f"fewer than 4 learners (`algorithm: {algorithm}`)" in warning
-    assert warning.endswith("write `for: 20s`, or `algorithm: decoupled`")
+    assert f"`algorithm: {algorithm}`" in warning
 
 
 def test_a_learner_that_would_come_back_after_the_end_of_the_run_never_does(tmp_path: Path) -> None:
@@ -44,7 +43,6 @@ def test_fewer_learners_than_the_quorum_are_a_warning_for_each_fault_that_takes_
     first, second = warnings(tmp_path, "quorum: 3", KILL % "rest", other)
     assert "faults[0].for: 'dies' takes learner-1 away" in first
     assert "faults[1].for: 'dies-too' takes learner-3 away" in second
-    assert first.endswith("write `for: 20s`, or `quorum: 2`")
 
 
 def test_a_learner_that_is_only_known_at_a_phase_counts(tmp_path: Path) -> None:

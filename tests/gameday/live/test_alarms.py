@@ -208,7 +208,7 @@ def test_it_may_come_by_another_name_of_the_machine(stand: Stand) -> None:
 @pytest.mark.parametrize("given", [None, "", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN[2:]}"])
 def test_without_the_token_nothing_is_taken(stand: Stand, given: str | None) -> None:
     answer = send(stand, body(), Authorization=given)
-    assert (answer.status, "the key file of --alarms" in answer.error) == (401, True)
+    assert (answer.status, "--alarms" in answer.error) == (401, True)
     assert not list(stand.inbox.take())
 
 
@@ -228,7 +228,7 @@ def test_the_token_is_good_for_nothing_else(stand: Stand) -> None:
 def test_without_the_option_there_are_no_alarms() -> None:
     with opened() as closed:
         answer = send(closed, body())
-    assert (answer.status, "start the game-day with --alarms FILE" in answer.error) == (404, True)
+    assert (answer.status, "--alarms" in answer.error) == (404, True)
 
 
 def test_wrong_tokens_are_counted_and_do_not_keep_the_right_one_out() -> None:
@@ -254,7 +254,7 @@ def test_requests_are_limited() -> None:
 @pytest.mark.parametrize("name", ["alertmanager", "Grafana"])
 def test_nobody_takes_the_name_of_a_machine(name: str) -> None:
     access = Access()
-    with pytest.raises(Denied, match="somebody else"):
+    with pytest.raises(Denied, match=name):
         access.enter(access.invite(Role.VIEWER), name, address="a")
 
 
@@ -263,9 +263,9 @@ def test_a_body_that_is_no_json_or_too_long_is_refused(stand: Stand) -> None:
     visitor = Visitor(stand.page)
     assert visitor.ask("POST", "/alarms", raw=b"{", **asked).status == 400
     long = visitor.ask("POST", "/alarms", raw=b" " * (1 << 19), **asked)
-    assert (long.status, long.error) == (413, "the body is longer than 262144 bytes")
+    assert (long.status, "262144" in long.error) == (413, True)
     text = send(stand, body(), Content_Type="text/plain")
-    assert (text.status, text.error) == (400, "Content-Type: must be application/json")
+    assert (text.status, text.error.split(":")[0]) == (400, "Content-Type")
     assert Visitor(stand.page).get("/alarms", Authorization=BEARER).status == 405
 
 
