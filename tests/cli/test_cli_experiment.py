@@ -43,7 +43,8 @@ def test_it_prints_the_tables_and_writes_page_table_and_figure() -> None:
 def test_the_page_shows_the_command_as_a_shell_takes_it() -> None:
     written(Path(), SMALL)
     Path("small.yaml").rename("my small.yaml")
-    done = CliRunner().invoke(main, ["experiment", "run", "my small.yaml", "--set", "seeds=2"])
+    words = ["experiment", "run", "my small.yaml", "--set", "seeds=2"]
+    done = CliRunner().invoke(main, [*words, "--jobs", "1"])
     assert done.exit_code != ExitCode.REFUSED, done.output
     page = Path("my small/README.md").read_text()
     assert "chaoslab experiment run 'my small.yaml' --set seeds=2" in page

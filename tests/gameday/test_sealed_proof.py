@@ -199,7 +199,6 @@ def test_another_key_opens_nothing(day: Path, tmp_path: Path) -> None:
     secret_in_or_new(Path("other.key"))
     done = call(str(copy), "--unseal", "--key", "other.key")
     assert done.exit_code == ExitCode.REFUSED
-    assert "other.key" in done.stderr
     assert not done.stdout
     gone = call(str(copy), "--unseal", "--key", "none.key")
     assert "none.key" in gone.stderr

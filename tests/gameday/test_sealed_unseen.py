@@ -23,7 +23,7 @@ from chaoslab.report.view import ViewModel
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.run.operators import Inbox
 from chaoslab.run.sealed import SealedInjections
-from tests.sealed_day import DAY, OTHER_SECRET, SECRET, call, drawn, history_of, prepared
+from tests.sealed_day import DAY, OTHER_SECRET, SECRET, call, drawn, history_of, prepared, within
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -88,7 +88,7 @@ def spied(secret: bytes) -> tuple[Spy, SealedInjections, Judged]:
     def made(path: Path) -> None:
         spy.directory = path
 
-    judged = carry_out(plan, Path(f"runs-{secret[0]}"), watching, remember=made, inbox=inbox)
+    judged = carry_out(plan, Path.cwd() / f"runs-{secret[0]}", watching, remember=made, inbox=inbox)
     spy.ended()
     return spy, sealed, judged
 
@@ -115,8 +115,16 @@ def test_times_of_day_and_longer_numbers_do_not_tell_of_a_time() -> None:
     assert all(tells(one, b"36.8") for one in (b'"time_s":36.8,', b"at 36.8s", b"36.8"))
 
 
-def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_of_it() -> None:
-    spy, sealed, judged = spied(SECRET)
+@pytest.fixture(scope="module")
+def spied_day(tmp_path_factory: pytest.TempPathFactory) -> tuple[Spy, SealedInjections, Judged]:
+    with within(tmp_path_factory.mktemp("spied")):
+        return spied(SECRET)
+
+
+def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_of_it(
+    spied_day: tuple[Spy, SealedInjections, Judged],
+) -> None:
+    spy, sealed, judged = spied_day
     assert {"plan.resolved.yaml", "schedule.jsonl", "run.json", JOURNAL} <= spy.files.keys()
     places = {**spy.files, "page and terminal": spy.shown.encode()}
     allowed = b'"targets":["' + prepared().schedule.injections[0].targets[0].encode() + b'"]'
@@ -133,8 +141,10 @@ def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_o
     assert {one.id for one in judged.verdict.injections} >= {one.id for one in sealed.injections}
 
 
-def test_two_game_days_with_other_keys_look_the_same_until_a_fault_comes() -> None:
-    first, sealed, _ = spied(SECRET)
+def test_two_game_days_with_other_keys_look_the_same_until_a_fault_comes(
+    spied_day: tuple[Spy, SealedInjections, Judged],
+) -> None:
+    first, sealed, _ = spied_day
     second, otherwise, _ = spied(OTHER_SECRET)
     assert sealed.injections != otherwise.injections
 
