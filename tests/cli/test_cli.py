@@ -446,7 +446,11 @@ def test_a_misspelt_bundled_plan_is_refused_with_the_nearest_name() -> None:
 # ---------------------------------------------------------------- plan, schema, faults
 
 
-@pytest.mark.parametrize("name", ["kill_half", "mtbf_soak", "region_outage"])
+@pytest.mark.parametrize(
+    "name",
+    ["donor_dies", "kill_half", "mtbf_soak", "region_outage", "rejoin_storm", "reset_storm",
+     "scale_up", "slow_chip", "thermal_throttle"],
+)  # fmt: skip
 def test_a_bundled_plan_can_be_previewed_by_its_bare_name(name: str) -> None:
     done = call("plan", name, "--json")
     assert done.exit_code == 0, done.stderr

@@ -96,6 +96,16 @@ def test_trend_shows_an_eroding_margin_and_the_gate_fails(runs: Path) -> None:
     assert call("trend", "kill_half", "--gate", "--max-drop", "50%").exit_code == 0
 
 
+def test_trend_of_checks_without_margins_fails_no_gate(runs: Path) -> None:
+    record(runs, {"ledger": None})
+    done = call("trend", "kill_half", "--gate")
+    assert (done.exit_code, "margin" in done.stdout) == (0, True)
+
+
+def test_status_without_runs_is_no_pass(runs: Path) -> None:
+    assert call("status").exit_code == 3
+
+
 def test_runs_in_a_folder_with_spaces_are_suggested_as_a_shell_takes_them(runs: Path) -> None:
     spaced = runs.with_name("all runs")
     for day, margin in enumerate(SLIPPING):
