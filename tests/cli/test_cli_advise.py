@@ -71,6 +71,7 @@ def test_a_mistake_is_refused_and_says_what_to_write(words: tuple[str, ...], sai
     assert "simulations to do" not in done.stderr
 
 
+@pytest.mark.deep
 def test_failures_that_stop_nearly_everything_are_answered_and_named() -> None:
     done = advise(*ASKED, "--chips", "2048", "--mtbi", "10m")
     assert done.exit_code == ExitCode.PASS, done.output

@@ -124,17 +124,17 @@ simulate: plan
 base:
   plan: mtbf_soak
   training.step_time: 500ms
-  training.stop: {time: 300s}
+  training.stop: {time: 60s}
   faults: []
   expect: []
 constants: {training.step_time: assumed, faults: none}
 matrix:
   K: {one: {training.quorum: 1}, two: {training.quorum: 2}}
-seeds: 200
+seeds: 1000
 tables:
   - {rows: K, measures: [committed]}
 """
-"""Many simulations of a second."""
+"""More simulations than are done before the signal, each of them short."""
 
 
 @pytest.mark.deep

@@ -80,6 +80,7 @@ def test_it_is_the_twin_that_would_have_been_made_after_the_run(tmp_path: Path) 
     assert beside == after
 
 
+@pytest.mark.gate
 def test_a_run_that_is_not_completed_has_no_twin(tmp_path: Path) -> None:
     simulated(tmp_path, 2, "limits.timeout=8s")
     (directory,) = tmp_path.glob("kill_half/2*")
