@@ -122,8 +122,10 @@ class TierReport:
             yield f"{'+'.join(self._tiers)}: took {took_s:.0f} s, limit {limit_s} s on idle cores"
 
     def _not_run(self, reporter: pytest.TerminalReporter) -> Iterator[str]:
-        if skipped := len(reporter.stats.get("skipped", ())):
-            yield f"{skipped} tests skipped: `pytest -rs` says why"
+        reasons = Counter(_reason(report) for report in reporter.stats.get("skipped", ()))
+        yield from (f"skipped {count}: {why}" for why, count in reasons.most_common(_NAMED_MOST))
+        if len(reasons) > _NAMED_MOST:
+            yield f"skipped for {len(reasons) - _NAMED_MOST} more reasons: `pytest -rs` has them"
         for name in self._disturbed.values():
             yield f"disturbed, others took the machine: {name}"
         commands = {"quick": "pytest", "gate": "pytest --tier gate", "deep": "make deep"}
@@ -136,6 +138,12 @@ class TierReport:
             yield f"FAILED {report.nodeid}"
             if record := dict(report.user_properties).get("record"):
                 yield from (f"  {line}" for line in verdict_lines(Path(str(record))))
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Why a test was skipped, in a line."""
+    why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return why.removeprefix("Skipped: ").partition("\n")[0]
 
 
 def verdict_lines(record: Path) -> Iterator[str]:
