@@ -72,6 +72,11 @@ class Finding:
     """What an undisturbed run would show, in the unit of the bound; None if not known, and in older
     verdicts."""
 
+    def __str__(self) -> str:
+        """FAIL rejoin: learner-1 did not rejoin in 34.0 s (no_step)."""
+        codes = f" ({', '.join(self.codes)})" if self.codes else ""
+        return f"{self.outcome} {self.check}: {self.reason}{codes}"
+
     @property
     def room(self) -> float | None:
         """Share of the attainable margin that is left: 1 for `best`, 0 at the bound, negative when

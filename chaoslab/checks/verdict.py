@@ -140,12 +140,8 @@ class Verdict:
         return any(finding.check == _BROKEN_RECORD for finding in self.findings)
 
     def explain(self) -> str:
-        """The outcome, and each finding that is not PASS with its codes, for an assertion."""
-        doubts = [finding for finding in self.findings if finding.outcome is not Outcome.PASS]
-        lines = [
-            f"{finding.outcome} {finding.check} ({', '.join(finding.codes)}): {finding.reason}"
-            for finding in doubts
-        ]
+        """The outcome, and a line for each finding that is not PASS: for an assertion's message."""
+        lines = [str(finding) for finding in self.findings if finding.outcome is not Outcome.PASS]
         return "\n".join([f"the verdict is {self.outcome}", *lines])
 
     @classmethod

@@ -20,7 +20,7 @@ from shlex import quote
 
 import pytest
 
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
 from chaoslab.core.lazy_dataclass import dataclass
@@ -70,7 +70,7 @@ class Part:
             finding = verdict.findings[-self.from_end]
             if finding.outcome is Outcome.PASS:
                 return ""
-            lines = [_said(finding)]
+            lines = [str(finding)]
         again = f"next: chaoslab show {quote(str(made.record))}"
         return "\n".join([*lines, f"record: {made.record}", again])
 
@@ -190,8 +190,3 @@ def one_run_at_a_time() -> Iterator[None]:
         yield
     finally:
         os.close(file)
-
-
-def _said(finding: Finding) -> str:
-    codes = f" ({', '.join(finding.codes)})" if finding.codes else ""
-    return f"{finding.outcome} {finding.check}: {finding.reason}{codes}"
