@@ -1,9 +1,8 @@
 """Which tests run, in which order, and which of them side by side.
 
-pytest                  the quick tier; `tests/tiers.py` has the tiers
--n 3                    one worker: what is `alone` (trainings and what is measured), in turn
-the others: what else starts processes, a module at a time; the
-cluster's on one; then all: what starts none
+With -n 3 one worker does what is `alone` (trainings, and what is measured), one after another. The
+others do what else starts processes, a module at a time, those in the cluster on one worker; then
+all do the rest. `tests/tiers.py` has the tiers; `pytest` alone runs the quick one.
 """
 
 import os
@@ -16,7 +15,16 @@ import pytest
 
 from chaoslab.links.toxiproxy import server_binary
 from tests.harness.machine import MARK
-from tests.tiers import PARTS, TIERS, TierReport, is_disturbed, newest_record, part_of, tier_of
+from tests.tiers import (
+    PARTS,
+    TIERS,
+    TierReport,
+    is_disturbed,
+    needs_part,
+    newest_record,
+    part_of,
+    tier_of,
+)
 
 for tier in TIERS:  # machines are noisy, and only deep tests may find what the last run did not
     hypothesis.settings.register_profile(
@@ -28,6 +36,7 @@ os.environ.setdefault(MARK, "another test")  # what other workers start is no ha
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else no child could be interrupted
+
 BASE = pytest.StashKey[Path]()
 """The folder of all temporary folders of this process."""
 
@@ -59,6 +68,8 @@ def base_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if needy := [item.nodeid for item in items if tier_of(item) == "quick" and needs_part(item)]:
+        raise pytest.UsageError(f"a quick test needs Python alone: mark it gate or deep: {needy}")
     passed = _passed(config.option.passed)
     chosen = [item for item in items if _is_chosen(item, config) and item.nodeid not in passed]
     kept = set(chosen)

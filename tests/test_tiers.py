@@ -85,6 +85,13 @@ def test_a_run_takes_one_tier_unless_a_file_is_named(
     assert count in lines[-1]
 
 
+def test_a_quick_test_that_needs_more_than_python_is_refused(suite: pytest.Pytester) -> None:
+    write(suite, "engine", "import pytest\n@pytest.mark.docker\ndef test_engine(): pass\n")
+    code, lines = run(suite)
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert not [line for line in lines if "passed" in line]
+
+
 @pytest.mark.gate
 def test_a_part_goes_on_with_what_has_not_passed(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch

@@ -29,6 +29,7 @@ QUICK_TEST_S = 1.0
 DISTURBED_MOST = 2
 """Real runs of a session that may be UNKNOWN because others took the machine; more fail it."""
 _NAMED_MOST = 12
+_NEEDS = ("soak", "docker", "kubernetes", "toxiproxy")
 _DISTURBED = {Code.MACHINE_HELD_UP, Code.STEP_TIME_NOT_KEPT}
 
 
@@ -44,6 +45,11 @@ def tier_of(item: pytest.Item) -> str:
 def part_of(item: pytest.Item) -> str:
     """One of PARTS, for a test of the deep tier."""
     return next((part for part in PARTS if item.get_closest_marker(part)), PARTS[-1])
+
+
+def needs_part(item: pytest.Item) -> bool:
+    """Whether a test needs more than Python, or repeats itself for minutes."""
+    return any(item.get_closest_marker(mark) for mark in _NEEDS)
 
 
 def is_disturbed(record: Path) -> bool:

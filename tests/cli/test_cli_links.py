@@ -103,6 +103,7 @@ def test_only_learners_of_a_region_with_a_profile_have_standing_effects() -> Non
     assert {direction for direction, _ in held["learner-2"]} == {Direction.BOTH}
 
 
+@pytest.mark.gate
 @pytest.mark.toxiproxy
 def test_what_toxiproxy_does_otherwise_is_said_in_the_preview() -> None:
     plan = plan_with(NetworkBandwidth(), links="toxiproxy")
