@@ -362,7 +362,8 @@ def test_it_finds_a_syncer_that_comes_back_on_the_same_address(tmp_path: Path) -
         trainer.boundary(1)  # nobody is there: it tries, and tries again
         time.sleep(0.01)
     with HandSyncer(address) as second:
-        assert second.admit("resumed", meanwhile=lambda: trainer.boundary(2)).step == 2
+        hello = second.admit("resumed", meanwhile=lambda: trainer.boundary(2))
+        assert hello.step in {1, 2}  # a dial after step 1 may still have been on its way
         trainer.messenger.leave("the test is over")
 
 
