@@ -39,11 +39,14 @@ def deep(parts: tuple[str, ...]) -> None:
     sys.exit(max(codes))
 
 
+def options(part: str, passed: Path) -> list[str]:
+    """Of the pytest that runs a part; with "=", as pytest takes `docker` for the folder."""
+    return ["-n", str(WORKERS), "--tier=deep", f"--part={part}", f"--passed={passed}"]
+
+
 def _run(part: str, passed: Path) -> int:
-    command = ["-m", "pytest", "-n", str(WORKERS), "--tier", "deep", "--part", part]
-    done = subprocess.run(
-        [sys.executable, *command, "--passed", str(passed)], cwd=ROOT, check=False
-    )
+    command = [sys.executable, "-m", "pytest", *options(part, passed)]
+    done = subprocess.run(command, cwd=ROOT, check=False)
     return 0 if done.returncode == 5 else done.returncode  # 5: nothing is left to run
 
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.deep import options
+
 pytest_plugins = ["pytester"]
 
 CONFTEST = "from tests.conftest import *\n"
 SETTINGS = (
-    "[pytest]\ntestpaths = cases\nmarkers =\n  gate:\n  deep:\n  alone:\n  soak:\n  docker:\n"
+    "[pytest]\ntestpaths = test_cases\nmarkers =\n  gate:\n  deep:\n  alone:\n  soak:\n  docker:\n"
 )
 TESTS = """
 import pytest
@@ -30,6 +32,12 @@ def test_docker(): assert FAILS == 0
 
 FAILS = 1
 """
+MORE = """
+import pytest
+pytestmark = [pytest.mark.deep, pytest.mark.docker]
+
+def test_more(): pass
+"""
 RUN = """
 import json, pytest
 pytestmark = pytest.mark.gate
@@ -47,8 +55,9 @@ def test_run(tmp_path, n):
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makeini(SETTINGS)
-    pytester.makeconftest(CONFTEST)
-    (pytester.path / "cases").mkdir()
+    for folder in ("test_cases", "docker"):
+        (pytester.path / folder).mkdir()
+    (pytester.path / "test_cases" / "conftest.py").write_text(CONFTEST)
     write(pytester, "marks", TESTS)
     return pytester
 
@@ -57,7 +66,7 @@ def write(suite: pytest.Pytester, name: str, text: str, **values: object) -> Non
     """A module of tests, each NAME in its text replaced."""
     for word, value in values.items():
         text = text.replace(word, str(value))
-    (suite.path / "cases" / f"test_{name}.py").write_text(text)
+    (suite.path / "test_cases" / f"test_{name}.py").write_text(text)
 
 
 def run(suite: pytest.Pytester, *words: str, workers: int = 0) -> tuple[int, Sequence[str]]:
@@ -71,10 +80,10 @@ def run(suite: pytest.Pytester, *words: str, workers: int = 0) -> tuple[int, Seq
     ("words", "count"),
     [
         ([], "1 passed, 5 deselected"),
-        (["cases"], "1 passed, 5 deselected"),
+        (["test_cases"], "1 passed, 5 deselected"),
         (["--tier", "gate"], "2 passed, 4 deselected"),
         (["--tier", "deep", "--part", "others"], "2 passed, 4 deselected"),
-        (["cases/test_marks.py", "-k", "not docker"], "5 passed, 1 deselected"),
+        (["test_cases/test_marks.py", "-k", "not docker"], "5 passed, 1 deselected"),
     ],
 )
 def test_a_run_takes_one_tier_unless_a_file_is_named(
@@ -97,15 +106,16 @@ def test_a_part_goes_on_with_what_has_not_passed(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
-    passed = suite.path / "others.passed"
-    again = ["--tier", "deep", "--passed", str(passed)]
+    passed = suite.path / "docker.passed"
+    write(suite, "more", MORE)
+    again = options("docker", passed)
     code, lines = run(suite, *again, workers=2)
-    assert (code, "1 failed, 2 passed" in lines[-1]) == (1, True)
+    assert (code, "1 failed, 1 passed" in lines[-1]) == (1, True)
     write(suite, "marks", TESTS.replace("FAILS = 1", "FAILS = 0"))
     code, lines = run(suite, *again, workers=2)
     assert (code, "1 passed" in lines[-1]) == (0, True)
     assert json.loads(passed.with_suffix(".json").read_text())["passed"] == 1
-    assert len(passed.read_text().splitlines()) == 3
+    assert len(passed.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(
@@ -121,17 +131,17 @@ def test_a_run_that_others_disturbed_neither_passes_nor_fails(
     suite: pytest.Pytester, outcome: str, code: str, runs: int, exit_code: int, counted: str
 ) -> None:
     write(suite, "runs", RUN, OUTCOME=outcome, CODE=code, RUNS=runs)
-    found, lines = run(suite, "cases/test_runs.py")
+    found, lines = run(suite, "test_cases/test_runs.py")
     assert found == exit_code
     assert counted in lines[-1]
 
 
 def test_the_last_lines_of_a_red_run_name_test_verdict_and_record(suite: pytest.Pytester) -> None:
     write(suite, "runs", RUN, OUTCOME="FAIL", CODE="late", RUNS=1)
-    _, lines = run(suite, "cases/test_runs.py")
+    _, lines = run(suite, "test_cases/test_runs.py")
     *last, record, _ = lines[-5:]
     assert last == [
-        "FAILED cases/test_runs.py::test_run[0]",
+        "FAILED test_cases/test_runs.py::test_run[0]",
         "  verdict FAIL",
         "  FAIL rejoin: late",
     ]
