@@ -26,25 +26,28 @@ def adapted() -> dict[str, str]:
     return {name: value for name, value in own.items() if not name.startswith("PYTEST_")}
 
 
-def test_a_gpu_is_compiled_for_by_all_threads_and_shared(machine: pytest.MonkeyPatch) -> None:
-    assert adapted() == {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
+        ({"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}, {"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}),
+        ({"JAX_PLATFORMS": "cpu"}, {**ONE_THREAD, "JAX_PLATFORMS": "cpu"}),
+    ],
+    ids=["all threads, and shared memory", "the user's own word on memory", "on the CPU"],
+)
+def test_a_gpu_is_compiled_for_by_all_threads_unless_the_user_says_otherwise(
+    machine: pytest.MonkeyPatch, own: dict[str, str], expected: dict[str, str]
+) -> None:
+    for name, value in own.items():
+        machine.setitem(accelerators.os.environ, name, value)
+    assert adapted() == expected
 
 
-def test_what_the_user_said_about_memory_stays(machine: pytest.MonkeyPatch) -> None:
-    machine.setitem(accelerators.os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE", "true")
-    assert adapted() == {"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}
-
-
-def test_learners_that_compute_on_the_cpu_keep_one_thread(machine: pytest.MonkeyPatch) -> None:
-    machine.setitem(accelerators.os.environ, "JAX_PLATFORMS", "cpu")
-    assert adapted() == {**ONE_THREAD, "JAX_PLATFORMS": "cpu"}
-
-
-def test_a_gpu_that_jax_cannot_use_changes_nothing(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(accelerators, "find_spec", lambda _: None)
-    assert adapted() == ONE_THREAD
-
-
-def test_without_an_accelerator_nothing_changes(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(accelerators, "has_device", lambda: False)
+@pytest.mark.parametrize(
+    ("name", "found"), [("find_spec", None), ("has_device", False)], ids=["plugin", "device"]
+)
+def test_without_a_device_or_a_plugin_for_it_nothing_changes(
+    machine: pytest.MonkeyPatch, name: str, found: object
+) -> None:
+    machine.setattr(accelerators, name, lambda *_: found)
     assert adapted() == ONE_THREAD

@@ -34,11 +34,6 @@ def test_it_is_touched_seldom(file: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert not file.exists()
 
 
-def test_without_a_file_nothing_is_touched(tmp_path: Path) -> None:
-    HealthFile(None).touch()
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_file_that_cannot_be_touched_stops_nobody(tmp_path: Path) -> None:
     HealthFile(tmp_path / "no" / "such" / "folder").touch()
 

@@ -1,7 +1,6 @@
 """What a node is asked on its standard input: obeyed in order, let go of when it is over."""
 
 import io
-import os
 import threading
 from collections.abc import Iterator
 
@@ -75,20 +74,16 @@ def test_a_later_request_is_not_ended_by_the_time_of_the_one_before(
         '{"do": "slow", "factor": 9, "for_s": [1]}',
         '{"do": "slow", "factor": 9, "for_s": NaN}',
         '{"do": "slow", "factor": 9, "for_s": -1}',
+        "[" * 100_000,
     ],
+    ids=lambda line: line[:40],
 )
 def test_what_is_not_understood_is_said_and_passed_over(
     hooks: Hooks, asked: Asked, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hooks.handle_line(line)
     hooks.handle_line('{"do": "slow", "factor": 2}')
-    assert line in capsys.readouterr().err
-    assert asked.all == [{"factor": 2}]
-
-
-def test_a_line_nested_without_end_is_passed_over(hooks: Hooks, asked: Asked) -> None:
-    hooks.handle_line("[" * 100_000)
-    hooks.handle_line('{"do": "slow", "factor": 2}')
+    assert line[:200] in capsys.readouterr().err
     assert asked.all == [{"factor": 2}]
 
 
@@ -120,13 +115,3 @@ def test_bytes_that_are_no_text_let_go_of_everything(hooks: Hooks, asked: Asked)
     with pytest.raises(UnicodeDecodeError):
         hooks._read_lines(lines())
     assert asked.all == [{"factor": 2}, {}]
-
-
-def test_it_hears_through_a_pipe_until_the_other_end_closes(hooks: Hooks, asked: Asked) -> None:
-    read_end, write_end = os.pipe()
-    with os.fdopen(read_end) as lines:
-        hooks.listen(lines)
-        os.write(write_end, b'{"do": "slow", "factor": 2}\n')
-        assert asked.until(1) == [{"factor": 2}]
-        os.close(write_end)
-        assert asked.until(2) == [{"factor": 2}, {}]
