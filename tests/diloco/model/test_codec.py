@@ -98,13 +98,6 @@ def test_bf16_is_bit_for_bit_what_ml_dtypes_makes_of_any_bits(size: int) -> None
     assert bytes(encoded(flat, Codec.BF16, Threads(3))) == wanted
 
 
-def test_every_finite_bf16_survives_the_round_trip() -> None:
-    every = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16).astype(np.float32)
-    finite = every[np.isfinite(every)]
-    back = decode(encode(finite, Codec.BF16), finite.size, Codec.BF16)
-    assert back.tobytes() == finite.tobytes()
-
-
 def test_int8_is_scales_then_values() -> None:
     flat = np.zeros(INT8_BLOCK + 2, np.float32)
     flat[:3] = [127.0, -63.6, 0.4]  # scale 1
@@ -160,16 +153,6 @@ def test_the_error_is_within_the_bound(codec: Codec, flat: np.ndarray) -> None:
 def test_the_bound_holds_across_the_pieces_worked_on_at_once(codec: Codec, size: int) -> None:
     flat = normal(size) * np.logspace(-20, 20, size, dtype=np.float32)
     check_error_bound(flat, decode(encode(flat, codec), size, codec), codec)
-
-
-@block_codec
-def test_one_large_value_spoils_its_own_block_only(codec: Codec) -> None:
-    block, _ = BLOCKS[codec]
-    flat = np.ones(2 * block, np.float32)
-    flat[0] = 1e6
-    back = decode(encode(flat, codec), flat.size, codec)
-    assert not back[1:block].any()
-    np.testing.assert_array_equal(back[block:], flat[block:])
 
 
 # ---------------------------------------------------------------- not finite

@@ -61,12 +61,6 @@ def test_a_later_process_compiles_nothing_again(tmp_path):
     assert entries(tmp_path) == published
 
 
-def test_the_directory_may_move(tmp_path):
-    assert hits(tmp_path / "here") == 0
-    (tmp_path / "here").rename(tmp_path / "there")
-    assert hits(tmp_path / "there") == 1
-
-
 def test_a_killed_process_publishes_nothing_and_is_tidied_up_after(tmp_path):
     assert start(tmp_path, "killed").returncode == -9
     assert entries(tmp_path) == []
@@ -94,21 +88,6 @@ def test_a_cache_that_cannot_be_written_warns_and_training_goes_on(tmp_path):
         check=False,
     )
     assert result.returncode == 0, result.stderr
-
-
-def test_an_entry_is_linked_where_that_is_possible(tmp_path, monkeypatch):
-    entry = tmp_path / "entry"
-    entry.write_bytes(b"compiled")
-    compilation._link(entry, tmp_path / "linked")
-    assert entry.samefile(tmp_path / "linked")
-
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
-    compilation._link(entry, tmp_path / "copied")
-    assert (tmp_path / "copied").read_bytes() == b"compiled"
-    assert not entry.samefile(tmp_path / "copied")
 
 
 def test_processes_with_the_same_id_do_not_meet(tmp_path, monkeypatch):
