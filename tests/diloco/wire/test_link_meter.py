@@ -127,13 +127,6 @@ def test_a_payload_that_takes_longer_than_a_window_is_timed_in_each(time: Time) 
         assert (reading.bytes_per_s, reading.payload_bytes) == (50, 0)
 
 
-def test_one_chunk_tells_a_rate_once_it_was_announced(time: Time) -> None:
-    meter = Meter(time)
-    arrive(PayloadTimer(meter), time, [1000], 0.1, 1000)
-    reading = meter.read()
-    assert (reading.bytes_per_s, reading.payload_bytes) == (pytest.approx(10_000), 1000)
-
-
 def test_a_payload_that_broke_off_leaves_nothing_behind_for_the_next_stream(time: Time) -> None:
     meter = Meter(time)
     PayloadTimer(meter).frame(510, filled=500, completed=0)

@@ -61,12 +61,6 @@ def test_a_frozen_link_holds_one_ping_and_one_pong() -> None:
     assert learner.meter.read().pings_sent == 1, "the others never left"
 
 
-def test_other_messages_are_not_taken() -> None:
-    learner, _ = ends()
-    assert not learner.pings.handle(pb.ToLearner(pull=pb.Pull(round=1)))
-    assert learner.outbox.waiting == (0, 0)
-
-
 def test_an_answer_without_sense_is_not_counted() -> None:
     learner, _ = ends()
     for sent_s in (float("nan"), float("inf"), float("-inf")):

@@ -12,14 +12,12 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.fragments import specs_to_json
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Closed, Limits, Received
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
 from tests.diloco.known import TOKENS
-from tests.diloco.wire.test_streams import dialled, serving, taken
+from tests.diloco.wire.test_streams import dialled, serving, taken, until
 
-PATIENCE_S = 60.0
 EVICTING = pb.FromLearner(
     hello=pb.Hello(learner="learner-0", incarnation=99, specs_json=specs_to_json(SPECS))
 )
@@ -121,7 +119,7 @@ def test_nothing_of_size_is_taken_before_a_hello(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
         with dialled(syncer.address, None, token=TOKENS.of("learner-1")) as eager:
             eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
-            taken_until_closed(eager)
+            until(eager.arrivals, Closed)
         syncer.told.wait(Kind.STREAM_REFUSED, reason="garbled", known_as="learner-1")
         assert not syncer.told.of(Kind.PUSH_REJECTED)
 
@@ -133,7 +131,7 @@ def test_a_stream_begins_with_a_hello(tmp_path: Path) -> None:
             pb.FromLearner(progress=pb.Progress(step=1)),
             token=TOKENS.of("learner-1"),
         ) as eager:
-            taken_until_closed(eager)
+            until(eager.arrivals, Closed)
         syncer.told.wait(Kind.STREAM_REFUSED, reason="not_a_hello", known_as="learner-1")
 
 
@@ -145,11 +143,6 @@ def test_nothing_of_size_is_taken_between_hello_and_welcome() -> None:
         taken(hub.arrivals, Received)
         eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
         assert "at most 0" in taken(hub.arrivals, Closed).reason
-
-
-def taken_until_closed(connection: Connection) -> None:
-    while not isinstance(connection.arrivals.get(timeout=PATIENCE_S).event, Closed):
-        pass
 
 
 def test_a_payload_larger_than_this_training_has_is_refused(tmp_path: Path) -> None:

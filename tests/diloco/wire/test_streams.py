@@ -2,15 +2,11 @@
 
 import logging
 import random
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 import grpc
@@ -130,25 +126,6 @@ def test_payloads_go_both_ways(size: int) -> None:
         assert published.payload == sent
 
 
-def test_one_payload_goes_to_many_learners() -> None:
-    sent = some_bytes(3 << 20)
-    with serving() as (hub, address):
-        connections = [Connection(address, token=TOKEN) for _ in range(4)]
-        for connection in connections:
-            connection.open()
-            connection.send(HELLO)
-        for _ in connections:
-            opened = hub.arrivals.get(timeout=PATIENCE_S)
-            assert isinstance(opened.event, Received)
-            message = pb.ToLearner(epoch=opened.session, fragment=pb.Fragment(version=1))
-            hub.send_payload(opened.session, message, memoryview(sent), key=0)
-        got = [taken(connection.arrivals, Received) for connection in connections]
-        assert all(received.payload == sent for received in got)
-        assert sorted(received.message.epoch for received in got) == [1, 2, 3, 4]
-        for connection in connections:
-            connection.close()
-
-
 def test_a_control_overtakes_a_waiting_payload() -> None:
     with attached() as (hub, connection):
         release = threading.Event()
@@ -165,28 +142,6 @@ def test_a_control_overtakes_a_waiting_payload() -> None:
         assert bodies == ["progress", "push", "push"]
 
 
-def test_payloads_are_made_on_the_senders_thread_and_only_when_their_turn_comes() -> None:
-    with attached() as (hub, connection):
-        makers: list[tuple[str, int]] = []
-        busy, release = threading.Event(), threading.Event()
-
-        def make(name: str) -> bytes:
-            makers.append((name, threading.get_ident()))
-            busy.set()
-            release.wait(PATIENCE_S)
-            return name.encode()
-
-        connection.send_payload(pb.FromLearner(push=pb.Push(round=1)), lambda: make("a"), key=1)
-        assert busy.wait(PATIENCE_S)
-        connection.send_payload(pb.FromLearner(push=pb.Push(round=2)), lambda: make("b"), key=1)
-        connection.send_payload(pb.FromLearner(push=pb.Push(round=3)), lambda: make("c"), key=1)
-        assert connection._outbox.waiting == (0, 1)
-        release.set()
-        assert [taken(hub.arrivals, Received).payload for _ in range(2)] == [b"a", b"c"]
-        assert [name for name, _ in makers] == ["a", "c"]
-        assert all(thread != threading.get_ident() for _, thread in makers)
-
-
 def test_a_payload_that_cannot_be_made_ends_the_stream_and_says_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -200,27 +155,6 @@ def test_a_payload_that_cannot_be_made_ends_the_stream_and_says_why(
 
 
 # ---------------------------------------------------------------- backlog
-
-
-def test_a_peer_that_does_not_read_holds_one_payload_per_fragment() -> None:
-    fragments, versions = 3, 40
-    payload = memoryview(some_bytes(4 << 20))
-    with serving() as (hub, address), raw_stream(address) as (send, responses):
-        send(frame_of(HELLO))
-        taken(hub.arrivals, Received)
-        for version in range(versions):
-            for fragment in range(fragments):
-                message = pb.ToLearner(fragment=pb.Fragment(fragment=fragment, version=version))
-                hub.send_payload(1, message, payload, key=fragment)
-                assert hub._sessions[1].outbox.waiting[1] <= fragments
-        newest: dict[int, int] = {}
-        headers = 0
-        while newest != dict.fromkeys(range(fragments), versions - 1):
-            message = pb.ToLearner.FromString(next(responses))
-            if message.WhichOneof("body") == "fragment":
-                newest[message.fragment.fragment] = message.fragment.version
-                headers += 1
-        assert headers < fragments * versions / 2, "the older versions were never sent"
 
 
 def test_a_peer_that_does_not_read_controls_is_broken_off() -> None:
@@ -314,27 +248,6 @@ def test_a_dial_that_nobody_answers_is_given_up_as_early_as_it_was_asked_to() ->
 # ---------------------------------------------------------------- ends
 
 
-def test_the_last_word_arrives_before_the_end() -> None:
-    with attached() as (hub, connection):
-        hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), bytes(1 << 20), key=0)
-        hub.close(1, pb.ToLearner(fenced=pb.Fenced(reason="no progress")))
-        fenced = until(connection.arrivals, Received)
-        while fenced.message.WhichOneof("body") != "fenced":
-            fenced = until(connection.arrivals, Received)
-        assert fenced.message.fenced.reason == "no progress"
-        taken(connection.arrivals, Closed)
-        taken(hub.arrivals, Closed)
-
-
-def test_a_learner_says_goodbye_and_leaves() -> None:
-    with attached() as (hub, connection):
-        connection.close(pb.FromLearner(goodbye=pb.Goodbye(reason="done")))
-        assert taken(hub.arrivals, Received).message.goodbye.reason == "done"
-        taken(hub.arrivals, Closed)
-        taken(connection.arrivals, Closed)
-        connection.close()
-
-
 def test_each_end_hears_once_that_the_other_is_gone() -> None:
     with attached() as (hub, connection):
         hub.stop()
@@ -345,23 +258,6 @@ def test_each_end_hears_once_that_the_other_is_gone() -> None:
         hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), b"x", key=0)
         assert not connection.arrivals.items
         assert not hub.arrivals.items
-
-
-def test_dialling_nobody_is_told_by_the_end() -> None:
-    with dialled("127.0.0.1:1") as connection:
-        assert "unavailable" in taken(connection.arrivals, Closed).reason
-
-
-def test_a_learner_reaches_a_syncer_that_came_back_on_the_same_address(tmp_path: Path) -> None:
-    address = f"unix:{tmp_path / 'syncer'}"
-    for _ in range(3):
-        with dialled(address) as early:
-            taken(early.arrivals, Closed)
-    hub = Hub(address, tokens=TOKENS)
-    assert hub.start() == address
-    with dialled(address):
-        assert taken(hub.arrivals, Received).message == HELLO
-    hub.stop()
 
 
 def test_a_taken_address_is_an_error() -> None:
@@ -378,35 +274,6 @@ def test_closing_a_peer_that_does_not_read_takes_a_bounded_time() -> None:
             hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), bytes(1 << 20), key=key)
         hub.close(1, pb.ToLearner(fenced=pb.Fenced()))
         until(hub.arrivals, Closed)
-
-
-PEER = """
-import sys
-from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.connection import Connection
-connection = Connection(sys.argv[1], token=sys.argv[2])
-connection.open()
-connection.send(pb.FromLearner(hello=pb.Hello(learner="learner-0")))
-sys.stdin.read()
-"""
-
-
-@pytest.mark.deep
-@pytest.mark.alone
-@pytest.mark.parametrize(
-    "by", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.gate)]
-)
-def test_a_dead_and_a_silent_process_are_noticed(by: signal.Signals) -> None:
-    limits = Limits(keepalive_s=0.5, answer_s=0.5)
-    with serving(limits) as (hub, address):
-        peer = subprocess.Popen([sys.executable, "-c", PEER, address, TOKEN], stdin=subprocess.PIPE)
-        try:
-            taken(hub.arrivals, Received)
-            peer.send_signal(by)
-            taken(hub.arrivals, Closed)
-        finally:
-            peer.kill()
-            peer.communicate()
 
 
 # ---------------------------------------------------------------- addresses and TLS
@@ -443,12 +310,3 @@ def test_backoff_doubles_with_jitter_up_to_its_cap() -> None:
         assert most_s / 10 <= wait_s <= most_s
     backoff.reset()
     assert backoff.next_s() <= 0.2
-
-
-def test_equal_seeds_back_off_equally_and_different_ones_apart() -> None:
-    def waits(seed: int) -> list[float]:
-        backoff = Backoff(random.Random(seed))
-        return [backoff.next_s() for _ in range(5)]
-
-    assert waits(1) == waits(1)
-    assert waits(1) != waits(2)

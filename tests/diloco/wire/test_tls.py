@@ -9,18 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import grpc
 import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.probe import Probe
-from chaoslab.diloco.wire.streams import METHOD, Closed, Limits, Received
+from chaoslab.diloco.wire.streams import Closed, Limits, Received
 from chaoslab.diloco.wire.tls import Tls
-from tests.diloco.hand_learner import HandLearner, RunningSyncer, running_syncer
+from tests.diloco.hand_learner import RunningSyncer, running_syncer
 from tests.diloco.wire.test_streams import HELLO, dialled, serving, taken, until
 
 LEARNER = "learner-0"
@@ -126,46 +124,6 @@ def test_a_wrong_certificate_is_refused_and_journaled(
         assert str(refused["peer"]).startswith("127.0.0.1:")
         assert not syncer.told.of(Kind.MEMBER_JOINED)
     assert syncer.told.wait(Kind.SYNCER_FINAL)["turned_away"][reason] >= 1
-
-
-def test_a_stranger_without_certificate_is_refused_and_journaled(
-    certificates: Path, tmp_path: Path
-) -> None:
-    trust = grpc.ssl_channel_credentials((certificates / "ca.pem").read_bytes())
-    with (
-        tls_syncer(certificates, tmp_path) as syncer,
-        grpc.secure_channel(syncer.address, trust) as channel,
-    ):
-        with pytest.raises(grpc.RpcError):
-            list(channel.stream_stream(METHOD)(iter([frame_of(HELLO)])))
-        syncer.told.wait(Kind.STREAM_REFUSED, reason="no_certificate")
-
-
-def test_plaintext_where_tls_is_spoken_is_refused_and_journaled(
-    certificates: Path, tmp_path: Path
-) -> None:
-    with tls_syncer(certificates, tmp_path) as syncer:
-        with dialled(syncer.address, says=None) as connection:
-            taken(connection.arrivals, Closed)
-        syncer.told.wait(Kind.STREAM_REFUSED, reason="no_tls")
-
-
-def test_another_learners_name_is_refused_and_journaled_and_its_owner_goes_on(
-    certificates: Path, tmp_path: Path
-) -> None:
-    with tls_syncer(certificates, tmp_path) as syncer:
-        honest = HandLearner(syncer, LEARNER, tls=tls(certificates, LEARNER))
-        honest.join()
-        liar = HandLearner(syncer, LEARNER, incarnation=99, tls=tls(certificates, "learner-1"))
-        liar.hello()
-        assert "learner-1" in liar.hear("refused")[0].reason
-        told = syncer.told.wait(Kind.STREAM_REFUSED, reason="other_name")
-        assert (told["claimed"], told["known_as"]) == ("learner-0", "learner-1")
-        assert str(told["peer"]).startswith("127.0.0.1:")
-        assert not syncer.told.of(Kind.MEMBER_LEFT)
-        honest.pulled()
-        honest.close()
-        liar.close()
 
 
 def test_a_learner_does_not_speak_to_a_syncer_of_another_name_or_authority(
