@@ -88,11 +88,6 @@ def test_all_take_the_same_step_by_the_mean_of_their_gradients(
         assert came == pytest.approx(4 * mean.size, rel=0.05), "2 (M - 1) / M of its size"
 
 
-def test_a_payload_of_any_length_arrives(learners: list[DataParallel]) -> None:
-    payload = bytes(range(251))
-    assert together(learners, [payload, bytes(251)]) == [payload, payload]
-
-
 @pytest.mark.gate
 def test_a_lost_learner_is_noticed_and_the_next_communicator_works(
     inner: Inner, learners: list[DataParallel]

@@ -16,7 +16,6 @@ import pytest
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, LearnerState, optimizer
 from chaoslab.diloco.model.fragments import Fragment, Layout
 from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
-from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Params
 
 pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("strict_jax", "cache_folder")]
@@ -92,19 +91,6 @@ def by_hand(tree: Params, fragment: int) -> np.ndarray:
 # ---------------------------------------------------------------- training
 
 
-@pytest.mark.deep
-def test_the_loss_goes_down_in_sixty_steps_of_nano():
-    task = load("nano")
-    inner = Inner(task)
-    state, losses = inner.init(0), []
-    before = task.evaluate(state.params)
-    for batch in itertools.islice(task.batches(0, 4, seed=0, position=0), 60):
-        state, loss = inner.step(state, batch)
-        losses.append(float(loss))
-    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 1.5
-    assert task.evaluate(state.params) < before - 1.5
-
-
 @pytest.mark.gate
 def test_a_step_is_adamw_done_by_hand():
     settings = InnerSettings(lr=0.01, warmup_steps=0, decay_steps=100, weight_decay=0.2)
@@ -142,28 +128,6 @@ def rates_of(settings: InnerSettings, steps: int):
             yield optax.tree.scale(1.0, update)
 
 
-class PlainSteps(Inner):
-    """Steps down the gradient, without moments."""
-
-    def optimizer(self, settings: InnerSettings) -> optax.GradientTransformation:
-        return optax.sgd(settings.lr)
-
-
-@pytest.mark.deep
-def test_a_subclass_trains_by_its_own_optimizer_and_keeps_no_compiled_step(tmp_path):
-    plain = PlainSteps(TASK, InnerSettings(lr=0.5), executables=tmp_path)
-    plain.cut(layout(plain))
-    plain.compile()
-    state = plain.init(3)
-    batch = next(TASK.batches(0, 1, seed=0, position=0))
-    after, _ = plain.step(state, batch)
-    gradients = jax.grad(TASK.loss)(state.params, batch)
-    for name, gradient in gradients.items():
-        by_hand = np.asarray(state.params[name]) - 0.5 * np.asarray(gradient)
-        np.testing.assert_allclose(after.params[name], by_hand, atol=1e-6)
-    assert not [*tmp_path.iterdir()], "its step is none of chaoslab's, which are kept by their code"
-
-
 def test_at_a_step_only_the_count_of_the_schedule_changes(inner, trained):
     later = inner.at_step(trained, 2**40)  # more than an optimizer counts
     assert equal(later.params, trained.params)
@@ -176,12 +140,6 @@ def test_at_a_step_only_the_count_of_the_schedule_changes(inner, trained):
     ]
     assert changed == [(5, 2**31 - 1)]
     assert equal(inner.at_step(trained, 5).moments, trained.moments)
-
-
-@pytest.mark.deep
-def test_compiling_ahead_changes_nothing(inner):
-    ahead, plain = inner.init(1), Inner(TASK, InnerSettings(warmup_steps=2, decay_steps=100))
-    assert equal(walked(inner, ahead, 4), walked(plain, plain.init(1), 4))
 
 
 def test_a_state_stays_valid_while_later_steps_run(inner, trained):
@@ -214,14 +172,6 @@ def test_a_delta_is_base_minus_params_in_the_fragments_order(inner, trained):
         by_definition = by_hand(trained.base, fragment) - by_hand(trained.params, fragment)
         assert np.array_equal(inner.delta(trained, fragment), by_definition)
         assert np.any(by_definition)
-
-
-def test_flat_fragments_are_read_back_in_the_fragments_order(inner, trained):
-    for fragment in range(4):
-        assert np.array_equal(inner.flat(trained.base, fragment), by_hand(trained.base, fragment))
-        assert np.array_equal(
-            inner.flat(trained.params, fragment), by_hand(trained.params, fragment)
-        )
 
 
 @pytest.mark.gate
@@ -272,35 +222,10 @@ def test_without_work_or_without_a_share_an_adoption_overwrites(inner, trained):
         assert equal(adopted, inner.adopt(trained, 1, published))
 
 
-def test_every_share_is_compiled_for_itself_and_none_without_one(tmp_path):
-    def names(blend: float) -> list[str]:
-        inner = Inner(TASK, executables=tmp_path)
-        inner.cut(layout(inner), blend=blend)
-        return sorted({*inner.executables.loaded, *inner.executables.compiled})
-
-    assert names(0.0) == ["delta"]
-    assert names(0.5) == ["blend 0.5", "delta"]
-    assert names(0.25) == ["blend 0.25", "delta"]
-    again = Inner(TASK, executables=tmp_path)
-    again.cut(layout(again), blend=0.5)
-    assert not again.executables.compiled
-    state = walked(again, again.init(3), 2)
-    published = published_for(state)
-    blended = again.trained(again.adopt(state, 1, published, has_work=True), 1)
-    assert np.array_equal(blended, np.float32(0.5) * (by_hand(state.params, 1) + published))
-
-
 def published_for(state: LearnerState) -> np.ndarray:
     """Another version of fragment 1."""
     size = by_hand(state.base, 1).shape
     return np.random.default_rng(1).normal(size=size).astype(np.float32)
-
-
-def test_training_goes_on_after_adoption(inner, trained):
-    adopted = inner.adopt(trained, 0, inner.flat(trained.base, 0) * np.float32(1.01))
-    further = walked(inner, adopted, 2)
-    assert np.any(inner.delta(further, 0))
-    assert np.array_equal(inner.flat(further.base, 0), inner.flat(adopted.base, 0))
 
 
 def test_an_adopted_buffer_may_be_used_again(inner, trained):

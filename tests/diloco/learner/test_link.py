@@ -131,18 +131,6 @@ def test_dials_that_nobody_answers_are_counted_until_somebody_does() -> None:
 
 
 @pytest.mark.deep
-def test_it_goes_on_measuring_while_nobody_is_there() -> None:
-    caller = Caller(NOBODY)
-    caller.link.backoff = Backoff(random.Random(1), first_s=60.0, cap_s=60.0)
-    caller.link.start()
-    caller.wait(lambda: len(caller.of(Kind.LINK_MEASURED)) >= 2)
-    first, second, *_ = caller.of(Kind.LINK_MEASURED)
-    assert second["silent_s"] > first["silent_s"]
-    assert (second["rtt_s"], second["bytes"], second["queued"]) == (None, 0, 0)
-    caller.link.close(pb.FromLearner(goodbye=pb.Goodbye()))
-
-
-@pytest.mark.deep
 def test_what_must_be_said_again_is_said_twice_a_second(syncer: HandSyncer, caller: Caller) -> None:
     syncer.admit()
     caller.wait(lambda: caller.repeats >= 3)

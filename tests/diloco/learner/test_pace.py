@@ -114,15 +114,6 @@ def test_whole_periods_that_were_lost_are_counted_and_not_made_up_for(time: Time
     assert (time.now_s, pace.overruns) == (pytest.approx(0.8), 2)
 
 
-def test_steps_that_are_always_too_long_lose_the_share_of_periods_that_they_exceed(
-    time: Time,
-) -> None:
-    pace = pace_of(time, step_time_s=0.2)
-    for _ in range(100):
-        time.step(pace, works_s=0.25)
-    assert pace.overruns / (100 + pace.overruns) == pytest.approx(0.2, abs=0.01)
-
-
 def test_a_slow_group_has_a_longer_period_and_a_fault_multiplies_it(time: Time) -> None:
     pace = pace_of(time, speed=0.5, step_time_s=0.2)
     assert time.step(pace) == pytest.approx(0.4)
@@ -144,13 +135,6 @@ def test_a_step_time_that_is_told_holds_until_it_is_taken_back(time: Time) -> No
     assert time.step(pace) == pytest.approx(0.1)
 
 
-def test_without_what_it_was_told_the_command_line_holds(time: Time) -> None:
-    pace = pace_of(time, step_time_s=0.2)
-    pace.apply_pace_hook({"step_s": 0.5})
-    pace.apply_pace_hook({})
-    assert pace.period_s == 0.2
-
-
 def test_a_wait_for_others_begins_the_grid_anew(time: Time) -> None:
     pace = pace_of(time, step_time_s=0.2)
     time.step(pace)
@@ -158,12 +142,6 @@ def test_a_wait_for_others_begins_the_grid_anew(time: Time) -> None:
     pace.restart()
     assert time.step(pace) == pytest.approx(0.2)
     assert pace.overruns == 0
-
-
-def test_who_leaves_does_not_wait_for_the_end_of_its_period(time: Time) -> None:
-    pace = pace_of(time, step_time_s=60.0)
-    pace.hurry()
-    assert time.step(pace) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("step_time_s", [0.0, -1.0, float("nan"), float("inf")])

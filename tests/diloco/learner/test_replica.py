@@ -114,9 +114,3 @@ def test_work_that_was_merged_after_all_keeps_its_moments(replica: Replica) -> N
     trained(replica, 1)
     replica.go_back()
     assert replica.pack() == bytes([1, 3])
-
-
-def test_going_back_without_work_changes_nothing(replica: Replica) -> None:
-    before = replica.counters
-    replica.go_back()
-    assert replica.counters == before

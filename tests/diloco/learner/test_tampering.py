@@ -1,7 +1,5 @@
 """The test hook on a learner's pushes: what is sent in place of an honest one, and what is said."""
 
-import io
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.tampering import Outgoing, Tampering
 from chaoslab.diloco.model.codec import Codec, NotFinite, decode, encode
 from chaoslab.diloco.model.fragments import FloatArray
-from chaoslab.diloco.node.hooks import Hooks
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 VALUES: FloatArray = np.linspace(-1, 1, 300, dtype=np.float32)
@@ -129,15 +126,3 @@ def test_a_duplicate_is_sent_twice() -> None:
     one, other = hooked.send()
     assert one[0] == other[0] == push()
     assert one[1]() == other[1]()
-
-
-def test_a_kind_that_nobody_knows_is_passed_over_and_the_next_word_is_heard(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    hooked, hooks = Hooked(), Hooks()
-    hooks.on("updates", hooked.tampering.apply_hook)
-    for line in io.StringIO('{"do":"updates","kind":"eaten"}\n{"do":"updates","kind":"nan"}\n'):
-        hooks.handle_line(line)
-    assert "eaten" in capsys.readouterr().err
-    hooked.send()
-    assert [one["how"] for one in hooked.told] == ["nan"]

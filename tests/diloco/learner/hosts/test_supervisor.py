@@ -163,30 +163,27 @@ def test_a_hook_that_cannot_be_is_left_to_host_0(start: Start, request_: dict[st
     found.until(f"host 0: {json.dumps(request_)}")
 
 
-def test_an_error_of_host_0_is_that_of_the_learner(start: Start) -> None:
-    found = start("3,wait")
-    assert found.end() == 3
-    assert found.said(Kind.HOST_LOST) == []
+@pytest.mark.parametrize(
+    ("do", "code", "lost"),
+    [
+        ("3,wait", 3, []),
+        ("wait,1", 1, [(1, "exit code 1")]),
+        (f"wait,{PEER_LOST}", PEER_LOST, [(0, "no heartbeat")]),
+    ],
+    ids=["of host 0", "of another", "host 0 was lost by another"],
+)
+def test_an_error_of_a_host_is_that_of_the_learner(
+    start: Start, do: str, code: int, lost: list[tuple[int, str]]
+) -> None:
+    found = start(do)
+    assert found.end() == code
+    assert [(data["host"], data["reason"]) for data in found.said(Kind.HOST_LOST)] == lost
     assert all(map(is_gone, found.pids))
-
-
-def test_an_error_of_another_host_is_a_lost_host(start: Start) -> None:
-    found = start("wait,1")
-    assert found.end() == 1
-    (lost,) = found.said(Kind.HOST_LOST)
-    assert (lost["host"], lost["reason"]) == (1, "exit code 1")
-
-
-def test_a_host_that_lost_host_0_says_so_by_its_exit_code(start: Start) -> None:
-    found = start(f"wait,{PEER_LOST}")
-    assert found.end() == PEER_LOST
-    (lost,) = found.said(Kind.HOST_LOST)
-    assert (lost["host"], lost["reason"]) == (0, "no heartbeat")
 
 
 @pytest.mark.gate
 def test_it_hands_notice_and_leave_to_host_0_and_ends_those_that_stay(start: Start) -> None:
-    found = both_run(start)
+    found = both_run(start, "--test-hooks")
     os.kill(found.pid, signal.SIGHUP)
     found.until("host 0: noticed")
     os.kill(found.pid, signal.SIGTERM)
@@ -194,12 +191,6 @@ def test_it_hands_notice_and_leave_to_host_0_and_ends_those_that_stay(start: Sta
     assert "host 1: noticed" not in found.lines
     assert found.said(Kind.HOST_LOST) == []
     assert all(map(is_gone, found.pids))
-
-
-def test_it_leaves_in_order_with_its_standard_input_open(start: Start) -> None:
-    found = both_run(start, "--test-hooks")
-    os.kill(found.pid, signal.SIGTERM)
-    assert found.end() == 0
 
 
 def test_a_learner_of_one_host_has_no_supervisor(start: Start) -> None:
