@@ -32,10 +32,8 @@ RULES = {
 class CrashingSyncer:
     """One syncer in one folder. Leaving the context ends its process by its own handle."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
-        """`flags`: behind its other ones."""
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._flags = flags
         self._let_in(folder / "syncer" / "tokens")
         self.address = ""
         self.told: list[tuple[int, Kind, Mapping[str, Any]]] = []
@@ -54,19 +52,20 @@ class CrashingSyncer:
 
     def start(self) -> None:
         """Its next life; returns when that is ready."""
-        self._begin("chaoslab.diloco.syncer")
+        self.life += 1
+        with (self.folder / "stderr.log").open("a") as errors:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "chaoslab.diloco.syncer", "--test-hooks",
+                    "--directory", str(self.folder / "syncer"),
+                    "--settings-json", json.dumps(RULES),
+                ],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, args=(self._process, self.life))
+        self._reader.start()
         self.address = str(self.wait(Kind.SYNCER_READY)["address"])
-
-    def die_at(self, operation: int) -> int:
-        """A life that is killed before this file operation of it; returns when it is gone.
-
-        Its exit status, as `subprocess` has it.
-        """
-        self._begin("tests.diloco.dying_syncer", DIE_AT=str(operation))
-        assert self._process is not None
-        status = self._process.wait(PATIENCE_S)
-        self.kill()
-        return status
 
     def _let_in(self, tokens: Path) -> None:
         """The learners of the tests, which live outside of its folder."""
@@ -74,21 +73,6 @@ class CrashingSyncer:
         for name in NAMES:
             (tokens / name).touch(mode=0o600)
             (tokens / name).write_text(TOKENS.of(name))
-
-    def _begin(self, module: str, **environment: str) -> None:
-        self.life += 1
-        with (self.folder / "stderr.log").open("a") as errors:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable, "-m", module, "--test-hooks",
-                    "--directory", str(self.folder / "syncer"),
-                    "--settings-json", json.dumps(RULES), *self._flags,
-                ],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-            )  # fmt: skip
-        self._reader = threading.Thread(target=self._read, args=(self._process, self.life))
-        self._reader.start()
 
     def kill(self) -> None:
         """SIGKILL; returns when it is gone and all that it said was read."""

@@ -59,7 +59,6 @@ class LittleLearner:
         self.committed: list[int] = []
         self.discarded: list[int] = []
         self.inbox = Inbox()
-        self.slowest_s = 0.0
 
     def _connect(self, address: str, limits: Limits | None) -> Connection:
         self.connections.append(
@@ -101,14 +100,12 @@ class LittleLearner:
 
     def step(self) -> None:
         """Adopt what arrived, make a step, leave a snapshot."""
-        began_s = time.monotonic()
         self.inbox.update(self.messenger.take())
         self._adopt()
         self.step_count += 1
         self.tokens += TOKENS
         self.since_steps = [steps + 1 for steps in self.since_steps]
         self._boundary()
-        self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
 
     @contextmanager
     def running(self, every_s: float = 0.002) -> Iterator[None]:

@@ -21,7 +21,6 @@ from chaoslab.diloco.syncer.decisions import (  # fmt: skip
     Offer,
     Progress,
     Pull,
-    Refusal,
     SendAll,
     Stop,
     Welcome,
@@ -71,7 +70,6 @@ class World:
         self.pulled: list[tuple[float, Pull]] = []
         self.merges: list[Merge] = []
         self.abandoned: list[Abandon] = []
-        self.refusals: list[Refusal] = []
         self.held: list[str] = []
         self.stopped: Stop | None = None
         self.taken: dict[tuple[str, int, int], list[tuple[int, int]]] = {}
@@ -200,7 +198,6 @@ class World:
         if refusal is None:
             self.policy.accept(self.now_s, learner.epoch, offer)
         else:
-            self.refusals.append(refusal)
             self.policy.reject_answer(self.now_s, learner.epoch, offer.round)
         self.follow()
 
@@ -297,7 +294,7 @@ class World:
         earlier = [m for m in self.merges if m.fragment == merge.fragment]
         assert merge.base_version == len(earlier), "versions go up one by one"
         assert merge.round not in {m.round for m in self.merges}
-        assert all(not learner_in(merge.missed, c) for c in merge.contributions)
+        assert all(c.learner not in merge.missed for c in merge.contributions)
         for contribution in merge.contributions:
             self.count(merge.fragment, contribution)
         self.merges.append(merge)
@@ -332,7 +329,3 @@ class World:
         limit = self.settings.steps_held
         for learner in self.alive.values():
             assert limit is None or max(learner.since_steps, default=0) <= limit
-
-
-def learner_in(names: tuple[str, ...], contribution: Contribution) -> bool:
-    return contribution.learner in names

@@ -35,9 +35,6 @@ class TcpProxy:
 
     upstream: str
     address: str = ""
-    accepted: int = 0
-    up_bytes: int = 0
-    down_bytes: int = 0
     _pairs: list[_Pair] = field(default_factory=list)
     _moves: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -105,7 +102,6 @@ class TcpProxy:
                 learner, _ = self._listener.accept()
             except OSError:
                 return
-            self.accepted += 1
             if self._is_refusing:
                 learner.close()
                 continue
@@ -130,7 +126,6 @@ class TcpProxy:
                     continue
                 allowed = self._allow(data) if way == "up" else data
                 target.sendall(allowed)
-                self._count(way, len(allowed))
                 if len(allowed) < len(data) or self._up_left == 0:
                     self.reset()
         if not pair.is_forgotten:
@@ -143,13 +138,6 @@ class TcpProxy:
             allowed = data[: self._up_left]
             self._up_left -= len(allowed)
             return allowed
-
-    def _count(self, way: str, size: int) -> None:
-        with self._lock:
-            if way == "up":
-                self.up_bytes += size
-            else:
-                self.down_bytes += size
 
     def _break(self, pair: _Pair, *ends: socket.socket) -> None:
         with self._lock:

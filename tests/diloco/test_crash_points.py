@@ -114,39 +114,6 @@ def some_late(operations: int) -> range:
     return range(operations - 9, operations)
 
 
-def in_one_piece(self: store.SyncerStore, line: store.CommitRecord, tensors: store.Tensors) -> None:
-    """`save_round` with the newline of a line in the same write as the line."""
-    commit_log = self._commit_log or self._open_log()
-    self._cut_leftover(commit_log)
-    self._write_slot(line.fragment, line.version, tensors)
-    commit_log.append(line.to_bytes())
-    commit_log.flush()
-
-
-@pytest.mark.deep
-def test_a_line_whose_end_came_to_the_disk_before_its_middle_would_stop_the_syncer(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store.SyncerStore, "save_round", in_one_piece)
-    tally = try_out(SYNCER, place / "live", limit=32, kills=nobody)
-    assert Outcome.REFUSED in found(tally)
-
-
-@pytest.mark.deep
-def test_a_reserve_that_was_not_flushed_gives_numbers_twice(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def reserve(self: store.SyncerStore, numbers: store.Reserved) -> None:
-        self._durable = False
-        real(self, numbers)
-        self._durable = True
-
-    real: Callable[..., None] = store.SyncerStore.reserve
-    monkeypatch.setattr(store.SyncerStore, "reserve", reserve)
-    tally = try_out(SYNCER, place / "live", limit=16, kills=nobody)
-    assert found(tally) & {Outcome.REPEATED, Outcome.REFUSED}
-
-
 # ---------------------------------------------------------------- the model itself
 
 

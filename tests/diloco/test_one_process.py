@@ -64,15 +64,6 @@ def test_every_trained_token_is_committed_discarded_or_under_way(done: Measured)
     assert 0 <= under_way <= 8 / 40
 
 
-def test_learners_that_keep_a_share_of_their_values_train_otherwise_and_count_alike(
-    inner: Inner, done: Measured
-) -> None:
-    blended = train(inner, blend=0.5)
-    assert blended.loss != done.loss
-    assert blended.loss == pytest.approx(done.loss, rel=0.1)
-    assert (blended.merges, blended.discarded) == (done.merges, done.discarded)
-
-
 def test_a_slow_learner_makes_fewer_steps_and_contributes_what_it_has(inner: Inner) -> None:
     done = train(inner, Speeds(step_s=(1.0, 1.0, 2.0), sync_s=1.5))
     assert done.steps == pytest.approx((40, 40, 20), abs=1)
@@ -91,19 +82,6 @@ def test_synchronous_learners_wait_for_the_slowest(inner: Inner) -> None:
     assert train(inner, speeds, quorum=3).virtual_s == pytest.approx(40, rel=0.05)
 
 
-def test_grace_brings_in_learners_of_equal_speed_where_only_the_ready_contribute(
-    inner: Inner,
-) -> None:
-    alone = train(inner, contribute="ready", gamma=0.0)
-    grace = train(inner, contribute="ready")
-    few, many = (
-        np.mean([len(merge.contributions) for merge in done.merges]) for done in (alone, grace)
-    )
-    assert few < 2
-    assert many > 2.5
-    assert grace.discarded < alone.discarded - 0.2
-
-
 def test_one_learner_whose_outer_step_is_its_own_is_plain_training(inner: Inner) -> None:
     alone = train(
         inner, learners=NAMES[:1], fragments=1, sync_every=12, overlap=0,
@@ -112,13 +90,3 @@ def test_one_learner_whose_outer_step_is_its_own_is_plain_training(inner: Inner)
     plain = data_parallel(TASK, inner, learners=1, steps=12, seed=1)
     # Θ - (Θ - θ) is θ up to rounding
     assert alone.loss == pytest.approx(TASK.evaluate(plain), rel=1e-4)
-
-
-@pytest.mark.deep
-def test_data_parallel_steps_on_the_batches_of_all(inner: Inner) -> None:
-    stepped = data_parallel(TASK, inner, learners=2, steps=3, seed=1)
-    state = inner.init(1)
-    streams = [TASK.batches(shard, 2, 1, 0) for shard in range(2)]
-    for _ in range(3):
-        state, _ = inner.step(state, np.concatenate([next(stream) for stream in streams]))
-    assert all(np.array_equal(stepped[name], state.params[name]) for name in stepped)

@@ -3,20 +3,17 @@
 A real process with a real disk; the learners are little and live here, so that they outlive it.
 """
 
-import json
 import random
-import signal
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.node.phases import Phase
-from chaoslab.diloco.node.snapshots import read_snapshot, snapshot_paths
-from tests.diloco.crashing_syncer import NAMES, RULES, Adopter, CrashingSyncer, must_hold
+from tests.diloco.crashing_syncer import NAMES, Adopter, CrashingSyncer, must_hold
 
 pytestmark = [pytest.mark.deep]
 
@@ -33,12 +30,6 @@ def syncer(tmp_path: Path) -> Iterator[CrashingSyncer]:
 
 @pytest.fixture
 def learners(syncer: CrashingSyncer) -> Iterator[list[Adopter]]:
-    with training(syncer) as learners:
-        yield learners
-
-
-@contextmanager
-def training(syncer: CrashingSyncer) -> Iterator[list[Adopter]]:
     found = [Adopter(syncer.address, name) for name in NAMES]
     with ExitStack() as stack:
         for learner in found:
@@ -88,51 +79,6 @@ def test_a_syncer_killed_at_every_named_point_loses_nothing(
     syncer.kill()
     assert must_hold(syncer, learners) >= 6 * len(POINTS)
     assert {name for name in NAMES if _was_heard(syncer, name)} == set(NAMES)
-
-
-def test_a_syncer_whose_snapshots_are_refused_loses_nothing_when_it_is_killed(
-    tmp_path: Path,
-) -> None:
-    refusing = tmp_path / "snapshots"
-    refusing.touch()  # no folder: nothing can be put there
-    rules = json.dumps({**RULES, "evaluate_every": 1})
-    flags = ("--snapshots", str(refusing), "--settings-json", rules)
-    with CrashingSyncer(tmp_path, *flags) as syncer, training(syncer) as learners:
-        assert syncer.wait(Kind.SYNCER_BLOCKED)["is_snapshot"]
-        for point in (Phase.WRITTEN, "any time"):
-            crash(syncer, learners, point, random.Random(1))
-        refusing.unlink()
-        assert syncer.wait(Kind.SYNCER_FREED)["is_snapshot"]
-        syncer.kill()
-        must_hold(syncer, learners)
-    assert read_snapshot(snapshot_paths(refusing)[0]).round > 0
-
-
-def killed_at_operations(
-    syncer: CrashingSyncer, learners: list[Adopter], operations: range
-) -> None:
-    """Each in a life of its own, from its start through its merges, while the learners go on."""
-    syncer.kill()
-    for operation in operations:
-        assert syncer.die_at(operation) == -signal.SIGKILL
-    syncer.start()
-    syncer.wait(Kind.ROUND_MERGED, times=6)
-    syncer.kill()
-    must_hold(syncer, learners)
-
-
-def test_a_syncer_killed_before_some_of_its_file_operations_loses_nothing(
-    syncer: CrashingSyncer, learners: list[Adopter]
-) -> None:
-    killed_at_operations(syncer, learners, range(0, 70, 7))
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_a_syncer_killed_before_each_of_its_file_operations_loses_nothing(
-    syncer: CrashingSyncer, learners: list[Adopter]
-) -> None:
-    killed_at_operations(syncer, learners, range(90))
 
 
 @pytest.mark.soak

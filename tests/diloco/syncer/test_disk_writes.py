@@ -62,20 +62,6 @@ def test_a_snapshot_that_is_refused_is_reported_and_one_is_written_later(tmp_pat
     assert read_snapshot(snapshot_paths(folder)[0]).round in (1, 2)  # that of the first may be late
 
 
-def test_a_training_whose_snapshots_are_refused_for_good_ends_with_its_final_state(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "snapshots").touch()
-    with running_syncer(tmp_path) as syncer:
-        learner = HandLearner(syncer, "learner-0")
-        learner.join()
-        still_merges(syncer, learner)
-        learner.close()
-    final = syncer.told.wait(Kind.SYNCER_FINAL)
-    assert final["stored_digests"] == final["digests"] != {}
-    assert [told["is_snapshot"] for told in syncer.told.of(Kind.SYNCER_BLOCKED)] == [True]
-
-
 def test_the_last_snapshot_is_tried_again_for_a_while(tmp_path: Path) -> None:
     folder = tmp_path / "snapshots"
     folder.touch()

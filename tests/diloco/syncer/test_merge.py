@@ -181,58 +181,12 @@ def test_rda_is_the_formula(given_: tuple[list[np.ndarray], list[float]]) -> Non
     close(merged, rda_by_hand([delta.tolist() for delta in deltas], weights))
 
 
-@settings(max_examples=25)
-@given(given_=contributions(), exponent=st.integers(-60, 60))
-def test_rda_scales_with_its_inputs(
-    given_: tuple[list[np.ndarray], list[float]], exponent: int
-) -> None:
-    deltas, weights = given_
-    factor = np.float32(2.0**exponent)
-    fragment = fragment_of(deltas[0].size)
-    scaled = merge([delta * factor for delta in deltas], weights, fragment)
-    close(scaled, merge(deltas, weights, fragment).astype(np.float64) * float(factor))
-
-
-@settings(max_examples=25)
-@given(given_=contributions(), factor=st.floats(1e-6, 1e6))
-def test_only_the_ratio_of_the_weights_matters(
-    given_: tuple[list[np.ndarray], list[float]], factor: float
-) -> None:
-    deltas, weights = given_
-    fragment = fragment_of(deltas[0].size)
-    scaled = merge(deltas, [weight * factor for weight in weights], fragment)
-    close(scaled, merge(deltas, weights, fragment))
-
-
-@every_method
-@settings(max_examples=25)
-@given(given_=contributions(), data=st.data())
-def test_the_order_of_the_learners_is_of_no_matter(
-    method: Method, given_: tuple[list[np.ndarray], list[float]], data: st.DataObject
-) -> None:
-    deltas, weights = given_
-    order = data.draw(st.permutations(range(len(deltas))))
-    fragment = fragment_of(deltas[0].size)
-    merged = merge(deltas, weights, fragment, method)
-    shuffled = merge([deltas[m] for m in order], [weights[m] for m in order], fragment, method)
-    scale = max(np.linalg.norm(delta.astype(np.float64)) for delta in deltas)
-    assert np.linalg.norm(shuffled - merged) <= 1e-4 * scale
-
-
 @every_method
 def test_a_single_contributor_is_taken_exactly(method: Method) -> None:
     (delta,) = normals(1, 20)
     merged = merge([delta], [0.3], fragment_of(12, 8, averaged=1), method)
     assert merged.tobytes() == delta.tobytes()
     assert not np.shares_memory(merged, delta)
-
-
-def test_orthogonal_deltas_keep_their_norm_where_the_average_shrinks_it() -> None:
-    deltas = [vector(*row) for row in np.eye(4) * 3]
-    fragment, weights = fragment_of(4), [1.0] * 4
-    np.testing.assert_allclose(merge(deltas, weights, fragment), [1.5] * 4, rtol=1e-6)
-    average = merge(deltas, weights, fragment, Method.AVERAGE)
-    np.testing.assert_allclose(average, [0.75] * 4, rtol=1e-6)
 
 
 # ---------------------------------------------------------------- cancellation and zeros
@@ -297,11 +251,6 @@ def test_norms_whose_squares_leave_float32_are_merged_by_the_same_formula(
     deltas = [vector(*row) for row in rows]
     rows = [delta.astype(np.float64).tolist() for delta in deltas]
     close(merge(deltas, [1.0, 3.0], fragment_of(2)), rda_by_hand(rows, [1.0, 3.0]), 1e-5)
-
-
-def test_opposite_tiny_deltas_fall_back_too() -> None:
-    merged = merge([vector(4e-30, 0), vector(-2e-30, 0)], [1.0, 1.0], fragment_of(2))
-    np.testing.assert_allclose(merged, [1e-30, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("weights", [[1e308, 1e308], [5e-324, 5e-324], [1e-300, 1e-300]])
@@ -386,19 +335,6 @@ def test_many_outer_steps_are_nesterov_momentum_of_optax(lr: float, momentum: fl
         np.testing.assert_allclose(
             state.theta, np.asarray(parameters), rtol=1e-4, atol=1e-4, err_msg=f"step {step}"
         )
-
-
-def test_the_outer_step_makes_a_new_state_and_keeps_float32() -> None:
-    theta, velocity, delta = normals(3, 300_001)
-    before = OuterState(theta.copy(), velocity.copy())
-    after = outer_step(before, delta, 0.7, 0.9)
-    np.testing.assert_array_equal(before.theta, theta)
-    np.testing.assert_array_equal(before.momentum, velocity)
-    assert after.theta.dtype == after.momentum.dtype == np.float32
-    moved = 0.9 * velocity.astype(np.float64) + delta
-    np.testing.assert_allclose(after.momentum, moved, rtol=1e-5, atol=1e-6)
-    wanted = theta - 0.7 * (delta + 0.9 * moved)
-    np.testing.assert_allclose(after.theta, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_an_outer_step_on_vectors_of_different_length_is_refused() -> None:

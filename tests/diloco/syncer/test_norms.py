@@ -41,12 +41,6 @@ def test_a_push_just_within_the_limit_stays_as_it_is() -> None:
     assert bounded(taught().judge(0, sizes(7.9, 8.1, 1.0, 1.0))) == [False, True, False, False]
 
 
-def test_an_honest_push_that_was_scaled_is_the_honest_push_again() -> None:
-    (excess, *_) = taught().judge(0, sizes(50.0, 1.0, 1.0))
-    assert excess is not None
-    assert 50.0 * excess.factor == pytest.approx(1.0)
-
-
 def test_one_learner_among_several_cannot_make_its_own_size_usual() -> None:
     known = taught()
     for _ in range(100):

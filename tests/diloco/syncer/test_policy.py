@@ -118,20 +118,6 @@ def test_learners_that_wait_for_rounds_lose_no_time_to_their_spacing() -> None:
     assert world.alive["learner-0"].step - before >= 190
 
 
-def test_next_s_names_the_time_at_which_the_next_round_of_a_backlog_begins() -> None:
-    world = world_of(*NAMES, **SPACED)
-    settle_exactly(world, steps=100)
-    world.hold_reports(40)
-    answer_all(world)
-    begun, begun_s = len(world.pulled), world.pulled[-1][0]
-    wake_s = world.policy.next_s()
-    assert wake_s == pytest.approx(begun_s + SPACING_S)
-    world.pass_time(wake_s - world.now_s - 1e-6)
-    assert len(world.pulled) == begun
-    world.pass_time(2e-6)
-    assert len(world.pulled) == begun + 1
-
-
 def test_the_grace_of_a_round_does_not_count_what_it_waited_for_other_rounds() -> None:
     world = world_of(*NAMES, **SPACED)
     settle_exactly(world, steps=100)
@@ -199,25 +185,6 @@ def test_a_stopped_learner_is_waited_for_once_then_suspected_then_dropped() -> N
     assert len(missed) <= 2, "at most the rounds in flight waited for it"
 
 
-def test_a_learner_that_returns_from_a_long_stop_pushes_only_as_its_new_self() -> None:
-    world = world_of(*NAMES)
-    world.settle(rounds=20)
-    learner = world.alive["learner-0"]
-    old_epoch = learner.epoch
-    world.stop("learner-0")
-    world.pass_time(30.0)
-    offer = Offer(
-        round=1, fragment=0, base_version=0, step=1, c_steps=1, c_tokens=10, tokens_from=0,
-        tokens_to=10,
-    )  # fmt: skip
-    assert world.policy.offer(old_epoch, offer) is Refusal.FENCED
-    world.go_on("learner-0")
-    assert learner.epoch > old_epoch
-    before = len(world.merges)
-    world.settle(rounds=30)
-    assert any(c.epoch == learner.epoch for m in world.merges[before:] for c in m.contributions)
-
-
 @pytest.mark.parametrize("impostor", [{"incarnation": 1}, {"incarnation": 2, "process": 7}])
 def test_an_older_life_and_a_second_process_of_a_life_are_refused(impostor: Any) -> None:
     world = world_of("learner-0", "learner-1")
@@ -225,17 +192,6 @@ def test_an_older_life_and_a_second_process_of_a_life_are_refused(impostor: Any)
     world.join("learner-0")
     with pytest.raises(Refused, match="learner-0"):
         world.policy.hello(world.now_s, Hello(learner="learner-0", **impostor))
-
-
-def test_a_lone_fresh_learner_never_becomes_the_state_of_the_run() -> None:
-    world = world_of(*NAMES)
-    world.settle(rounds=30)
-    versions = world.policy.versions
-    for name in NAMES:
-        world.die(name)
-    world.join("learner-2")
-    assert world.policy.versions == versions
-    assert world.alive["learner-2"].versions == list(versions)
 
 
 def test_when_the_learner_that_hands_in_the_initial_parameters_dies_another_is_asked() -> None:
@@ -253,36 +209,6 @@ def test_a_lone_learner_that_reconnects_is_asked_for_the_initial_parameters_once
     policy.hello(0.0, hello)
     asked = [a.source for a in policy.hello(0.0, hello) if isinstance(a, Welcome)]
     assert (asked, policy.seeder) == ([Source.INITIAL], 2)
-
-
-@pytest.mark.parametrize(
-    ("c_steps", "c_tokens"),
-    [pytest.param(5, 10**9, id="tokens"), pytest.param(10**12, 5, id="steps, to seem small")],
-)
-def test_what_was_never_trained_cannot_be_contributed(c_steps: int, c_tokens: int) -> None:
-    world = world_of(*NAMES)
-    world.settle(rounds=3)
-    world.train_until_pulled(*NAMES)
-    learner = world.alive["learner-0"]
-    pull = learner.pulls[0]
-    offer = Offer(
-        round=pull.round, fragment=pull.fragment, base_version=pull.base_version, step=9,
-        c_steps=c_steps, c_tokens=c_tokens, tokens_from=0, tokens_to=c_tokens,
-    )  # fmt: skip
-    assert world.policy.offer(learner.epoch, offer) is Refusal.WRONG_COUNTS
-
-
-def test_a_quorum_of_all_waits_for_the_dead_ones_return_and_then_goes_on() -> None:
-    world = world_of(*NAMES, quorum=4)
-    world.settle(rounds=20)
-    world.die("learner-3")
-    world.settle(rounds=10)
-    before = len(world.merges)
-    world.settle(rounds=30)
-    assert len(world.merges) == before
-    world.join("learner-3")
-    world.settle(rounds=30)
-    assert len(world.merges) > before
 
 
 def contributors(world: World, since: int) -> set[tuple[str, ...]]:
@@ -375,10 +301,6 @@ def test_a_learner_that_reconnects_while_it_waits_is_waited_for_again() -> None:
     member = world.policy.membership.find(world.alive["learner-0"].epoch)
     assert member is not None
     assert member.is_present
-    world.join("learner-3")
-    before = len(world.merges)
-    world.settle(rounds=30)
-    assert len(world.merges) > before + 5
 
 
 def test_an_abandoned_round_gives_the_work_back() -> None:
@@ -403,17 +325,6 @@ def test_training_stops_once_at_its_rule_with_no_round_open() -> None:
     assert world.stopped is not None
     assert not world.policy.rounds.open
     assert len(world.merges) in (10, 11)
-
-
-def test_training_that_stops_is_not_woken_for_rounds_that_will_not_begin() -> None:
-    world = world_of(*NAMES, **SPACED)
-    settle_exactly(world, steps=100)
-    world.hold_reports(40)
-    world.policy.stop("enough")
-    world.pass_time(2 * SPACING_S)
-    assert world.policy.rounds.open
-    assert world.policy.rounds.next_beginning_s() <= world.now_s
-    assert world.policy.next_s() > world.now_s
 
 
 def test_held_training_says_once_that_its_rule_is_met_and_goes_on_until_it_is_stopped() -> None:

@@ -8,18 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 
-from chaoslab.checks.base import Outcome
-from chaoslab.checks.ledger import Ledger
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.fragments import specs_to_json
 from chaoslab.diloco.syncer import program
 from chaoslab.diloco.syncer.program import main
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY
 from tests.diloco.hand_learner import (
     DROP_S,
     SIZES,
@@ -29,8 +25,6 @@ from tests.diloco.hand_learner import (
     RunningSyncer,
     running_syncer,
 )
-from tests.diloco.known import TOKENS
-from tests.histories import Story
 
 Push = dict[str, Any]
 
@@ -115,6 +109,7 @@ def test_initial_parameters_that_are_handed_in_again_are_refused(
         ({"base_version": 57}, 1.0, b"", "stale"),
         ({"c_tokens": 10**9, "tokens_to": 10**9}, 1.0, b"", "wrong_counts"),
         ({"c_steps": 0}, 1.0, b"", "wrong_counts"),
+        ({"c_steps": 10**12}, 1.0, b"", "wrong_counts"),
         ({"tokens_from": 1}, 1.0, b"", "wrong_counts"),
         ({"codec": "gzip"}, 1.0, b"", "malformed"),
         ({}, 1.0, b"more", "malformed"),
@@ -235,38 +230,6 @@ def test_a_learner_is_sent_to_the_furthest_step_although_nobody_is_left(
     other.close()
 
 
-def test_nobody_is_waited_for_longer_than_it_was_seen_to_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(program, "_PAUSED_S", math.inf)
-    with running_syncer(tmp_path, start_patience_s=1e6) as syncer:
-        honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
-        honest.join()
-        liar.join()
-        for _ in range(3):
-            liar.step += 1
-            liar.report(step_s=1e9)
-        handled_by(syncer, honest, liar)
-        syncer.skipped_s += DROP_S
-        syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-1", reason="no_progress")
-        still_merges(syncer, honest)
-        honest.close()
-        liar.close()
-
-
-def test_bytes_that_are_no_message_end_only_their_own_stream(
-    syncer: RunningSyncer, learner: HandLearner
-) -> None:
-    token = [(TOKEN_KEY, TOKENS.of("learner-1").encode())]
-    with grpc.insecure_channel(syncer.address) as channel:
-        garbage = iter([b"\xff" * 100, b"not a message"])
-        answers = channel.stream_stream(METHOD)(garbage, metadata=token)
-        with pytest.raises(grpc.RpcError):
-            list(answers)
-    syncer.told.wait(Kind.STREAM_REFUSED, reason="garbled", known_as="learner-1")
-    still_merges(syncer, learner)
-
-
 def test_a_learner_whose_socket_closes_is_dropped_at_once(
     syncer: RunningSyncer, learner: HandLearner
 ) -> None:
@@ -303,6 +266,7 @@ def test_a_restarted_syncer_goes_on_from_the_disk(tmp_path: Path) -> None:
         still_merges(first, learner)
         learner.close()
     final = first.told.wait(Kind.SYNCER_FINAL)
+    assert (final["reason"], final["was_asked"]) == ("the test is over", True)
     with running_syncer(tmp_path) as second:
         assert second.told.wait(Kind.SYNCER_READY)["is_recovered"] is True
         again = HandLearner(second, "learner-0", incarnation=2)
@@ -452,17 +416,6 @@ def test_the_last_versions_are_sent_before_the_end_and_everybody_may_leave(tmp_p
         assert (final["rounds"], final["reason"], final["was_asked"]) == (1, "1 rounds", False)
 
 
-def test_a_syncer_that_was_asked_to_end_says_so(tmp_path: Path) -> None:
-    with running_syncer(tmp_path) as syncer:
-        learner = HandLearner(syncer, "learner-0")
-        learner.join()
-        syncer.syncer.end("somebody asked")
-        learner.hear("stop")
-        learner.close()
-        final = syncer.told.wait(Kind.SYNCER_FINAL)
-        assert (final["reason"], final["was_asked"]) == ("somebody asked", True)
-
-
 def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,10 +438,3 @@ def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
         learner.close()
     whose = {"learner": "learner-0", "incarnation": 1, "epoch": epoch}
     assert rejected.items() >= {**whose, "round": pull.round, "reason": "fenced"}.items()
-
-    story, apart = Story().baseline().train(1), {"round": 900}
-    counts = ("c_steps", "c_tokens", "tokens_from", "tokens_to")
-    sent = {key: getattr(push, key) for key in ("fragment", "base_version", "step", *counts)}
-    story.say(Kind.LEARNER_PUSHED, "learner-0", **sent, **whose, **apart)
-    story.train(9).say(Kind.PUSH_REJECTED, "syncer", **{**rejected, **apart})
-    assert Ledger().judge(story.train(9).end().history()).outcome is Outcome.PASS

@@ -85,25 +85,6 @@ def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is
         assert len(merged) == len(set(merged))
 
 
-@pytest.mark.deep
-def test_training_does_not_end_before_its_last_merge_is_on_disk(tmp_path: Path) -> None:
-    with running_syncer(tmp_path) as syncer:
-        store = RefusingStore(tmp_path / "refusing", durable=False)
-        syncer.syncer_state._store = store
-        with training(syncer):
-            syncer.told.wait(Kind.ROUND_MERGED)
-            store.is_full = True
-            syncer.told.wait(Kind.SYNCER_BLOCKED)
-            syncer.syncer.end("enough")
-            syncer.thread.join(1.0)
-            assert syncer.thread.is_alive()
-            store.is_full = False
-        final = syncer.told.wait(Kind.SYNCER_FINAL)  # everybody has left
-    stored = SyncerStore(tmp_path / "refusing").load()
-    assert stored is not None
-    assert final["versions"] == {str(f): version for f, version in enumerate(stored.versions)}
-
-
 def test_a_syncer_on_a_full_disk_starts_when_there_is_room() -> None:
     told, refusals = Told(), [OSError(errno.ENOSPC, "No space left on device")] * 2
 
