@@ -92,6 +92,8 @@ class RunningSyncer:
         self.hub = Hub("127.0.0.1:0", tokens=TOKENS, limits=limits, tls=tls)
         store = SyncerStore(directory / "state", durable=False)
         self.syncer_state = SyncerState(settings, store, snapshots=directory / "snapshots")
+        self.learners: list[HandLearner] = []
+        """Those that dialled; they leave before it ends."""
         self.skipped_s = 0.0
         """How far its clock is ahead of the machine's."""
         self.syncer = Syncer(
@@ -106,6 +108,8 @@ class RunningSyncer:
         self.thread.start()
 
     def stop(self) -> None:
+        for learner in self.learners:
+            learner.close()
         self.syncer.end("the test is over")
         self.thread.join(PATIENCE_S)
         self.hub.stop()
@@ -142,6 +146,7 @@ class HandLearner:
         self.versions = [-1, -1]
         self.connection = Connection(syncer.address, token=TOKENS.of(name), tls=tls)
         self.connection.open()
+        syncer.learners.append(self)
 
     def hello(self, **changes: Any) -> None:
         fields: dict[str, Any] = {
@@ -223,3 +228,10 @@ class HandLearner:
 
     def close(self) -> None:
         self.connection.close()
+
+
+def joined(syncer: RunningSyncer, name: str = "learner-0", **more: Any) -> HandLearner:
+    """One that holds every fragment."""
+    learner = HandLearner(syncer, name, **more)
+    learner.join()
+    return learner

@@ -159,3 +159,13 @@ class LittleLearner:
     def _delta(self, fragment: int) -> FloatArray:
         self.on_push()
         return np.ones(self.sizes[fragment], np.float32)
+
+
+@contextmanager
+def training(address: str, name: str = "learner-0", **more: Any) -> Iterator[LittleLearner]:
+    """One that has joined, steps meanwhile, and leaves."""
+    learner = LittleLearner(address, name, **more)
+    learner.join()
+    with learner.running():
+        yield learner
+    learner.leave()

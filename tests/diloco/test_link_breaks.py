@@ -16,8 +16,9 @@ from chaoslab.core.events import Kind
 from chaoslab.diloco.model.fragments import TensorSpec
 from chaoslab.diloco.wire.streams import Limits
 from tests.diloco.hand_learner import SPECS, RunningSyncer, running_syncer
-from tests.diloco.little_learner import PATIENCE_S, LittleLearner
+from tests.diloco.little_learner import LittleLearner, training
 from tests.diloco.tcp_proxy import TcpProxy
+from tests.waiting import wait_until
 
 LARGE = (
     TensorSpec(name="embed", shape=(50, 60), is_averaged=True),
@@ -25,16 +26,17 @@ LARGE = (
 )
 
 
-def until(is_so: Callable[[], object], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, f"never: {what}"
-        time.sleep(0.002)
-
-
 def merged_with(syncer: RunningSyncer, name: str = "learner-0") -> int:
     merged = syncer.told.of(Kind.ROUND_MERGED)
     return sum(any(c["learner"] == name for c in one["contributors"]) for one in merged)
+
+
+def takes_part(syncer: RunningSyncer, step: Callable[[], None] = lambda: None) -> None:
+    """Wait until some more of its work was merged; it makes these steps meanwhile."""
+    before = merged_with(syncer)
+    while merged_with(syncer) <= before + 3:
+        step()
+        time.sleep(0.002)
 
 
 def nothing_was_applied_twice(syncer: RunningSyncer) -> None:
@@ -82,15 +84,12 @@ def test_a_reset_anywhere_in_a_push_applies_nothing_twice(
     tmp_path: Path, specs: Any, cuts: range
 ) -> None:
     with running_syncer(tmp_path) as syncer, TcpProxy(syncer.address) as proxy:
-        learner = LittleLearner(proxy.address, specs=specs)
-        learner.join()
-        with learner.running():
+        with training(proxy.address, specs=specs) as learner:
             for cut in cuts:
                 opened, merged = len(learner.of(Kind.LINK_OPENED)), merged_with(syncer)
                 cut_in_the_next_push(learner, proxy, cut)
-                until(lambda o=opened: len(learner.of(Kind.LINK_OPENED)) > o, f"{cut}: reopened")
-                until(lambda m=merged: merged_with(syncer) > m + 1, f"{cut}: merged again")
-        learner.leave()
+                wait_until(lambda o=opened: len(learner.of(Kind.LINK_OPENED)) > o)
+                wait_until(lambda m=merged: merged_with(syncer) > m + 1)
         nothing_was_applied_twice(syncer)
         the_books_agree(syncer, learner)
         joined = syncer.told.of(Kind.MEMBER_JOINED)
@@ -104,15 +103,11 @@ def test_a_reset_anywhere_in_a_push_applies_nothing_twice(
 
 def test_only_what_is_newer_is_sent_again_when_only_the_link_broke(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer, TcpProxy(syncer.address) as proxy:
-        learner = LittleLearner(proxy.address)
-        learner.join()
-        with learner.running():
-            until(lambda: merged_with(syncer) > 3, "it takes part")
+        with training(proxy.address) as learner:
+            takes_part(syncer)
             proxy.reset()
-            until(lambda: len(learner.of(Kind.LINK_OPENED)) > 1, "it dials again")
-            merged = merged_with(syncer)
-            until(lambda: merged_with(syncer) > merged + 3, "it takes part again")
-        learner.leave()
+            wait_until(lambda: len(learner.of(Kind.LINK_OPENED)) > 1)
+            takes_part(syncer)
         first, again = syncer.told.of(Kind.MEMBER_JOINED)
         assert (first["source"], again["source"]) == ("initial", "resumed")
         assert first["incarnation"] == again["incarnation"] == 1
@@ -129,21 +124,16 @@ def test_a_learner_whose_link_was_broken_when_training_ended_still_gets_the_last
         running_syncer(tmp_path, stop_rounds=12) as syncer,
         TcpProxy(syncer.address) as proxy,
     ):
-        learner, other = LittleLearner(proxy.address), LittleLearner(syncer.address, "learner-1")
-        learner.join()
-        other.join()
-        with learner.running(), other.running():
-            until(lambda: merged_with(syncer) > 1, "it takes part")
+        with training(proxy.address) as learner, training(syncer.address, "learner-1") as other:
+            takes_part(syncer)
             proxy.refuse()
-            until(lambda: other.inbox.stop, "training ends without it")
+            wait_until(lambda: other.inbox.stop is not None)
             proxy.relent()
-            until(lambda: learner.inbox.stop, "it is told as well")
+            wait_until(lambda: learner.inbox.stop is not None)
             assert learner.inbox.stop == other.inbox.stop
             assert learner.inbox.stop is not None
             last = list(learner.inbox.stop.versions)
-            until(lambda: learner.versions == last, "it holds the last versions")
-        learner.leave()
-        other.leave()
+            wait_until(lambda: learner.versions == last)
         nothing_was_applied_twice(syncer)
         the_books_agree(syncer, learner)
 
@@ -164,15 +154,11 @@ def test_a_half_open_connection_is_noticed_and_the_learner_dials_again(
         running_syncer(tmp_path, limits=WATCHFUL) as syncer,
         TcpProxy(syncer.address) as proxy,
     ):
-        learner = LittleLearner(proxy.address, limits=WATCHFUL)
-        learner.join()
-        with learner.running():
-            until(lambda: merged_with(syncer) > 3, "it takes part")
+        with training(proxy.address, limits=WATCHFUL) as learner:
+            takes_part(syncer)
             proxy.forget(**told)
-            until(lambda: len(learner.of(Kind.LINK_OPENED)) > 1, "it dials again")
-            merged = merged_with(syncer)
-            until(lambda: merged_with(syncer) > merged + 3, "it takes part again")
-        learner.leave()
+            wait_until(lambda: len(learner.of(Kind.LINK_OPENED)) > 1)
+            takes_part(syncer)
         nothing_was_applied_twice(syncer)
         the_books_agree(syncer, learner)
 
@@ -185,14 +171,11 @@ def test_the_syncer_finds_out_by_itself_that_a_connection_leads_nowhere(tmp_path
         ) as syncer,
         TcpProxy(syncer.address) as proxy,
     ):
-        learner = LittleLearner(proxy.address, limits=WATCHFUL)
-        learner.join()
-        with learner.running():
-            until(lambda: merged_with(syncer) > 3, "it takes part")
+        with training(proxy.address, limits=WATCHFUL):
+            takes_part(syncer)
             proxy.refuse_new()
             proxy.forget(break_learner=True)
             left = syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")
-        learner.leave()
         assert left["reason"] == "closed"
 
 
@@ -216,7 +199,7 @@ def test_nothing_piles_up_at_either_end_of_a_frozen_link(tmp_path: Path) -> None
         frozen.join()
         other.join()
         with other.running():
-            until(lambda: frozen.step() or merged_with(syncer) > 3, "it takes part")
+            takes_part(syncer, frozen.step)
             proxy.freeze()
             session = max(syncer.hub._sessions) - 1
             most, most_bytes, merged = (0, 0), 0, merged_with(syncer, "learner-1")
@@ -233,9 +216,8 @@ def test_nothing_piles_up_at_either_end_of_a_frozen_link(tmp_path: Path) -> None
             assert most[0] <= 8, "a report, a ping, a pong, and a pull for each open round"
             assert 1 <= most[1] <= 2, "one payload for each fragment"
             assert most_bytes <= 2 * 4 * 3000 + 2000, "the bytes of one version and some messages"
-            merged = merged_with(syncer)
             proxy.thaw()
-            until(lambda: frozen.step() or merged_with(syncer) > merged + 3, "it takes part again")
+            takes_part(syncer, frozen.step)
         frozen.leave()
         other.leave()
         assert len(frozen.connections) == 1

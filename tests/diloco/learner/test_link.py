@@ -130,12 +130,6 @@ def test_dials_that_nobody_answers_are_counted_until_somebody_does() -> None:
     assert "unavailable" in failed[0]["reason"]
 
 
-@pytest.mark.deep
-def test_what_must_be_said_again_is_said_twice_a_second(syncer: HandSyncer, caller: Caller) -> None:
-    syncer.admit()
-    caller.wait(lambda: caller.repeats >= 3)
-
-
 def test_a_dial_after_one_that_was_refused_is_given_up_sooner(
     syncer: HandSyncer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

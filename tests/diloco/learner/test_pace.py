@@ -1,5 +1,7 @@
 """How a learner rests to be slower than its chip."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from chaoslab.diloco.learner.pace import Pace
@@ -88,30 +90,24 @@ def test_a_speed_that_no_rest_can_give_is_refused(speed: float) -> None:
 # ---------------------------------------------------------------- with a step time
 
 
-def test_steps_end_on_a_grid_whatever_each_of_them_takes(time: Time) -> None:
+@pytest.mark.parametrize(
+    ("works_s", "ends_s", "overruns"),
+    [
+        ((0.05, 0.19, 0.1, 0.01), (0.2, 0.4, 0.6, 0.8), 0),
+        ((0.3, 0.15, 0.1), (0.3, 0.455, 0.6), 0),
+        ((0.75, 0.01), (0.75, 0.8), 2),
+    ],
+    ids=["in time", "late, and made up for", "two whole periods lost"],
+)
+def test_steps_end_on_a_grid_and_whole_periods_that_were_lost_are_counted(
+    time: Time, works_s: Sequence[float], ends_s: Sequence[float], overruns: int
+) -> None:
     pace = pace_of(time, step_time_s=0.2)
-    ends_s = []
-    for works_s in (0.05, 0.19, 0.1, 0.01):
-        time.step(pace, works_s=works_s)
+    for each_s, end_s in zip(works_s, ends_s, strict=True):
+        time.step(pace, works_s=each_s)
+        assert time.now_s == pytest.approx(end_s)
         time.sleep(0.005)  # what comes between two steps is part of the period
-        ends_s.append(time.now_s - 0.005)
-    assert ends_s == pytest.approx([0.2, 0.4, 0.6, 0.8])
-    assert pace.overruns == 0
-
-
-def test_a_step_that_ends_late_is_made_up_for_and_loses_nothing(time: Time) -> None:
-    pace = pace_of(time, step_time_s=0.2)
-    for works_s in (0.3, 0.15, 0.1):
-        time.step(pace, works_s=works_s)
-    assert (time.now_s, pace.overruns) == (pytest.approx(0.6), 0)
-
-
-def test_whole_periods_that_were_lost_are_counted_and_not_made_up_for(time: Time) -> None:
-    pace = pace_of(time, step_time_s=0.2)
-    time.step(pace, works_s=0.75)  # due at 0.2: two periods lost, and 0.15 s late
-    assert pace.overruns == 2
-    time.step(pace, works_s=0.01)
-    assert (time.now_s, pace.overruns) == (pytest.approx(0.8), 2)
+    assert pace.overruns == overruns
 
 
 def test_a_slow_group_has_a_longer_period_and_a_fault_multiplies_it(time: Time) -> None:

@@ -4,8 +4,7 @@ A real learner with a real model, small enough to compile in a blink, in a threa
 """
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +32,7 @@ from chaoslab.diloco.wire.connection import Connection
 from tests.diloco.hand_learner import Told
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS
+from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 RULES = Settings(learners=("learner-0",), fragments=2, compression="f32")
@@ -148,13 +148,6 @@ def learner(model: Model, syncer: HandSyncer, tmp_path: Path) -> RunningLearner:
     return RunningLearner(model, syncer, tmp_path)
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, "it never came to pass"
-        time.sleep(0.005)
-
-
 def give_checkpoint(
     syncer: HandSyncer, content: bytes, versions: Sequence[int], step: int = 300
 ) -> None:
@@ -222,7 +215,6 @@ def test_a_rejoiner_continues_from_its_donor_and_adopts_what_is_newer(
     learner.start()
     syncer.admit("donor", donor="learner-1", data_position=12, step=290)
     newer = syncer.publish(1, 8)  # merged while the checkpoint was on its way
-    syncer.publish(0, 2)  # older than what the donor gives
     give_checkpoint(syncer, model.checkpoint(0.25), versions=[4, 7])
     joined = learner.waits_for(Kind.LEARNER_JOINED)
     assert (joined["source"], joined["donor"]) == ("donor", "learner-1")
@@ -230,6 +222,18 @@ def test_a_rejoiner_continues_from_its_donor_and_adopts_what_is_newer(
     assert (joined["step"], joined["data_position"]) == (300, 12), "its own place in its own data"
     final = end_training(syncer, learner, [4, 8])
     assert final["digests"] == {"0": digest(model.all_of(0, 0.25)), "1": digest(newer)}
+
+
+def test_an_older_fragment_never_overwrites_what_the_donor_gave(
+    syncer: HandSyncer, learner: RunningLearner, model: Model
+) -> None:
+    learner.start()
+    syncer.admit("donor", donor="learner-1")
+    syncer.publish(0, 2)
+    give_checkpoint(syncer, model.checkpoint(0.25), versions=[4, 7])
+    assert learner.waits_for(Kind.LEARNER_JOINED)["versions"] == {"0": 4, "1": 7}
+    final = end_training(syncer, learner, [4, 7])
+    assert final["digests"]["0"] == digest(model.all_of(0, 0.25))
 
 
 def test_a_rejoiner_whose_donors_are_all_gone_takes_the_syncers_fragments(
@@ -261,34 +265,29 @@ def test_a_learner_that_is_cut_off_while_it_joins_joins_again(
     learner.leave()
 
 
+@pytest.mark.parametrize("blend", [0.0, 0.5])
 def test_a_learner_keeps_a_share_of_the_work_since_its_last_adoption_and_counts_as_if_not(
-    model: Model,
+    model: Model, blend: float
 ) -> None:
-    told = {}
-    for blend in (0.0, 0.5):
-        replica = Replica(model.inner, model.task.tokens_per_batch, Pace(), seed=5)
-        replica.cut(model.layout, step=70, data_position=0, blend=blend)
-        replica.init()
-        for fragment in range(2):
-            replica.adopt(model.version(0, fragment, 0.125))
-            assert not replica.snapshot().delta(fragment).any(), "it had no work"
-        replica.step(next(model.task.batches(0, 1, 5, 0)))
-        own = np.float32(0.125) - replica.snapshot().delta(0)
-        adopted = replica.adopt(model.version(1, 0, 0.25))
-        kept = np.float32(0.25) - (np.float32(blend) * own + np.float32((1 - blend) * 0.25))
-        np.testing.assert_allclose(replica.snapshot().delta(0), kept, rtol=1e-6, atol=1e-7)
-        assert replica.snapshot().delta(0).any() == (blend > 0)
-        again = replica.adopt(model.version(2, 0, 0.5))
-        assert not replica.snapshot().delta(0).any(), (
-            "without another step there is nothing to keep"
-        )
-        replica.forget_own_work()
-        told[blend] = (adopted, again, replica.final())
-    assert told[0.5][:2] == told[0.0][:2]
-    finals = [told[blend][2] for blend in told]
-    assert finals[0] == finals[1]
+    replica = Replica(model.inner, model.task.tokens_per_batch, Pace(), seed=5)
+    replica.cut(model.layout, step=70, data_position=0, blend=blend)
+    replica.init()
+    for fragment in range(2):
+        replica.adopt(model.version(0, fragment, 0.125))
+        assert not replica.snapshot().delta(fragment).any(), "it had no work"
+    replica.step(next(model.task.batches(0, 1, 5, 0)))
+    own = np.float32(0.125) - replica.snapshot().delta(0)
+    said = replica.adopt(model.version(1, 0, 0.25))
+    assert said is not None
+    assert said["discarded_tokens"] == model.task.tokens_per_batch
+    kept = np.float32(0.25) - (np.float32(blend) * own + np.float32((1 - blend) * 0.25))
+    np.testing.assert_allclose(replica.snapshot().delta(0), kept, rtol=1e-6, atol=1e-7)
+    assert replica.snapshot().delta(0).any() == (blend > 0)
+    replica.adopt(model.version(2, 0, 0.5))
+    assert not replica.snapshot().delta(0).any(), "without another step there is nothing to keep"
+    replica.forget_own_work()
     values = [model.all_of(0, 0.5), model.all_of(1, 0.125)]
-    assert finals[1]["digests"] == {str(p): digest(of) for p, of in enumerate(values)}
+    assert replica.final()["digests"] == {str(p): digest(of) for p, of in enumerate(values)}
 
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])

@@ -17,7 +17,14 @@ from chaoslab.diloco.syncer import disk_writes, syncer_state
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.store import HasBegun, SyncerStore
 from chaoslab.diloco.wire import wire_pb2 as pb
-from tests.diloco.hand_learner import SIZES, HandLearner, RunningSyncer, Told, running_syncer
+from tests.diloco.hand_learner import (
+    SIZES,
+    HandLearner,
+    RunningSyncer,
+    Told,
+    joined,
+    running_syncer,
+)
 from tests.diloco.syncer.test_program import still_merges
 from tests.diloco.syncer.test_store import SHAPES, SPECS, holds, tensors
 
@@ -47,8 +54,7 @@ def test_a_snapshot_that_is_refused_is_reported_and_one_is_written_later(tmp_pat
     folder = tmp_path / "snapshots"
     folder.touch()
     with running_syncer(tmp_path, evaluate_every=1) as syncer:
-        learner = HandLearner(syncer, "learner-0")
-        learner.join()
+        learner = joined(syncer)
         assert syncer.told.wait(Kind.SYNCER_BLOCKED)["is_snapshot"]
         still_merges(syncer, learner)
         assert not syncer.told.of(Kind.SYNCER_FREED)
@@ -57,7 +63,6 @@ def test_a_snapshot_that_is_refused_is_reported_and_one_is_written_later(tmp_pat
         freed = syncer.told.wait(Kind.SYNCER_FREED)
         assert freed["is_snapshot"]
         assert freed["blocked_s"] > 0
-        learner.close()
     assert len(syncer.told.of(Kind.SYNCER_BLOCKED)) == 1
     assert read_snapshot(snapshot_paths(folder)[0]).round in (1, 2)  # that of the first may be late
 
@@ -67,10 +72,8 @@ def test_the_last_snapshot_is_tried_again_for_a_while(tmp_path: Path) -> None:
     folder.touch()
     with running_syncer(tmp_path) as syncer:
         syncer.told.when[Kind.SYNCER_BLOCKED] = folder.unlink
-        learner = HandLearner(syncer, "learner-0")
-        learner.join()
+        learner = joined(syncer)
         still_merges(syncer, learner)
-        learner.close()
     (last,) = snapshot_paths(folder)
     assert int(last.stem) == int(syncer.told.wait(Kind.SYNCER_FINAL)["committed_tokens"]) > 0
     assert syncer.told.of(Kind.SYNCER_FREED)
@@ -92,7 +95,6 @@ def test_a_training_begins_once_the_disk_accepts_its_first_state(tmp_path: Path,
             learner.hear("fragment")
         learner.report()
         still_merges(syncer, learner)
-        learner.close()
     assert len(syncer.told.of(Kind.SYNCER_BLOCKED)) == 1
     assert not syncer.told.of(Kind.PUSH_REJECTED)
 
@@ -112,7 +114,6 @@ def test_who_hands_in_parameters_while_others_are_refused_is_told_that_they_are_
             second.hear("fragment")
         second.report()
         still_merges(syncer, second)
-        second.close()
     assert {told["reason"] for told in syncer.told.of(Kind.PUSH_REJECTED)} <= {"not_asked"}
 
 
@@ -121,9 +122,8 @@ def test_a_syncer_that_is_asked_to_end_before_its_training_could_begin_says_so(
 ) -> None:
     with running_syncer(tmp_path) as syncer:
         (tmp_path / "state" / "specs.json").mkdir()
-        learner = handed_in(syncer)
+        handed_in(syncer)
         syncer.told.wait(Kind.SYNCER_BLOCKED)
-        learner.close()
     final = syncer.told.wait(Kind.SYNCER_FINAL)
     assert (final["versions"], final["momentum_digests"]) == ({}, {})
 

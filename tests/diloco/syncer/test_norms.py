@@ -37,21 +37,37 @@ def test_a_push_far_beyond_the_usual_is_shortened_to_it_and_no_other_is() -> Non
     assert found[1].factor == pytest.approx(1 / 1000)
 
 
-def test_a_push_just_within_the_limit_stays_as_it_is() -> None:
-    assert bounded(taught().judge(0, sizes(7.9, 8.1, 1.0, 1.0))) == [False, True, False, False]
+USUAL = math.sqrt(24)
+"""Norm of 24 steps of the usual size."""
 
 
-def test_one_learner_among_several_cannot_make_its_own_size_usual() -> None:
+@pytest.mark.parametrize(
+    ("known", "pushes", "expected"),
+    [
+        (taught(), sizes(7.9, 8.1, 1.0, 1.0), [False, True, False, False]),
+        (taught(), [Size(norm=10 * USUAL, steps=240)], [False]),
+        (taught(), [Size(norm=1.0, steps=1)], [False]),
+        (taught(limit=None), sizes(1e9, 1.0), [False, False]),
+        (norms(), sizes(1e9, 1.0, 30.0), [True, False, False]),
+        (norms(), sizes(1e9, 1.0), [True, False]),
+        (norms(), sizes(1e9), [False]),
+    ],
+    ids=[
+        "just within and beyond the limit", "straight ahead for ten times as long", "one step",
+        "no limit", "absurd without a past", "absurd, of two", "alone without a past",
+    ],
+)  # fmt: skip
+def test_only_what_is_far_beyond_the_usual_is_bounded(
+    known: Norms, pushes: list[Size], expected: list[bool]
+) -> None:
+    assert bounded(known.judge(0, pushes)) == expected
+
+
+@pytest.mark.parametrize("others", [(), (1.0, 1.0)], ids=["alone", "among others"])
+def test_one_learner_cannot_make_its_own_size_usual(others: tuple[float, ...]) -> None:
     known = taught()
     for _ in range(100):
-        assert bounded(known.judge(0, sizes(1000.0, 1.0, 1.0))) == [True, False, False]
-    assert known.usual(0) == pytest.approx(1.0)
-
-
-def test_one_learner_alone_in_its_rounds_cannot_make_its_excess_usual() -> None:
-    known = taught()
-    for _ in range(100):
-        assert bounded(known.judge(0, sizes(1000.0))) == [True]
+        assert bounded(known.judge(0, sizes(1000.0, *others))) == [True, *(False for _ in others)]
     assert known.usual(0) == pytest.approx(1.0)
 
 
@@ -76,16 +92,6 @@ def test_each_fragment_has_a_usual_of_its_own() -> None:
     assert any(bounded(known.judge(0, sizes(100.0, 1.0))))
 
 
-def test_a_long_absence_is_no_excess() -> None:
-    """Ten times the steps, drifting straight ahead: ten times as far."""
-    far = Size(norm=10 * math.sqrt(24), steps=240)
-    assert taught().judge(0, [far]) == [None]
-
-
-def test_a_round_after_one_step_is_no_excess() -> None:
-    assert taught().judge(0, [Size(norm=1.0, steps=1)]) == [None]
-
-
 @pytest.mark.parametrize("learners", [1, 2, 4, 64])
 @pytest.mark.parametrize("warmup", [1, 50, 2000])
 def test_a_learning_rate_that_warms_up_is_never_bounded(learners: int, warmup: int) -> None:
@@ -101,20 +107,6 @@ def test_a_learning_rate_that_warms_up_is_never_bounded(learners: int, warmup: i
             ]
             assert not any(bounded(known.judge(0, pushes)))
             begin, end = end, end + 24
-
-
-def test_before_the_usual_is_known_only_the_absurd_is_bounded() -> None:
-    known = norms()
-    assert bounded(known.judge(0, sizes(1e9, 1.0, 30.0))) == [True, False, False]
-    assert bounded(norms().judge(0, sizes(1e9, 1.0))) == [True, False]
-
-
-def test_alone_and_without_a_past_nobody_can_be_compared() -> None:
-    assert norms().judge(0, sizes(1e9)) == [None]
-
-
-def test_without_a_limit_nothing_is_bounded() -> None:
-    assert taught(limit=None).judge(0, sizes(1e9, 1.0)) == [None, None]
 
 
 def test_updates_of_nothing_teach_nothing() -> None:

@@ -275,15 +275,6 @@ def test_a_synchronous_learner_waits_at_h_steps_until_the_dead_one_is_back() -> 
     assert all(world.alive[name].step > steps[name] + 10 for name in NAMES[:3])
 
 
-def test_a_learner_that_waits_and_reports_is_not_suspected() -> None:
-    world = waiting_world()
-    for _ in range(40):
-        world.settle(rounds=1)
-        world.pass_time(0.5)
-    assert {m.learner for m in world.policy.membership.members if m.is_present} == set(NAMES[:3])
-    assert not any(world.alive[name].is_fenced for name in NAMES[:3])
-
-
 def test_a_learner_that_waits_and_reports_no_more_is_dropped() -> None:
     world = waiting_world()
     world.stop("learner-0")

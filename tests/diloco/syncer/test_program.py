@@ -23,6 +23,7 @@ from tests.diloco.hand_learner import (
     SUSPECT_S,
     HandLearner,
     RunningSyncer,
+    joined,
     running_syncer,
 )
 
@@ -36,12 +37,9 @@ def syncer(tmp_path: Path) -> Iterator[RunningSyncer]:
 
 
 @pytest.fixture
-def learner(syncer: RunningSyncer) -> Iterator[HandLearner]:
+def learner(syncer: RunningSyncer) -> HandLearner:
     """An honest one that has joined."""
-    learner = HandLearner(syncer, "learner-0")
-    learner.join()
-    yield learner
-    learner.close()
+    return joined(syncer)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +143,6 @@ def test_who_does_not_belong_to_the_training_is_told_so_and_changes_nothing(
     refused, _ = other.hear("refused")
     assert syncer.told.wait(Kind.MEMBER_REFUSED, learner=name)["reason"] == refused.reason
     still_merges(syncer, learner)
-    other.close()
 
 
 def test_an_honest_decline_is_no_refusal(syncer: RunningSyncer, learner: HandLearner) -> None:
@@ -170,9 +167,7 @@ def test_a_replayed_push_is_refused_and_counts_once(
 
 
 def test_a_push_under_another_members_epoch_is_refused(syncer: RunningSyncer) -> None:
-    honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
-    honest.join()
-    liar.join()
+    honest, liar = joined(syncer), joined(syncer, "learner-1")
     pull = honest.pulled()
     liar.epoch = honest.epoch
     liar.push(honest.answer(pull), ones(pull))
@@ -181,8 +176,6 @@ def test_a_push_under_another_members_epoch_is_refused(syncer: RunningSyncer) ->
     honest.push(honest.answer(pull), ones(pull))
     merged = syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
     assert [c["learner"] for c in merged["contributors"]] == ["learner-0"]
-    honest.close()
-    liar.close()
 
 
 @pytest.mark.parametrize(
@@ -199,9 +192,7 @@ def test_a_push_under_another_members_epoch_is_refused(syncer: RunningSyncer) ->
 def test_counters_that_no_learner_can_have_end_only_their_own_membership(
     syncer: RunningSyncer, lie: dict[str, Any]
 ) -> None:
-    honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
-    honest.join()
-    liar.join()
+    honest, liar = joined(syncer), joined(syncer, "learner-1")
     liar.train(2)
     liar.report(**lie)
     syncer.told.wait(Kind.PUSH_REJECTED, learner="learner-1", reason="malformed")
@@ -211,15 +202,12 @@ def test_counters_that_no_learner_can_have_end_only_their_own_membership(
     again.hello()
     welcome, _ = again.hear("welcome")
     assert welcome.data_position <= 10
-    for learner in (honest, liar, again):
-        learner.close()
 
 
 def test_a_learner_is_sent_to_the_furthest_step_although_nobody_is_left(
     syncer: RunningSyncer,
 ) -> None:
-    last = HandLearner(syncer, "learner-0")
-    last.join()
+    last = joined(syncer)
     last.train(9)
     last.close()
     syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")
@@ -227,7 +215,6 @@ def test_a_learner_is_sent_to_the_furthest_step_although_nobody_is_left(
     other.hello()
     welcome, _ = other.hear("welcome")
     assert (welcome.source, welcome.step) == ("syncer", 9)
-    other.close()
 
 
 def test_a_learner_whose_socket_closes_is_dropped_at_once(
@@ -242,9 +229,7 @@ def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(
 ) -> None:
     monkeypatch.setattr(program, "_PAUSED_S", math.inf)
     with running_syncer(tmp_path) as syncer:
-        wedged, healthy = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
-        wedged.join()
-        healthy.join()
+        wedged, healthy = joined(syncer), joined(syncer, "learner-1")
         wedged.train(2)
         for limit_s in (SUSPECT_S, DROP_S - SUSPECT_S):
             wedged.report()  # heartbeats go on while the step stands still
@@ -255,25 +240,19 @@ def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(
         left = syncer.told.wait(Kind.MEMBER_LEFT)
         assert (left["learner"], left["reason"]) == ("learner-0", "no_progress")
         wedged.hear("fenced")
-        healthy.close()
-        wedged.close()
 
 
 def test_a_restarted_syncer_goes_on_from_the_disk(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as first:
-        learner = HandLearner(first, "learner-0")
-        learner.join()
+        learner = joined(first, "learner-0")
         still_merges(first, learner)
-        learner.close()
     final = first.told.wait(Kind.SYNCER_FINAL)
     assert (final["reason"], final["was_asked"]) == ("the test is over", True)
     with running_syncer(tmp_path) as second:
         assert second.told.wait(Kind.SYNCER_READY)["is_recovered"] is True
-        again = HandLearner(second, "learner-0", incarnation=2)
-        again.join()
+        again = joined(second, "learner-0", incarnation=2)
         assert again.versions == [final["versions"]["0"], final["versions"]["1"]]
         still_merges(second, again)
-        again.close()
     after = second.told.wait(Kind.SYNCER_FINAL)
     assert sum(after["versions"].values()) > sum(final["versions"].values())
     assert after["stored_digests"] == after["digests"]
@@ -282,15 +261,12 @@ def test_a_restarted_syncer_goes_on_from_the_disk(tmp_path: Path) -> None:
 
 def test_an_old_life_cannot_come_back_after_the_syncer_was_restarted(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as first:
-        learner = HandLearner(first, "learner-0", incarnation=3)
-        learner.join()
+        learner = joined(first, "learner-0", incarnation=3)
         still_merges(first, learner)
-        learner.close()
     with running_syncer(tmp_path) as second:
         ghost = HandLearner(second, "learner-0", incarnation=2)
         ghost.hello()
         ghost.hear("refused")
-        ghost.close()
 
 
 # ---------------------------------------------------------------- work off the main thread
@@ -319,8 +295,7 @@ def pushed(syncer: RunningSyncer, learner: HandLearner, step: Gated) -> pb.Pull:
 
 @pytest.mark.parametrize("step", ["examine", "merge", "store", "publication"])
 def test_messages_are_handled_while_a_round_is_worked_on(syncer: RunningSyncer, step: str) -> None:
-    learner, other = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
-    learner.join()
+    learner, other = joined(syncer), HandLearner(syncer, "learner-1")
     state = syncer.syncer_state
     owner: Any = state.pushes if step == "examine" else state
     gate = Gated(getattr(owner, step))
@@ -331,8 +306,6 @@ def test_messages_are_handled_while_a_round_is_worked_on(syncer: RunningSyncer, 
     assert not syncer.told.of(Kind.ROUND_MERGED)
     gate.may_go_on.set()
     syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
-    for each in (learner, other):
-        each.close()
 
 
 def test_a_learner_that_leaves_after_its_push_is_merged_and_then_leaves(
@@ -351,7 +324,6 @@ def test_a_learner_that_leaves_after_its_push_is_merged_and_then_leaves(
     merged = syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
     assert [given["learner"] for given in merged["contributors"]] == ["learner-0"]
     assert syncer.told.wait(Kind.MEMBER_LEFT)["reason"] == "said_goodbye"
-    other.close()
 
 
 def test_a_push_that_comes_twice_while_it_is_decoded_counts_once(
@@ -371,15 +343,13 @@ def test_a_push_whose_member_is_dropped_while_it_is_decoded_is_refused(
 ) -> None:
     monkeypatch.setattr(program, "_PAUSED_S", math.inf)
     with running_syncer(tmp_path) as syncer:
-        learner = HandLearner(syncer, "learner-0")
-        learner.join()
+        learner = joined(syncer)
         examine = syncer.syncer_state.pushes.examine = Gated(syncer.syncer_state.pushes.examine)
         pushed(syncer, learner, examine)
         syncer.skipped_s += DROP_S
         syncer.told.wait(Kind.MEMBER_LEFT)
         examine.may_go_on.set()
         assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] == "fenced"
-        learner.close()
 
 
 def test_what_a_step_of_a_round_raises_ends_the_syncer(tmp_path: Path) -> None:
@@ -391,8 +361,7 @@ def test_what_a_step_of_a_round_raises_ends_the_syncer(tmp_path: Path) -> None:
             lambda said: raised.append(said.exc_value),
         )
         try:
-            learner = HandLearner(syncer, "learner-0")
-            learner.join()
+            learner = joined(syncer)
             syncer.syncer_state.merge = lambda *_: 1 / 0
             pull = learner.pulled()
             learner.push(learner.answer(pull), ones(pull))
@@ -400,13 +369,11 @@ def test_what_a_step_of_a_round_raises_ends_the_syncer(tmp_path: Path) -> None:
         finally:
             threading.excepthook = hook
         assert isinstance(raised[0], ZeroDivisionError)
-        learner.close()
 
 
 def test_the_last_versions_are_sent_before_the_end_and_everybody_may_leave(tmp_path: Path) -> None:
     with running_syncer(tmp_path, stop_rounds=1) as syncer:
-        learner = HandLearner(syncer, "learner-0")
-        learner.join()
+        learner = joined(syncer)
         still_merges(syncer, learner)
         stop, _ = learner.hear("stop")
         assert list(stop.versions)
@@ -421,8 +388,7 @@ def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
 ) -> None:
     monkeypatch.setattr(program, "_PAUSED_S", math.inf)
     with running_syncer(tmp_path) as syncer:
-        learner = HandLearner(syncer, "learner-0")
-        learner.join()
+        learner = joined(syncer)
         pull = learner.pulled()
         epoch, push = learner.epoch, learner.answer(pull)
 
@@ -435,6 +401,5 @@ def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
         handled_by(syncer, learner)
         syncer.skipped_s += DROP_S
         rejected = syncer.told.wait(Kind.PUSH_REJECTED, round=pull.round)
-        learner.close()
     whose = {"learner": "learner-0", "incarnation": 1, "epoch": epoch}
     assert rejected.items() >= {**whose, "round": pull.round, "reason": "fenced"}.items()

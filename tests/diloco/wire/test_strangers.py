@@ -14,7 +14,7 @@ from chaoslab.diloco.model.fragments import specs_to_json
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Closed, Limits, Received
-from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
+from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, joined, running_syncer
 from tests.diloco.known import TOKENS
 from tests.diloco.wire.test_streams import dialled, serving, taken, until
 
@@ -43,27 +43,23 @@ def test_a_stranger_that_claims_a_higher_life_evicts_nobody(
     tmp_path: Path, token: str, reason: str
 ) -> None:
     with running_syncer(tmp_path) as syncer:
-        honest = HandLearner(syncer, "learner-0")
-        honest.join()
+        honest = joined(syncer)
         with dialled(syncer.address, EVICTING, token=token) as stranger:
             assert "unauthenticated" in taken(stranger.arrivals, Closed).reason
         refused = syncer.told.wait(Kind.STREAM_REFUSED, reason=reason)
         assert str(refused["peer"]).startswith("ipv4:127.0.0.1:")
         assert (refused["claimed"], refused["known_as"]) == ("learner-0" if token else "", "")
         goes_on(syncer, honest)
-        honest.close()
 
 
 def test_one_learner_cannot_speak_for_another(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
-        honest = HandLearner(syncer, "learner-0")
-        honest.join()
+        honest = joined(syncer)
         with dialled(syncer.address, EVICTING, token=TOKENS.of("learner-1")):
             syncer.told.wait(
                 Kind.STREAM_REFUSED, reason="other_name", claimed="learner-0", known_as="learner-1"
             )
             goes_on(syncer, honest)
-        honest.close()
 
 
 @contextlib.contextmanager
@@ -97,8 +93,7 @@ def test_silent_streams_keep_no_learner_out(tmp_path: Path, learner: str) -> Non
         most = limits.sessions_per_learner_max if learner else 0
         while sum(call.is_active() for call in calls) > most:
             time.sleep(0.01)  # all others are ended by the syncer
-        honest = HandLearner(syncer, "learner-0")
-        honest.join()
+        honest = joined(syncer)
         goes_on(syncer, honest)
         honest.close()
         syncer.told.wait(Kind.STREAM_REFUSED, reason="no_hello" if learner else "no_token")
@@ -147,8 +142,7 @@ def test_nothing_of_size_is_taken_between_hello_and_welcome() -> None:
 
 def test_a_payload_larger_than_this_training_has_is_refused(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
-        learner = HandLearner(syncer, "learner-0")
-        learner.join()
+        learner = joined(syncer)
         pull = learner.pulled()
         most = syncer.syncer_state.payload_bytes_max
         header = learner.answer(pull)
@@ -156,4 +150,3 @@ def test_a_payload_larger_than_this_training_has_is_refused(tmp_path: Path) -> N
         learner.connection._outbox.put(frame_of(pb.FromLearner(epoch=learner.epoch, push=header)))
         rejected = syncer.told.wait(Kind.PUSH_REJECTED, learner="learner-0")
         assert f"at most {most}" in rejected["detail"]
-        learner.close()

@@ -100,16 +100,6 @@ def raw_stream(address: str) -> Iterator[tuple[Callable[[bytes], None], Iterator
 # ---------------------------------------------------------------- round trips
 
 
-def test_messages_go_both_ways_in_order() -> None:
-    with attached() as (hub, connection):
-        for step in range(100):
-            connection.send(pb.FromLearner(epoch=1, progress=pb.Progress(step=step, loss=2.5)))
-            hub.send(1, pb.ToLearner(epoch=1, pull=pb.Pull(round=step)))
-        steps = [taken(hub.arrivals, Received).message.progress.step for _ in range(100)]
-        rounds = [taken(connection.arrivals, Received).message.pull.round for _ in range(100)]
-        assert steps == rounds == list(range(100))
-
-
 @pytest.mark.parametrize("size", [0, 1000, CHUNK_BYTES + 1])
 def test_payloads_go_both_ways(size: int) -> None:
     sent = some_bytes(size)

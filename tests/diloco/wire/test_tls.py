@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.probe import Probe
@@ -73,24 +72,6 @@ def tls(folder: Path, name: str, *, ca: str = "ca", server_name: str = "") -> Tl
         key=folder / f"{name}.key",
         server_name=server_name,
     )
-
-
-@pytest.mark.parametrize("server_name", ["", "syncer.test"])
-def test_messages_and_payloads_go_both_ways(certificates: Path, server_name: str) -> None:
-    sent = bytes(range(256)) * (3 << 12)
-    with (
-        serving(tls=tls(certificates, "syncer")) as (hub, address),
-        dialled(address, tls=tls(certificates, LEARNER, server_name=server_name)) as connection,
-    ):
-        taken(hub.arrivals, Received)
-        hub.admit(1)
-        connection.send_payload(pb.FromLearner(push=pb.Push()), sent, key=0)
-        pushed = taken(hub.arrivals, Received).payload
-        assert pushed == sent
-        hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), pushed, key=0)
-        assert taken(connection.arrivals, Received).payload == sent
-        hub.close(1, pb.ToLearner(fenced=pb.Fenced(reason="enough")))
-        assert taken(connection.arrivals, Received).message.fenced.reason == "enough"
 
 
 def test_a_probe_shows_its_certificate_too(certificates: Path) -> None:

@@ -101,14 +101,6 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def test_it_reports_its_processes_and_leaves_when_all_have_left(start: Start) -> None:
-    found = start("0,0")
-    assert found.end() == 0
-    assert [data["host"] for data in found.said(Kind.HOST_STARTED)] == [0, 1]
-    assert {data["learner"] for data in found.said(Kind.HOST_STARTED)} == {"learner-1"}
-    assert found.said(Kind.HOST_LOST) == []
-
-
 def test_incarnations_are_counted_once_for_all_hosts(start: Start) -> None:
     for incarnation in (1, 2):
         found = start("0,0")
@@ -129,13 +121,6 @@ def test_a_process_that_dies_takes_the_learner_down_in_the_same_way(
     (lost,) = found.said(Kind.HOST_LOST)
     assert (lost["host"], lost["signal"]) == (host, number.name)
     assert all(map(is_gone, found.pids))
-
-
-def test_a_host_is_killed_by_a_test_hook(start: Start) -> None:
-    found = both_run(start, "--test-hooks")
-    found.tell(do="host", index=1, signal="SIGKILL")
-    assert found.end() == -signal.SIGKILL
-    assert [data["host"] for data in found.said(Kind.HOST_LOST)] == [1]
 
 
 def test_test_hooks_reach_host_0_and_those_of_a_chip_its_host(start: Start) -> None:
