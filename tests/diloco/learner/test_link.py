@@ -67,12 +67,6 @@ class Caller:
 
 
 @pytest.fixture
-def syncer() -> Iterator[HandSyncer]:
-    with HandSyncer() as syncer:
-        yield syncer
-
-
-@pytest.fixture
 def caller(syncer: HandSyncer) -> Iterator[Caller]:
     caller = Caller(syncer.address)
     caller.link.start()

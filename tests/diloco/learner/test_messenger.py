@@ -79,12 +79,6 @@ def some_delta(fragment: int) -> FloatArray:
 
 
 @pytest.fixture
-def syncer() -> Iterator[HandSyncer]:
-    with HandSyncer() as syncer:
-        yield syncer
-
-
-@pytest.fixture
 def trainer(syncer: HandSyncer) -> Iterator[Trainer]:
     trainer = Trainer(syncer, incarnation=3)
     yield trainer

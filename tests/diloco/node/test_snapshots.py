@@ -40,16 +40,11 @@ def test_a_snapshot_is_read_back_bit_for_bit(tmp_path):
         assert snapshot.tensors[name].tobytes() == array.tobytes()
 
 
-def test_snapshots_are_read_in_order_of_tokens(tmp_path):
-    for tokens in (10_000, 900, 0):
-        write_snapshot(tmp_path, tensors=TENSORS, round=tokens // 9, committed_tokens=tokens)
-    assert [snapshot.committed_tokens for snapshot in snapshots_of(tmp_path)] == [0, 900, 10_000]
-
-
-def test_a_second_snapshot_at_the_same_tokens_replaces_the_first(tmp_path):
-    for number in (1, 2):
-        write_snapshot(tmp_path, tensors=TENSORS, round=number, committed_tokens=5)
-    assert [snapshot.round for snapshot in snapshots_of(tmp_path)] == [2]
+def test_snapshots_are_read_in_order_of_tokens_and_the_last_of_equal_ones(tmp_path):
+    for number, tokens in enumerate((10_000, 900, 0, 900)):
+        write_snapshot(tmp_path, tensors=TENSORS, round=number, committed_tokens=tokens)
+    found = [(snapshot.committed_tokens, snapshot.round) for snapshot in snapshots_of(tmp_path)]
+    assert found == [(0, 2), (900, 3), (10_000, 0)]
 
 
 def test_a_disk_that_refuses_any_part_of_a_snapshot_is_an_os_error_and_leaves_the_one_before(

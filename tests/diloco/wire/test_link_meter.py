@@ -96,24 +96,23 @@ def test_a_rate_is_told_from_the_announcement_of_a_payload_on(time: Time) -> Non
     assert (data["timed_bytes"], data["timed_s"]) == (1000, pytest.approx(0.3))
 
 
-def test_pauses_between_payloads_do_not_count(time: Time) -> None:
+@pytest.mark.parametrize(
+    ("frames", "bytes_per_s"),
+    [
+        ([(0, 510, 500, 0), (1, 30, 500, 0), (1, 510, None, 1000)], 250),
+        ([(60, 20, 0, 0), (0.25, 510, 500, 0), (0.25, 510, None, 1000)] * 3, 2000),
+    ],
+    ids=["messages between the chunks", "pauses between payloads"],
+)
+def test_only_the_chunks_of_a_payload_and_their_time_count(
+    time: Time, frames: list[tuple[float, int, int | None, int]], bytes_per_s: float
+) -> None:
     meter = Meter(time)
     timer = PayloadTimer(meter)
-    for _ in range(3):
-        arrive(timer, time, [500, 500], 0.25, 1000)
-        time.now_s += 60
-    assert meter.read().bytes_per_s == pytest.approx(1000 / 0.5)
-
-
-def test_messages_between_the_chunks_do_not_count(time: Time) -> None:
-    meter = Meter(time)
-    timer = PayloadTimer(meter)
-    timer.frame(510, filled=500, completed=0)
-    time.now_s += 1
-    timer.frame(30, filled=500, completed=0)
-    time.now_s += 1
-    timer.frame(510, filled=None, completed=1000)
-    assert meter.read().bytes_per_s == pytest.approx(250)
+    for after_s, size, filled, completed in frames:
+        time.now_s += after_s
+        timer.frame(size, filled=filled, completed=completed)
+    assert meter.read().bytes_per_s == pytest.approx(bytes_per_s)
 
 
 def test_a_payload_that_takes_longer_than_a_window_is_timed_in_each(time: Time) -> None:
