@@ -1,6 +1,7 @@
 """What the tests of the training share: JAX in its strictest setting, and a text to train on."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,18 @@ def cache_folder(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """It in place of the user's, for one test."""
     monkeypatch.setenv("CHAOSLAB_CACHE", str(session_cache))
     return session_cache
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """Put a module of a user's where Python finds it, and name its function."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def written(source: str, function: str = "make") -> str:
+        name = f"own_{abs(hash((source, str(tmp_path))))}"
+        (tmp_path / f"{name}.py").write_text(source)
+        return f"{name}:{function}"
+
+    yield written
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]

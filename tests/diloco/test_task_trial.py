@@ -36,21 +36,6 @@ def make():
 """
 
 
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Put a module of a user's where Python finds it, and name its function."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def written(source: str) -> str:
-        name = f"tried_{abs(hash(source))}"
-        (tmp_path / f"{name}.py").write_text(source)
-        return f"{name}:make"
-
-    yield written
-    for name in [name for name in sys.modules if name.startswith("tried_")]:
-        del sys.modules[name]
-
-
 def test_a_working_task_has_no_problem(write):
     assert problem_of(write(WORKING), fragments=2, shards=4) is None
 

@@ -1,8 +1,6 @@
 """Loading a task: the presets, a user's own, and what is said of one that cannot work."""
 
 import itertools
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -37,21 +35,6 @@ class Line:
 def make():
     return Line()
 """
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Put a module of a user's where Python finds it, and name its function."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def written(source: str, function: str = "make") -> str:
-        name = f"own_{abs(hash((source, str(tmp_path))))}"
-        (tmp_path / f"{name}.py").write_text(textwrap.dedent(source))
-        return f"{name}:{function}"
-
-    yield written
-    for name in [name for name in sys.modules if name.startswith("own_")]:
-        del sys.modules[name]
 
 
 def test_a_preset_predicts_bytes_of_the_standard_library():

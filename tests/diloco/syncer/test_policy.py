@@ -389,14 +389,13 @@ def storm(*victims: str) -> World:
     return world
 
 
-def test_returns_at_once_are_shared_among_the_donors() -> None:
-    world = storm("learner-0", "learner-1")
-    assert sorted(helped_by(world, "learner-0", "learner-1")) == ["learner-2", "learner-3"]
-
-
-def test_a_lone_survivor_helps_everybody_and_nobody_asks_one_that_is_itself_coming_back() -> None:
-    world = storm("learner-0", "learner-1", "learner-2")
-    assert helped_by(world, "learner-0", "learner-1", "learner-2") == ["learner-3"] * 3
+@pytest.mark.parametrize(
+    ("victims", "donors"),
+    [(NAMES[:2], [*NAMES[2:]]), (NAMES[:3], [NAMES[3]] * 3)],
+    ids=["shared among the survivors", "by a lone survivor, and by none that is itself returning"],
+)
+def test_all_that_return_at_once_are_helped(victims: tuple[str, ...], donors: list[str]) -> None:
+    assert sorted(helped_by(storm(*victims), *victims)) == donors
 
 
 def test_a_donor_that_has_given_is_as_free_as_before() -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
@@ -12,6 +12,7 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.fragments import specs_to_json
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Closed, Limits, Received
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, joined, running_syncer
@@ -52,14 +53,30 @@ def test_a_stranger_that_claims_a_higher_life_evicts_nobody(
         goes_on(syncer, honest)
 
 
-def test_one_learner_cannot_speak_for_another(tmp_path: Path) -> None:
+PUSH = pb.FromLearner(push=pb.Push())
+
+
+@pytest.mark.parametrize(
+    ("say", "reason"),
+    [
+        (lambda eager: eager.send(EVICTING), "other_name"),
+        (lambda eager: eager.send(pb.FromLearner(progress=pb.Progress(step=1))), "not_a_hello"),
+        (lambda eager: eager.send_payload(PUSH, bytes(64 << 20), key=0), "garbled"),
+    ],
+    ids=["as another learner", "no hello", "much before a hello"],
+)
+def test_a_learner_that_does_not_begin_with_a_hello_of_its_own_is_refused(
+    tmp_path: Path, say: Callable[[Connection], None], reason: str
+) -> None:
     with running_syncer(tmp_path) as syncer:
         honest = joined(syncer)
-        with dialled(syncer.address, EVICTING, token=TOKENS.of("learner-1")):
-            syncer.told.wait(
-                Kind.STREAM_REFUSED, reason="other_name", claimed="learner-0", known_as="learner-1"
-            )
-            goes_on(syncer, honest)
+        with dialled(syncer.address, None, token=TOKENS.of("learner-1")) as eager:
+            say(eager)
+            until(eager.arrivals, Closed)
+        claimed = "learner-0" if reason == "other_name" else ""
+        syncer.told.wait(Kind.STREAM_REFUSED, reason=reason, claimed=claimed, known_as="learner-1")
+        assert not syncer.told.of(Kind.PUSH_REJECTED)
+        goes_on(syncer, honest)
 
 
 @contextlib.contextmanager
@@ -108,26 +125,6 @@ def test_a_stream_without_a_hello_ends_in_time(tmp_path: Path) -> None:
         with pytest.raises(grpc.RpcError):
             next(iter(call))
         syncer.told.wait(Kind.STREAM_REFUSED, reason="no_hello", known_as="learner-1")
-
-
-def test_nothing_of_size_is_taken_before_a_hello(tmp_path: Path) -> None:
-    with running_syncer(tmp_path) as syncer:
-        with dialled(syncer.address, None, token=TOKENS.of("learner-1")) as eager:
-            eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
-            until(eager.arrivals, Closed)
-        syncer.told.wait(Kind.STREAM_REFUSED, reason="garbled", known_as="learner-1")
-        assert not syncer.told.of(Kind.PUSH_REJECTED)
-
-
-def test_a_stream_begins_with_a_hello(tmp_path: Path) -> None:
-    with running_syncer(tmp_path) as syncer:
-        with dialled(
-            syncer.address,
-            pb.FromLearner(progress=pb.Progress(step=1)),
-            token=TOKENS.of("learner-1"),
-        ) as eager:
-            until(eager.arrivals, Closed)
-        syncer.told.wait(Kind.STREAM_REFUSED, reason="not_a_hello", known_as="learner-1")
 
 
 def test_nothing_of_size_is_taken_between_hello_and_welcome() -> None:
