@@ -37,19 +37,17 @@ def make():
 """
 
 
-def test_a_preset_predicts_bytes_of_the_standard_library():
-    task = load("nano")
-    assert task.tokens_per_batch == 8 * 128
+@pytest.mark.parametrize(
+    ("preset", "own", "batch", "sequence"),
+    [("nano", {}, 8, 128), ("micro", {"batch": 2, "sequence": 32}, 2, 32)],
+)
+def test_a_preset_predicts_bytes_of_the_standard_library(preset, own, batch, sequence):
+    task = load(preset, **own)
+    assert task.tokens_per_batch == batch * sequence
     assert task.averaged == ("embedding",)
-    batch = next(task.batches(0, 4, seed=0, position=0))
-    assert batch.shape == (8, 129)
-    assert batch.dtype == np.uint8
-
-
-def test_batch_and_sequence_replace_a_presets_own():
-    task = load("micro", batch=2, sequence=32)
-    assert task.tokens_per_batch == 64
-    assert next(task.batches(0, 1, seed=0, position=0)).shape == (2, 33)
+    first = next(task.batches(0, 4, seed=0, position=0))
+    assert first.shape == (batch, sequence + 1)
+    assert first.dtype == np.uint8
 
 
 @pytest.mark.deep
