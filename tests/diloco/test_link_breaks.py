@@ -3,7 +3,6 @@
 The real syncer, the real messenger and wire; the model is missing, and a relay stands between.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
@@ -34,9 +33,12 @@ def merged_with(syncer: RunningSyncer, name: str = "learner-0") -> int:
 def takes_part(syncer: RunningSyncer, step: Callable[[], None] = lambda: None) -> None:
     """Wait until some more of its work was merged; it makes these steps meanwhile."""
     before = merged_with(syncer)
-    while merged_with(syncer) <= before + 3:
+
+    def is_heard() -> bool:
         step()
-        time.sleep(0.002)
+        return merged_with(syncer) > before + 3
+
+    wait_until(is_heard)
 
 
 def nothing_was_applied_twice(syncer: RunningSyncer) -> None:
@@ -125,7 +127,7 @@ def test_a_learner_whose_link_was_broken_when_training_ended_still_gets_the_last
         TcpProxy(syncer.address) as proxy,
     ):
         with training(proxy.address) as learner, training(syncer.address, "learner-1") as other:
-            takes_part(syncer)
+            wait_until(lambda: merged_with(syncer) > 1)
             proxy.refuse()
             wait_until(lambda: other.inbox.stop is not None)
             proxy.relent()
