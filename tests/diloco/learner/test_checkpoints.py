@@ -134,3 +134,11 @@ def test_a_slow_disk_holds_up_the_file_and_not_the_learner(tmp_path: Path) -> No
     slow.apply_hook({})
     slow.close()
     assert slow.said.of(Kind.CHECKPOINT_SAVED)
+
+
+def test_a_slow_disk_is_as_slow_as_it_was_asked_to_be(tmp_path: Path) -> None:
+    slow = ToldStore(tmp_path)
+    slow.apply_hook({"bytes_per_s": 10_000})
+    slow.save(step=1, data_position=0, payload=bytes(1000))
+    (told,) = slow.said.of(Kind.CHECKPOINT_SAVED)
+    assert told["took_s"] >= 0.1

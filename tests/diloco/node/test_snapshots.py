@@ -84,6 +84,11 @@ def test_only_float32_is_kept(tmp_path):
         write_snapshot(tmp_path, tensors={"embedding": np.zeros(3)}, round=1, committed_tokens=5)
 
 
+def test_a_folder_without_snapshots_is_refused(tmp_path):
+    with pytest.raises(SnapshotError, match="snapshots"):
+        snapshots_of(tmp_path / "missing")
+
+
 def test_the_syncer_and_its_snapshots_need_no_jax():
     program = "import sys, chaoslab.diloco.syncer.program; sys.exit('jax' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)

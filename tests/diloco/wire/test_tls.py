@@ -5,8 +5,6 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.probe import Probe
 from chaoslab.diloco.wire.streams import Closed, Limits, Received
 from chaoslab.diloco.wire.tls import Tls
-from tests.diloco.hand_learner import RunningSyncer, running_syncer
+from tests.diloco.hand_learner import running_syncer
 from tests.diloco.wire.test_streams import HELLO, dialled, serving, taken, until
 
 LEARNER = "learner-0"
@@ -98,7 +96,7 @@ def test_a_certificate_without_alternative_names_counts_by_its_common_name(
 def test_a_wrong_certificate_is_refused_and_journaled(
     certificates: Path, tmp_path: Path, files: str, reason: str
 ) -> None:
-    with tls_syncer(certificates, tmp_path) as syncer:
+    with running_syncer(tmp_path, tls=tls(certificates, "syncer")) as syncer:
         with dialled(syncer.address, tls=tls(certificates, files)) as connection:
             taken(connection.arrivals, Closed)
         refused = syncer.told.wait(Kind.STREAM_REFUSED, reason=reason)
@@ -187,9 +185,3 @@ def test_tls_files_are_checked(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("not a certificate")
     with pytest.raises(ValueError, match=r"ca\.pem"):
         Hub("127.0.0.1:0", tls=tls(tmp_path, "syncer")).start()
-
-
-@contextmanager
-def tls_syncer(certificates: Path, folder: Path) -> Iterator[RunningSyncer]:
-    with running_syncer(folder, tls=tls(certificates, "syncer")) as running:
-        yield running
