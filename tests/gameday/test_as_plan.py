@@ -73,14 +73,6 @@ def test_what_was_made_milder_and_repeated_comes_as_often_on_the_same_targets(
     assert second.at.after == "half-dies-1"
 
 
-def test_what_came_while_another_was_open_comes_while_it_is_open_again(tmp_path: Path) -> None:
-    at_once = (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.GO, "other"))
-    history = played(tmp_path, [GO, at_once], injections=[HALF, replace(SECOND, for_s=1.0)])
-    first, second = as_plan(plan_of(), (HALF, SECOND), history).faults
-    assert (first.id, second.id) == ("half-dies", "other")
-    assert (first.at, second.at) == (Trigger(round=20), Trigger(round=21))
-
-
 def test_faults_keep_the_order_in_which_they_were_let_go(tmp_path: Path) -> None:
     orders = [
         (kind(Kind.FAULT_HELD, "other"), ask(Action.GO, "other")),

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from chaoslab.cli.commands import gameday
 from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode
-from chaoslab.core.payloads import Action, FaultInjected, FaultSkipped, OperatorActed
+from chaoslab.core.payloads import Action, FaultSkipped, OperatorActed
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 
@@ -53,49 +53,29 @@ def record() -> RunDirectory:
 
 
 def test_a_scripted_game_day_is_carried_out_judged_and_debriefed() -> None:
-    done = call("--script", "day.txt", "--by", "Ann")
+    done = call("--script", "day.txt", "--by", "Ann", "--json")
     assert done.exit_code == ExitCode.PASS, done.output
+    assert json.loads(done.stdout)["outcome"] == "PASS"
     history = History.read(record().path)
     acted = [(event.payload.by, event.payload.action) for event in history.of(OperatorActed)]
     assert acted == [("Ann", Action.GO)]
-    assert "PASS" in done.stdout
     for name in ("charter.md", "debrief.md", "actions.md"):
-        path = record().path / name
-        assert path.read_text().strip()
+        assert (record().path / name).read_text().strip()
         assert str(Path("runs", "one_dies", record().path.name, name)) in done.stderr
     assert "not carried out" not in done.stderr
-    resolved = (record().path / "plan.resolved.yaml").read_text()
-    assert "length: 2h30m" in resolved
     assert not (record().path / "control").exists()  # a twin would take as long again
 
 
-def test_what_was_done_becomes_a_plan_that_runs_as_a_gate() -> None:
+def test_what_was_done_becomes_a_plan_that_runs_as_a_gate_and_is_not_replayed() -> None:
     call("--script", "day.txt")
     runner = CliRunner()
     words = ["gameday", "latest", "--as-plan", "gate.yaml"]
     done = runner.invoke(main, words)
     assert done.exit_code == ExitCode.PASS, done.output
-    assert "gate.yaml: 1 fault as in" in done.stdout
+    for refused in (words, ["gameday", "nowhere", "--as-plan", "o.yaml"], ["replay", "latest"]):
+        assert runner.invoke(main, refused).exit_code == ExitCode.REFUSED
     gate = runner.invoke(main, ["run", "gate.yaml", "--no-control", "--quiet"])
     assert gate.exit_code == ExitCode.PASS, gate.output
-    again = runner.invoke(main, words)
-    assert again.exit_code == ExitCode.REFUSED
-    assert "gate.yaml" in again.output
-    nothing = runner.invoke(main, ["gameday", "nowhere", "--as-plan", "other.yaml"])
-    assert nothing.exit_code == ExitCode.REFUSED
-    assert not Path("other.yaml").exists()
-
-
-def test_its_verdict_is_one_json_value() -> None:
-    done = call("--script", "day.txt", "--json")
-    assert json.loads(done.stdout)["outcome"] == "PASS"
-
-
-def test_a_record_is_not_replayed_as_if_nobody_had_decided() -> None:
-    call("--script", "day.txt")
-    done = CliRunner().invoke(main, ["replay", "latest"])
-    assert done.exit_code == ExitCode.REFUSED
-    assert "--as-plan FILE" in done.output
 
 
 def test_secrets_in_a_charter_are_shown_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,23 +95,12 @@ def test_a_script_comes_from_a_pipe_as_well() -> None:
     assert len(History.read(record().path).of(FaultSkipped)) == 1
 
 
-def test_a_script_that_decides_nothing_leaves_faults_out() -> None:
-    Path("day.txt").write_text("note we only look\n")
-    done = call("--script", "day.txt")
-    history = History.read(record().path)
-    assert not history.of(FaultInjected)
-    assert len(history.of(FaultSkipped)) == 1
-    assert done.exit_code == ExitCode.UNKNOWN
-
-
 def test_the_charter_is_printed_and_nothing_is_started() -> None:
     done = call("--charter", "--set", "gameday.owner=Ann")
     assert done.exit_code == ExitCode.PASS
-    assert done.stdout.startswith("# Charter of a game-day: one_dies")
-    assert "Ann" in done.stdout
-    assert "2h30m" in done.stdout
-    assert not Path("runs").exists()
     assert json.loads(call("--charter", "--json").stdout)["charter"].startswith("# Charter")
+    assert all(part in done.stdout for part in ("one_dies", "Ann", "2h30m"))
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -170,19 +139,21 @@ def _people(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_people_are_asked_for_what_the_charter_lacks() -> None:
     done = call("--script", "day.txt", keys='An: "x" ☃\ntraining goes on\ny\n')
     assert done.exit_code == ExitCode.PASS, done.output
-    assert "# Charter of a game-day: one_dies" in done.stderr
-    resolved = (record().path / "plan.resolved.yaml").read_text()
-    assert "training goes on" in resolved
-    assert "☃" in resolved
-    assert "training goes on" in (record().path / "charter.md").read_text()
+    for name in ("plan.resolved.yaml", "charter.md"):
+        text = (record().path / name).read_text()
+        assert all(part in text for part in ("training goes on", "☃"))
 
 
 @pytest.mark.usefixtures("_people")
-def test_what_stands_in_the_plan_is_not_asked_for() -> None:
-    done = call(
-        "--script", "day.txt", "--set", "gameday.owner=Ann",
-        "--set", "gameday.hypotheses={one-dies: it goes on}", keys="y\n",
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (("--set", "gameday.owner=A", "--set", "gameday.hypotheses={one-dies: goes on}"), "y\n"),
+        (("--yes",), ""),
+    ],
+)
+def test_what_is_known_is_not_asked_for(words: tuple[str, ...], keys: str) -> None:
+    done = call("--script", "day.txt", *words, keys=keys)
     assert done.exit_code == ExitCode.PASS, done.output
 
 
@@ -193,13 +164,6 @@ def test_what_stands_in_the_plan_is_not_asked_for() -> None:
 def test_nothing_is_started_without_a_yes(keys: str, code: ExitCode) -> None:
     assert call("--script", "day.txt", keys=keys).exit_code == code
     assert not Path("runs").exists()
-
-
-@pytest.mark.usefixtures("_people")
-def test_yes_asks_nothing() -> None:
-    done = call("--script", "day.txt", "--yes")
-    assert done.exit_code == ExitCode.PASS, done.output
-    assert "?" not in done.stderr.splitlines()[0]
 
 
 def test_the_key_of_the_sealed_faults_is_not_given_to_monitoring() -> None:

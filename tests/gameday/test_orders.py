@@ -5,13 +5,10 @@ import pytest
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import Action
 from chaoslab.gameday.orders import (
-    FORMS,
     Names,
     Room,
     completed,
-    help_lines,
     order_of,
-    usage,
 )
 from chaoslab.run.operators import Ask, Inbox, Note, Order, Predict
 from tests.gameday_room import plan_of
@@ -98,14 +95,6 @@ def test_no_line_can_steer_a_terminal() -> None:
     assert aborted.reason.isprintable()
     assert "\x1b" not in mistake("\x1b[2J")
     assert "\x1b" not in mistake("go \x1b[2J")
-
-
-def test_every_action_has_a_command_and_help() -> None:
-    assert {one.value for one in Action} <= set(FORMS)
-    assert usage("Bo> skip hal") == "skip FAULT"
-    assert usage("hel") == ""
-    told = "\n".join(help_lines())
-    assert all(form in told for form, _ in FORMS.values())
 
 
 @pytest.mark.parametrize(

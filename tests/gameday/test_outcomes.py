@@ -8,10 +8,8 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.gameday.effects import Span, bound_s
 from chaoslab.gameday.outcomes import FaultOutcome
 from chaoslab.gameday.predictions import (
-    Question,
     answers,
     by_person,
-    happened,
     mistaken,
     team,
 )
@@ -80,20 +78,17 @@ def test_a_fault_that_takes_nobody_away_has_no_way_back() -> None:
     day = begun().touch("learner-1").train(6).heal().over()
     _, one = found(day, plan_of(spec_of(), spec_of("touch", fault="compute.steal")))
     assert (one.continued, one.back) == (True, None)
-    assert happened(one)[Question.BACK] == "nobody was taken away"
 
 
 def test_whoever_is_not_back_was_awaited_for_as_long_as_training_went_on() -> None:
     day = begun().killed().train(6).heal(restarts=False).train(20).settle().end()
     one = of_half(day)
     assert one.back == Span(length_s=20.0, is_whole=False)
-    assert happened(one)[Question.BACK] == "not back 20.0 s after the heal, when training ended"
 
 
 def test_what_is_never_healed_is_open_to_the_end_of_training() -> None:
     one = of_half(begun().killed(for_s=None).train(20).prove().settle().end())
     assert (one.healed_s, one.continued) == (None, True)
-    assert happened(one)[Question.BACK] == "not healed before training ended"
 
 
 def test_a_fault_that_waits_to_the_end_was_decided_by_nobody() -> None:
@@ -115,13 +110,6 @@ def test_a_skipped_fault_was_not_injected() -> None:
     one = of_half(begun().train(2).left_out("Bo", reason="the pager rings").train(20).end())
     assert (one.skipped.by, one.skipped.reason) == ("Bo", "the pager rings")
     assert (one.held, one.evidence) == (Span(length_s=2.0), ())
-    assert set(happened(one).values()) == {"not injected"}
-
-
-def test_a_heal_before_its_time_names_who_wanted_it() -> None:
-    one = of_half(begun().killed().train(2).acts("Cy", "heal", HALF).heal().over())
-    assert one.healed_early == ("by Cy after 2.00 s instead of 6 s",)
-    assert [(each.by, each.action) for each in one.decisions] == [("Ann", "go"), ("Cy", "heal")]
 
 
 def test_a_heal_of_all_concerns_what_is_open_alone() -> None:
@@ -150,16 +138,10 @@ def test_a_run_that_is_cut_short_leaves_open_whether_training_went_on() -> None:
 
 
 def test_injections_of_one_entry_are_told_together() -> None:
-    day = whole_twice()
-    one = of_half(day)
+    day = begun().killed().train(6).heal().train(10).acts("Ann", "repeat", HALF)
+    one = of_half(day.kill(*VICTIMS, spec=HALF).train(6).heal().over())
     assert (one.injected_s, one.healed_s) == (5.0, 27.0)
     assert (one.hit, len(one.evidence)) == (VICTIMS, 2)
-
-
-def whole_twice() -> Day:
-    """Injected, and once more after a minute's talk."""
-    day = begun().killed().train(6).heal().train(10)
-    return day.acts("Ann", "repeat", HALF).kill(*VICTIMS, spec=HALF).train(6).heal().over()
 
 
 # ---------------------------------------------------------------- who noticed
@@ -175,11 +157,6 @@ def test_the_first_note_that_names_the_fault_shows_that_it_was_noticed(
     day.notes("Cy", f"not-{HALF}").train(1).notes("Bo", text, spec).notes("Cy", HALF)
     one = of_half(day.train(3).heal().over())
     assert (one.noticed_s, one.noticed_by) == (3.0, "Bo")
-
-
-def test_without_such_a_note_nobody_noticed() -> None:
-    one = of_half(whole())
-    assert (one.noticed_s, one.noticed_by) == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -317,6 +294,5 @@ def test_scores_are_of_what_the_record_decides() -> None:
 def test_what_more_than_half_got_wrong_is_a_mistake_of_the_room() -> None:
     day = begun().predicts("Bo", continues=True, gap_s=3.0).predicts("Cy", continues=False)
     one = of_half(day.predicts("Di", gap_s=9.0).killed().train(6).heal().over())
-    assert mistaken(one) == [
-        'half-dies: 2 of 2 predictions of "longest gap" were wrong; what happened: 0.25 s'
-    ]
+    (mistake,) = mistaken(one)
+    assert all(part in mistake for part in ("half-dies", "2 of 2", "longest gap", "0.25 s"))

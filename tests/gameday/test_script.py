@@ -20,7 +20,7 @@ from chaoslab.core.payloads import (
     OperatorRefused,
 )
 from chaoslab.gameday.orders import Names
-from chaoslab.gameday.script import Lines, Script, is_ended_by, line_of, read_script
+from chaoslab.gameday.script import Lines, Script, is_ended_by, read_script
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History, Observer
 from chaoslab.run.operators import Ask, Inbox, Note, Order
@@ -78,19 +78,15 @@ def test_a_whole_game_day_goes_by_its_script(tmp_path: Path) -> None:
         note done
         """,
     )
-    (predicted,) = history.of(OperatorPredicted)
     half_s = [times(history, kind)[0] for kind in
               (Kind.FAULT_HELD, Kind.FAULT_INJECTED, Kind.FAULT_HEALED)]  # fmt: skip
     other_s = times(history, Kind.FAULT_INJECTED, "other")[0]
     noted = [(event.payload.spec, event.payload.text) for event in history.of(OperatorNoted)]
-    assert predicted.payload.by == "Bo"
-    assert predicted.payload.gap_s == 2.0
+    assert [(e.payload.by, e.payload.gap_s) for e in history.of(OperatorPredicted)] == [("Bo", 2.0)]
     assert half_s[0] + 3.0 <= half_s[1] < half_s[0] + 4.5
     assert half_s[2] + 2.0 <= other_s < half_s[2] + 3.5
     assert noted == [("half-dies", "two are gone"), ("", "done")]
-    assert times(history, Kind.FAULT_INJECTED)[0] <= history.of(OperatorNoted)[0].time_s
-    assert ending(history)[0] == "completed"
-    assert script.left() == ()
+    assert (ending(history)[0], script.left()) == ("completed", ())
 
 
 def test_faults_are_left_out_when_nobody_is_left_to_decide(tmp_path: Path) -> None:
@@ -162,17 +158,6 @@ def test_what_others_repeat_is_waited_for_once_more(tmp_path: Path) -> None:
     assert first.seq < once.seq < second.seq < twice.seq
 
 
-def test_what_others_could_not_repeat_changes_nothing(tmp_path: Path) -> None:
-    repeat = Ask(by="Bo", action=Action.REPEAT, spec="half-dies")
-    history, _ = played(
-        tmp_path,
-        "wait half-dies held\ngo half-dies\nwait half-dies healed\nnote back\nskip other",
-        others=[(lambda event: event.data.get("phase") == "inject", repeat)],
-    )
-    assert len(history.of(OperatorRefused)) == 1
-    assert history.of(FaultHealed)[0].seq < history.of(OperatorNoted)[0].seq
-
-
 # ---------------------------------------------------------------- waits that are never met
 
 
@@ -217,27 +202,6 @@ def test_a_wait_for_a_time_lasts_as_long_as_it_says() -> None:
     assert list(inbox.take()) == [Note(by="Ann", text="late")]
 
 
-def test_lines_that_come_in_mid_run_are_carried_out_at_once(tmp_path: Path) -> None:
-    inbox = Inbox()
-    script = Script(inbox, by="Ann")
-
-    class Typist:
-        """Somebody who types when the fault waits."""
-
-        def see(self, event: Event) -> None:
-            lines = {Kind.FAULT_HELD: f"go {event.data.get('spec')}", Kind.FAULT_HEALED: "note ok"}
-            if event.kind in lines:
-                line = line_of(lines[event.kind], where="line 1", by="Bo", names=NAMES)
-                assert line is not None
-                script.add(line)
-
-    stage = Stage(tmp_path, (HALF, SECOND), plan=PLAN, inbox=inbox, observers=[script, Typist()])
-    history = stage.execute()
-    assert len(history.of(FaultInjected)) == 2
-    assert {event.payload.by for event in history.of(OperatorActed)} == {"Bo"}
-    assert len(history.of(OperatorNoted)) == 2
-
-
 def test_the_end_of_a_script_ends_a_run_that_is_kept(tmp_path: Path) -> None:
     """Its own `end` is refused, because a fault waits still: nobody could repeat it."""
     history, _ = played(tmp_path, "wait half-dies held\ngo half-dies\nend")
@@ -252,18 +216,6 @@ def test_a_note_after_an_abort_is_on_record(tmp_path: Path) -> None:
     assert ending(history) == ("aborted", "an operator: Ann aborted it: enough")
     assert not history.of(OperatorRefused)
     assert not script.left()
-
-
-def test_after_an_abort_nothing_is_left_out_because_nobody_decides() -> None:
-    inbox = Inbox(keep=True)
-    script = Script(inbox, read("abort"), by="Ann", holds=["half-dies"])
-    script.end()
-    script.see(_started())
-    assert [str(order) for order in inbox.take()] == ["abort"]
-    fired = {"rule": "an operator", "observed": "Ann aborted it"}
-    script.see(Event(seq=2, time_s=1.0, source="t", kind=Kind.ABORT_FIRED, data=fired))
-    script.see(replace(_started(), time_s=9.0))
-    assert not list(inbox.take())
 
 
 def test_what_a_run_does_not_take_any_more_is_left() -> None:
@@ -296,5 +248,3 @@ def test_all_mistakes_are_told_with_file_and_line() -> None:
     assert [line.partition(": ")[0] for line in caught.value.message.splitlines()] == [
         f"day.txt:{number}" for number in (4, 5, 6, 7, 8, 9, 10, 11)
     ]
-    for words in ("`go`", "`half-dies`", "`held`", "gap: "):
-        assert words in caught.value.message

