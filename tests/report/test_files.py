@@ -1,7 +1,6 @@
 """verdict.json, junit.xml and report.md of runs that went well and of runs that did not."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as Xml
@@ -82,8 +81,7 @@ def test_every_finding_every_injection_and_the_verdict_is_a_testcase() -> None:
     found = cases(*good())
     on = "injection-0 process.kill on learner-1, learner-3"
     assert set(found) == {"continuity", "rejoin", on, "verdict"}
-    assert all(case.find("failure") is None for case in found.values())
-    assert all(case.find("error") is None for case in found.values())
+    assert not any(case.findall("failure") + case.findall("error") for case in found.values())
 
 
 def test_a_failed_check_is_a_failure_that_says_why_and_weak_evidence_an_error() -> None:
@@ -92,12 +90,6 @@ def test_a_failed_check_is_a_failure_that_says_why_and_weak_evidence_an_error() 
     assert "learner-1" in found["rejoin"].find("failure").get("message", "")
     assert found["injection-0 process.kill on learner-1"].find("error") is not None
     assert found["verdict"].find("failure") is not None
-
-
-def test_unknown_is_never_green() -> None:
-    verdict, history = judged(half_killed().finish("interrupted"))
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert cases(verdict, history)["verdict"].find("error") is not None
 
 
 def test_a_return_that_the_cut_left_open_is_unknown_everywhere() -> None:
@@ -116,6 +108,7 @@ def test_the_suite_counts_its_cases() -> None:
     for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
         assert suite.get(attribute) == str(len(list(suite.iter(tag))))
     assert float(suite.get("time", "nan")) == history.end_s
+    assert str(PLACE) in {one.get("value") for one in suite.iter("property")}
 
 
 def test_text_that_xml_forbids_or_markdown_would_obey_is_made_harmless() -> None:
@@ -136,20 +129,6 @@ def test_the_report_answers_first_and_says_how_to_repeat() -> None:
              "`continuity`", "proved", "\nchaoslab run 'runs/a story/"]  # fmt: skip
     places = [text.index(part) for part in order]
     assert places == sorted(places)
-
-
-def test_what_was_observed_has_its_unit() -> None:
-    verdict, history = bad()
-    rows = report_md(verdict, history, PLACE).splitlines()
-    continuity = next(row for row in rows if "| `continuity`" in row)
-    assert re.search(r"\| 0\.25 s \| [\d.]+ s \|", continuity)
-
-
-def test_junit_names_the_record() -> None:
-    verdict, history = bad()
-    suite = Xml.fromstring(junit_xml(verdict, history, PLACE)).find("testsuite")
-    found = {one.get("name"): one.get("value") for one in suite.iter("property")}
-    assert found["record"] == str(PLACE)
 
 
 def test_an_empty_record_can_be_reported() -> None:

@@ -22,8 +22,8 @@ from chaoslab.report.hints import HINTS, OTHERWISE, Record, hint
 RECORD = Record(run="3f9a1c", plan="kill_half", journal="runs/journal.jsonl")
 
 
-def finding(*codes: str) -> Finding:
-    return Finding(check="some", outcome=Outcome.FAIL, reason="", codes=codes)
+def finding(*codes: str, who: str = "learner-3") -> Finding:
+    return Finding(check="some", outcome=Outcome.FAIL, reason="", codes=codes, culprits=(who,))
 
 
 def commands(text: str) -> list[list[str]]:
@@ -83,30 +83,13 @@ def test_the_settings_of_a_record_are_those_of_its_resolved_plan(tmp_path: Path,
     assert record.setting("training.no_such.key") is None
 
 
-def test_a_damaged_plan_is_named_by_its_name(tmp_path: Path) -> None:
-    run = tmp_path / "kill_half" / "3f9a1c"
-    run.mkdir(parents=True)
-    (run / RESOLVED_PLAN).write_text("{")
-    assert Record.of(RunDirectory(path=run), run="3f9a1c", path=run).plan == "kill_half"
-
-
-def test_the_first_known_code_decides_and_names_the_culprit() -> None:
-    found = Finding(check="rejoin", outcome=Outcome.FAIL, reason="", culprits=("learner-3",),
-                    codes=("of_a_package", Code.NOT_REJOINED, Code.LEFT_OVER))  # fmt: skip
-    assert "learner-3" in hint(found, RECORD)
-
-
 def test_codes_of_packages_and_old_verdicts_have_a_hint_too() -> None:
     said = OTHERWISE.format(run=RECORD.run)
     assert hint(finding("of_a_package"), RECORD) == hint(finding(), RECORD) == said
 
 
-def culprit(code: Code, who: str = "learner-3") -> Finding:
-    return Finding(check="some", outcome=Outcome.FAIL, reason="", codes=(code,), culprits=(who,))
-
-
 def test_standard_error_is_read_above_only_if_something_of_it_stands_there() -> None:
-    dead = culprit(Code.EXIT_NOT_ASKED)
+    dead = finding(Code.EXIT_NOT_ASKED)
     assert "above" in hint(dead, RECORD, {"learner-3": "Killed"})
     silent = hint(dead, RECORD, {"learner-3": ""})
     assert f"`grep -F learner-3 {RECORD.journal} | tail`" in silent
@@ -116,8 +99,8 @@ def test_standard_error_is_read_above_only_if_something_of_it_stands_there() -> 
 
 
 def test_the_syncer_is_suspected_once() -> None:
-    assert hint(culprit(Code.TOKEN_LOST, "syncer"), RECORD).count("syncer") == 1
-    assert "learner-3" in hint(culprit(Code.TOKEN_LOST), RECORD)
+    assert hint(finding(Code.TOKEN_LOST, who="syncer"), RECORD).count("syncer") == 1
+    assert "learner-3" in hint(finding("of_a_package", Code.TOKEN_LOST, Code.LEFT_OVER), RECORD)
 
 
 def test_evidence_in_doubt_leads_to_what_proves_a_fault() -> None:

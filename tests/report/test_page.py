@@ -39,22 +39,6 @@ def page_of(history: History) -> str:
     return shown(verdict_page(judge(history, [Continuity(), Rejoin()]), history, PLACE))
 
 
-def test_the_two_answers_stand_before_everything_else() -> None:
-    text = page_of(half_killed().end().history())
-    order = ["PASS", "longest gap 0.25 s", "learner-1 after", "continuity", "injection-0",
-             "runs/a story"]  # fmt: skip
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-
-
-def test_the_page_in_a_browser_is_named_once_it_is_there(tmp_path: Path) -> None:
-    history = half_killed().end().history()
-    verdict = judge(history, [Continuity()])
-    assert "report.html" not in shown(verdict_page(verdict, history, tmp_path))
-    (tmp_path / "report.html").touch()
-    assert f"report  {tmp_path / 'report.html'}" in shown(verdict_page(verdict, history, tmp_path))
-
-
 def test_what_is_left_over_is_told_with_its_remedy() -> None:
     history = half_killed().end().history()
     left = {"what": "a process", "where": "pid 7", "remedy": "kill it"}
@@ -99,16 +83,6 @@ def test_after_a_fail_the_lines_of_the_finding_are_marked_with_two_seconds_aroun
     assert len(whole.splitlines()) > len(text.splitlines()) + 10
 
 
-def test_a_long_sentence_of_the_timeline_goes_on_below_its_own_beginning() -> None:
-    text = shown(run_page(None, half_killed().history(), PLACE, record=RECORD), width=50)
-    lines = text[text.index("Timeline") :].splitlines()[1:]
-    assert all(len(line) <= 50 for line in lines)
-    begun = [bool(re.match(r".{9} s  \S", line)) for line in lines]
-    assert not all(begun)
-    rest = [line for line, is_begun in zip(lines, begun, strict=True) if not is_begun]
-    assert all(re.match(r" {13}\S", line) for line in rest)
-
-
 def test_a_marked_line_that_is_a_sample_is_told_in_words() -> None:
     history = Story().baseline().history()
     (pushed, *_) = history.of(Kind.PUSH_ACCEPTED)
@@ -141,14 +115,6 @@ def test_after_a_fail_follow_journal_standard_error_and_a_hint(tmp_path: Path) -
     (line,) = re.findall(r"journal.jsonl:(\d+)", text)
     (exited,) = [e for e in failed().events if "SIGSEGV" in e.to_line()]
     assert int(line) == exited.seq + 1
-
-
-def test_of_a_node_that_wrote_nothing_no_hint_says_to_read_it(tmp_path: Path) -> None:
-    (tmp_path / "nodes/learner-1/1").mkdir(parents=True)
-    (tmp_path / "nodes/learner-1/1/stderr.log").touch()
-    text = page_of_failed(tmp_path)
-    tried = text[text.index("What to try") :]
-    assert "above" not in tried
 
 
 def test_a_pass_shows_its_whole_timeline_and_no_hint() -> None:

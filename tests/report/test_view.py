@@ -1,5 +1,6 @@
 """The fold over events: what each lane, fault and count says at a moment."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -7,7 +8,6 @@ import pytest
 from chaoslab.core.events import Event, Kind
 from chaoslab.plan.model import Stop
 from chaoslab.report.lanes import LaneState
-from chaoslab.report.sentences import Tone
 from chaoslab.report.view import ViewModel
 
 LEARNERS = ("learner-0", "learner-1")
@@ -49,16 +49,69 @@ class Story:
         self.tell(time_s, kind, injection="injection-0", spec="dies", fault="process.kill",
                   targets=list(targets), **facts)  # fmt: skip
 
-    def state(self, learner: str = "learner-1") -> LaneState:
-        return self.view.lanes[learner].state
+
+LEFT_OUT = {"learner": "learner-1", "incarnation": 1, "members": 1, "reason": "no_progress"}
+JOINED = {"learner": "learner-1", "incarnation": 1, "members": 2, "source": "donor"}
+SUSPECTED = {"learner": "learner-1", "incarnation": 1, "idle_s": 2.0}
 
 
-def test_a_learner_starts_and_steps() -> None:
+def dead_and_back(story: Story) -> Iterator[LaneState]:
+    """Late words of the dead revive nobody, and who is back owes a contribution."""
+    yield LaneState.STARTING
+    story.step(1, "learner-1")
+    yield LaneState.STEPPING
+    story.die(2, "learner-1")
+    story.step(2.1, "learner-1")
+    yield LaneState.DEAD
+    story.start(7, "learner-1", incarnation=2)
+    story.step(8, "learner-1", incarnation=2)
+    yield LaneState.REJOINING
+    story.merge(9, 100, "learner-0", "learner-1")
+    yield LaneState.STEPPING
+    story.tell(9, Kind.PHASE_ENTERED, phase="stop")
+    story.die(9.5, "learner-1")
+    yield LaneState.ENDED
+
+
+def wedged_dropped_and_back(story: Story) -> Iterator[LaneState]:
+    story.step(1, "learner-1")
+    story.tell(2, Kind.NODE_PROBED, node="learner-1", state="T")
+    yield LaneState.PAUSED
+    story.step(3, "learner-1")
+    story.tell(4, Kind.MEMBER_SUSPECTED, **SUSPECTED)
+    yield LaneState.SUSPECTED
+    story.tell(7, Kind.MEMBER_LEFT, **LEFT_OUT)
+    yield LaneState.DROPPED
+    story.tell(9, Kind.MEMBER_JOINED, **JOINED)
+    story.step(9.5, "learner-1")
+    yield LaneState.REJOINING
+    story.merge(10, 100, "learner-1")
+    yield LaneState.STEPPING
+
+
+def in_reserve(story: Story) -> Iterator[LaneState]:
+    """It is brought in, is welcomed, leaves in order, and comes back."""
+    facts = {"plan": "grow", "seed": 7, "fleet": "local", "algorithm": "decoupled"}
+    story.tell(0, Kind.RUN_STARTED, **facts, learners=["learner-0"], reserve=["learner-1"])
+    yield LaneState.RESERVE
+    story.start(5, "learner-1")
+    story.step(7, "learner-1")
+    yield LaneState.JOINING
+    story.merge(8, 100, "learner-1")
+    assert story.said[-1].endswith("learner-1 after 3.00 s")
+    yield LaneState.STEPPING
+    story.tell(9, Kind.MEMBER_LEFT, **{**LEFT_OUT, "reason": "said_goodbye"})
+    story.die(9.5, "learner-1")
+    yield LaneState.LEFT
+    story.start(12, "learner-1", incarnation=2)
+    yield LaneState.REJOINING
+
+
+@pytest.mark.parametrize("life", [dead_and_back, wedged_dropped_and_back, in_reserve])
+def test_a_lane_shows_what_a_learner_does(life: Callable[[Story], Iterator[LaneState]]) -> None:
     story = Story()
-    assert story.state() is LaneState.STARTING
-    story.step(1, "learner-1", step=20)
-    lane = story.view.lanes["learner-1"]
-    assert (lane.state, lane.step, lane.step_s, lane.loss) == (LaneState.STEPPING, 20, 0.05, 2.5)
+    for state in life(story):
+        assert story.view.lanes["learner-1"].state is state
 
 
 def settled(story: Story, time_s: float = 12) -> str:
@@ -85,19 +138,6 @@ def test_a_settled_run_names_who_stays_away_and_whether_the_plan_asked_for_it() 
         assert settled(story) == (by_plan if asked else unplanned)
 
 
-def test_a_killed_learner_is_dead_until_it_returns_and_rejoining_until_it_contributes() -> None:
-    story = Story()
-    story.step(1, "learner-1")
-    story.die(2, "learner-1")
-    assert story.state() is LaneState.DEAD
-    story.start(7, "learner-1", incarnation=2)
-    story.step(8, "learner-1", incarnation=2)
-    assert story.state() is LaneState.REJOINING
-    story.merge(9, 100, "learner-0", "learner-1")
-    assert story.state() is LaneState.STEPPING
-    assert "contributes again: learner-1 after 2.00 s" in story.said
-
-
 def test_the_way_back_is_counted_from_the_beginning_of_the_heal() -> None:
     story = Story()
     story.fault(2, Kind.FAULT_INJECTING, "learner-1")
@@ -111,51 +151,6 @@ def test_the_way_back_is_counted_from_the_beginning_of_the_heal() -> None:
     story.start(25, "learner-1", incarnation=3)
     story.merge(26, 200, "learner-1")
     assert "contributes again: learner-1 after 1.00 s" in story.said
-
-
-def test_the_last_words_of_a_dead_learner_do_not_revive_it() -> None:
-    story = Story()
-    story.die(2, "learner-1")
-    story.step(2.1, "learner-1")
-    assert story.state() is LaneState.DEAD
-
-
-def test_a_wedged_learner_is_suspected_and_then_dropped() -> None:
-    story = Story()
-    story.step(1, "learner-1")
-    story.tell(3, Kind.MEMBER_SUSPECTED, learner="learner-1", incarnation=1, idle_s=2.0)
-    assert story.state() is LaneState.SUSPECTED
-    story.tell(7, Kind.MEMBER_LEFT, learner="learner-1", incarnation=1, members=1,
-               reason="no_progress")  # fmt: skip
-    assert story.state() is LaneState.DROPPED
-
-
-def test_a_dropped_learner_that_registers_again_owes_a_contribution() -> None:
-    story = Story()
-    story.tell(7, Kind.MEMBER_LEFT, learner="learner-1", incarnation=1, members=1,
-               reason="no_progress")  # fmt: skip
-    story.tell(9, Kind.MEMBER_JOINED, learner="learner-1", incarnation=1, source="donor",
-               donor="learner-0", members=2)  # fmt: skip
-    story.step(9.5, "learner-1")
-    assert story.state() is LaneState.REJOINING
-    story.merge(10, 100, "learner-1")
-    assert story.state() is LaneState.STEPPING
-
-
-def test_a_stopped_process_is_paused_until_it_steps_again() -> None:
-    story = Story()
-    story.step(1, "learner-1")
-    story.tell(2, Kind.NODE_PROBED, node="learner-1", state="T")
-    assert story.state() is LaneState.PAUSED
-    story.step(4, "learner-1")
-    assert story.state() is LaneState.STEPPING
-
-
-def test_an_exit_in_the_stop_phase_is_an_end_and_not_a_death() -> None:
-    story = Story()
-    story.tell(9, Kind.PHASE_ENTERED, phase="stop")
-    story.die(9.5, "learner-1")
-    assert story.state() is LaneState.ENDED
 
 
 def test_the_longest_gap_and_where_it_began_are_kept() -> None:
@@ -191,22 +186,7 @@ def test_an_event_that_breaks_its_contract_is_counted_and_does_not_end_the_view(
     story.tell(1, Kind.LEARNER_STEP, learner="learner-1")
     story.step(2, "learner-1")
     assert story.view.unreadable == 1
-    assert story.state() is LaneState.STEPPING
-
-
-def test_sentences_say_what_they_mean_and_samples_have_none() -> None:
-    story = Story()
-    story.die(2, "learner-1")
-    assert story.said[-1] == "learner-1 exited: SIGKILL"
-    assert story.view.recent[-1].tone is Tone.BAD
-    story.tell(3, Kind.NODE_EXITED, node="learner-0", incarnation=1, exit_code=0, signal=None)
-    assert story.view.recent[-1].tone is Tone.PLAIN
-    lost = {"learner": "learner-1", "incarnation": 2, "host": 1, "reason": "ended by SIGKILL"}
-    story.tell(3, Kind.HOST_LOST, **lost)
-    assert "host 1" in story.said[-1]
-    before = len(story.said)
-    story.step(3, "learner-0")
-    assert len(story.said) == before
+    assert story.view.lanes["learner-1"].state is LaneState.STEPPING
 
 
 def test_a_run_that_has_a_twin_announces_it_at_its_end() -> None:
@@ -215,32 +195,3 @@ def test_a_run_that_has_a_twin_announces_it_at_its_end() -> None:
         data = {"outcome": outcome, "reason": ""}
         end = Event(seq=0, time_s=9.0, source="test", kind=Kind.RUN_FINISHED, data=data)
         assert any("twin" in sentence.text for sentence in view.see(end)) is announced
-
-
-def test_a_learner_in_reserve_is_shown_joins_is_welcomed_and_leaves_in_order() -> None:
-    story = Story()
-    names = {"learners": list(LEARNERS), "reserve": ["learner-2"]}
-    facts = {"plan": "grow", "seed": 7, "fleet": "local", "algorithm": "decoupled"}
-    story.tell(0, Kind.RUN_STARTED, **facts, **names)
-    assert story.state("learner-2") is LaneState.RESERVE
-    story.start(5, "learner-2")
-    assert story.state("learner-2") is LaneState.JOINING
-    story.step(7, "learner-2")
-    assert story.state("learner-2") is LaneState.JOINING
-    story.merge(8, 100, "learner-2")
-    assert story.said[-1].endswith("learner-2 after 3.00 s")
-    assert story.state("learner-2") is LaneState.STEPPING
-    story.tell(9, Kind.MEMBER_LEFT, learner="learner-2", incarnation=1, epoch=3, members=2,
-               reason="said_goodbye")  # fmt: skip
-    story.tell(9.5, Kind.NODE_EXITED, node="learner-2", incarnation=1, exit_code=0, signal=None)
-    assert story.state("learner-2") is LaneState.LEFT
-    story.start(12, "learner-2", incarnation=2)
-    assert story.state("learner-2") is LaneState.REJOINING
-
-
-@pytest.mark.parametrize(("kind", "address"), [("none", "syncer:4600"), ("embedded", "proxy:4701")])
-def test_a_link_says_by_what_the_syncer_is_reached(kind: str, address: str) -> None:
-    data = {"link": "learner-1", "kind": kind, "address": address, "upstream": "syncer:4600"}
-    event = Event(seq=9, time_s=1, source="test", kind=Kind.LINK_STARTED, data=data)
-    (sentence,) = Story().view.see(event)
-    assert address in sentence.text

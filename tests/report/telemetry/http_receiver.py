@@ -4,18 +4,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Lock, Thread
 
 
 @dataclass(kw_only=True)
 class Receiver:
-    """What came, as path, headers and body; `answer` is the status of each answer, and `to` where
-    it sends a client on to.
-    """
+    """What came, as path, headers and body; `to` is where it sends a client on to."""
 
     url: str = ""
+    first: list[int] = field(default_factory=list)
+    """Statuses of the first answers; at 0 the connection is closed without any."""
     answer: int = 200
+    """Status of each answer after those."""
     to: str = ""
+    held: Lock = field(default_factory=Lock)
+    """While it is, nobody gets an answer."""
+    answered: Event = field(default_factory=Event)
     fetched: list[str] = field(default_factory=list)
     """Paths of what was asked for by GET."""
     posted: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
@@ -41,12 +45,17 @@ def http_receiver() -> Iterator[Receiver]:
             self._answer()
 
         def _answer(self) -> None:
-            self.send_response(receiver.answer)
+            with receiver.held:
+                status = receiver.first.pop(0) if receiver.first else receiver.answer
+            if status == 0:
+                return
+            self.send_response(status)
             if receiver.to:
                 self.send_header("Location", receiver.to)
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"{}")
+            receiver.answered.set()
 
         def log_message(self, *_: object) -> None:
             pass
