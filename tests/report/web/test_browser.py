@@ -57,12 +57,6 @@ def test_every_chart_has_data_and_nothing_goes_wrong(reports: Reports) -> None:
     assert page.troubles == []
 
 
-def test_it_asks_for_nothing_but_itself(reports: Reports) -> None:
-    (asked,) = reports.open(whole_story()).requests
-    assert asked.startswith("file://")
-    assert asked.endswith("story.html")
-
-
 def test_its_policy_keeps_it_from_the_network(reports: Reports) -> None:
     page = reports.open(whole_story())
     refused = page.js("fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => error.name)")
@@ -81,20 +75,6 @@ def test_faults_are_shaded_in_every_chart_and_lines_are_labelled(reports: Report
         "[...document.querySelectorAll('#chart-loss text.strong')].map((one) => one.textContent)"
     )
     assert sorted(labels) == ["survivors", "twin", "victims"]
-
-
-def test_a_long_name_of_a_fault_is_there_in_full(reports: Reports) -> None:
-    name = "half-of-the-region-goes-dark"
-    story = Story().baseline().kill("learner-1", spec=name).train(6).heal().train(9).end()
-    label = "document.querySelector('#chart-faults .row-label')"
-    page = reports.open(story, "named")
-    assert page.js(f"{label}.firstChild.textContent") == name
-    left, right = page.js(f"(() => {{ const box = {label}.getBoundingClientRect();"
-                          "return [box.left, box.right]; })()")  # fmt: skip
-    assert 0 <= left < right
-    narrow = reports.open(story, "named", width=390)
-    assert narrow.js(f"{label}.firstChild.textContent").endswith("…")
-    assert narrow.js(f"{label}.querySelector('title').textContent") == name
 
 
 def test_all_charts_are_zoomed_together_by_mouse_and_by_keys(reports: Reports) -> None:
@@ -175,13 +155,6 @@ def test_paper_has_all_findings_open_and_no_buttons(reports: Reports) -> None:
     page.media(medium="print", is_dark=True)
     assert page.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.js("getComputedStyle(document.querySelector('.tools')).display") == "none"
-
-
-def test_on_paper_journal_lines_have_room_and_times_are_seen(reports: Reports) -> None:
-    page = reports.open(whole_story(), **APPEARANCES["paper"])
-    line = "document.querySelector('#findings .finding[open] .lines li {}').getBoundingClientRect()"
-    assert page.js(line.format("code") + ".width") > 0.7 * page.js("innerWidth")
-    assert page.js(line.format(".jump") + ".width") > 10
 
 
 @pytest.mark.gate

@@ -167,36 +167,3 @@ def test_an_hour_of_sixteen_learners_with_everything_stays_below_300_kb(tmp_path
     path = write_page(tmp_path, judged(history), history)
     assert len(data_in(path.read_text())["run"]["links"]["rows"]) == 6
     assert path.stat().st_size < 300_000, path.stat().st_size
-
-
-def themes() -> dict[str, dict[str, str]]:
-    """Colours of the page by theme and name."""
-    rules = re.findall(r"^:root([^{]*)\{([^}]*)\}", (ASSETS / "page.css").read_text(), re.MULTILINE)
-    return {
-        name.strip() or "light": dict(re.findall(r"--([\w-]+): (#\w{6})", body))
-        for name, body in rules
-    }
-
-
-def contrast(one: str, other: str) -> float:
-    """Of two colours, by WCAG 2."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        red, green, blue = (
-            part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-        )
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("theme", themes())
-def test_text_stands_out_from_its_ground(theme: str) -> None:
-    colours = themes()[theme]
-    for name in (
-        "ink", "dim", "good", "bad", "doubt", "survivors", "victims", "twin", "committed", "raw",
-    ):  # fmt: skip
-        assert contrast(colours[name], colours["card"]) >= 4.5, name
-        assert contrast(colours[name], colours["paper"]) >= 4.2, name

@@ -152,15 +152,6 @@ def test_a_run_that_goes_on_can_be_drawn_at_any_event() -> None:
     assert drawn(events)["has_ended"]
 
 
-@pytest.mark.deep
-def test_the_size_does_not_grow_with_the_length_of_a_run() -> None:
-    short, long = (
-        len(encode(drawn(Story().baseline().train(seconds).settle().end().history().events)))
-        for seconds in (150, 600)
-    )
-    assert long < 1.3 * short
-
-
 def test_a_storm_of_restarts_leaves_lanes_of_bounded_length() -> None:
     story = Story().baseline()
     for _ in range(150):

@@ -15,23 +15,18 @@ def shown(story: Story) -> Any:
     return json.loads(encode(verdict_data(judged(history), history)))
 
 
-def test_a_fail_is_explained_by_the_finding_that_decided_it() -> None:
+def test_a_fail_is_explained_by_the_finding_that_decided_it_and_its_journal_lines() -> None:
     story = Story().baseline().kill("learner-1").train(6).heal(restarts=False)
     data = shown(story.train(40).settle().end())
-    assert data["outcome"] == "FAIL"
     first = data["findings"][0]
-    assert first["outcome"] == "FAIL"
+    assert data["outcome"] == first["outcome"] == "FAIL"
     assert data["sentence"].startswith(f"{first['check']}: ")
-
-
-def test_the_journal_lines_behind_a_finding_are_there() -> None:
-    story = Story().baseline().kill("learner-1").train(6).heal(restarts=False)
-    data = shown(story.train(40).settle().end())
     rejoin = next(one for one in data["findings"] if one["check"] == "rejoin")
-    time_s, kind, source, text = data["lines"][str(rejoin["evidence"][0])]
     event = story.events[rejoin["evidence"][0]]
-    assert (time_s, kind, source) == (event.time_s, event.kind, event.source)
-    assert json.loads(text) == event.data
+    *about, text = data["lines"][str(event.seq)]
+    assert (about, json.loads(text)) == ([event.time_s, event.kind, event.source], event.data)
+    (row,) = data["clocks"]
+    assert (row["down_s"], row["first_contribution_s"]) == (6, None)
 
 
 def test_each_fault_has_its_evidence_with_what_was_asked_and_measured() -> None:
@@ -52,13 +47,6 @@ def test_the_clocks_of_a_return_follow_each_other() -> None:
         clocks = [row[f"{name}_s"] for name in ("up", "joined", "first_step", "first_contribution")]
         assert all(one is not None for one in clocks)
         assert row["up_s"] <= row["joined_s"] <= row["first_contribution_s"]
-
-
-def test_who_never_came_back_has_no_clocks() -> None:
-    story = Story().baseline().kill("learner-1").train(6).heal(restarts=False)
-    (row,) = shown(story.train(40).settle().end())["clocks"]
-    assert row["down_s"] == 6
-    assert row["first_contribution_s"] is None
 
 
 def test_a_syncer_that_was_away_has_a_row_for_itself_and_for_each_learner_that_lost_it() -> None:
