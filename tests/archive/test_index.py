@@ -1,6 +1,5 @@
 """The index of the runs below a folder."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -31,10 +30,6 @@ def test_what_is_known_of_a_run_is_read_without_its_journal(tmp_path: Path) -> N
     assert run.provenance() == CODE
 
 
-def test_a_pass_that_left_something_behind_is_no_pass(tmp_path: Path) -> None:
-    assert not record(tmp_path, {"rejoin": 0.5}, exit_code=4).is_pass
-
-
 def test_a_run_that_died_at_once_is_listed_and_says_nothing(tmp_path: Path) -> None:
     run = record(tmp_path)
     (run.directory.path / "run.json").write_text("{}")
@@ -63,13 +58,3 @@ def test_the_version_of_a_plan_is_that_of_all_but_its_seed(tmp_path: Path) -> No
     other_seed = record(tmp_path, text=PLAN.replace("seed: 1", "seed: 22"))
     other_plan = record(tmp_path, text=PLAN.replace("5s", "6s"))
     assert one.plan_version() == other_seed.plan_version() != other_plan.plan_version()
-
-
-@pytest.mark.deep
-def test_a_thousand_runs_are_indexed_with_their_verdicts_in_no_time(tmp_path: Path) -> None:
-    for number in range(1000):
-        record(tmp_path, {"rejoin": 0.5, "continuity": 0.4}, day=number / 24)
-    began_s = time.process_time()
-    found = [run.verdict() for run in index(tmp_path)]
-    assert len(found) == 1000
-    assert time.process_time() - began_s < 2.0  # 0.3 s where it was written

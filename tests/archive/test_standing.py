@@ -62,6 +62,14 @@ def test_a_pass_of_other_code_is_no_pass(tmp_path: Path) -> None:
     assert now(tmp_path, code_of=lambda _: {**CODE, "code": "beef"}).state is State.OTHER_CODE
     assert now(tmp_path, code_of=lambda _: {**CODE, "versions": "2"}).state is State.OTHER_CODE
     assert now(tmp_path, code_of=lambda _: None).state is State.OTHER_CODE
+    record(tmp_path, {"rejoin": 0.5}, day=1, code={})
+    assert now(tmp_path, code_of=lambda _: CODE).state is State.OTHER_CODE
+    journal = record(tmp_path, {"rejoin": 0.5}, day=2).directory.path / "journal.jsonl"
+    journal.unlink()
+    journal.mkdir()
+    assert now(tmp_path, code_of=lambda _: CODE).state is State.OTHER_CODE
+    record(tmp_path, {"rejoin": 0.5}, day=3, exit_code=4)
+    assert now(tmp_path).state is State.UNKNOWN, "something was left behind"
 
 
 def test_a_simulated_pass_holds_on_the_same_code_whatever_computes(tmp_path: Path) -> None:
@@ -81,16 +89,6 @@ def test_a_simulated_pass_holds_on_the_same_code_whatever_computes(tmp_path: Pat
 
     assert state(code_here) is State.PASS
     assert state(lambda _: {**here, "code": "beef"}) is State.OTHER_CODE
-
-
-def test_a_record_that_does_not_tell_its_code_is_of_other_code(tmp_path: Path) -> None:
-    record(tmp_path, {"rejoin": 0.5}, code={})
-    assert now(tmp_path, code_of=lambda _: CODE).state is State.OTHER_CODE
-
-
-def test_a_pass_that_left_something_behind_is_unknown(tmp_path: Path) -> None:
-    record(tmp_path, {"rejoin": 0.5}, exit_code=4)
-    assert now(tmp_path).state is State.UNKNOWN
 
 
 def test_a_later_run_without_a_verdict_does_not_hide_the_last_verdict(tmp_path: Path) -> None:
@@ -131,13 +129,6 @@ def test_a_pass_before_a_damaged_run_does_not_stand(tmp_path: Path) -> None:
     assert "run.json" in found.damage
     record(tmp_path, {"rejoin": 0.5}, day=2)
     assert now(tmp_path).state is State.PASS
-
-
-def test_a_record_whose_journal_cannot_be_read_is_of_other_code(tmp_path: Path) -> None:
-    journal = record(tmp_path, {"rejoin": 0.5}).directory.path / "journal.jsonl"
-    journal.unlink()
-    journal.mkdir()
-    assert now(tmp_path, code_of=lambda _: CODE).state is State.OTHER_CODE
 
 
 def test_the_worst_plan_decides_and_no_plan_is_no_pass(tmp_path: Path) -> None:

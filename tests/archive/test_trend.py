@@ -142,27 +142,16 @@ def test_only_runs_like_the_newest_count_and_the_others_are_told(tmp_path: Path)
     record(tmp_path, day=20)
     broken = record(tmp_path, {"rejoin": 0.9}, day=-4)
     (broken.directory.path / "verdict.json").write_text("{}")
+    damaged = record(tmp_path, {"rejoin": 0.9}, day=-5)
+    (damaged.directory.path / "run.json").write_text("")
+    record(tmp_path, {"rejoin": 0.9}, day=-6, seed=9, text=PLAN.replace("seed: 1", "seed: 9"),
+           host={**HOST, "release": "7.0"})  # fmt: skip
     found = over(tmp_path, [0.5] * 6)
-    assert len(found.runs) == 6
+    assert found.margins[0].margins == pytest.approx((0.9, *[0.5] * 6)), "other seeds and kernels"
     assert found.left_out == {
         LeftOut.OTHER_PLAN: 1, LeftOut.OTHER_MACHINE: 1, LeftOut.OTHER_FLEET: 1,
-        LeftOut.NOT_JUDGED: 1, LeftOut.UNREADABLE: 1,
+        LeftOut.NOT_JUDGED: 1, LeftOut.UNREADABLE: 1, LeftOut.DAMAGED: 1,
     }  # fmt: skip
-
-
-def test_other_seeds_and_kernels_count(tmp_path: Path) -> None:
-    record(tmp_path, {"rejoin": 0.9}, day=-1, seed=9, text=PLAN.replace("seed: 1", "seed: 9"),
-           host={**HOST, "release": "7.0"})  # fmt: skip
-    assert len(over(tmp_path, [0.5] * 6).runs) == 7
-
-
-def test_a_damaged_run_is_left_out_and_told(tmp_path: Path) -> None:
-    over(tmp_path, [0.6, 0.7])
-    damaged = record(tmp_path, {"rejoin": 0.8}, day=3)
-    (damaged.directory.path / "run.json").write_text("")
-    found = trend(index(tmp_path), last=30)
-    assert found.margins[0].margins == pytest.approx((0.6, 0.7))
-    assert found.left_out == {LeftOut.DAMAGED: 1}
 
 
 def test_a_margin_of_an_older_verdict_that_says_not_what_is_attainable_is_left_out() -> None:

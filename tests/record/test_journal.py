@@ -66,19 +66,9 @@ def test_a_line_is_written_fast_and_is_the_same_text(
     assert line_of(event) == event.to_line()
 
 
-def test_what_was_written_is_read_back(tmp_path: Path, lines: list[str]) -> None:
-    write(tmp_path, lines)
-    assert [event.to_line() for event in History.read(tmp_path).events] == lines
-
-
 @pytest.mark.parametrize("torn", [b'{"seq": 9', b"\xff\xfe", b"\0\0\0", b"7"])
 def test_a_torn_last_line_is_left_out(tmp_path: Path, lines: list[str], torn: bytes) -> None:
     write(tmp_path, lines, torn=torn)
-    assert len(History.read(tmp_path).events) == len(lines)
-
-
-def test_a_whole_last_line_without_its_newline_counts(tmp_path: Path, lines: list[str]) -> None:
-    write(tmp_path, lines[:-1], torn=lines[-1].encode())
     assert len(History.read(tmp_path).events) == len(lines)
 
 
@@ -96,6 +86,7 @@ def test_a_whole_last_line_without_its_newline_counts(tmp_path: Path, lines: lis
         '{"seq":7,"time_s":1e999,"source":"harness","kind":"run.settled","data":{}}',
         '{"seq":1e999,"time_s":1,"source":"harness","kind":"run.settled","data":{}}',
         '{"seq":7,"time_s":1,"source":"harness","kind":"run.danced","data":{}}',
+        f'{{"seq":7,"time_s":1,"node_s":{10**400},"source":"h","kind":"run.settled","data":{{}}}}',
         '{"seq":7,"time_s":1,"source":"harness","kind":"run.settled","data":[]}',
     ],
 )
@@ -118,10 +109,8 @@ def test_a_missing_or_repeated_line_is_named(tmp_path: Path, lines: list[str]) -
     assert f"{JOURNAL}:6 " in refusal(tmp_path)
     write(tmp_path, lines[:5], torn=lines[3].encode())
     assert f"{JOURNAL}:6 " in refusal(tmp_path)
-
-
-def test_a_missing_journal_is_named(tmp_path: Path) -> None:
-    assert re.match(rf"{tmp_path / JOURNAL}", refusal(tmp_path))
+    (tmp_path / JOURNAL).unlink()
+    assert str(tmp_path / JOURNAL) in refusal(tmp_path)
 
 
 @pytest.mark.timeout(60)
@@ -140,12 +129,6 @@ def test_a_damaged_twin_is_named_by_its_own_file(tmp_path: Path, lines: list[str
     write(tmp_path, lines)
     write(tmp_path / "control", ["garbage", *lines])
     assert str(tmp_path / "control" / JOURNAL) in refusal(tmp_path)
-
-
-def test_numbers_beyond_64_bits_are_a_malformed_event_and_no_crash(lines: list[str]) -> None:
-    fields = {**json.loads(lines[0]), "node_s": 10**400}
-    with pytest.raises(MalformedEvent):
-        Event.from_line(json.dumps(fields))
 
 
 LINE = '{"seq":0,"time_s":1,"source":"harness","kind":"run.settled","data":%s}'
@@ -197,19 +180,6 @@ def test_a_journal_is_read_as_each_of_its_lines(tmp_path: Path, data: str) -> No
 # ---------------------------------------------------------------- the writer, and what cuts it off
 
 
-@pytest.mark.deep
-def test_whatever_byte_it_is_cut_at_the_whole_lines_before_are_read(
-    tmp_path: Path, lines: list[str]
-) -> None:
-    lines = lines[:6]
-    whole = "".join(f"{line}\n" for line in lines).encode()
-    begin = len(whole) - sum(len(line) + 1 for line in lines[3:])
-    for end in range(begin, len(whole)):
-        (tmp_path / JOURNAL).write_bytes(whole[:end])
-        complete = whole[: end + 1].count(b"\n")  # a last line needs no newline to be whole
-        assert [event.to_line() for event in History.read(tmp_path).events] == lines[:complete]
-
-
 @contextmanager
 def no_file_larger_than(size_bytes: int) -> Iterator[None]:
     """As on a disk that has no more room; for this process, for the time of the block."""
@@ -252,17 +222,6 @@ def test_lines_that_wait_are_on_disk_when_there_are_enough_or_it_is_sealed_or_cl
         assert journal.seal.lines == len(History.read(tmp_path).events) == 4
         journal.write(Kind.PHASE_ENTERED, {"phase": "stop"})
     assert len(History.read(tmp_path).events) == 5
-
-
-def test_lines_that_wait_are_the_same_as_those_that_do_not(tmp_path: Path) -> None:
-    for lines_at_once in (1, 7):
-        (tmp_path / str(lines_at_once)).mkdir()
-        with Journal(
-            tmp_path / str(lines_at_once), VirtualClock(), lines_at_once=lines_at_once
-        ) as journal:
-            for event in half_killed().end().events[:30]:
-                journal.write(event.kind, event.data, source=event.source)
-    assert (tmp_path / "1" / JOURNAL).read_bytes() == (tmp_path / "7" / JOURNAL).read_bytes()
 
 
 def test_lines_that_wait_are_all_written_once_a_full_disk_has_room(tmp_path: Path) -> None:

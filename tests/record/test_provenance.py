@@ -20,9 +20,8 @@ def test_versions_name_python_chaoslab_and_what_computes() -> None:
 
 def test_the_host_is_described_but_not_identified() -> None:
     found = host()
-    cores, memory = found["cores"], found["memory_bytes"]
-    assert cores >= 1
-    assert memory > 1 << 20
+    assert found["cores"] == cores() >= 1
+    assert found["memory_bytes"] > 1 << 20
     assert set(found) == {"system", "release", "machine", "cores", "memory_bytes"}
 
 
@@ -49,7 +48,3 @@ def test_the_git_state_is_the_commit_and_whether_it_was_changed(tmp_path: Path) 
     assert git_state(tmp_path) == {"commit": run("rev-parse", "HEAD"), "has_changes": False}
     (tmp_path / "file").write_text("two")
     assert (git_state(tmp_path) or {})["has_changes"] is True
-
-
-def test_there_is_a_core_to_work_on() -> None:
-    assert host()["cores"] == cores() >= 1

@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from chaoslab.prepare.plans import Asked
 from chaoslab.replay.commit_runs import CommitRun, CommitRuns
 from chaoslab.replay.minimise import Answer
 from tests.replay.test_commits import git, repository
+from tests.waiting import wait_until
 
 STAND_IN = """
 import json, os, pathlib, signal, sys, time, uuid
@@ -143,21 +144,26 @@ def test_a_commit_is_run_until_it_fails(runs: CommitRuns) -> None:
     assert seen == [0, 0, 0, 3, 3, 3, 1]
 
 
+@contextmanager
+def signalled(number: int, told: Path) -> Iterator[None]:
+    """Send it to the own process as soon as the file is there."""
+
+    def send() -> None:
+        wait_until(told.exists)
+        os.kill(os.getpid(), number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    yield
+    sender.join()
+
+
 def test_a_signal_goes_to_the_run_once_and_no_run_follows(runs: CommitRuns, tmp_path: Path) -> None:
     waits = commit(runs, "wait")
-
-    def interrupt() -> None:
-        while not (tmp_path / "told.json").exists():
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
     before = signal.getsignal(signal.SIGINT)
-    sender = threading.Thread(target=interrupt)
-    with runs.handling_signals():
-        sender.start()
+    with runs.handling_signals(), signalled(signal.SIGINT, tmp_path / "told.json"):
         assert runs(waits) is Answer.INTERRUPTED
         assert runs(waits) is Answer.INTERRUPTED
-    sender.join()
     assert told()["signals"] == [signal.SIGINT]
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -165,25 +171,15 @@ def test_a_signal_goes_to_the_run_once_and_no_run_follows(runs: CommitRuns, tmp_
 def test_a_run_that_ends_by_the_signal_before_it_listens_was_interrupted(
     runs: CommitRuns, tmp_path: Path
 ) -> None:
-    main = runs.repository.root / "chaoslab/__main__.py"
-    main.write_text(
+    (runs.repository.root / "chaoslab/__main__.py").write_text(
         "import os, pathlib, signal\n"
         "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
         "pathlib.Path(os.environ['TOLD']).touch()\n"
         "signal.pause()\n"
     )
     head = commit(runs, "0")
-
-    def terminate() -> None:
-        while not (tmp_path / "told.json").exists():
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    sender = threading.Thread(target=terminate)
-    with runs.handling_signals():
-        sender.start()
+    with runs.handling_signals(), signalled(signal.SIGTERM, tmp_path / "told.json"):
         assert runs(head) is Answer.INTERRUPTED
-    sender.join()
 
 
 def test_a_task_that_every_commit_would_take_from_the_same_folder_is_refused(
