@@ -1,5 +1,6 @@
 """The Grafana dashboards of docker/monitoring, what they ask for, and promtool."""
 
+import functools
 import json
 import re
 import shutil
@@ -61,6 +62,7 @@ def filled(expression: str, **values: str) -> str:
     return expression
 
 
+@functools.cache
 def exported() -> Mapping[str, set[str]]:
     """Labels of everything that the exporter serves, by name; while all it can say is true."""
     metrics = Metrics()

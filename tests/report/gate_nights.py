@@ -74,59 +74,63 @@ def at(
     return {"series": f"{name}{{{inside}}}", "values": f"{text.strip()} stale"}
 
 
+REST_S = END_S + 60
+"""Until when series go on that have no end."""
+
+
 def gate_jobs() -> Iterator[dict[str, str]]:
     """The Jobs of the gate and their pods, from when they began."""
-    rest_s = END_S + 60
     for name, began_s in BEGAN_S.items():
-        ended_s, pod = ENDED_S.get(name, rest_s), {"pod": f"{name}-x", "uid": name}
-        yield at("kube_job_status_start_time", began_s, [(rest_s, began_s)], job_name=name)
-        yield at("kube_pod_start_time", began_s, [(rest_s, began_s)], **pod)
-        going = [(ended_s, 1.0), (rest_s, 0.0)] if ended_s < rest_s else [(rest_s, 1.0)]
+        ended_s, pod = ENDED_S.get(name, REST_S), {"pod": f"{name}-x", "uid": name}
+        going = [(ended_s, 1.0), (REST_S, 0.0)] if name in ENDED_S else [(REST_S, 1.0)]
+        passes, fails = (
+            [(ended_s, 0.0), (REST_S, 1.0)] if name == of else [(REST_S, 0.0)]
+            for of in (PASSED, FAILED)
+        )
+        yield at("kube_job_status_start_time", began_s, [(REST_S, began_s)], job_name=name)
+        yield at("kube_pod_start_time", began_s, [(REST_S, began_s)], **pod)
         yield at("kube_job_status_active", began_s, going, job_name=name)
         yield at("kube_pod_status_phase", began_s, going, phase="Running", **pod)
-        if name == PASSED:
-            yield at("kube_job_status_completion_time", ended_s, [(rest_s, ended_s)], job_name=name)
-        if name in ENDED_S:
-            yield at("kube_pod_completion_time", ended_s, [(rest_s, ended_s)], **pod)
-        for phase, of in (("Succeeded", PASSED), ("Failed", FAILED)):
-            ends = [(ended_s, 0.0), (rest_s, 1.0)] if name == of else [(rest_s, 0.0)]
-            yield at("kube_pod_status_phase", began_s, ends, phase=phase, **pod)
-        yield at(
-            "kube_job_status_succeeded", began_s,
-            [(ended_s, 0.0), (rest_s, 1.0)] if name == PASSED else [(rest_s, 0.0)], job_name=name,
-        )  # fmt: skip
-        until_s = ended_s if name == FAILED else rest_s
-        yield at("kube_job_status_failed", began_s, [(until_s, 0.0)], job_name=name)
-        if name == FAILED:
-            why = {"job_name": name, "reason": "BackoffLimitExceeded"}
-            yield at("kube_job_status_failed", ended_s, [(rest_s, 1.0)], **why)
+        yield at("kube_pod_status_phase", began_s, passes, phase="Succeeded", **pod)
+        yield at("kube_pod_status_phase", began_s, fails, phase="Failed", **pod)
+        yield at("kube_job_status_succeeded", began_s, passes, job_name=name)
+        yield at("kube_job_status_failed", began_s, fails[:1], job_name=name)
+    for name, ended_s in ENDED_S.items():
+        pod = {"pod": f"{name}-x", "uid": name}
+        yield at("kube_pod_completion_time", ended_s, [(REST_S, ended_s)], **pod)
+    passed_s, failed_s = ENDED_S[PASSED], ENDED_S[FAILED]
+    yield at("kube_job_status_completion_time", passed_s, [(REST_S, passed_s)], job_name=PASSED)
+    why = {"job_name": FAILED, "reason": "BackoffLimitExceeded"}
+    yield at("kube_job_status_failed", failed_s, [(REST_S, 1.0)], **why)
 
 
-def keeper(run: str, began_s: int, renewed_s: int) -> Iterator[dict[str, str]]:
+def keeper(run: str, began_s: int, renewed_s: int) -> Sequence[dict[str, str]]:
     """The Job that owns all objects of a run, and has no owner: last renewed then, and still there
     when that lease is over.
     """
-    rest_s, lease_s = END_S + 60, 180
     name, nobody = names.own_name(run), {"owner_kind": "", "owner_name": ""}
-    yield at("kube_job_labels", began_s, [(rest_s, 1)], job_name=name, **{RUN: run})
-    yield at("kube_job_created", began_s, [(rest_s, began_s)], job_name=name)
-    yield at("kube_job_owner", began_s, [(rest_s, 1)], job_name=name, **nobody)
-    yield at("kube_job_status_start_time", began_s, [(rest_s, began_s)], job_name=name)
-    deadline, lived_s = "kube_job_spec_active_deadline_seconds", renewed_s - began_s
-    yield at(deadline, began_s, [(rest_s, lived_s + lease_s)], job_name=name)
+    deadline, lease_s = "kube_job_spec_active_deadline_seconds", 180
+    lived_s = renewed_s - began_s
+    return [
+        at("kube_job_labels", began_s, [(REST_S, 1)], job_name=name, **{RUN: run}),
+        at("kube_job_created", began_s, [(REST_S, began_s)], job_name=name),
+        at("kube_job_owner", began_s, [(REST_S, 1)], job_name=name, **nobody),
+        at("kube_job_status_start_time", began_s, [(REST_S, began_s)], job_name=name),
+        at(deadline, began_s, [(REST_S, lived_s + lease_s)], job_name=name),
+    ]
 
 
 def objects(run: str, began_s: int) -> Iterator[dict[str, str]]:
     """One object of each kind, until the end."""
-    rest_s, name = END_S + 60, names.object_name(run, "learner_0")
+    name = names.object_name(run, "learner_0")
     owner = {"owner_kind": "Job", "owner_name": names.own_name(run)}
-    yield at("kube_job_owner", began_s, [(rest_s, 1)], job_name=name, **owner)
-    yield at("kube_job_status_active", began_s, [(rest_s, 1)], job_name=name)
-    yield at("kube_pod_status_phase", began_s, [(rest_s, 1)], pod=name, phase="Running")
+    yield at("kube_job_owner", began_s, [(REST_S, 1)], job_name=name, **owner)
+    yield at("kube_job_status_active", began_s, [(REST_S, 1)], job_name=name)
+    yield at("kube_pod_status_phase", began_s, [(REST_S, 1)], pod=name, phase="Running")
     for kind in ("job", "pod", "persistentvolumeclaim", "service", "secret"):
         whose = {"job_name" if kind == "job" else kind: name}
-        yield at(f"kube_{kind}_labels", began_s, [(rest_s, 1)], **whose, **{RUN: run})
-        yield at(f"kube_{kind}_created", began_s, [(rest_s, began_s)], **whose)
+        yield at(f"kube_{kind}_labels", began_s, [(REST_S, 1)], **whose, **{RUN: run})
+        yield at(f"kube_{kind}_created", began_s, [(REST_S, began_s)], **whose)
 
 
 def runs() -> Iterator[dict[str, str]]:
@@ -137,14 +141,14 @@ def runs() -> Iterator[dict[str, str]]:
 
 
 def the_gate_itself() -> Iterator[dict[str, str]]:
-    rest_s, gate, run = END_S + 60, {"cronjob": "chaoslab-gate"}, {"instance": "10.0.0.7:9464"}
-    yield at("kube_cronjob_info", 0, [(rest_s, 1)], **gate)
-    passed_s, next_s = ENDED_S[PASSED], 3 * DAY_S + 3_600
-    yield at("kube_cronjob_status_last_successful_time", passed_s, [(rest_s, passed_s)], **gate)
-    yield at("kube_cronjob_next_schedule_time", 0, [(rest_s, next_s)], **gate)
-    for fleet, instance in (("kubernetes", run), ("local", {"instance": "127.0.0.1:9464"})):
+    gate, passed_s, next_s = {"cronjob": "chaoslab-gate"}, ENDED_S[PASSED], 3 * DAY_S + 3_600
+    yield at("kube_cronjob_info", 0, [(REST_S, 1)], **gate)
+    passed = "kube_cronjob_status_last_successful_time"
+    yield at(passed, passed_s, [(REST_S, passed_s)], **gate)
+    yield at("kube_cronjob_next_schedule_time", 0, [(REST_S, next_s)], **gate)
+    for fleet, address in (("kubernetes", "10.0.0.7:9464"), ("local", "127.0.0.1:9464")):
         about = {"plan": "kill_half", "seed": "1", "fleet": fleet, "algorithm": "decoupled"}
-        yield at("chaoslab_run_info", BEGAN_S[NOW], [(rest_s, 1)], **about, **instance)
-        for phase in ("baseline", "inject"):
-            value = float(phase == "inject")
-            yield at("chaoslab_phase", BEGAN_S[NOW], [(rest_s, value)], phase=phase, **instance)
+        yield at("chaoslab_run_info", BEGAN_S[NOW], [(REST_S, 1)], **about, instance=address)
+        for phase, value in (("baseline", 0.0), ("inject", 1.0)):
+            whose = {"phase": phase, "instance": address}
+            yield at("chaoslab_phase", BEGAN_S[NOW], [(REST_S, value)], **whose)

@@ -1,4 +1,4 @@
-"""The Grafana dashboard of a standing gate: its metrics exist, and its panels show what happened.
+"""Metrics of all dashboards exist, and the panels of that of a standing gate show what happened.
 
 promtool answers its expressions for a cluster of three nights: a pass, a failure, and a run that
 goes on. Those tests need Prometheus (`apt-get install prometheus`) and are skipped without it.
@@ -15,6 +15,7 @@ from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.settings import Kubernetes
 from tests.report.dashboards import (
     MONITORING,
+    NAMES,
     dashboard,
     filled,
     loaded,
@@ -58,14 +59,18 @@ def assert_known(expression: str, shown: set[str]) -> None:
     assert other <= set().union(*(labels[name] for name in asked)), expression
 
 
-def test_it_asks_only_for_what_the_exporter_and_kube_state_metrics_have() -> None:
-    for expression, text in queries(DASHBOARD):
+@pytest.mark.parametrize("name", NAMES)
+def test_dashboards_ask_only_for_what_the_exporter_and_kube_state_metrics_have(name: str) -> None:
+    for expression, text in queries(dashboard(name)):
         assert_known(expression, set(re.findall(r"{{(\w+)}}", text)))
 
 
-def test_alarms_of_the_gate_ask_only_for_what_kube_state_metrics_has() -> None:
-    for rule in gate_rules():
-        assert_known(rule["expr"], set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))))
+def test_alarms_ask_for_what_there_is_and_not_for_the_faults() -> None:
+    for group in loaded(MONITORING / "alerts.yaml")["groups"]:
+        for rule in group["rules"]:
+            shown = re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))
+            assert_known(rule["expr"], set(shown))
+            assert "fault" not in rule["expr"]
 
 
 def gate_rules() -> Sequence[Mapping[str, str]]:
