@@ -49,6 +49,8 @@ def test_a_verdict_is_written_and_read_back(tmp_path: Path) -> None:
     write_reports(tmp_path, verdict, history)
     assert read_verdict(tmp_path) == verdict
     assert {path.name for path in tmp_path.iterdir()} == {"verdict.json", "junit.xml", "report.md"}
+    with pytest.raises(FleetError, match="gone"):
+        write_reports(tmp_path / "gone", verdict, history)
 
 
 def test_a_run_without_a_verdict_has_none_and_a_broken_file_is_an_error(tmp_path: Path) -> None:
@@ -59,16 +61,10 @@ def test_a_run_without_a_verdict_has_none_and_a_broken_file_is_an_error(tmp_path
             read_verdict(tmp_path)
 
 
-def test_reports_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match="gone"):
-        write_reports(tmp_path / "gone", *good())
-
-
 def test_the_same_record_gives_the_same_bytes() -> None:
-    (verdict, history), (again, same) = bad(), bad()
-    assert junit_xml(verdict, history, PLACE) == junit_xml(again, same, PLACE)
-    assert report_md(verdict, history, PLACE) == report_md(again, same, PLACE)
-    assert verdict_json(verdict) == verdict_json(again)
+    for write in (junit_xml, report_md):
+        assert write(*bad(), PLACE) == write(*bad(), PLACE)
+    assert verdict_json(bad()[0]) == verdict_json(bad()[0])
 
 
 def test_numbers_that_are_not_finite_do_not_break_the_json() -> None:
@@ -85,8 +81,7 @@ def test_every_finding_every_injection_and_the_verdict_is_a_testcase() -> None:
 
 
 def test_a_failed_check_is_a_failure_that_says_why_and_weak_evidence_an_error() -> None:
-    verdict, history = bad()
-    found = cases(verdict, history)
+    found = cases(*bad())
     assert "learner-1" in found["rejoin"].find("failure").get("message", "")
     assert found["injection-0 process.kill on learner-1"].find("error") is not None
     assert found["verdict"].find("failure") is not None
