@@ -6,18 +6,7 @@ The last tests need Prometheus (`apt-get install prometheus`) and are skipped wi
 import json
 import re
 import shutil
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
-from typing import Any
-from urllib.error import URLError
-from urllib.parse import urlencode
-from urllib.request import urlopen
 
 import pytest
 
@@ -34,16 +23,6 @@ from tests.report.dashboards import (
 )
 
 DASHBOARD = dashboard("chaoslab")
-PLAN = Path(__file__).parents[2] / "chaoslab" / "selftest" / "plans" / "killed.yaml"
-ORDERS = """
-wait dies held
-wait 3s
-go dies
-wait dies healed
-wait 2s
-end
-"""
-SOON_S = 60.0
 
 
 def test_everything_that_a_learner_or_a_fault_says_is_shown() -> None:
@@ -135,72 +114,3 @@ def test_an_alarm_names_the_learner_that_stands_still(tmp_path: Path) -> None:
     whole = {"rule_files": ["alerts.yaml"], "evaluation_interval": "1s", "tests": [test]}
     path.write_text(json.dumps(whole))
     assert "SUCCESS" in promtool("test", "rules", str(path))
-
-
-# ---------------------------------------------------------------- a real run, read for real
-
-
-@contextmanager
-def prometheus(folder: Path, target: str) -> Iterator[str]:
-    """A server that reads this target as the one of the containers does; its address."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("needs Prometheus: apt-get install prometheus")
-    for name in ("prometheus.yaml", "alerts.yaml"):
-        shutil.copy(MONITORING / name, folder)
-    (folder / "targets.yaml").write_text(json.dumps([{"targets": [target]}]))
-    address = free_address()
-    with subprocess.Popen(
-        [program, f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data",
-         f"--web.listen-address={address}"],
-        stderr=subprocess.DEVNULL,
-    ) as server:  # fmt: skip
-        try:
-            yield f"http://{address}"
-        finally:
-            server.terminate()
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return f"127.0.0.1:{one.getsockname()[1]}"
-
-
-def asked(url: str, expression: str, since_s: float) -> Sequence[Mapping[str, Any]]:
-    """The series of an expression, second by second, once the server answers."""
-    words = {"query": expression, "start": since_s, "end": time.time(), "step": 1}
-    end_s = time.monotonic() + SOON_S
-    while True:
-        try:
-            with urlopen(f"{url}/api/v1/query_range?{urlencode(words)}", timeout=SOON_S) as answer:
-                found: Sequence[Mapping[str, Any]] = json.load(answer)["data"]["result"]
-                return found
-        except URLError:
-            assert time.monotonic() < end_s, "Prometheus does not answer"
-            Event().wait(0.1)
-
-
-@pytest.mark.deep
-@pytest.mark.alone
-def test_prometheus_finds_data_of_a_real_run_for_every_expression(tmp_path: Path) -> None:
-    target, began_s = free_address(), time.time()
-    (tmp_path / "orders.txt").write_text(ORDERS)
-    with prometheus(tmp_path, target) as url:
-        asked(url, "up", began_s)
-        done = subprocess.run(
-            [sys.executable, "-m", "chaoslab", "gameday", str(PLAN), "--yes", "--script",
-             "orders.txt", "--metrics", target],
-            cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
-        found = {
-            expression: asked(url, filled(expression, instance=target), began_s)
-            for expression, _ in queries(DASHBOARD)
-        }
-    assert [expression for expression, series in found.items() if not series] == [], done.stderr
-    ((fault, shown),) = [
-        (one["metric"], one["values"]) for one in found['chaoslab_fault_open{instance="$instance"}']
-    ]
-    assert (fault["spec"], fault["fault"], fault["target"]) == ("dies", "process.kill", "learner-1")
-    assert 2 <= len(shown) <= 10, "it was open for 4 s"
-    (waited,) = found['chaoslab_fault_held{instance="$instance"}']
-    assert waited["metric"]["spec"] == "dies"
