@@ -40,18 +40,13 @@ def keep(root: Path, run: PastRun, rules: Rules = OLD) -> Keep | None:
     return found.keep
 
 
-def test_nothing_is_removed_unasked(tmp_path: Path) -> None:
-    for day in range(5):
-        record(tmp_path, {"rejoin": 0.5}, day=day)
-    assert of(tmp_path, Rules()).removed == ()
-
-
 def test_old_runs_go_but_the_newest_of_each_plan_and_the_failing_ones_stay(tmp_path: Path) -> None:
     passed = record(tmp_path, {"rejoin": 0.5}, day=1)
     failed = record(tmp_path, {"rejoin": -0.5}, day=2)
     unknown = record(tmp_path, {"rejoin": Outcome.UNKNOWN}, day=3)
     unjudged = record(tmp_path, day=4)
     newest = record(tmp_path, {"rejoin": 0.5}, day=5)
+    assert of(tmp_path, Rules()).removed == (), "unasked"
     assert [one.path for one, _ in of(tmp_path, OLD).removed] == [passed.directory.path]
     for run in (failed, unknown, unjudged):
         assert keep(tmp_path, run) is Keep.FAILING
@@ -143,7 +138,4 @@ def test_what_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(FleetError, match=path.name):
         remove(one(str(path), age_s=1, size=1))
     assert path.is_dir()
-
-
-def test_what_another_gc_has_removed_is_removed(tmp_path: Path) -> None:
-    remove(one(str(tmp_path / "absent"), age_s=1, size=1))
+    remove(one(str(tmp_path / "absent"), age_s=1, size=1))  # as another clean-up did

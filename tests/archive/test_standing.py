@@ -101,20 +101,14 @@ def test_a_later_run_without_a_verdict_does_not_hide_the_last_verdict(tmp_path: 
     assert not now(tmp_path).is_running
 
 
-def test_a_plan_that_was_never_judged_is_not_known_to_pass(tmp_path: Path) -> None:
+def test_without_a_verdict_that_can_be_read_no_plan_is_known_to_pass(tmp_path: Path) -> None:
     record(tmp_path)
     assert now(tmp_path).state is State.NOT_JUDGED
     assert worst([now(tmp_path)]) is ExitCode.UNKNOWN
-
-
-def test_a_verdict_whose_file_is_gone_is_none(tmp_path: Path) -> None:
-    passed = record(tmp_path, {"rejoin": 0.5})
-    (passed.directory.path / VERDICT_JSON).unlink()
+    file = record(tmp_path, {"rejoin": 0.5}, day=1).directory.path / VERDICT_JSON
+    file.unlink()
     assert now(tmp_path).state is State.NOT_JUDGED
-
-
-def test_a_damaged_verdict_is_no_pass(tmp_path: Path) -> None:
-    (record(tmp_path, {"rejoin": 0.5}).directory.path / VERDICT_JSON).write_text("")
+    file.write_text("")
     found = now(tmp_path)
     assert (found.state, found.exit_code) == (State.DAMAGED, ExitCode.UNKNOWN)
     assert "verdict.json" in found.damage

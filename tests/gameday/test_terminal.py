@@ -141,13 +141,7 @@ def test_no_key_but_ctrl_c_stops_the_harness(tty: Tty) -> None:
 
 def test_the_screen_shows_what_waits_how_to_decide_and_what_was_decided(tty: Tty) -> None:
     acted = {"by": "Bo", "spec": "half-dies"}
-    told_of_it = (
-        "half-dies: process.kill on 2 nodes",
-        "training goes on",
-        COMMANDS,
-        CTRL_C,
-        "Ann>",
-    )
+    waits = ("process.kill on 2 nodes", "training goes on", COMMANDS, CTRL_C, "Ann>")
     with tty.terminal as screen:
         screen.see(HELD)
         assert [part for part in waits if part not in tty.picture()] == []

@@ -34,8 +34,7 @@ def write(folder: Path, lines: list[str], *, torn: bytes = b"") -> None:
 def refusal(folder: Path) -> str:
     with pytest.raises(FleetError) as why:
         History.read(folder)
-    assert why.value.exit_code is ExitCode.BROKEN
-    assert "\n" not in str(why.value)
+    assert (why.value.exit_code, "\n" in str(why.value)) == (ExitCode.BROKEN, False)
     return str(why.value)
 
 
@@ -322,21 +321,12 @@ def test_a_journal_that_is_changed_after_it_was_read_is_not_what_it_was(record: 
     assert "is not what run.json says" in refusal(record)
 
 
-def test_lines_that_are_missing_from_the_end_of_a_finished_run_are_missed(record: Path) -> None:
-    (record / JOURNAL).write_bytes(b"".join(written(record)[:-1]))
-    assert "30 lines" in refusal(record)
-    (record / JOURNAL).write_bytes(b"")
-    assert "30 lines" in refusal(record)
-
-
-@pytest.mark.parametrize("tail", [b"\x10", b'{"seq":30', b"7"])
-def test_what_follows_the_end_of_a_finished_run_is_not_taken_for_a_torn_line(
-    record: Path, tail: bytes
-) -> None:
+def test_what_is_missing_or_too_much_at_the_end_of_a_finished_run_is_missed(record: Path) -> None:
     whole = (record / JOURNAL).read_bytes()
-    for changed in (whole + tail, whole.removesuffix(b"\n")):
+    tails = [whole + tail for tail in (b"\x10", b'{"seq":30', b"7")]
+    for changed in (b"", b"".join(written(record)[:-1]), whole.removesuffix(b"\n"), *tails):
         (record / JOURNAL).write_bytes(changed)
-        assert "whole line" in refusal(record)
+        assert str(record / JOURNAL) in refusal(record)
 
 
 def test_the_journal_of_a_finished_twin_is_missed(record: Path) -> None:
@@ -363,9 +353,9 @@ def test_a_journal_whose_chains_were_made_anew_is_told_by_run_json(record: Path)
     events = History.read(record).events
     (record / JOURNAL).unlink()
     with Journal(record, VirtualClock()) as journal:
-        for event in events:
-            data = {**event.data, "incarnation": 9} if event.seq == 9 else event.data
-            journal.write(event.kind, data, source=event.source)
+        for event in events[1:]:
+            journal.write(event.kind, event.data, source=event.source)
+        journal.write(events[0].kind, events[0].data)
     assert "digest" in refusal(record)
     (record / JOURNAL).write_bytes(b"".join(f"{e.to_line()}\n".encode() for e in events))
     assert JOURNAL in refusal(record)
@@ -390,26 +380,22 @@ def test_a_journal_without_chains_is_read_as_before(tmp_path: Path, lines: list[
 # ---------------------------------------------------------------- observers
 
 
-class Seen:
+class Seen(list[Kind]):
     """An observer that remembers."""
 
-    def __init__(self) -> None:
-        self.kinds: list[Kind] = []
-
     def see(self, event: Event) -> None:
-        self.kinds.append(event.kind)
+        self.append(event.kind)
 
 
 def test_observers_wait_while_it_is_urgent_and_miss_nothing(tmp_path: Path) -> None:
     seen, kinds = Seen(), [Kind.FAULT_INJECTING, Kind.FAULT_INJECTED, Kind.NODE_PROBED]
     with Journal(tmp_path, VirtualClock(), observers=[seen]) as journal:
-        journal.hurry(is_urgent=True)
-        journal.write(kinds[0], {})
-        journal.hurry(is_urgent=True)
-        journal.write(kinds[1], {})
-        assert seen.kinds == []
+        for kind in kinds[:2]:
+            journal.hurry(is_urgent=True)
+            journal.write(kind, {})
+        assert seen == []
         assert [event.kind for event in journal.history.events] == kinds[:2]
         journal.hurry(is_urgent=False)
-        assert seen.kinds == kinds[:2]
+        assert seen == kinds[:2]
         journal.write(kinds[2], {})
-    assert seen.kinds == kinds
+    assert seen == kinds

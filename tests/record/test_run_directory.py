@@ -29,9 +29,7 @@ def test_a_run_lies_under_its_plan_with_the_time_and_a_short_id(tmp_path: Path) 
     run = made(tmp_path / "runs")
     assert run.path.parent == tmp_path / "runs" / "kill_half"
     assert re.fullmatch(r"20261120T120000Z-[0-9a-f]{6}", run.id)
-    assert run.plan_name == "kill_half"
-    assert run.nodes.is_dir()
-    assert run.evidence.is_dir()
+    assert (run.plan_name, run.nodes.is_dir()) == ("kill_half", True)
 
 
 def test_links_to_the_newest_run_of_a_plan_and_of_all_can_be_moved(tmp_path: Path) -> None:
@@ -68,32 +66,19 @@ def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- finding
 
 
-def test_copied_records_without_links_are_found_by_plan_and_as_latest(tmp_path: Path) -> None:
-    made(tmp_path)
-    newest, other = made(tmp_path, minute=5), made(tmp_path, "kill_one", minute=9)
-    for link in tmp_path.rglob("latest"):
-        link.unlink()
-    assert RunDirectory.open("kill_half", root=tmp_path).path == newest.path
-    assert RunDirectory.open("latest", root=tmp_path).path == other.path
-
-
 def test_a_run_is_found_by_path_latest_plan_id_and_short_id(tmp_path: Path) -> None:
-    older = made(tmp_path)
-    newer = made(tmp_path, minute=5)
+    older, newer = made(tmp_path), made(tmp_path, minute=5)
     other = made(tmp_path, "pause_one", minute=9)
-    short = older.id.split("-")[1]
-
-    def found(given: str | Path) -> Path:
-        return RunDirectory.open(given, root=tmp_path).path
-
-    assert found(older.path) == older.path
-    assert found("latest") == other.path
-    assert found(tmp_path / "kill_half" / "latest") == newer.path
-    assert found("kill_half") == newer.path
-    assert found(older.id) == older.path
-    assert found(older.id[:-2]) == older.path
-    assert found(f"kill_half/{older.id}") == older.path
-    assert found(short) == older.path
+    assert RunDirectory.open(tmp_path / "kill_half" / "latest", root=tmp_path) == newer
+    for without in ((), tuple(tmp_path.rglob("latest"))):  # as in a copy that has no links
+        for link in without:
+            link.unlink()
+        for run, given in (
+            (older, older.path), (older, older.id), (older, older.id[:-2]),
+            (older, f"kill_half/{older.id}"), (older, older.id.split("-")[1]),
+            (newer, "kill_half"), (other, "latest"),
+        ):  # fmt: skip
+            assert RunDirectory.open(given, root=tmp_path) == run, given
 
 
 @pytest.mark.parametrize(
@@ -147,10 +132,8 @@ def test_a_copy_that_made_folders_of_links_has_no_run_twice(tmp_path: Path) -> N
 def test_facts_are_added_and_replaced_key_by_key(tmp_path: Path) -> None:
     run = made(tmp_path)
     run.note(seed=7, exit_code=None)
-    run.note(exit_code=0, training_continued=True)
-    assert run.facts == {
-        "plan": "kill_half", "seed": 7, "exit_code": 0, "training_continued": True
-    }  # fmt: skip
+    run.note(exit_code=0)
+    assert run.facts == {"plan": "kill_half", "seed": 7, "exit_code": 0}
     assert not list(run.path.glob(".*"))
 
 

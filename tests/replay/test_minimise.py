@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -67,12 +66,6 @@ def test_ten_faults_come_down_to_the_one_that_matters() -> None:
     assert numbers(found.best) == {7}
     assert found.ending is Ending.MINIMAL
     assert len(found.trials) < 20
-
-
-@pytest.mark.parametrize("cause", list(combinations(range(8), 2))[::5])
-def test_two_faults_that_fail_only_together_are_both_kept(cause: tuple[int, int]) -> None:
-    found = searched(schedule(8), lambda some: set(cause) <= numbers(some))
-    assert numbers(found.best) == set(cause)
 
 
 def test_what_is_left_fails_and_no_longer_without_any_of_it() -> None:
