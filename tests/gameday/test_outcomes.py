@@ -1,5 +1,6 @@
 """What became of each fault of a game-day, and whether the room had expected it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -32,16 +33,115 @@ def said(outcome: FaultOutcome) -> list[str]:
 # ---------------------------------------------------------------- what happened
 
 
-def test_a_fault_that_was_let_go_is_told_from_its_trigger_to_the_way_back() -> None:
-    one = of_half(whole())
-    assert (one.spec, one.fault, one.hypothesis) == (HALF, "process.kill", "Training goes on.")
-    assert (one.is_to_wait, one.held) == (True, Span(length_s=3.0))
-    assert [(each.by, each.action, each.time_s) for each in one.decisions] == [("Ann", "go", 8.0)]
-    assert (one.injected_s, one.healed_s, one.hit) == (8.0, 14.0, VICTIMS)
-    assert (one.continued, one.longest_gap) == (True, Span(length_s=0.25))
-    assert one.back == Span(length_s=1.0)
-    assert [each.status for each in one.evidence] == ["proved"]
-    assert (one.skipped, one.healed_early) == (None, ())
+def facts(one: FaultOutcome) -> dict[str, object]:
+    """What is told of a fault, decisions and evidence in short."""
+    return {
+        **{name: getattr(one, name) for name in FaultOutcome.__dataclass_fields__},
+        "decisions": [f"{each.by} {each.action} {each.reason}".strip() for each in one.decisions],
+        "evidence": [each.status for each in one.evidence],
+        "skipped": one.skipped and one.skipped.reason,
+    }
+
+
+TWICE = begun().killed().train(6).heal().train(10).acts("Ann", "repeat", HALF)
+STORIES: Mapping[str, tuple[Story, dict[str, object]]] = {
+    "let go, from its trigger to the way back": (
+        whole(),
+        {"spec": HALF, "fault": "process.kill", "hypothesis": "Training goes on.",
+         "is_to_wait": True, "held": Span(length_s=3.0), "decisions": ["Ann go"],
+         "injected_s": 8.0, "healed_s": 14.0, "hit": VICTIMS, "continued": True,
+         "longest_gap": Span(length_s=0.25), "back": Span(length_s=1.0), "evidence": ["proved"],
+         "skipped": None, "healed_early": ()},
+    ),
+    "no rounds for too long": (
+        begun().killed().train(2).stall(1.75).train(2).heal().over(),
+        {"continued": False, "longest_gap": Span(length_s=2.0)},
+    ),
+    "a gap on the way back": (
+        begun().killed().train(6).heal().stall(3).over(), {"continued": False},
+    ),
+    "a gap after that": (
+        begun().killed().train(6).heal().train(10).stall(5).over(), {"continued": True},
+    ),
+    "a gap before it": (
+        begun().stall(5).train(2).killed().train(6).heal().over(), {"continued": True},
+    ),
+    "without a syncer nobody merges": (
+        begun().lose_syncer(spec=HALF).stall(6).regain_syncer().over(),
+        {"hit": ("syncer",), "continued": False, "longest_gap": Span(length_s=6.25),
+         "back": Span(length_s=0.25)},
+    ),
+    "nobody is taken away": (
+        begun().touch("learner-1").train(6).heal().over(),
+        {"spec": "touch", "continued": True, "back": None},
+    ),
+    "not back when training ends": (
+        begun().killed().train(6).heal(restarts=False).train(20).settle().end(),
+        {"back": Span(length_s=20.0, is_whole=False)},
+    ),
+    "never healed": (
+        begun().killed(for_s=None).train(20).prove().settle().end(),
+        {"healed_s": None, "continued": True},
+    ),
+    "waits to the end": (
+        begun().train(20).end(),
+        {"held": Span(length_s=20.0, is_whole=False), "decisions": [], "injected_s": None},
+    ),
+    "let go before its trigger": (
+        Day().baseline().opened().killed().train(6).heal().over(),
+        {"held": None, "is_to_wait": True},
+    ),
+    "not to wait": (
+        Day().baseline().opened().kill("learner-2", spec="touch").train(6).heal().over(),
+        {"spec": "touch", "is_to_wait": False, "decisions": [], "hit": ("learner-2",)},
+    ),
+    "skipped": (
+        begun().train(2).left_out("Bo", reason="the pager rings").train(20).end(),
+        {"skipped": "the pager rings", "held": Span(length_s=2.0), "evidence": []},
+    ),
+    "cut short": (
+        begun().killed().train(2).acts("Cy", "abort").heal().cut_short(),
+        {"continued": None, "longest_gap": Span(length_s=0.25, is_whole=False)},
+    ),
+    "stopped before it was cut short": (
+        begun().killed().stall(3).acts("Cy", "abort").heal().cut_short(), {"continued": False},
+    ),
+    "injected twice": (
+        TWICE.kill(*VICTIMS, spec=HALF).train(6).heal().over(),
+        {"injected_s": 5.0, "healed_s": 27.0, "hit": VICTIMS, "evidence": ["proved"] * 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("story", "expected"), STORIES.values(), ids=STORIES)
+def test_a_fault_is_told_from_its_trigger_to_the_way_back(
+    story: Story, expected: dict[str, object]
+) -> None:
+    plan = plan_of(spec_of(), spec_of("touch", fault="compute.steal"))
+    told = {one.spec: facts(one) for one in found(story, plan)}[str(expected.get("spec", HALF))]
+    assert {name: told[name] for name in expected} == expected
+
+
+def test_a_heal_of_all_concerns_what_is_open_alone() -> None:
+    day = Day().baseline().opened().killed().train(6).heal().train(10)
+    day.kill("learner-2", spec="other").train(1).acts("Cy", "heal").heal().over()
+    half, other = map(facts, found(day, plan_of(spec_of(), spec_of("other"))))
+    assert (half["decisions"], other["decisions"]) == (["Ann go"], ["Cy heal"])
+    assert (half["healed_early"], other["healed_early"]) == (
+        (),
+        ("by Cy after 1.00 s instead of 6 s",),
+    )
+
+
+def test_an_abort_heals_what_is_open_and_ends_what_waits() -> None:
+    day = begun().waits("other").killed().train(2).acts("Cy", "abort", reason="smoke").heal()
+    half, other = map(facts, found(day.cut_short(), plan_of(spec_of(), spec_of("other"))))
+    assert (half["decisions"], other["decisions"]) == (
+        ["Ann go", "Cy abort smoke"],
+        ["Cy abort smoke"],
+    )
+    assert other["held"] == Span(length_s=2.0)
+    assert half["healed_early"] == ("by Cy after 2.00 s instead of 6 s",)
 
 
 def test_what_is_usual_is_told_by_the_median_gap_and_never_less_than_a_busy_machine_costs() -> None:
@@ -51,128 +151,45 @@ def test_what_is_usual_is_told_by_the_median_gap_and_never_less_than_a_busy_mach
     assert bound_s(Story().start().history()) is None
 
 
-def test_without_rounds_for_too_long_training_did_not_go_on() -> None:
-    day = begun().killed().train(2).stall(1.75).train(2).heal().over()
-    one = of_half(day)
-    assert (one.continued, one.longest_gap) == (False, Span(length_s=2.0))
-
-
-def test_a_gap_counts_until_the_victims_are_back_and_not_after_that() -> None:
-    on_the_way = begun().killed().train(6).heal().stall(3).over()
-    assert of_half(on_the_way).continued is False
-    later = begun().killed().train(6).heal().train(10).stall(5).over()
-    assert of_half(later).continued is True
-    before = begun().stall(5).train(2).killed().train(6).heal().over()
-    assert of_half(before).continued is True
-
-
-def test_without_a_syncer_nobody_merges_and_all_have_to_come_back() -> None:
-    day = begun().acts("Ann", "go", HALF).lose_syncer(spec=HALF).stall(6).regain_syncer()
-    one = of_half(day.over())
-    assert (one.hit, one.continued) == (("syncer",), False)
-    assert one.longest_gap.length_s > 6.0
-    assert one.back == Span(length_s=0.25)
-
-
-def test_a_fault_that_takes_nobody_away_has_no_way_back() -> None:
-    day = begun().touch("learner-1").train(6).heal().over()
-    _, one = found(day, plan_of(spec_of(), spec_of("touch", fault="compute.steal")))
-    assert (one.continued, one.back) == (True, None)
-
-
-def test_whoever_is_not_back_was_awaited_for_as_long_as_training_went_on() -> None:
-    day = begun().killed().train(6).heal(restarts=False).train(20).settle().end()
-    one = of_half(day)
-    assert one.back == Span(length_s=20.0, is_whole=False)
-
-
-def test_what_is_never_healed_is_open_to_the_end_of_training() -> None:
-    one = of_half(begun().killed(for_s=None).train(20).prove().settle().end())
-    assert (one.healed_s, one.continued) == (None, True)
-
-
-def test_a_fault_that_waits_to_the_end_was_decided_by_nobody() -> None:
-    one = of_half(begun().train(20).end())
-    assert (one.held, one.decisions) == (Span(length_s=20.0, is_whole=False), ())
-    assert not one.is_injected
-
-
-def test_a_fault_may_be_let_go_before_its_trigger_or_never_wait() -> None:
-    early = Day().baseline().opened().killed().train(6).heal().over()
-    assert (of_half(early).held, of_half(early).is_to_wait) == (None, True)
-    other = Day().baseline().opened().kill("learner-2", spec="other").train(6).heal().over()
-    half, one = found(other, plan_of(spec_of(), spec_of("other")))
-    assert (one.is_to_wait, one.decisions, one.hit) == (False, (), ("learner-2",))
-    assert not half.is_injected
-
-
-def test_a_skipped_fault_was_not_injected() -> None:
-    one = of_half(begun().train(2).left_out("Bo", reason="the pager rings").train(20).end())
-    assert (one.skipped.by, one.skipped.reason) == ("Bo", "the pager rings")
-    assert (one.held, one.evidence) == (Span(length_s=2.0), ())
-
-
-def test_a_heal_of_all_concerns_what_is_open_alone() -> None:
-    day = Day().baseline().opened().killed().train(6).heal().train(10)
-    day.kill("learner-2", spec="other").train(1).acts("Cy", "heal").heal().over()
-    half, other = found(day, plan_of(spec_of(), spec_of("other")))
-    assert [each.by for each in half.decisions] == ["Ann"]
-    assert [each.by for each in other.decisions] == ["Cy"]
-    assert (half.healed_early, len(other.healed_early)) == ((), 1)
-
-
-def test_an_abort_heals_what_is_open_and_ends_what_waits() -> None:
-    day = begun().waits("other").killed().train(2).acts("Cy", "abort", reason="smoke").heal()
-    half, other = found(day.cut_short(), plan_of(spec_of(), spec_of("other")))
-    assert [each.action for each in half.decisions] == ["go", "abort"]
-    assert [each.reason for each in other.decisions] == ["smoke"]
-    assert other.held == Span(length_s=2.0)
-    assert half.healed_early == ("by Cy after 2.00 s instead of 6 s",)
-
-
-def test_a_run_that_is_cut_short_leaves_open_whether_training_went_on() -> None:
-    one = of_half(begun().killed().train(2).acts("Cy", "abort").heal().cut_short())
-    assert (one.continued, one.longest_gap) == (None, Span(length_s=0.25, is_whole=False))
-    stopped = of_half(begun().killed().stall(3).acts("Cy", "abort").heal().cut_short())
-    assert stopped.continued is False
-
-
-def test_injections_of_one_entry_are_told_together() -> None:
-    day = begun().killed().train(6).heal().train(10).acts("Ann", "repeat", HALF)
-    one = of_half(day.kill(*VICTIMS, spec=HALF).train(6).heal().over())
-    assert (one.injected_s, one.healed_s) == (5.0, 27.0)
-    assert (one.hit, len(one.evidence)) == (VICTIMS, 2)
-
-
 # ---------------------------------------------------------------- who noticed
 
 
-@pytest.mark.parametrize(
-    ("text", "spec"), [("two are gone", HALF), (f"look: {HALF}!", ""), (HALF, "other")]
-)
-def test_the_first_note_that_names_the_fault_shows_that_it_was_noticed(
-    text: str, spec: str
-) -> None:
+def noted(text: str, spec: str) -> Day:
+    """Before and after what Bo notes, others note other things."""
     day = begun().notes("Cy", f"{HALF} is next").killed().train(2).notes("Cy", "coffee")
     day.notes("Cy", f"not-{HALF}").train(1).notes("Bo", text, spec).notes("Cy", HALF)
-    one = of_half(day.train(3).heal().over())
-    assert (one.noticed_s, one.noticed_by) == (3.0, "Bo")
+    return day.train(3).heal().over()
+
+
+def alarmed(text: str) -> Day:
+    """It says so before the injection and after it, and another alarm names others."""
+    day = begun().alarms(text).killed().train(2).alarms("learner-10, learner-0")
+    return day.train(1).alarms(text).notes("Bo", HALF).train(3).heal().over()
+
+
+def fired(*, firing_s: float = 0.0, state: str = "firing") -> Day:
+    """An alarm 3 s after the injection, which was at 5 s."""
+    day = begun().killed().train(3).alarms("learner-1", firing_s=firing_s, state=state)
+    return day.train(3).heal().over()
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("day", "noticed_s", "by"),
     [
-        "Down fires (learner=learner-1)",
-        "Down fires: http://learner-3:9100 is gone",
-        "process.kill",
-        f"{HALF} is on",
-        "injection-0",
+        *((noted(*one), 3.0, "Bo") for one in
+          (("two are gone", HALF), (f"look: {HALF}!", ""), (HALF, "other"))),
+        *((alarmed(one), 3.0, "alertmanager") for one in
+          ("Down fires (learner=learner-1)", "Down fires: http://learner-3:9100 is gone",
+           "process.kill", f"{HALF} is on", "injection-0")),
+        (fired(state="resolved"), None, ""),
+        (fired(firing_s=5.5), None, ""),
+        (fired(firing_s=4.5), 3.0, "alertmanager"),
     ],
-)
-def test_an_alarm_that_names_what_was_hit_or_how_shows_that_it_was_noticed(text: str) -> None:
-    day = begun().alarms(text).killed().train(2).alarms("learner-10, learner-0")
-    one = of_half(day.train(1).alarms(text).notes("Bo", HALF).train(3).heal().over())
-    assert (one.noticed_s, one.noticed_by) == (3.0, "alertmanager")
+)  # fmt: skip
+def test_the_first_note_that_names_a_fault_or_alarm_that_names_what_it_hit_notices_it(
+    day: Day, noticed_s: float | None, by: str
+) -> None:
+    assert (of_half(day).noticed_s, of_half(day).noticed_by) == (noticed_s, by)
 
 
 def test_the_container_of_a_node_is_as_good_as_its_name() -> None:
@@ -183,15 +200,6 @@ def test_the_container_of_a_node_is_as_good_as_its_name() -> None:
         named = {**event.data, "container": f"day-{event.data['node']}-1"}
         whole.events[event.seq] = replace(event, data=named)
     assert of_half(whole).noticed_s == 2.0
-
-
-def test_an_alarm_that_is_resolved_or_was_firing_before_shows_nothing() -> None:
-    day = begun().killed().train(3).alarms("learner-1", state="resolved")
-    day.alarms("learner-1", firing_s=5.5)  # 2.5 s before the injection
-    one = of_half(day.train(3).heal().over())
-    assert (one.noticed_s, one.noticed_by) == (None, "")
-    close = begun().killed().train(3).alarms("learner-1", firing_s=4.5)
-    assert of_half(close.train(3).heal().over()).noticed_s == 3.0
 
 
 def test_what_was_written_late_counts_from_when_it_came() -> None:
