@@ -1,7 +1,9 @@
 """The plan of what was done in a game-day: what is left out, how long, and in which order."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Action
 from chaoslab.gameday.as_plan import as_plan
 from chaoslab.plan.model import FaultPlan, FaultSpec, GameDay, Limits, Pick, Target, Trigger
+from chaoslab.run.operators import Ask
 from tests.gameday_room import (
     GO,
     OTHER,
@@ -34,53 +37,43 @@ def only(plan: FaultPlan) -> FaultSpec:
     return fault
 
 
-def test_what_was_skipped_is_left_out_and_nothing_waits(tmp_path: Path) -> None:
-    history = played(tmp_path, [GO, SKIP_OTHER])
-    plan = as_plan(plan_of(), (HALF, SECOND), history)
-    assert plan.gameday is None
-    assert (only(plan).id, only(plan).at) == ("half-dies", Trigger(round=20))
-    assert only(plan).target.names == ("learner-1", "learner-3")
-    assert only(plan).outage.seconds == 5.0
+def told(plan: FaultPlan) -> list[object]:
+    return [(one.id, one.at, one.target.names, one.outage.seconds) for one in plan.faults]
 
 
-def test_what_was_healed_early_lasts_as_long_as_it_did(tmp_path: Path) -> None:
-    heal = (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.HEAL))
-    history = played(tmp_path, [GO, heal, SKIP_OTHER])
-    seconds = only(as_plan(plan_of(), (HALF, SECOND), history)).outage.seconds
-    assert 0 < seconds < 1
+PAIR, THIRD = ("learner-1", "learner-3"), ("learner-2",)
+AT_ONCE = ("half-dies", Trigger(round=20), PAIR, 5.0)
+CASES: Mapping[str, tuple[Sequence[tuple[Any, Ask]], Sequence[object]]] = {
+    "what was skipped is left out": ([GO, SKIP_OTHER], [AT_ONCE]),
+    "what was healed early lasts as long as it did": (
+        [GO, (kind(Kind.FAULT_INJECTED, "half-dies"), ask(Action.HEAL)), SKIP_OTHER],
+        [("half-dies", Trigger(round=20), PAIR, pytest.approx(0.5, abs=0.49))],
+    ),
+    "what came after another fault does again, without the talk": (
+        [GO, (after_round(120), ask(Action.GO, "other"))],
+        [AT_ONCE, ("other", Trigger(after="half-dies", offset_s=10.0), THIRD, 3.0)],
+    ),
+    "what was made milder and repeated comes as often on the same targets": (
+        [(kind(Kind.FAULT_HELD, "half-dies"), ask(Action.MILDER, "half-dies")), GO, SKIP_OTHER,
+         (kind(Kind.FAULT_HEALED, "half-dies"), ask(Action.REPEAT, "half-dies"))],
+        [("half-dies-1", Trigger(round=20), ("learner-1",), 5.0),
+         ("half-dies-2", Trigger(after="half-dies-1", offset_s=0.2), ("learner-1",), 5.0)],
+    ),
+    "faults keep the order in which they were let go": (
+        [(kind(Kind.FAULT_HELD, "other"), ask(Action.GO, "other")),
+         (kind(Kind.FAULT_INJECTED, "other"), ask(Action.GO, "half-dies"))],
+        [("other", Trigger(round=24), THIRD, 3.0),
+         ("half-dies", Trigger(round=25), PAIR, 5.0)],
+    ),
+}  # fmt: skip
 
 
-def test_what_came_after_another_fault_comes_after_it_again_without_the_talk(
-    tmp_path: Path,
+@pytest.mark.parametrize(("orders", "expected"), CASES.values(), ids=CASES)
+def test_what_was_done_is_planned(
+    tmp_path: Path, orders: Sequence[tuple[Any, Ask]], expected: Sequence[object]
 ) -> None:
-    last = (after_round(120), ask(Action.GO, "other"))
-    history = played(tmp_path, [GO, last])
-    first, second = as_plan(plan_of(), (HALF, SECOND), history).faults
-    assert first.at == Trigger(round=20)
-    assert second.at == Trigger(after="half-dies", offset_s=10.0)
-
-
-def test_what_was_made_milder_and_repeated_comes_as_often_on_the_same_targets(
-    tmp_path: Path,
-) -> None:
-    milder = (kind(Kind.FAULT_HELD, "half-dies"), ask(Action.MILDER, "half-dies"))
-    again = (kind(Kind.FAULT_HEALED, "half-dies"), ask(Action.REPEAT, "half-dies"))
-    orders = [milder, GO, again, SKIP_OTHER, (after_round(130), ask(Action.END))]
-    history = played(tmp_path, orders, keep=True)
-    first, second = as_plan(plan_of(), (HALF, SECOND), history).faults
-    assert [first.id, second.id] == ["half-dies-1", "half-dies-2"]
-    assert first.target.names == second.target.names == ("learner-1",)
-    assert second.at.after == "half-dies-1"
-
-
-def test_faults_keep_the_order_in_which_they_were_let_go(tmp_path: Path) -> None:
-    orders = [
-        (kind(Kind.FAULT_HELD, "other"), ask(Action.GO, "other")),
-        (kind(Kind.FAULT_INJECTED, "other"), ask(Action.GO, "half-dies")),
-    ]
-    first, second = as_plan(plan_of(), (HALF, SECOND), played(tmp_path, orders)).faults
-    assert (first.id, second.id) == ("other", "half-dies")
-    assert (first.at, second.at) == (Trigger(round=24), Trigger(round=25))
+    plan = as_plan(plan_of(), (HALF, SECOND), played(tmp_path, orders))
+    assert (told(plan), plan.gameday) == (expected, None)
 
 
 def test_one_that_was_to_follow_a_fault_that_was_skipped_comes_after_the_baseline(

@@ -1,7 +1,7 @@
 """Scripts of game-days, over a whole run on a fake fleet and a virtual clock."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,14 +10,9 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     Action,
-    FaultHealed,
-    FaultHeld,
-    FaultInjected,
     FaultSkipped,
-    OperatorActed,
     OperatorNoted,
     OperatorPredicted,
-    OperatorRefused,
 )
 from chaoslab.gameday.orders import Names
 from chaoslab.gameday.script import Lines, Script, is_ended_by, read_script
@@ -89,73 +84,88 @@ def test_a_whole_game_day_goes_by_its_script(tmp_path: Path) -> None:
     assert (ending(history)[0], script.left()) == ("completed", ())
 
 
-def test_faults_are_left_out_when_nobody_is_left_to_decide(tmp_path: Path) -> None:
-    history, script = played(tmp_path, "wait half-dies held\ngo half-dies")
-    assert len(history.of(FaultInjected)) == 1
-    (skipped,) = history.of(FaultSkipped)
-    reasons = {event.payload.action: event.payload.reason for event in history.of(OperatorActed)}
-    assert skipped.payload.spec == "other"
-    assert reasons == {Action.GO: "", Action.SKIP: "nobody is left to decide"}
-    assert ending(history)[0] == "completed"
-    assert script.left() == ()
+TOLD_BY = {
+    Kind.FAULT_INJECTED: "spec",
+    Kind.FAULT_HEALED: "spec",
+    Kind.FAULT_SKIPPED: "spec",
+    Kind.OPERATOR_NOTED: "text",
+    Kind.OPERATOR_REFUSED: "asked",
+    Kind.RUN_FINISHED: "outcome",
+}
 
 
-def test_a_fault_that_was_just_let_go_is_not_left_out(tmp_path: Path) -> None:
-    history, _ = played(tmp_path, "wait inject\nwait other held\ngo")
-    assert len(history.of(FaultInjected)) == 2
-    assert not history.of(FaultSkipped)
+@dataclass(kw_only=True)
+class Case:
+    """A script, what the record then tells in this order, and which lines are left."""
+
+    script: str
+    told: str
+    left: Sequence[str] = ()
+    others: Sequence[tuple[Callable[[Event], bool], Order]] = ()
 
 
-def test_what_waits_for_what_never_comes_is_told_with_its_line(tmp_path: Path) -> None:
-    history, script = played(
-        tmp_path, "wait inject\nskip other\nskip half-dies\nwait half-dies held\nwait 1h\nnote x\n"
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(  # nobody is left to decide on the other one
+            script="wait half-dies held; go half-dies",
+            told="injected half-dies; skipped other; healed half-dies; finished completed",
+        ),
+        Case(  # one that was just let go is not left out
+            script="wait inject; wait other held; go",
+            told="injected half-dies; injected other; healed other; healed half-dies; "
+            "finished completed",
+        ),
+        Case(
+            script="wait inject; skip other; skip half-dies; wait half-dies held; wait 1h; note x",
+            told="skipped other; skipped half-dies; finished completed",
+            left=["day.txt:5: wait 1h", "day.txt:6: note x"],
+        ),
+        Case(  # a fault that was left out is neither held nor injected, and the script goes on
+            script="wait inject; skip half-dies; wait half-dies injected; note out; skip other",
+            told="skipped half-dies; noted out; skipped other; finished completed",
+        ),
+        Case(
+            script="skip other; wait half-dies held; go half-dies; wait half-dies healed; "
+            "repeat half-dies; wait half-dies healed; note twice; end",
+            told="skipped other; injected half-dies; healed half-dies; injected half-dies; "
+            "healed half-dies; noted twice; finished completed",
+        ),
+        Case(
+            script="wait inject; skip other; skip half-dies; wait half-dies healed; "
+            "repeat half-dies; wait half-dies healed; note refused; end",
+            told="skipped other; skipped half-dies; refused repeat half-dies; noted refused; "
+            "finished completed",
+        ),
+        Case(
+            script="skip other; wait half-dies held; go half-dies; wait half-dies healed; "
+            "note once; wait 1s; wait half-dies healed; note twice; end",
+            others=[
+                (kind(Kind.OPERATOR_NOTED), Ask(by="Bo", action=Action.REPEAT, spec="half-dies"))
+            ],
+            told="skipped other; injected half-dies; healed half-dies; noted once; "
+            "injected half-dies; healed half-dies; noted twice; finished completed",
+        ),
+        Case(  # its own end is refused, because a fault waits still: nobody could repeat it
+            script="wait half-dies held; go half-dies; end",
+            told="refused end; injected half-dies; skipped other; healed half-dies; "
+            "finished completed",
+        ),
+        Case(
+            script="wait inject; abort enough; Bo> note gone since 12:03",
+            told="noted gone since 12:03; skipped half-dies; skipped other; finished aborted",
+        ),
+    ],
+    ids=lambda case: case.script,
+)
+def test_a_script_is_carried_out_line_by_line(tmp_path: Path, case: Case) -> None:
+    history, script = played(tmp_path, case.script.replace("; ", "\n"), others=case.others)
+    told = [event for event in history.events if event.kind in TOLD_BY]
+    assert (
+        "; ".join(f"{one.kind.partition('.')[2]} {one.data[TOLD_BY[one.kind]]}" for one in told)
+        == case.told
     )
-    assert not history.of(FaultHeld)
-    assert [str(line) for line in script.left()] == ["day.txt:5: wait 1h", "day.txt:6: note x"]
-
-
-def test_a_wait_is_over_as_well_when_the_fault_is(tmp_path: Path) -> None:
-    """A fault that was left out is neither held nor injected, and the script goes on."""
-    history, script = played(
-        tmp_path, "wait inject\nskip half-dies\nwait half-dies injected\nnote left out\nskip other"
-    )
-    assert len(history.of(OperatorNoted)) == 1
-    assert script.left() == ()
-
-
-def test_a_repeated_fault_is_waited_for_once_more(tmp_path: Path) -> None:
-    history, _ = played(
-        tmp_path,
-        "skip other\nwait half-dies held\ngo half-dies\nwait half-dies healed\n"
-        "repeat half-dies\nwait half-dies healed\nnote twice\nend",
-    )
-    noted = history.of(OperatorNoted)[0]
-    healed = [event for event in history.of(FaultHealed) if event.seq < noted.seq]
-    assert len(healed) == 2
-
-
-def test_a_refused_repetition_is_not_waited_for(tmp_path: Path) -> None:
-    history, script = played(
-        tmp_path,
-        "wait inject\nskip other\nskip half-dies\nwait half-dies healed\nrepeat half-dies\n"
-        "wait half-dies healed\nnote it was refused\nend",
-    )
-    assert len(history.of(Kind.OPERATOR_REFUSED)) == 1
-    assert len(history.of(OperatorNoted)) == 1
-    assert script.left() == ()
-
-
-def test_what_others_repeat_is_waited_for_once_more(tmp_path: Path) -> None:
-    repeat = Ask(by="Bo", action=Action.REPEAT, spec="half-dies")
-    history, _ = played(
-        tmp_path,
-        "skip other\nwait half-dies held\ngo half-dies\nwait half-dies healed\nnote once\nwait 1s\n"
-        "wait half-dies healed\nnote twice\nend",
-        others=[(kind(Kind.OPERATOR_NOTED), repeat)],
-    )
-    once, twice = history.of(OperatorNoted)
-    first, second = history.of(FaultHealed)
-    assert first.seq < once.seq < second.seq < twice.seq
+    assert [str(line) for line in script.left()] == list(case.left)
 
 
 # ---------------------------------------------------------------- waits that are never met
@@ -200,22 +210,6 @@ def test_a_wait_for_a_time_lasts_as_long_as_it_says() -> None:
     assert list(inbox.take()) == []
     script.see(replace(_started(), time_s=900.0))
     assert list(inbox.take()) == [Note(by="Ann", text="late")]
-
-
-def test_the_end_of_a_script_ends_a_run_that_is_kept(tmp_path: Path) -> None:
-    """Its own `end` is refused, because a fault waits still: nobody could repeat it."""
-    history, _ = played(tmp_path, "wait half-dies held\ngo half-dies\nend")
-    assert [event.payload.asked for event in history.of(OperatorRefused)] == ["end"]
-    assert ending(history)[0] == "completed"
-    assert len(history.of(FaultInjected)) == 1
-
-
-def test_a_note_after_an_abort_is_on_record(tmp_path: Path) -> None:
-    history, script = played(tmp_path, "wait inject\nabort enough\nBo> note gone since 12:03")
-    assert [e.payload.text for e in history.of(OperatorNoted)] == ["gone since 12:03"]
-    assert ending(history) == ("aborted", "an operator: Ann aborted it: enough")
-    assert not history.of(OperatorRefused)
-    assert not script.left()
 
 
 def test_what_a_run_does_not_take_any_more_is_left() -> None:
