@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,52 +25,45 @@ def now(root: Path, *, max_age_s: float | None = None, code_of: CodeOf | None = 
     return one
 
 
+EXIT_CODES = {State.PASS: ExitCode.PASS, State.FAIL: ExitCode.FAIL}
+PASSED, FAILED, OPEN = ({"found": {"rejoin": one}} for one in (0.5, -0.5, Outcome.UNKNOWN))
+
+
 @pytest.mark.parametrize(
-    ("found", "state", "code"),
+    ("records", "how", "state"),
     [
-        (0.5, State.PASS, ExitCode.PASS),
-        (-0.5, State.FAIL, ExitCode.FAIL),
-        (Outcome.UNKNOWN, State.UNKNOWN, ExitCode.UNKNOWN),
+        ([FAILED, {**PASSED, "day": 1}], {}, State.PASS),
+        ([PASSED, {**FAILED, "day": 1}], {}, State.FAIL),
+        ([PASSED, {**OPEN, "day": 1}], {}, State.UNKNOWN),
+        ([{**PASSED, "exit_code": 4}], {}, State.UNKNOWN),  # something was left behind
+        ([{}], {}, State.NOT_JUDGED),
+        ([PASSED], {"max_age_s": 11 * DAY_S}, State.PASS),
+        ([PASSED], {"max_age_s": 9 * DAY_S}, State.EXPIRED),
+        ([FAILED], {"max_age_s": 9 * DAY_S}, State.FAIL),
+        ([{**PASSED, "day": 20}], {"max_age_s": 11 * DAY_S}, State.PASS),  # dated ahead
+        ([{**PASSED, "day": 20}], {"max_age_s": 9 * DAY_S}, State.EXPIRED),
+        ([PASSED], {"code_of": lambda _: CODE}, State.PASS),
+        ([PASSED], {"code_of": lambda _: {**CODE, "data": "moved"}}, State.PASS),
+        ([PASSED], {"code_of": lambda _: {**CODE, "code": "beef"}}, State.OTHER_CODE),
+        ([PASSED], {"code_of": lambda _: {**CODE, "versions": "2"}}, State.OTHER_CODE),
+        ([PASSED], {"code_of": lambda _: None}, State.OTHER_CODE),
+        ([{**PASSED, "code": {}}], {"code_of": lambda _: CODE}, State.OTHER_CODE),
     ],
 )
-def test_the_last_verdict_counts(
-    tmp_path: Path, found: float | Outcome, state: State, code: ExitCode
+def test_the_last_verdict_counts_while_it_is_young_and_of_the_same_code(
+    tmp_path: Path, records: list[dict[str, Any]], how: dict[str, Any], state: State
 ) -> None:
-    record(tmp_path, {"rejoin": Outcome.FAIL})
-    record(tmp_path, {"rejoin": found}, day=1)
-    assert (now(tmp_path).state, now(tmp_path).exit_code) == (state, code)
+    for one in records:
+        record(tmp_path, **one)
+    found = now(tmp_path, **how)
+    assert (found.state, found.exit_code) == (state, EXIT_CODES.get(state, ExitCode.UNKNOWN))
 
 
-def test_a_pass_expires_and_a_failure_does_not(tmp_path: Path) -> None:
-    record(tmp_path, {"rejoin": 0.5})
-    assert now(tmp_path, max_age_s=11 * DAY_S).state is State.PASS
-    assert now(tmp_path, max_age_s=9 * DAY_S).state is State.EXPIRED
-    assert now(tmp_path, max_age_s=9 * DAY_S).exit_code is ExitCode.UNKNOWN
-    record(tmp_path, {"rejoin": -0.5}, day=0.5)
-    assert now(tmp_path, max_age_s=9 * DAY_S).state is State.FAIL
-
-
-def test_a_pass_dated_ahead_does_not_hold_for_ever(tmp_path: Path) -> None:
-    record(tmp_path, {"rejoin": 0.5}, day=20)
-    assert now(tmp_path, max_age_s=11 * DAY_S).state is State.PASS
-    assert now(tmp_path, max_age_s=9 * DAY_S).state is State.EXPIRED
-
-
-def test_a_pass_of_other_code_is_no_pass(tmp_path: Path) -> None:
-    record(tmp_path, {"rejoin": 0.5})
-    assert now(tmp_path, code_of=lambda _: CODE).state is State.PASS
-    assert now(tmp_path, code_of=lambda _: {**CODE, "data": "moved"}).state is State.PASS
-    assert now(tmp_path, code_of=lambda _: {**CODE, "code": "beef"}).state is State.OTHER_CODE
-    assert now(tmp_path, code_of=lambda _: {**CODE, "versions": "2"}).state is State.OTHER_CODE
-    assert now(tmp_path, code_of=lambda _: None).state is State.OTHER_CODE
-    record(tmp_path, {"rejoin": 0.5}, day=1, code={})
-    assert now(tmp_path, code_of=lambda _: CODE).state is State.OTHER_CODE
-    journal = record(tmp_path, {"rejoin": 0.5}, day=2).directory.path / "journal.jsonl"
+def test_a_record_whose_journal_cannot_be_read_is_of_other_code(tmp_path: Path) -> None:
+    journal = record(tmp_path, {"rejoin": 0.5}).directory.path / "journal.jsonl"
     journal.unlink()
     journal.mkdir()
     assert now(tmp_path, code_of=lambda _: CODE).state is State.OTHER_CODE
-    record(tmp_path, {"rejoin": 0.5}, day=3, exit_code=4)
-    assert now(tmp_path).state is State.UNKNOWN, "something was left behind"
 
 
 def test_a_simulated_pass_holds_on_the_same_code_whatever_computes(tmp_path: Path) -> None:
@@ -101,17 +95,13 @@ def test_a_later_run_without_a_verdict_does_not_hide_the_last_verdict(tmp_path: 
     assert not now(tmp_path).is_running
 
 
-def test_without_a_verdict_that_can_be_read_no_plan_is_known_to_pass(tmp_path: Path) -> None:
-    record(tmp_path)
-    assert now(tmp_path).state is State.NOT_JUDGED
-    assert worst([now(tmp_path)]) is ExitCode.UNKNOWN
-    file = record(tmp_path, {"rejoin": 0.5}, day=1).directory.path / VERDICT_JSON
+def test_a_verdict_whose_file_is_gone_is_none_and_a_damaged_one_is_no_pass(tmp_path: Path) -> None:
+    file = record(tmp_path, {"rejoin": 0.5}).directory.path / VERDICT_JSON
     file.unlink()
     assert now(tmp_path).state is State.NOT_JUDGED
     file.write_text("")
-    found = now(tmp_path)
-    assert (found.state, found.exit_code) == (State.DAMAGED, ExitCode.UNKNOWN)
-    assert "verdict.json" in found.damage
+    assert now(tmp_path).state is State.DAMAGED
+    assert "verdict.json" in now(tmp_path).damage
 
 
 def test_a_pass_before_a_damaged_run_does_not_stand(tmp_path: Path) -> None:
