@@ -1,7 +1,6 @@
 """What appears on a terminal, and in a log without one."""
 
 import io
-import re
 from typing import Any
 
 from rich.console import Console
@@ -61,33 +60,23 @@ def test_without_a_terminal_each_notable_event_is_a_line_and_progress_one_in_fiv
     assert not any("1234" in line for line in lines)
     assert all(line.isprintable() for line in lines), "what a node says is one line of text"
     progress = [line for line in lines if " rounds" in line]
-    assert len(progress) == 2
-    assert "2 rounds" in progress[-1]
-    assert "50%" in progress[-1]
+    assert ["50%" in line for line in progress] == [True, True]
 
 
-def test_the_picture_shows_lanes_faults_and_counts() -> None:
-    view = ViewModel(Stop(rounds=4))
-    for event in a_short_run():
-        view.see(event)
-    text = drawn(view)
-    for part in ("kill_one", "seed 7", "1,234", "20.0", "2.500", "dead", "process.kill",
-                 "1 believed", "learner-1 exited: SIGKILL"):  # fmt: skip
-        assert part in text, part
-
-
-def test_at_80_columns_nothing_is_cut_and_a_long_sentence_hangs() -> None:
+def test_the_picture_shows_lanes_faults_and_counts_and_at_80_columns_nothing_is_cut() -> None:
     view = ViewModel(Stop(rounds=4))
     far = {"injection": "injection-1", "spec": "far", "fault": "network.region_profile",
            "targets": ["learner-0"]}  # fmt: skip
     for event in (*a_short_run(), told(10, Kind.FAULT_INJECTING, **far),
                   told(10, Kind.FAULT_FAILED, reason="as everybody expected", **far)):  # fmt: skip
         view.see(event)
-    text = drawn(view, 80)
-    assert "…" not in text
-    assert all(len(line) <= 80 for line in text.splitlines())
-    assert re.search(r" learner-0 +stepping +1 +1,234 +20.0 +2.500 +\d.\d s ago ", text)
-    assert re.search(r"^   10.0 s  injection-1 failed: .*\n {11}expected\)", text, re.MULTILINE)
+    for width in (120, 80):
+        text = drawn(view, width)
+        told_of = ("kill_one", "seed 7", "1,234", "20.0", "2.500", "dead", "process.kill",
+                   "1 believed", "learner-1 exited: SIGKILL", "expected)")  # fmt: skip
+        assert [part for part in told_of if part not in text] == []
+        assert "…" not in text
+        assert all(len(line) <= width for line in text.splitlines())
 
 
 def test_a_view_without_any_event_can_be_drawn() -> None:

@@ -24,60 +24,48 @@ def lane(data: Any, node: str) -> Any:
     return next(one for one in data["lanes"] if one["node"] == node)
 
 
-def states(data: Any, node: str) -> list[str]:
-    return [state for _, state, _ in lane(data, node)["spans"]]
+def lost_syncer() -> Story:
+    return Story().baseline().lose_syncer().stall(6).regain_syncer().train(10).settle().end()
 
 
-def test_a_killed_learner_is_dead_and_then_on_its_way_back_in_its_next_life() -> None:
-    data = drawn(half_killed().end().history().events)
-    assert states(data, "learner-1")[-5:] == ["stepping", "dead", "rejoining", "stepping", "ended"]
-    assert [life for _, _, life in lane(data, "learner-1")["spans"]][-3:] == [2, 2, 2]
-    assert "dead" not in states(data, "learner-0")
+def blocked(*, is_snapshot: bool) -> Story:
+    """A disk refuses the state of the syncer for two seconds."""
+    story, how = Story().baseline(), {"waiting": 0, "is_snapshot": is_snapshot}
+    story.say(Kind.SYNCER_BLOCKED, reason="no space", **how).train(2)
+    return story.say(Kind.SYNCER_FREED, blocked_s=2.0, **how).train(2).end()
 
 
-def test_the_syncer_has_the_first_lane_and_shows_its_own_death() -> None:
-    story = Story().baseline().lose_syncer().stall(6).regain_syncer().train(10).settle().end()
+@pytest.mark.parametrize(
+    ("story", "node", "shown"),
+    [
+        (half_killed().end(), "learner-1", "stepping, dead, rejoining, stepping, ended"),
+        (half_killed().end(), "learner-0", "starting, stepping, ended"),
+        (lost_syncer(), "syncer", "starting, serving, dead, starting, serving, ended"),
+        (blocked(is_snapshot=False), "syncer", "starting, serving, blocked, serving, ended"),
+        (blocked(is_snapshot=True), "syncer", "starting, serving, ended"),
+    ],
+)
+def test_a_lane_shows_what_a_node_did_and_the_syncer_has_the_first(
+    story: Story, node: str, shown: str
+) -> None:
     data = drawn(story.history().events)
     assert data["lanes"][0]["node"] == "syncer"
-    assert states(data, "syncer") == [
-        "starting", "serving", "dead", "starting", "serving", "ended",
-    ]  # fmt: skip
+    assert ", ".join(state for _, state, _ in lane(data, node)["spans"]).endswith(shown)
 
 
-@pytest.mark.parametrize(("is_snapshot", "shown"), [(False, ["blocked", "serving"]), (True, [])])
-def test_the_syncer_is_blocked_by_a_disk_that_refuses_its_state_and_not_by_snapshots(
-    is_snapshot: bool, shown: list[str]
-) -> None:
-    story = Story().baseline()
-    story.say(Kind.SYNCER_BLOCKED, waiting=0, reason="no space", is_snapshot=is_snapshot)
-    story.train(2).say(Kind.SYNCER_FREED, waiting=0, blocked_s=2.0, is_snapshot=is_snapshot)
-    data = drawn(story.train(2).end().history().events)
-    assert states(data, "syncer") == ["starting", "serving", *shown, "ended"]
-
-
-def test_a_learner_contributes_in_no_bucket_while_it_is_dead() -> None:
+def test_of_learners_that_were_dead_lives_buckets_tokens_and_losses_are_told() -> None:
     data = drawn(half_killed().end().history().events)
-    width_s = data["marks_width_s"]
-    fault = data["faults"][0]
+    assert [life for _, _, life in lane(data, "learner-1")["spans"]][-3:] == [2, 2, 2]
+    assert data["victims"] == ["learner-1", "learner-3"]
+    assert all(data["losses"][whose]["mean"] for whose in ("victims", "survivors"))
+    width_s, fault = data["marks_width_s"], data["faults"][0]
     flat = lane(data, "learner-1")["contributed"]
     worked = {at for first, length in zip(flat[::2], flat[1::2], strict=True)
               for at in range(first, first + length)}  # fmt: skip
     dead = range(int(fault["from_s"] / width_s) + 1, int(fault["healing_s"] / width_s))
-    assert dead
     assert not worked & set(dead)
-    assert len(worked) > len(dead)
-
-
-def test_victims_are_those_of_faults_and_losses_are_apart() -> None:
-    data = drawn(half_killed().end().history().events)
-    assert data["victims"] == ["learner-1", "learner-3"]
-    assert data["losses"]["victims"]["mean"]
-    assert data["losses"]["survivors"]["mean"]
-
-
-def test_while_half_are_dead_half_of_the_tokens_are_committed() -> None:
-    data = drawn(half_killed().end().history().events)
-    tokens, fault = data["tokens"], data["faults"][0]
+    assert len(worked) > len(dead) > 0
+    tokens = data["tokens"]
     middle = int((fault["from_s"] + fault["healing_s"]) / 2 / tokens["width_s"])
     assert 0.4 < tokens["committed"][middle] / data["baseline"]["tokens_per_s"] < 0.6
     assert tokens["raw"][middle] >= tokens["committed"][middle] * 0.9
