@@ -64,12 +64,10 @@ def data_in(text: str) -> Any:
     return json.loads(data)
 
 
-def test_the_same_record_gives_the_same_bytes() -> None:
-    assert text_of(whole_story()) == text_of(whole_story())
-
-
 def test_the_page_refers_to_nothing_outside_of_it() -> None:
-    for tag, attributes in Elements(text_of(whole_story())).found:
+    text = text_of(whole_story())
+    assert text == text_of(whole_story()), "the same record gives the same bytes"
+    for tag, attributes in Elements(text).found:
         assert "src" not in attributes, tag
         assert attributes.get("href", "#")[:1] in ("#", "d"), tag
     for name in (*SCRIPTS, "page.css", "page.html"):
@@ -90,8 +88,7 @@ def test_its_policy_allows_its_own_script_and_style_by_their_hashes_and_no_netwo
 
 
 def test_no_text_of_a_record_becomes_an_element() -> None:
-    plain = Elements(text_of(half_killed().end()))
-    story = half_killed().end()
+    plain, story = Elements(text_of(half_killed().end())), half_killed().end()
     for kind, key in ((Kind.RUN_STARTED, "plan"), (Kind.FAULT_INJECTING, "trigger"),
                       (Kind.EVIDENCE_MEASURED, "text"), (Kind.RUN_FINISHED, "reason")):  # fmt: skip
         story.altered(kind, lambda _, key=key: {key: HOSTILE}, which=0)
@@ -101,6 +98,8 @@ def test_no_text_of_a_record_becomes_an_element() -> None:
     assert "</script><script>document" not in text
     (_, data), _ = Elements(text).of("script")
     assert not set("<>&\u2028\u2029") & set(data)
+    story.altered(Kind.RUN_STARTED, lambda _: {"plan": "{{script}}"}, which=0)
+    assert data_in(text_of(story))["run"]["plan"] == "{{script}}"
 
 
 def test_the_scripts_write_text_as_text() -> None:
@@ -113,24 +112,16 @@ def test_the_scripts_write_text_as_text() -> None:
             assert unsafe not in code, f"{name}: {unsafe}"
 
 
-def test_a_slot_in_the_text_of_a_record_stays_text() -> None:
-    story = half_killed().end()
-    story.altered(Kind.RUN_STARTED, lambda _: {"plan": "{{script}}"}, which=0)
-    assert data_in(text_of(story))["run"]["plan"] == "{{script}}"
-
-
-def test_a_run_without_a_verdict_has_a_page(tmp_path: Path) -> None:
+def test_a_run_without_a_verdict_or_without_any_line_has_a_page(tmp_path: Path) -> None:
     path = write_page(tmp_path, None, half_killed().history(until=400))
     assert path == tmp_path / "report.html"
     data = data_in(path.read_text())
-    assert data["verdict"] is None
-    assert data["facts"]["source"] is None
+    assert (data["verdict"], data["facts"]["source"]) == (None, None)
     assert not data["run"]["has_ended"]
-
-
-def test_an_empty_record_has_a_page(tmp_path: Path) -> None:
-    history = Story().history()
-    assert data_in(write_page(tmp_path, judged(history), history).read_text())["run"]["lanes"] == []
+    empty = Story().history()
+    assert data_in(write_page(tmp_path, judged(empty), empty).read_text())["run"]["lanes"] == []
+    with pytest.raises(FleetError, match=r"report\.html"):
+        write_page(tmp_path / "gone", None, empty)
 
 
 def test_the_files_of_the_record_are_in_it_and_cut_where_they_are_long(tmp_path: Path) -> None:
@@ -144,11 +135,6 @@ def test_the_files_of_the_record_are_in_it_and_cut_where_they_are_long(tmp_path:
     assert "characters more in plan.source.yaml" in facts["source"]
     assert facts["repeat"] == "chaoslab run 'runs/a plan/id/plan.resolved.yaml'"
     assert facts["run"] == {"versions": {"jax": "1"}}
-
-
-def test_a_disk_that_refuses_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match=r"report\.html"):
-        write_page(tmp_path / "gone", None, half_killed().history())
 
 
 @pytest.mark.deep
