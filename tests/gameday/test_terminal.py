@@ -18,7 +18,7 @@ from chaoslab.core.payloads import Action, FaultInjected, OperatorNoted
 from chaoslab.gameday.keyboard import unbuffered
 from chaoslab.gameday.orders import Room
 from chaoslab.gameday.script import Script
-from chaoslab.gameday.terminal import COMMANDS, CTRL_C, Printed, Terminal, gameday_screen
+from chaoslab.gameday.terminal import COMMANDS, CTRL_C, KEPT, Printed, Terminal, gameday_screen
 from chaoslab.report.view import ViewModel
 from chaoslab.run.operators import Ask, Inbox, Note, Order
 from tests.gameday_room import SECOND, plan_of
@@ -68,8 +68,9 @@ class Tty:
 
 
 @pytest.fixture
-def inbox() -> Watched:
-    return Watched()
+def inbox(request: pytest.FixtureRequest) -> Watched:
+    """Of a run that is kept, if the parameter of a test says so."""
+    return Watched(keep=getattr(request, "param", False))
 
 
 @pytest.fixture
@@ -151,6 +152,15 @@ def test_the_screen_shows_what_waits_how_to_decide_and_what_was_decided(tty: Tty
         gone = tty.picture()
     assert "Bo: go half-dies" in gone
     assert "training goes on" not in gone
+
+
+@pytest.mark.parametrize("inbox", [True], indirect=True)
+def test_a_kept_run_says_how_it_ends(tty: Tty) -> None:
+    with tty.terminal as screen:
+        screen.see(told(9, Kind.PHASE_ENTERED, phase="inject"))
+        assert KEPT in tty.picture()
+        screen.see(told(10, Kind.OPERATOR_ACTED, by="Bo", action="end"))
+        assert KEPT not in tty.picture()
 
 
 def test_mistakes_help_and_choices_stand_below_the_editor(tty: Tty, inbox: Watched) -> None:
