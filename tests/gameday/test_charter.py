@@ -131,6 +131,10 @@ def test_limits_abort_rules_and_checks_are_told_with_their_numbers() -> None:
     assert "\n- `continuity`: " in page_of(judged)
 
 
+def test_a_plan_without_faults_has_a_page() -> None:
+    assert rows(page_of(FaultPlan(name="calm")), "For the facilitator") == []
+
+
 def test_words_of_a_plan_stay_words(tmp_path: Path) -> None:
     for word in hostile.words(tmp_path / "canary"):
         text = f"{word} | <img src=x> | [a](javascript:b) `c` \x1b[2J\n\n# f\n| g |"

@@ -11,6 +11,7 @@ from chaoslab.gameday.outcomes import FaultOutcome
 from chaoslab.gameday.predictions import (
     answers,
     by_person,
+    happened,
     mistaken,
     team,
 )
@@ -118,8 +119,9 @@ def test_a_fault_is_told_from_its_trigger_to_the_way_back(
     story: Story, expected: dict[str, object]
 ) -> None:
     plan = plan_of(spec_of(), spec_of("touch", fault="compute.steal"))
-    told = {one.spec: facts(one) for one in found(story, plan)}[str(expected.get("spec", HALF))]
-    assert {name: told[name] for name in expected} == expected
+    one = {one.spec: one for one in found(story, plan)}[str(expected.get("spec", HALF))]
+    assert {name: facts(one)[name] for name in expected} == expected
+    assert all(happened(one).values()), "in words, beside the predictions"
 
 
 def test_a_heal_of_all_concerns_what_is_open_alone() -> None:

@@ -212,6 +212,18 @@ def test_a_wait_for_a_time_lasts_as_long_as_it_says() -> None:
     assert list(inbox.take()) == [Note(by="Ann", text="late")]
 
 
+def test_after_an_abort_nothing_is_left_out_because_nobody_decides() -> None:
+    inbox = Inbox(keep=True)
+    script = Script(inbox, read("abort"), by="Ann", holds=["half-dies"])
+    script.end()
+    script.see(_started())
+    assert [str(order) for order in inbox.take()] == ["abort"]
+    fired = {"rule": "an operator", "observed": "Ann aborted it"}
+    script.see(replace(_started(), kind=Kind.ABORT_FIRED, data=fired))
+    script.see(replace(_started(), time_s=9.0))
+    assert not list(inbox.take())
+
+
 def test_what_a_run_does_not_take_any_more_is_left() -> None:
     inbox = Inbox()
     script = Script(inbox, read("wait 5s\nnote late\nnote later"), by="Ann")

@@ -87,7 +87,7 @@ def test_a_run_is_found_by_path_latest_plan_id_and_short_id(tmp_path: Path) -> N
         ("20261120T12", r"120500Z-.*120000Z-"),
         ("kil_half", "'kill_half'"),
         ("", "run"),
-        (Path("notes"), "notes"),
+        (Path("notes"), "'notes'"),
     ],
 )
 def test_what_names_no_run_or_several_is_refused_with_what_is_near(
@@ -95,8 +95,10 @@ def test_what_names_no_run_or_several_is_refused_with_what_is_near(
 ) -> None:
     made(tmp_path)
     made(tmp_path, minute=5)
-    with pytest.raises(PlanError, match=said):
-        RunDirectory.open(given, root=tmp_path)
+    (tmp_path / "notes").mkdir()
+    for wanted, told in ((given, said), (tmp_path / "notes", "run.json")):
+        with pytest.raises(PlanError, match=told):
+            RunDirectory.open(wanted, root=tmp_path)
     with pytest.raises(PlanError):
         RunDirectory.open("latest", root=tmp_path / "runs")
 

@@ -81,6 +81,13 @@ def test_the_settings_of_a_record_are_those_of_its_resolved_plan(tmp_path: Path,
     assert record.setting("training.no_such.key") is None
 
 
+def test_a_damaged_plan_is_named_by_its_name(tmp_path: Path) -> None:
+    run = tmp_path / "kill_half" / "3f9a1c"
+    run.mkdir(parents=True)
+    (run / RESOLVED_PLAN).write_text("{")
+    assert Record.of(RunDirectory(path=run), run="3f9a1c", path=run).plan == "kill_half"
+
+
 def test_codes_of_packages_and_old_verdicts_have_a_hint_too() -> None:
     said = OTHERWISE.format(run=RECORD.run)
     assert hint(finding("of_a_package"), RECORD) == hint(finding(), RECORD) == said

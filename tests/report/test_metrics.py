@@ -3,6 +3,7 @@
 import socket
 import urllib.request
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
@@ -109,12 +110,11 @@ def test_the_labels_are_learners_faults_phases_and_the_plan_alone() -> None:
 
 
 def test_a_report_without_steps_leaves_the_duration_of_the_last_ones() -> None:
-    story = half_killed().end()
-    metrics, (*_, last) = told(story), story.history().of(Kind.LEARNER_STEP)
-    idle = story.altered(Kind.LEARNER_STEP, lambda _: {"steps": 0, "step_s": 0.0})
-    metrics.see(idle.history().of(Kind.LEARNER_STEP)[-1])
-    found = scraped(metrics)
-    assert found["learner_step_seconds", last.payload.learner] == last.payload.step_s > 0
+    story = half_killed()
+    metrics, last = told(story), story.last(Kind.LEARNER_STEP)
+    metrics.see(replace(last, data={**last.data, "steps": 0, "step_s": 0.0}))
+    said = scraped(metrics)["learner_step_seconds", str(last.data["learner"])]
+    assert said == last.data["step_s"] > 0
 
 
 def test_a_fault_that_waits_is_told_by_its_name_alone_until_somebody_decides() -> None:

@@ -45,6 +45,8 @@ def last_words(story: Story) -> Story:
         (last_words(Story().baseline().kill("learner-1")), "learner-1", "stepping, dead"),
         (Story().baseline().pause("learner-1").train(9).heal().train(4), "learner-1",
          "stepping, suspected, dropped, rejoining, stepping"),
+        (Story().baseline().pause("learner-1").train(3).heal().train(2), "learner-1",
+         "stepping, suspected, stepping"),
         (Story().baseline().say(Kind.NODE_PROBED, node="learner-1", state="T").train(2),
          "learner-1", "paused, stepping"),
         (reserve(), "learner-4", "in reserve, joining, stepping, left"),

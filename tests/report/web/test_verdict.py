@@ -27,6 +27,8 @@ def test_a_fail_is_explained_by_the_finding_that_decided_it_and_its_journal_line
     assert (about, json.loads(text)) == ([event.time_s, event.kind, event.source], event.data)
     (row,) = data["clocks"]
     assert (row["down_s"], row["first_contribution_s"]) == (6, None)
+    (row,) = shown(Story().baseline().kill("learner-1", for_s=None).train(6).end())["clocks"]
+    assert row["joined_s"] is None
 
 
 def test_each_fault_has_its_evidence_with_what_was_asked_and_measured() -> None:
