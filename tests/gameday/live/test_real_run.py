@@ -141,8 +141,6 @@ def is_healed_by_the_abort_of(run: Harness, targets: Sequence[str]) -> None:
     assert (finished.payload.outcome, "Ann aborted it" in finished.payload.reason) == (
         "aborted", True,
     )  # fmt: skip
-    assert run.record is not None
-    assert "aborted by Ann" in (run.record / "debrief.md").read_text()
 
 
 def sentences(page: Page) -> str:

@@ -27,10 +27,6 @@ def first(history: History, kind: Kind) -> Event:
     return history.of(kind)[0]
 
 
-def test_the_same_record_gives_the_same_bytes(history: History) -> None:
-    assert trace_bytes(history) == trace_bytes(whole_story().history())
-
-
 def test_a_fault_is_drawn_from_its_injection_to_its_heal_with_its_evidence(
     history: History, trace: ReadTrace
 ) -> None:
@@ -90,11 +86,12 @@ def merges(trace: ReadTrace) -> list[tuple[Slice, Slice]]:
     return found
 
 
-def test_arrows_lead_from_pushes_to_their_round_and_on_to_adoptions(trace: ReadTrace) -> None:
+def test_arrows_lead_from_pushes_to_their_round_and_on_to_adoptions(
+    history: History, trace: ReadTrace
+) -> None:
     work = [one for path, found in trace.slices.items() if path.endswith("/work") for one in found]
     pushed = {number: one for one in work if one.name == "pushed" for number in one.out}
     adopted = {number: one for one in work if one.name == "adopted" for number in one.into}
-    assert pushed
     assert adopted
     for one, end in merges(trace):
         assert {pushed[number].details["round"] for number in end.into} <= {one.details["round"]}
@@ -102,16 +99,11 @@ def test_arrows_lead_from_pushes_to_their_round_and_on_to_adoptions(trace: ReadT
         assert versions <= {one.details["version"]}
     ends = [number for _, end in merges(trace) for number in (*end.into, *end.out)]
     assert len(ends) == len(set(ends)) == len(pushed) + len(adopted)
-
-
-def test_a_contributor_has_an_arrow_and_one_that_missed_the_round_has_none(
-    history: History, trace: ReadTrace
-) -> None:
     arrows = {one.details["round"]: len(end.into) for one, end in merges(trace)}
     assert arrows == {
         merged.data["round"]: len(merged.data["contributors"])
         for merged in history.of(Kind.ROUND_MERGED)
-    }
+    }, "one that missed the round has none"
 
 
 def test_counters_have_the_values_of_the_record(history: History, trace: ReadTrace) -> None:
@@ -166,8 +158,11 @@ def test_a_broken_line_is_left_out_and_the_rest_is_drawn(kind: Kind, key: str) -
     assert len(ReadTrace(trace_bytes(story.history())).slices["nodes/learner-0/steps"]) > 10
 
 
-def test_an_empty_record_is_an_empty_trace() -> None:
+def test_an_empty_record_is_an_empty_trace_and_the_same_one_gives_the_same_bytes(
+    history: History,
+) -> None:
     assert not ReadTrace(trace_bytes(History(()))).slices
+    assert trace_bytes(history) == trace_bytes(whole_story().history())
 
 
 def test_the_trace_knows_the_calendar_time() -> None:
