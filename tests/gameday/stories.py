@@ -6,7 +6,6 @@ Day().baseline().opened().waits().predicts("Bo", gap_s=3.0).acts("Ann", "go")
 
 from typing import Self
 
-from chaoslab.checks.base import Check
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import Verdict, judge
