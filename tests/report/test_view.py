@@ -38,6 +38,9 @@ def last_words(story: Story) -> Story:
     return story.say(Kind.LEARNER_STEP, "learner-1", **said.data)
 
 
+RECOVERED = {"learner": "learner-1", "incarnation": 1, "epoch": 1, "idle_s": 2.0}
+
+
 @pytest.mark.parametrize(
     ("story", "name", "shown"),
     [
@@ -45,8 +48,8 @@ def last_words(story: Story) -> Story:
         (last_words(Story().baseline().kill("learner-1")), "learner-1", "stepping, dead"),
         (Story().baseline().pause("learner-1").train(9).heal().train(4), "learner-1",
          "stepping, suspected, dropped, rejoining, stepping"),
-        (Story().baseline().pause("learner-1").train(3).heal().train(2), "learner-1",
-         "stepping, suspected, stepping"),
+        (Story().baseline().suspect("learner-1").say(Kind.MEMBER_RECOVERED, **RECOVERED),
+         "learner-1", "stepping, suspected, stepping"),
         (Story().baseline().say(Kind.NODE_PROBED, node="learner-1", state="T").train(2),
          "learner-1", "paused, stepping"),
         (reserve(), "learner-4", "in reserve, joining, stepping, left"),

@@ -214,6 +214,7 @@ def test_what_the_run_does_not_take_any_more_is_refused_before_the_page_knows() 
 def test_a_line_that_breaks_its_contract_harms_nobody() -> None:
     with opened() as stand, stand.viewer().stream() as stream:
         stand.tell(Kind.FAULT_HELD, spec="half-dies")
+        stand.tell(Kind.FAULT_HELD)
         stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="still here")
         assert stream.until("sentence")["text"] == "Ann notes: still here"
 
