@@ -11,7 +11,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.run_name import run_name
-from chaoslab.fleet.stressors import HeldMemory, Neighbours
+from chaoslab.fleet.stressors import HeldMemory, Neighbours, Stressor
 from chaoslab.undo.actions import leftovers, lets_go, undo
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import Stage, wait_until
@@ -147,43 +147,34 @@ def counted(stage: Stage, name: str) -> dict[str, object]:
     return dict(found[-1]) if found else {}
 
 
-def number(found: dict[str, object], key: str) -> float:
-    return float(str(found.get(key, 0)))
-
-
-def test_busy_neighbours_use_the_cores_until_they_are_taken_away(
-    stage: Stage, engine: Engine, tmp_path: Path
+@pytest.mark.parametrize(
+    ("stressor", "shown"),
+    [
+        (Neighbours(count=2, for_s=60), {"cpu_s": 0.2}),
+        (HeldMemory(size_bytes=64 * MIB), {"rss_bytes": 64 * MIB, "available_bytes": MIB}),
+    ],
+)
+def test_a_burden_beside_a_node_shows_and_is_taken_away(
+    stage: Stage, engine: Engine, tmp_path: Path, stressor: Stressor, shown: dict[str, float]
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.stress("learner-0", "injection-0", Neighbours(count=2, for_s=60))
+    whole = HeldMemory(size_bytes=int(str(engine.facts()["MemTotal"])))
+    with pytest.raises(FleetError):
+        stage.fleet.stress("learner-0", "injection-0", whole)
+    stage.fleet.relieve("learner-0", "injection-0")
+    assert not beside(engine, tmp_path)
+    stage.fleet.stress("learner-0", "injection-0", stressor)
     stage.until(Kind.NODE_STRESSED)
-    wait_until(lambda: number(counted(stage, "learner-0"), "cpu_s") > 0.2)
+    for key, least in shown.items():
+        wait_until(
+            lambda key=key, least=least: (
+                float(str(counted(stage, "learner-0").get(key, 0))) >= least
+            )
+        )
     (name,) = beside(engine, tmp_path)
+    assert name.endswith("learner-0.injection-0")
     stage.fleet.relieve("learner-0", "injection-0")
     stage.until(Kind.NODE_RELIEVED)
-    assert not beside(engine, tmp_path)
-    assert name.endswith("learner-0.injection-0")
-
-
-def test_memory_is_held_beside_a_node_and_given_back(
-    stage: Stage, engine: Engine, tmp_path: Path
-) -> None:
-    stage.fleet.start(learner("learner-0"))
-    stage.fleet.stress("learner-0", "injection-0", HeldMemory(size_bytes=64 * MIB))
-    wait_until(lambda: number(counted(stage, "learner-0"), "rss_bytes") >= 64 * MIB)
-    assert number(counted(stage, "learner-0"), "available_bytes") > MIB
-    stage.fleet.relieve("learner-0", "injection-0")
-    assert not beside(engine, tmp_path)
-
-
-def test_more_memory_than_the_machine_can_spare_is_refused(
-    stage: Stage, engine: Engine, tmp_path: Path
-) -> None:
-    stage.fleet.start(learner("learner-0"))
-    whole = int(str(engine.facts()["MemTotal"]))
-    with pytest.raises(FleetError):
-        stage.fleet.stress("learner-0", "injection-0", HeldMemory(size_bytes=whole))
-    stage.fleet.relieve("learner-0", "injection-0")
     assert not beside(engine, tmp_path)
 
 

@@ -154,14 +154,6 @@ def test_what_somebody_else_does_to_a_gateway_is_noticed(stage: Stage) -> None:
     assert ["gateway" in trouble for trouble in stage.links.troubles()] == [True]
 
 
-def test_a_gateway_that_is_gone_is_noticed(stage: Stage, run_resources: RunResources) -> None:
-    run_resources.engine.kill(f"{run_resources.network}-gateway", "SIGKILL")
-    (trouble,) = stage.links.troubles()
-    assert "137" in trouble
-    with pytest.raises(FleetError):
-        stage.link.shape("injection-0", BOTH, Freeze())
-
-
 class Wandering(ContainerGateway):
     """Somebody who is where it is said to be."""
 

@@ -104,26 +104,15 @@ def test_a_pause_stops_children_that_left_session_and_group(
     wait_until(lambda: child.status() != psutil.STATUS_STOPPED)
 
 
-def test_several_are_killed_together(stage: Stage) -> None:
-    for name in ("learner-0", "learner-1"):
-        stage.fleet.start(learner(name))
-    stage.fleet.kill("learner-0", "learner-1")
-    for name in ("learner-0", "learner-1"):
-        if (Kind.NODE_EXITED, name) not in [(one.kind, one.source) for one in stage.seen]:
-            stage.until(Kind.NODE_EXITED, node=name)
-    ends = [one.data["signal"] for one in stage.seen if one.kind is Kind.NODE_EXITED]
-    assert ends == ["SIGKILL", "SIGKILL"]
-    assert not any(node.is_alive for node in stage.fleet.nodes.values())
-
-
-def test_several_are_paused_together_or_none_of_them(stage: Stage) -> None:
+def test_several_are_paused_and_killed_together_or_none_of_them(stage: Stage) -> None:
     for name in ("learner-0", "learner-1"):
         stage.fleet.start(learner(name))
     stage.fleet.pause("learner-0", "learner-1")
     assert [stage.fleet.probe(name).data["state"] for name in stage.fleet.nodes] == ["T", "T"]
-    stage.fleet.resume("learner-0")
-    stage.fleet.kill("learner-1")
-    stage.until(Kind.NODE_EXITED, node="learner-1")
+    stage.fleet.kill("learner-0", "learner-1")
+    while any(node.is_alive for node in stage.fleet.nodes.values()):
+        stage.poll(0.1)
+    stage.fleet.restart("learner-0")
     with pytest.raises(FleetError, match="learner-1"):
         stage.fleet.pause("learner-0", "learner-1")
     assert stage.fleet.probe("learner-0").data["state"] != "T"
@@ -132,31 +121,21 @@ def test_several_are_paused_together_or_none_of_them(stage: Stage) -> None:
 # ---------------------------------------------------------------- prepared
 
 
-def test_a_prepared_pause_is_owed_before_it_and_written_down_once(
+def test_a_prepared_pause_is_owed_once_and_until_it_is_unprepared_or_over(
     stage: Stage, spec: NodeSpec, undo_log: Remembered
 ) -> None:
     stage.fleet.start(spec)
     stage.fleet.prepare(spec.name, to_pause=True)
     assert [one["do"] for one in undo_log.opened] == ["end_process", "resume_process"]
-    assert stage.fleet.probe(spec.name).data["state"] != "T"
-    stage.fleet.pause(spec.name)
-    assert stage.fleet.probe(spec.name).data["state"] == "T"
-    stage.fleet.resume(spec.name)
-    assert (len(undo_log.opened), undo_log.closed) == (2, [1])
-
-
-def test_what_is_not_wanted_any_more_is_owed_no_more(
-    stage: Stage, spec: NodeSpec, undo_log: Remembered
-) -> None:
-    stage.fleet.start(spec)
-    stage.fleet.prepare(spec.name, to_pause=True)
     for _ in range(2):
         stage.fleet.unprepare(spec.name)
         assert undo_log.closed == [1]
-    stage.fleet.pause(spec.name)
     stage.fleet.prepare(spec.name, to_pause=True)
+    stage.fleet.pause(spec.name)
     stage.fleet.unprepare(spec.name)
     assert undo_log.closed == [1], "a pause that holds stays owed"
+    stage.fleet.resume(spec.name)
+    assert (len(undo_log.opened), undo_log.closed) == (3, [1, 2])
 
 
 def test_a_prepared_signal_reaches_who_was_started_since(stage: Stage, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Nodes on hosts, each with an agent: the contract, and what only a distance can do wrong."""
+"""Nodes on hosts, each with an agent: what only a distance can do wrong; `test_ssh` has the kit."""
 
 import errno
 import json
@@ -33,7 +33,7 @@ from chaoslab.fleet.remote.protocol.reach import HostAddress, Reach
 from chaoslab.fleet.storage import volume
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.log import UndoLogFile, open_undos
-from tests.contracts.fleet_kit import PATIENCE_S, LivingFleetKit, Stage, wait_until
+from tests.contracts.fleet_kit import PATIENCE_S, Stage, wait_until
 from tests.fleet.direct_hosts import DirectReach, ThisPython, home_folder, marked
 from tests.fleet.local_stage import Remembered
 from tests.fleet.test_local import learner
@@ -77,21 +77,6 @@ async def no_other_host(found: HostAddress) -> tuple[Reach, Runs]:
     raise FleetError(f"there is no host {found.address}")
 
 
-@pytest.fixture
-def stage(tmp_path: Path, undo_log: Remembered) -> Iterator[Stage]:
-    with remote_stage(tmp_path, undo_log) as stage:
-        yield stage
-
-
-@pytest.fixture
-def spec() -> NodeSpec:
-    return learner("learner-0")
-
-
-class TestRemoteFleet(LivingFleetKit):
-    """The kit."""
-
-
 # ---------------------------------------------------------------- several hosts
 
 
@@ -132,33 +117,24 @@ def test_records_come_home_and_hosts_keep_nothing(tmp_path: Path, undo_log: Reme
     assert sorted(undo_log.closed) == [0]
 
 
-def test_what_a_node_keeps_on_a_host_is_damaged_there(tmp_path: Path, undo_log: Remembered) -> None:
-    with remote_stage(tmp_path, undo_log) as stage:
-        stage.fleet.start(replace(learner("learner-0"), keeps="kept"))
-        stage.until(Kind.LEARNER_STEP)
-        kept = kept_on(stage)
-        kept.mkdir()
-        (kept / "state").write_bytes(bytes(100))
-        stage.fleet.kill("learner-0")
-        able(stage.fleet, StoresFiles).damage("learner-0", Damage.TRUNCATE)
-        assert stage.fleet.restart("learner-0").incarnation == 2
-        told = stage.until(Kind.STORAGE_DAMAGED, node="learner-0")
-        assert (told.data["file"], told.data["bytes_after"]) == ("state", 50)
-
-
 @pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
-def test_the_disk_of_a_node_on_a_host_is_filled_and_freed(
+def test_what_a_node_keeps_on_a_host_is_filled_freed_and_damaged_there(
     tmp_path: Path, undo_log: Remembered
 ) -> None:
     with remote_stage(tmp_path, undo_log) as stage:
         fleet = able(stage.fleet, HasVolumes)
         stage.fleet.start(replace(learner("learner-0"), keeps="kept", has_volume=True))
-        kept = kept_on(stage)
+        kept = homes(stage)[0] / ".chaoslab/runs" / RUN / "nodes/learner-0/kept"
         fleet.fill_disk("learner-0")
         with pytest.raises(OSError, match=f"Errno {errno.ENOSPC}"):
-            (kept / "more").write_bytes(bytes(10_000))
+            (kept / "state").write_bytes(bytes(10_000))
         fleet.free_disk("learner-0")
-        (kept / "more").write_bytes(bytes(10_000))
+        (kept / "state").write_bytes(bytes(10_000))
+        stage.fleet.kill("learner-0")
+        able(stage.fleet, StoresFiles).damage("learner-0", Damage.TRUNCATE)
+        assert stage.fleet.restart("learner-0").incarnation == 2
+        told = stage.until(Kind.STORAGE_DAMAGED, node="learner-0")
+        assert (told.data["file"], told.data["bytes_after"]) == ("state", 5_000)
     assert not volume.is_mounted(kept)
 
 
@@ -195,17 +171,7 @@ def full() -> Iterator[Path]:
             subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def kept_on(stage: Stage) -> Path:
-    """Where the node keeps its files on its host."""
-    return homes(stage)[0] / ".chaoslab/runs" / RUN / "nodes/learner-0/kept"
-
-
 # ---------------------------------------------------------------- broken connections
-
-
-def test_cuts_lose_nothing_and_repeat_nothing(tmp_path: Path, undo_log: Remembered) -> None:
-    with remote_stage(tmp_path, undo_log, hosts=2) as stage:
-        live_through_cuts(stage, tmp_path)
 
 
 def live_through_cuts(stage: Stage, folder: Path, number: int = 100) -> None:
@@ -373,25 +339,6 @@ def is_agent(process: psutil.Process) -> bool:
     return False
 
 
-def test_an_agent_whose_lease_nobody_renews_ends_its_nodes_and_leaves(
-    tmp_path: Path, undo_log: Remembered
-) -> None:
-    terms = Terms(lease_s=1.0, lost_s=1.0)
-    with remote_stage(tmp_path, undo_log, terms=terms) as stage:
-        home = homes(stage)[0]
-        stage.fleet.start(learner("learner-0", "--children", "1"))
-        pid = int(str(stage.until(Kind.NODE_STARTED).data["pid"]))
-        stage.until(Kind.LEARNER_STEP)
-        family = {pid, *(one.pid for one in psutil.Process(pid).children())}
-        agent = agent_of(home)
-        abandon(stage)
-        wait_until(lambda: not agent.is_running())
-        wait_until(lambda: not any(map(psutil.pid_exists, family)))
-        folder = home / ".chaoslab/runs" / RUN
-        assert not open_undos(folder)
-        assert "lease" in (folder / "host_agent.log").read_text()
-
-
 @pytest.mark.gate
 def test_nodes_die_with_their_agent_and_its_janitor_undoes_the_rest(
     tmp_path: Path, undo_log: Remembered
@@ -419,13 +366,6 @@ def exit_of(stage: Stage, name: str) -> object:
     """The signal that ended a node, once its exit was seen."""
     seen = [one for one in stage.seen if one.kind is Kind.NODE_EXITED and one.source == name]
     return (seen[-1] if seen else stage.until(Kind.NODE_EXITED, node=name)).data["signal"]
-
-
-def abandon(stage: Stage) -> None:
-    """End all connections, as the death of a harness does."""
-    ground = ground_under(stage)
-    for host in ground.hosts.values():
-        ground.loop.run(host.agent.close(), within_s=5.0)
 
 
 def ground_under(stage: Stage) -> Ground:
