@@ -151,11 +151,6 @@ def test_a_node_that_ends_on_a_slice_that_is_up_is_not_repaired(kept: Kept) -> N
     assert kept.stages() == []
 
 
-def test_a_slice_that_chaoslab_has_deleted_is_lost_by_the_providers_word(kept: Kept) -> None:
-    kept.keeper.act(kept.provider.stop, LOST)
-    kept.until(lambda: kept.hosts.gone == [LOST])
-
-
 def test_what_the_provider_says_is_told_when_it_changes(kept: Kept) -> None:
     kept.until(lambda: len(kept.said) >= 2)
     kept.provider.turns(OTHER, Condition.MAINTAINED)
@@ -164,29 +159,22 @@ def test_what_the_provider_says_is_told_when_it_changes(kept: Kept) -> None:
     assert told == [(LOST, "up"), (OTHER, "up"), (OTHER, "maintained")]
 
 
-def test_a_slice_that_a_fault_holds_is_repaired_when_it_is_healed(kept: Kept) -> None:
-    kept.keeper.act(kept.provider.delete, LOST)
-    kept.until(lambda: kept.keeper.condition(LOST) is Condition.LEAVING)
+@pytest.mark.parametrize(
+    ("verb", "condition", "mended"),
+    [("delete", Condition.LEAVING, "request"), ("stop", Condition.STOPPED, "start")],
+)
+def test_a_slice_that_a_fault_holds_is_lost_and_repaired_when_it_is_healed(
+    kept: Kept, verb: str, condition: Condition, mended: str
+) -> None:
+    assert not kept.keeper.repair(LOST, Cause.FAULT, kept.now_s), "nothing was done to it yet"
+    kept.keeper.act(getattr(kept.provider, verb), LOST)
+    kept.until(lambda: kept.keeper.condition(LOST) is condition)
     kept.until(lambda: True)
-    assert kept.stages() == []
+    assert (kept.stages(), kept.hosts.gone) == ([], [LOST])
     kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
     kept.until(kept.has_reached("trial"))
-    assert kept.provider.changes() == [f"delete {LOST}", f"request {LOST}"]
+    assert kept.provider.changes() == [f"{verb} {LOST}", f"{mended} {LOST}"]
     assert kept.last().data["preemptions"] == 0
-
-
-def test_a_stopped_slice_is_started_and_no_other_one_requested(kept: Kept) -> None:
-    kept.keeper.act(kept.provider.stop, LOST)
-    kept.until(lambda: kept.keeper.condition(LOST) is Condition.STOPPED)
-    kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
-    kept.until(kept.has_reached("trial"))
-    assert kept.provider.changes() == [f"stop {LOST}", f"start {LOST}"]
-
-
-def test_healing_what_was_not_touched_changes_nothing(kept: Kept) -> None:
-    kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
-    kept.until(lambda: True)
-    assert (kept.stages(), kept.provider.changes()) == ([], [])
 
 
 def test_a_node_on_hosts_by_address_has_no_slice_to_lose(kept: Kept) -> None:
@@ -218,19 +206,17 @@ def test_a_slice_is_held_unless_it_is_sure_that_nothing_was_done_to_it(
     assert kept.stages() == (["begun"] if is_held else [])
 
 
-def test_crashes_on_bad_hosts_end_it_when_the_failures_are_used_up(
+def test_a_node_that_crashes_on_its_new_slice_uses_up_the_failures(
     make: Callable[..., Kept],
 ) -> None:
-    kept = make(limits=Repair(preemptions=1000, failures=1))
+    kept = make(limits=Repair(preemptions=1000, failures=0))
     kept.loses(Condition.PREEMPTED)
-    for life in (2, 3):
-        kept.until(lambda life=life: kept.hosts.begun.count(LOST) == life - 1)
-        kept.until(lambda: kept.stages()[-1] == "trial")
-        kept.hears(Kind.NODE_EXITED, incarnation=life, exit_code=1, sent=[])
-        kept.now_s += 11.0
+    kept.until(kept.has_reached("trial"))
+    kept.hears(Kind.NODE_EXITED, incarnation=2, exit_code=1, sent=[])
+    kept.now_s += 11.0
     kept.until(kept.has_reached("given_up"))
-    assert (kept.last().data["preemptions"], kept.last().data["failures"]) == (1, 2)
-    assert kept.provider.changes().count(f"request {LOST}") == 2
+    assert (kept.last().data["preemptions"], kept.last().data["failures"]) == (1, 1)
+    assert kept.provider.changes().count(f"request {LOST}") == 1
 
 
 def test_a_node_that_the_harness_ends_on_trial_is_no_failure(kept: Kept) -> None:
@@ -301,7 +287,7 @@ def test_an_outage_of_the_provider_is_no_loss(kept: Kept) -> None:
 
 def test_a_defect_of_the_watch_is_raised_and_not_swallowed(kept: Kept) -> None:
     kept.provider.refusals["look"] = KeyError("a defect")  # type: ignore[assignment]  # on purpose
-    with pytest.raises(KeyError, match="defect"):
+    with pytest.raises(KeyError):
         kept.until(lambda: False)
 
 
