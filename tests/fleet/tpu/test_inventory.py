@@ -95,32 +95,24 @@ def test_the_ssh_fleet_refuses_slices_and_names_the_fleet_that_has_them(tmp_path
         Ssh(inventory=str(written(tmp_path))).factory(FleetRequest(learners={"learner-1": 1}))
 
 
-@pytest.mark.parametrize("key", ["name", "project", "endpoint", "public_key"])
-def test_hostile_words_are_refused_wherever_they_stand(tmp_path: Path, key: str) -> None:
-    entry = TpuEntry(**ENTRY)
-    usual = {"name": "vines", "project": "my-project"}
-    for word in filter(None, hostile.words(tmp_path / "canary")):
-        with pytest.raises(PlanError):
-            Cloud(
-                **{**usual, key: word},  # type: ignore[arg-type]  # of text
-                slices={"learner-0": entry},
-                budget=Budget(usd=1.0, time_s=1.0),
-            )
-
-
-@pytest.mark.parametrize("key", ["type", "runtime", "zone", "network", "subnetwork", "reservation"])
-def test_hostile_words_are_refused_in_a_slice(tmp_path: Path, key: str) -> None:
-    for word in filter(None, hostile.words(tmp_path / "canary")):
-        with pytest.raises(PlanError):
-            TpuEntry(**{**ENTRY, key: word})
-
-
 @pytest.mark.parametrize(
-    "library", ["--index-url=http://evil.example", "jax\n--pre", "jax\r--pre", ""]
-)
-def test_a_library_is_no_option_of_pip(library: str) -> None:
-    with pytest.raises(PlanError, match="libraries"):
-        TpuEntry(**ENTRY, libraries=(library,))  # type: ignore[arg-type]  # mypy knows no keys
+    "key",
+    ["name", "project", "endpoint", "public_key", "type", "runtime", "zone", "network",
+     "subnetwork", "reservation"],
+)  # fmt: skip
+def test_hostile_words_are_refused_wherever_they_stand(tmp_path: Path, key: str) -> None:
+    for word in filter(None, hostile.words(tmp_path / "canary")):
+        with pytest.raises(PlanError):
+            made_with(key, word)
+
+
+def made_with(key: str, word: str) -> Cloud:
+    """A cloud whose own key, or that of its slice, is this word."""
+    is_of_cloud = key in ("name", "project", "endpoint", "public_key")
+    entry = TpuEntry(**ENTRY if is_of_cloud else {**ENTRY, key: word})
+    usual = {"name": "vines", "project": "my-project", **({key: word} if is_of_cloud else {})}
+    budget = Budget(usd=1.0, time_s=1.0)
+    return Cloud(**usual, slices={"learner-0": entry}, budget=budget)  # type: ignore[arg-type]
 
 
 def test_an_inventory_without_a_slice_is_none_of_the_cloud(tmp_path: Path) -> None:
@@ -137,6 +129,7 @@ def test_an_inventory_without_a_slice_is_none_of_the_cloud(tmp_path: Path) -> No
         {"labels": {"chaoslab-fleet": "peas"}},
         {"network": "$(id)"},
         {"spot": True, "reservation": "mine"},
+        *({"libraries": (one,)} for one in ("--index-url=http://x", "jax\n--pre", "jax\r-r", "")),
     ],
 )
 def test_what_the_api_or_a_label_cannot_be_is_refused(more: Mapping[str, object]) -> None:
@@ -157,6 +150,7 @@ def test_what_the_api_or_a_label_cannot_be_is_refused(more: Mapping[str, object]
         ("v5litepod-16", "v5e", 16, 4),
         ("v5p-8", "v5p", 4, 1),
         ("v5p-128", "v5p", 64, 16),
+        ("v5p-12288", "v5p", 6144, 1536),
         ("v6e-8", "v6e", 8, 1),
         ("v6e-256", "v6e", 256, 64),
     ],
@@ -169,17 +163,12 @@ def test_chips_and_hosts_of_a_type(type_: str, generation: str, chips: int, host
 @pytest.mark.parametrize(
     "type_",
     ["v5p-7", "v9-8", "v4", "v4-0", "8", "v2-16", "v3-16", "v4-24", "v4-8320", "v5p-192",
+     "v5p-200",
      "v5litepod-2", "v5litepod-5", "v5litepod-512", "v6e-12", "v6e-008"],
 )  # fmt: skip
 def test_what_is_no_type(type_: str) -> None:
     with pytest.raises(PlanError):
         accelerator(type_)
-
-
-def test_sizes_of_cubes_are_told_as_what_they_are() -> None:
-    with pytest.raises(PlanError, match=r"128 .*v5p-12288"):
-        accelerator("v5p-200")
-    assert accelerator("v5p-12288").chips == 6144
 
 
 # ---------------------------------------------------------------- cost

@@ -1,8 +1,8 @@
 """Slices of one inventory on the fake cloud: known by their labels, and nobody else's touched."""
 
 from dataclasses import replace
+from typing import Any
 
-import grpc
 import pytest
 from google.rpc import code_pb2
 
@@ -21,40 +21,24 @@ def conditions(cloudy: Cloudy) -> list[Condition]:
     return [one.condition for one in cloudy.provider.look()]
 
 
-def test_a_new_fleet_is_absent_waits_comes_and_is_up(cloudy: Cloudy) -> None:
+def test_a_new_fleet_waits_comes_and_is_up_with_its_labels_and_keys(cloudy: Cloudy) -> None:
     cloudy.fake.times = Times(queue_s=10.0, create_s=10.0)
     assert conditions(cloudy) == [Condition.ABSENT] * 2
-    for node in cloudy.provider.nodes:
-        cloudy.provider.request(node)
+    provider = TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 1_900_000_000.0)
+    for node in provider.nodes:
+        provider.request(node)
     assert conditions(cloudy) == [Condition.WAITING] * 2
     cloudy.later(10.0)
     assert conditions(cloudy) == [Condition.COMING] * 2
+    with pytest.raises(FleetError, match="learner-0"):
+        provider.hosts("learner-0")
     cloudy.later(10.0)
     assert conditions(cloudy) == [Condition.UP] * 2
-
-
-def test_what_is_created_bears_the_labels_of_its_fleet(cloudy: Cloudy) -> None:
-    cloud, now_s = cloudy.provider.cloud, 1_900_000_000.0
-    provider = TpuProvider(cloud, cloudy.api, wall_s=lambda: now_s)
-    for node in provider.nodes:
-        provider.request(node)
-    cloudy.later(1000.0)
-    assert [one.condition for one in provider.look()] == [Condition.UP] * 2
-    (first, second) = cloudy.fake.nodes.values()
-    assert (first.labels[FLEET], first.labels[NODE]) == ("vines", "learner-0")
-    assert second.labels[NODE] == "learner-1"
-    assert first.labels[UNTIL] == second.labels[UNTIL] == str(int(now_s + cloud.budget.time_s))
-
-
-def test_hosts_come_with_the_keys_that_they_have_published(cloudy: Cloudy) -> None:
-    cloudy.bring_up()
+    labels = [dict(one.labels) for one in cloudy.fake.nodes.values()]
+    until = str(int(1_900_000_000.0 + cloudy.provider.cloud.budget.time_s))
+    assert labels == [{FLEET: "vines", NODE: node, UNTIL: until} for node in provider.nodes]
     host = ProvidedHost(address="10.0.0.2", host_keys=("ssh-ed25519 AAAA0",))
-    assert cloudy.provider.hosts("learner-0") == (host,)
-
-
-def test_a_slice_that_is_not_up_has_no_hosts(cloudy: Cloudy) -> None:
-    with pytest.raises(FleetError, match="learner-0"):
-        cloudy.provider.hosts("learner-0")
+    assert provider.hosts("learner-0") == (host,)
 
 
 def test_what_others_made_is_neither_seen_nor_deleted(cloudy: Cloudy) -> None:
@@ -188,29 +172,18 @@ def test_a_request_without_an_answer_is_made_again_for_the_same_slice(
 
 
 def test_a_name_that_somebody_else_has_is_not_taken_for_ours(cloudy: Cloudy) -> None:
-    parent = f"projects/my-project/locations/{ENTRY.zone}"
-    fixed = TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 1_900_000_000.0)
-    name = fixed.request("learner-0")
+    first, other = (
+        TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 1_900_000_000.0)
+        for _ in range(2)
+    )
+    name = first.request("learner-0")
     (queued,) = cloudy.fake.queue.values()
-    queued.tpu.node_spec[0].node.labels = {}
     (node,) = cloudy.fake.nodes.values()
-    node.labels = {}
-    assert queued.name == f"{parent}/queuedResources/{name}"
-    other = TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 1_900_000_000.0)
+    queued.tpu.node_spec[0].node.labels = node.labels = {}
     with pytest.raises(ProviderError) as refused:
         other.request("learner-0")
     assert refused.value.refusal is Refusal.EXISTS
     assert other.request("learner-0") > name, "another name the next time"
-
-
-def test_an_outage_is_an_error_and_no_absence(
-    cloudy: Cloudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("chaoslab.fleet.tpu.api.CALL_S", 0.0)
-    cloudy.fake.outage = grpc.StatusCode.UNAVAILABLE
-    with pytest.raises(ProviderError) as refused:
-        cloudy.provider.look()
-    assert refused.value.refusal is Refusal.UNAVAILABLE
 
 
 def test_a_zone_that_the_service_does_not_reach_is_asked_again_and_not_empty(
@@ -263,41 +236,41 @@ def test_learners_on_slices_need_names_that_the_cloud_takes(cloudy: Cloudy) -> N
 
 
 @pytest.mark.parametrize(
-    ("state", "health", "request_state", "is_by_service", "expected"),
+    ("slice_", "request_", "expected"),
     [
-        ("READY", "HEALTHY", "ACTIVE", False, Condition.UP),
-        ("READY", "TIMEOUT", "ACTIVE", False, Condition.UP),
-        ("READY", "UNHEALTHY_MAINTENANCE", "ACTIVE", False, Condition.MAINTAINED),
-        ("READY", "HEALTHY", "SUSPENDING", True, Condition.PREEMPTED),
-        ("READY", "HEALTHY", "SUSPENDING", False, Condition.UP),
-        ("PREEMPTED", "", "", False, Condition.PREEMPTED),
-        ("REPAIRING", "", "ACTIVE", False, Condition.MAINTAINED),
-        ("RESTARTING", "", "ACTIVE", False, Condition.COMING),
-        ("TERMINATED", "", "ACTIVE", False, Condition.FAILED),
-        ("UNKNOWN", "", "ACTIVE", False, Condition.FAILED),
-        ("HIDDEN", "", "ACTIVE", False, Condition.UNKNOWN),
-        ("A_STATE_OF_NEXT_YEAR", "", "ACTIVE", False, Condition.UNKNOWN),
-        ("", "", "WAITING_FOR_RESOURCES", False, Condition.WAITING),
-        ("", "", "PROVISIONING", False, Condition.COMING),
-        ("", "", "FAILED", False, Condition.FAILED),
-        ("", "", "SUSPENDED", True, Condition.PREEMPTED),
-        ("", "", "SUSPENDED", False, Condition.ABSENT),
-        ("", "", "ACTIVE", False, Condition.UNKNOWN),
-        ("", "", "", False, Condition.ABSENT),
+        ({"state": "READY", "health": "HEALTHY"}, {"state": "ACTIVE"}, Condition.UP),
+        ({"state": "READY", "health": "TIMEOUT"}, {"state": "ACTIVE"}, Condition.UP),
+        (
+            {"state": "READY", "health": "UNHEALTHY_MAINTENANCE"},
+            {"state": "ACTIVE"},
+            Condition.MAINTAINED,
+        ),
+        (
+            {"state": "READY", "health": "HEALTHY"},
+            {"state": "SUSPENDING", "is_by_service": True},
+            Condition.PREEMPTED,
+        ),
+        ({"state": "READY", "health": "HEALTHY"}, {"state": "SUSPENDING"}, Condition.UP),
+        ({"state": "PREEMPTED"}, None, Condition.PREEMPTED),
+        ({"state": "REPAIRING"}, {"state": "ACTIVE"}, Condition.MAINTAINED),
+        ({"state": "RESTARTING"}, {"state": "ACTIVE"}, Condition.COMING),
+        ({"state": "TERMINATED"}, {"state": "ACTIVE"}, Condition.FAILED),
+        ({"state": "TERMINATED", "is_spot": True}, None, Condition.PREEMPTED),
+        ({"state": "UNKNOWN"}, {"state": "ACTIVE"}, Condition.FAILED),
+        ({"state": "HIDDEN"}, {"state": "ACTIVE"}, Condition.UNKNOWN),
+        ({"state": "A_STATE_OF_NEXT_YEAR"}, {"state": "ACTIVE"}, Condition.UNKNOWN),
+        (None, {"state": "WAITING_FOR_RESOURCES"}, Condition.WAITING),
+        (None, {"state": "PROVISIONING"}, Condition.COMING),
+        (None, {"state": "FAILED"}, Condition.FAILED),
+        (None, {"state": "SUSPENDED", "is_by_service": True}, Condition.PREEMPTED),
+        (None, {"state": "SUSPENDED"}, Condition.ABSENT),
+        (None, {"state": "ACTIVE"}, Condition.UNKNOWN),
+        (None, None, Condition.ABSENT),
     ],
 )
 def test_what_a_slice_is_good_for(
-    *, state: str, health: str, request_state: str, is_by_service: bool, expected: Condition
+    slice_: dict[str, Any] | None, request_: dict[str, Any] | None, expected: Condition
 ) -> None:
-    slice_ = Slice(id="a", zone="z", state=state, health=health) if state else None
-    request = (
-        Request(id="a", zone="z", state=request_state, is_by_service=is_by_service)
-        if request_state
-        else None
-    )
-    assert condition(slice_, request) is expected
-
-
-def test_a_terminated_spot_slice_was_preempted() -> None:
-    slice_ = Slice(id="a", zone="z", state="TERMINATED", is_spot=True)
-    assert condition(slice_, None) is Condition.PREEMPTED
+    found = Slice(id="a", zone="z", **slice_) if slice_ else None
+    asked = Request(id="a", zone="z", **request_) if request_ else None
+    assert condition(found, asked) is expected
