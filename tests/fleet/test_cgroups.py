@@ -135,45 +135,31 @@ def test_a_quota_of_v2_stands_beside_its_period(kernel: Kernel) -> None:
     assert int(quota) * 4 == int(period)
     assert (group.path.parent / "cgroup.subtree_control").read_text() == "+cpu"
     assert (group.path.parent.parent / "cgroup.subtree_control").read_text() == "+cpu"
-
-
-@pytest.mark.parametrize(
-    ("version", "limit", "events"),
-    [(1, "memory.limit_in_bytes", "memory.oom_control"), (2, "memory.max", "memory.events")],
-)
-def test_kills_for_want_of_memory_are_counted(
-    kernel: Kernel, version: int, limit: str, events: str
-) -> None:
-    group = made(kernel, version)
-    group.limit_memory(1 << 20)
-    (group.path / events).write_text("low 0\noom_kill 3\n")
-    assert (group.path / limit).read_text() == "1048576"
-    assert group.oom_kills == 3
-
-
-def test_a_time_without_a_core_is_told_in_seconds(kernel: Kernel) -> None:
-    group = made(kernel, 2)
     (group.path / "cpu.stat").write_text("nr_throttled 2\nthrottled_usec 1500000\n")
     assert group.throttled_s == 1.5
 
 
-def test_a_kernel_that_refuses_is_named(kernel: Kernel) -> None:
-    group = made(kernel, 1)
-    with pytest.raises(FleetError):
-        group.oom_kills  # noqa: B018 - asking is what fails
-
-
-@pytest.mark.parametrize(("version", "swap"), [(1, "memory.memsw.limit_in_bytes"),
-                                               (2, "memory.swap.max")])  # fmt: skip
-def test_what_is_too_much_is_not_swapped_out_where_the_kernel_counts_that(
-    kernel: Kernel, version: int, swap: str
+@pytest.mark.parametrize(
+    ("version", "limit", "swap", "swap_bytes", "events"),
+    [
+        (1, "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", 1 << 20, "memory.oom_control"),
+        (2, "memory.max", "memory.swap.max", 0, "memory.events"),
+    ],
+)
+def test_what_is_too_much_is_killed_and_counted_and_not_swapped_out(
+    kernel: Kernel, version: int, limit: str, swap: str, swap_bytes: int, events: str
 ) -> None:
     group = made(kernel, version)
     group.limit_memory(1 << 20)
-    assert not (group.path / swap).exists()
+    assert (group.path / limit).read_text() == "1048576"
+    assert not (group.path / swap).exists(), "where the kernel does not count that"
     (group.path / swap).write_text("max")
     group.limit_memory(1 << 20)
-    assert int((group.path / swap).read_text()) == (1 << 20 if version == 1 else 0)
+    assert (group.path / swap).read_text() == str(swap_bytes)
+    with pytest.raises(FleetError):
+        group.oom_kills  # noqa: B018 - asking is what fails
+    (group.path / events).write_text("low 0\noom_kill 3\n")
+    assert group.oom_kills == 3
 
 
 @pytest.mark.parametrize("path", ["theirs/empty", "chaoslab/empty", "x/chaoslab/../theirs"])

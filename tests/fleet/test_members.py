@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import Hosts, NodeSpec, Role, gone, probed
 from chaoslab.fleet.hosts_life import probed_as_one
@@ -81,22 +83,16 @@ def test_the_node_has_ended_when_all_members_have_and_as_the_lost_one_did() -> N
     assert not placed.node.is_alive
 
 
-def test_a_node_that_leaves_has_lost_no_host() -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_node_that_leaves_or_is_killed_as_a_whole_has_lost_no_host(*, is_killed: bool) -> None:
     placed = spread()
     told(placed, (0, started(10)), (1, started(11)))
-    said = told(placed, (0, exited(10, 0)), (1, exited(11, 0)))
-    assert kinds(said) == [Kind.NODE_EXITED]
-    assert said[0].data["exit_code"] == 0
-
-
-def test_a_node_that_is_killed_as_a_whole_has_lost_no_host() -> None:
-    placed = spread()
-    told(placed, (0, started(10)), (1, started(11)))
-    placed.tell_end([0, 1])
-    assert not placed.is_whole
-    killed = (None, "SIGKILL", "SIGKILL")
-    said = told(placed, (1, exited(11, *killed)), (0, exited(10, *killed)))
-    assert kinds(said) == [Kind.NODE_EXITED]
+    if is_killed:
+        placed.tell_end([0, 1])
+    assert placed.is_whole is not is_killed
+    ends = (None, "SIGKILL", "SIGKILL") if is_killed else (0,)
+    (said,) = told(placed, (1, exited(11, *ends)), (0, exited(10, *ends)))
+    assert (said.kind, said.data["exit_code"]) == (Kind.NODE_EXITED, ends[0])
 
 
 def test_a_lost_host_takes_the_node_down() -> None:

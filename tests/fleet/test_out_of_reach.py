@@ -147,11 +147,15 @@ def use(fleet: TpuVmFleet, provider: FakeProvider) -> None:
     fleet.use_hosts(bring)
 
 
-def test_a_node_whose_host_is_silent_is_in_an_unknown_state(make: Make) -> None:
+def test_a_node_on_a_silent_host_is_in_an_unknown_state_and_no_fault_is_waited_for(
+    make: Make,
+) -> None:
     far = make()
     assert far.fleet.probe(NODE).data["state"] == "S"
     far.host.is_mute = True
     assert far.fleet.probe(NODE).data["state"] == "unknown"
+    with pytest.raises(OutOfReach, match="host-0"):
+        able(far.fleet, Pausable).pause(NODE)
     far.host.is_mute = False
     wait_until(lambda: far.fleet.probe(NODE).data["state"] == "S")
 
@@ -179,10 +183,14 @@ def test_a_harness_that_stood_still_notes_no_silence_of_its_hosts(make: Make) ->
     assert Kind.HARNESS_STALLED not in far.kinds
 
 
-def test_a_node_whose_host_is_lost_while_it_is_probed_is_gone(make: Make) -> None:
+@pytest.mark.parametrize("verb", ["probe", "kill"])
+def test_what_is_harmless_is_done_although_the_host_is_lost_meanwhile(
+    make: Make, verb: str
+) -> None:
     far = make(terms=Terms(lost_s=0.3, answer_s=60.0))
     far.on_loop(far.host.switch_off)
-    assert far.fleet.probe(NODE).data["state"] == "gone"
+    seen = getattr(far.fleet, verb)(NODE)
+    assert seen is None or seen.data["state"] == "gone"
     wait_until(lambda: far.exited)
 
 
@@ -195,20 +203,6 @@ def test_a_slice_that_is_gone_before_the_provider_says_so_ends_no_probe_with_an_
     assert far.fleet.probe(NODE).data["state"] == "unknown"
     far.lose(far.host)
     assert far.fleet.probe(NODE).data["state"] == "gone"
-
-
-def test_a_fault_on_a_silent_host_is_refused_and_not_waited_for(make: Make) -> None:
-    far = make()
-    far.host.is_mute = True
-    with pytest.raises(OutOfReach, match="host-0"):
-        able(far.fleet, Pausable).pause(NODE)
-
-
-def test_what_is_harmless_to_a_node_is_done_when_its_host_is_lost_meanwhile(make: Make) -> None:
-    far = make(terms=Terms(lost_s=0.3, answer_s=60.0))
-    far.on_loop(far.host.switch_off)
-    far.fleet.kill(NODE)
-    wait_until(lambda: far.exited)
 
 
 def test_an_agent_is_started_again_while_the_fleet_is_used(make: Make) -> None:

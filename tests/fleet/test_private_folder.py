@@ -85,33 +85,26 @@ def test_no_key_is_put_where_all_users_could_replace_the_folder(
     assert not list(temporary.rglob("*.pem"))
 
 
-def test_keys_of_a_harness_that_died_are_removed_by_the_undo(
+def test_keys_of_a_harness_that_died_are_removed_and_no_link_is_followed(
     tmp_path: Path, temporary: Path
 ) -> None:
-    run = tmp_path / "run"
-    run.mkdir(mode=0o700)
-    with UndoLogFile(run) as undo_log:
-        PrivateFolder(run, undo_log).put(learner())
-    (owed,) = open_undos(run)
-    assert owed.do == UNDO_PRIVATE
-    done = heal(run)
-    assert not done.remaining
-    assert not list(temporary.iterdir())
-    assert not heal(run).actions
-
-
-def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path: Path, temporary: Path) -> None:
-    run, target = tmp_path / "run", tmp_path / "target"
+    run, target, aside = tmp_path / "run", tmp_path / "target", tmp_path / "aside"
     run.mkdir(mode=0o700)
     target.mkdir()
     (target / "kept").write_text("kept")
     with UndoLogFile(run) as undo_log:
         PrivateFolder(run, undo_log).put(learner())
+    assert [one.do for one in open_undos(run)] == [UNDO_PRIVATE]
     (root,) = temporary.iterdir()
-    root.rename(tmp_path / "aside")
+    root.rename(aside)
     root.symlink_to(target)
     assert heal(run).remaining
     assert (target / "kept").read_text() == "kept"
+    root.unlink()
+    aside.rename(root)
+    assert not heal(run).remaining
+    assert not list(temporary.iterdir())
+    assert not heal(run).actions
 
 
 def test_keys_that_no_harness_answers_for_are_named_with_their_remedy(

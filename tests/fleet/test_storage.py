@@ -1,5 +1,6 @@
 """What is done to a node's files is done on the disk, and told as it was measured there."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -73,13 +74,12 @@ def test_an_empty_file_is_corrupted_too(tmp_path: Path) -> None:
     assert told.data["digest_before"] != told.data["digest_after"]
 
 
-def test_where_nothing_is_kept_nothing_can_be_damaged(tmp_path: Path) -> None:
-    with pytest.raises(FleetError):
-        storage(tmp_path).damage(Damage.LOSE, every=False)
-
-
-def test_a_node_without_a_volume_cannot_run_out_of_room(tmp_path: Path) -> None:
+def test_a_node_without_files_and_volume_cannot_lose_them_or_run_out_of_room(
+    tmp_path: Path,
+) -> None:
     plain = storage(tmp_path)
+    with pytest.raises(FleetError):
+        plain.damage(Damage.LOSE, every=False)
     with pytest.raises(FleetError):
         plain.fill()
     assert plain.free() == []
@@ -92,6 +92,8 @@ def test_a_full_disk_is_told_as_the_kernel_sees_it(tmp_path: Path) -> None:
         (kept(tmp_path) / "a").write_bytes(bytes(50_000))
         filled = full.fill()
         assert (filled.kind, filled.data["free_bytes"]) == (Kind.STORAGE_FILLED, 0)
+        with pytest.raises(OSError, match=f"Errno {errno.ENOSPC}"):
+            (kept(tmp_path) / "b").write_bytes(bytes(5_000))
         (freed,) = full.free()
         assert freed.kind is Kind.STORAGE_FREED
         assert int(str(freed.data["free_bytes"])) > 50_000

@@ -80,6 +80,12 @@ def attached(day: FakeNamespace, folder: Path, run: str = "run") -> NamespaceFle
     return fleet
 
 
+@pytest.fixture
+def fleet(day: FakeNamespace, tmp_path: Path) -> NamespaceFleet:
+    """One that has taken the nodes up; `day` ends it."""
+    return attached(day, tmp_path)
+
+
 def leave(fleet: NamespaceFleet) -> None:
     fleet.__exit__(None, None, None)
 
@@ -125,9 +131,8 @@ def test_what_a_fault_could_not_break_or_nobody_would_start_again_is_refused(
 
 
 def test_a_node_that_was_killed_is_taken_up_in_the_same_pod(
-    day: FakeNamespace, tmp_path: Path
+    day: FakeNamespace, fleet: NamespaceFleet, tmp_path: Path
 ) -> None:
-    fleet = attached(day, tmp_path)
     fleet.kill(VICTIM)
     exited, reported = until(fleet, of(Kind.NODE_EXITED, VICTIM), of(Kind.ENGINE_REPORTED, VICTIM))
     assert (exited.data["signal"], reported.source) == ("SIGKILL", "cluster")
@@ -155,20 +160,17 @@ def test_a_kill_that_is_refused_is_no_death(
 
 
 def test_a_kill_by_which_the_command_itself_ended_is_a_death(
-    day: FakeNamespace, tmp_path: Path
+    day: FakeNamespace, fleet: NamespaceFleet
 ) -> None:
-    fleet = attached(day, tmp_path)
     life = fleet._lives[VICTIM]
     day.refusals = [FleetError("it broke off"), Refused("no such container runs")]
     life.signal_all("SIGKILL")
     wait_until(lambda: life.has_exited)
-    leave(fleet)
 
 
 def test_the_end_is_seen_even_if_the_next_life_runs_already(
-    day: FakeNamespace, tmp_path: Path
+    day: FakeNamespace, fleet: NamespaceFleet
 ) -> None:
-    fleet = attached(day, tmp_path)
     day.is_away = True  # or the end would be seen before there is a next life
     day.life(VICTIM).process.terminate()
     day.life(VICTIM).process.wait(60)
@@ -181,13 +183,11 @@ def test_the_end_is_seen_even_if_the_next_life_runs_already(
     )
     assert (exited.data["signal"], exited.data["incarnation"]) == ("SIGTERM", 1)
     assert started.data["container"] == f"{VICTIM}-pod"
-    leave(fleet)
 
 
 def test_a_pod_that_was_deleted_comes_back_as_another_one(
-    day: FakeNamespace, tmp_path: Path
+    day: FakeNamespace, fleet: NamespaceFleet
 ) -> None:
-    fleet = attached(day, tmp_path)
     fleet.delete_pod(VICTIM)
     (exited,) = until(fleet, of(Kind.NODE_EXITED, VICTIM))
     assert (exited.data["signal"], exited.data["is_seen"]) == ("SIGKILL", False)
@@ -198,9 +198,8 @@ def test_a_pod_that_was_deleted_comes_back_as_another_one(
 
 
 def test_a_pod_that_was_replaced_meanwhile_is_not_evicted(
-    day: FakeNamespace, tmp_path: Path
+    day: FakeNamespace, fleet: NamespaceFleet
 ) -> None:
-    fleet = attached(day, tmp_path)
     life = fleet._lives[VICTIM]
     day.pods[VICTIM].uid, uid = "another", day.pods[VICTIM].uid
     with pytest.raises(FleetError, match="another"):
@@ -208,11 +207,9 @@ def test_a_pod_that_was_replaced_meanwhile_is_not_evicted(
     day.pods[VICTIM].uid = uid
     life.evict()
     until(fleet, of(Kind.NODE_EXITED, VICTIM))
-    leave(fleet)
 
 
-def test_a_node_of_another_training_is_no_return(day: FakeNamespace, tmp_path: Path) -> None:
-    fleet = attached(day, tmp_path)
+def test_a_node_of_another_training_is_no_return(day: FakeNamespace, fleet: NamespaceFleet) -> None:
     fleet.kill(VICTIM)
     until(fleet, of(Kind.NODE_EXITED, VICTIM))
     other = next(one for one in fleet._search.look() if one.name == "learner-0")
@@ -225,13 +222,11 @@ def test_a_node_of_another_training_is_no_return(day: FakeNamespace, tmp_path: P
     assert not fleet.restart(VICTIM).is_alive
     day.restart_in_place(VICTIM)
     wait_until(lambda: fleet.restart(VICTIM).is_alive)
-    leave(fleet)
 
 
 def test_a_node_returns_although_another_pod_does_not_answer(
-    day: FakeNamespace, tmp_path: Path
+    day: FakeNamespace, fleet: NamespaceFleet
 ) -> None:
-    fleet = attached(day, tmp_path)
     fleet.kill(VICTIM)
     until(fleet, of(Kind.NODE_EXITED, VICTIM))
     day.restart_in_place(VICTIM)
@@ -239,7 +234,6 @@ def test_a_node_returns_although_another_pod_does_not_answer(
     day.refusals = [Refused("its machine is gone")]
     wait_until(lambda: fleet.restart(VICTIM).is_alive)
     assert not day.refusals
-    leave(fleet)
 
 
 def test_nodes_of_one_container_cannot_be_told_apart(
@@ -263,8 +257,9 @@ def test_a_pod_of_which_nobody_makes_another_one_is_not_deleted(
     assert not day.life(VICTIM).has_ended
 
 
-def test_a_paused_node_goes_on_when_the_fleet_is_left(day: FakeNamespace, tmp_path: Path) -> None:
-    fleet = attached(day, tmp_path)
+def test_a_paused_node_goes_on_when_the_fleet_is_left(
+    day: FakeNamespace, fleet: NamespaceFleet, tmp_path: Path
+) -> None:
     fleet.pause(VICTIM)
     assert fleet.probe(VICTIM).data["state"] == "T"
     leave(fleet)
@@ -272,8 +267,9 @@ def test_a_paused_node_goes_on_when_the_fleet_is_left(day: FakeNamespace, tmp_pa
     assert not open_undos(tmp_path / "run")
 
 
-def test_the_janitor_lets_go_and_gives_the_lease_back(day: FakeNamespace, tmp_path: Path) -> None:
-    fleet = attached(day, tmp_path)
+def test_the_janitor_lets_go_and_gives_the_lease_back(
+    day: FakeNamespace, fleet: NamespaceFleet, tmp_path: Path
+) -> None:
     fleet.pause(VICTIM)
     fleet.wedge("learner-0")
     wait_until(lambda: any(b"hung" in line for line in day.life("learner-0").lines))
@@ -287,13 +283,11 @@ def test_the_janitor_lets_go_and_gives_the_lease_back(day: FakeNamespace, tmp_pa
         for word in ("resumed", "given back")
     )
     assert resumed < given_back  # or another run would find a node that is stopped
-    leave(fleet)
 
 
 def test_a_paused_node_goes_on_although_its_pod_is_being_deleted(
-    day: FakeNamespace, tmp_path: Path
+    day: FakeNamespace, fleet: NamespaceFleet, tmp_path: Path
 ) -> None:
-    fleet = attached(day, tmp_path)
     fleet.pause(VICTIM)
     day.pods[VICTIM].deleted = "2026-01-01T00:00:00Z"
     healed = perform(tmp_path / "run")
@@ -301,13 +295,11 @@ def test_a_paused_node_goes_on_although_its_pod_is_being_deleted(
     assert any(f"{VICTIM}-pod), resumed" in one for one in healed.actions)
     day.pods[VICTIM].deleted = None
     assert state(day, VICTIM) != "T"
-    leave(fleet)
 
 
 def test_a_node_that_is_stopped_only_after_its_harness_has_died_goes_on(
-    day: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    day: FakeNamespace, fleet: NamespaceFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fleet = attached(day, tmp_path)
     fleet.pause(VICTIM)
     day.life(VICTIM).process.send_signal(signal.SIGCONT)
     wait_until(lambda: state(day, VICTIM) != "T")
@@ -320,13 +312,11 @@ def test_a_node_that_is_stopped_only_after_its_harness_has_died_goes_on(
     (told,) = restoring_pods.restore(fleet._recipes[VICTIM])
     assert told.endswith("resumed")
     assert state(day, VICTIM) != "T"
-    leave(fleet)
 
 
 def test_a_second_run_is_refused_wherever_it_is(
-    day: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    day: FakeNamespace, fleet: NamespaceFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fleet = attached(day, tmp_path)
     monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "other_machine"))
     with pytest.raises(FleetError, match=str(tmp_path / "run")):
         attached(day, tmp_path, "second")
@@ -362,24 +352,22 @@ def test_a_run_that_lost_its_lease_ends(
 
 
 def test_a_signal_meets_the_life_that_was_found_and_no_other(
-    day: FakeNamespace, tmp_path: Path
+    day: FakeNamespace, fleet: NamespaceFleet
 ) -> None:
-    fleet = attached(day, tmp_path)
     life = fleet._lives[VICTIM]
     day.life(VICTIM).process.kill()
     day.life(VICTIM).process.wait(30)
     day.restart_in_place(VICTIM)
     life.signal_all("SIGKILL")
     assert not day.life(VICTIM).has_ended
-    leave(fleet)
 
 
-def test_the_state_of_a_node_is_that_of_its_process(day: FakeNamespace, tmp_path: Path) -> None:
-    fleet = attached(day, tmp_path)
+def test_the_state_of_a_node_is_that_of_its_process(
+    day: FakeNamespace, fleet: NamespaceFleet
+) -> None:
     seen = fleet.probe(VICTIM).data
     assert seen["state"] in ("R", "S", "D")
     assert int(str(seen["rss_bytes"])) > 1_000_000
     day.life(VICTIM).process.send_signal(signal.SIGKILL)
     until(fleet, of(Kind.NODE_EXITED, VICTIM))
     assert fleet.probe(VICTIM).data["state"] == "gone"
-    leave(fleet)

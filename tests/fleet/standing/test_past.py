@@ -68,12 +68,6 @@ def test_output_that_does_not_go_back_far_enough_is_refused() -> None:
         past.require_complete("syncer", Role.SYNCER)
 
 
-def test_a_line_that_is_not_whole_yet_is_kept_for_what_follows() -> None:
-    past, step = Past(), line(Kind.LEARNER_STEP, learner="learner-0", incarnation=1, step=5)
-    past.take(step[:20])
-    assert past.lines == step[:20]
-
-
 def test_a_line_without_an_end_does_not_fill_memory() -> None:
     past = Past()
     for _ in range(5):

@@ -1,7 +1,6 @@
 """Standing processes: whatever is done to them, they run afterwards, once, and as before."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -127,6 +126,12 @@ def attached(training: StandIns, run: str = "run", *, restarts: bool = True) -> 
     return fleet
 
 
+@pytest.fixture
+def fleet(training: StandIns) -> ProcessFleet:
+    """One that has taken the nodes up; `training` ends it."""
+    return attached(training)
+
+
 def poll(fleet: ProcessFleet) -> None:
     fleet.poll(fleet._place.clock.now_s() + 0.1)
 
@@ -146,8 +151,9 @@ def gone(training: StandIns, fleet: ProcessFleet) -> None:
 ALL = ["learner-0", VICTIM, "syncer"]
 
 
-def test_a_node_that_was_killed_runs_after_leaving_once(training: StandIns) -> None:
-    fleet = attached(training)
+def test_a_node_that_was_killed_runs_after_leaving_once(
+    training: StandIns, fleet: ProcessFleet
+) -> None:
     fleet.kill(VICTIM)
     gone(training, fleet)
     leave(fleet)
@@ -155,16 +161,18 @@ def test_a_node_that_was_killed_runs_after_leaving_once(training: StandIns) -> N
     assert open_undos(training.folder / "run") == ()
 
 
-def test_a_node_is_not_started_that_ended_by_itself(training: StandIns) -> None:
-    fleet = attached(training)
+def test_a_node_is_not_started_that_ended_by_itself(
+    training: StandIns, fleet: ProcessFleet
+) -> None:
     next(process for name, process in training.processes() if name == VICTIM).kill()
     gone(training, fleet)
     leave(fleet)
     assert training.alive() == ["learner-0", "syncer"]
 
 
-def test_a_thread_that_hangs_is_released_on_leaving(training: StandIns) -> None:
-    fleet = attached(training)
+def test_a_thread_that_hangs_is_released_on_leaving(
+    training: StandIns, fleet: ProcessFleet
+) -> None:
     fleet.wedge(VICTIM)
     wait_until(lambda: "hung" in training.said(VICTIM))
     leave(fleet)
@@ -176,10 +184,9 @@ def test_a_thread_that_hangs_is_released_on_leaving(training: StandIns) -> None:
     (("--slow-term", "600"), False),
 ], indirect=["training"])  # fmt: skip
 def test_a_node_that_is_still_ending_is_waited_for_and_at_last_killed(
-    training: StandIns, *, is_killed: bool
+    training: StandIns, fleet: ProcessFleet, *, is_killed: bool
 ) -> None:
     """By the fleet, or by the janitor if the harness is killed."""
-    fleet = attached(training)
     fleet.signal(VICTIM, signal="SIGTERM")
     if is_killed:
         assert perform(training.folder / "run").remaining == ()
@@ -190,17 +197,19 @@ def test_a_node_that_is_still_ending_is_waited_for_and_at_last_killed(
 
 
 @pytest.mark.parametrize("training", [("--obeys-notice",)], indirect=True)
-def test_a_node_that_left_because_of_a_notice_is_brought_back(training: StandIns) -> None:
-    fleet = attached(training)
+def test_a_node_that_left_because_of_a_notice_is_brought_back(
+    training: StandIns, fleet: ProcessFleet
+) -> None:
     fleet.notice(VICTIM)
     gone(training, fleet)
     assert perform(training.folder / "run").remaining == ()
     assert training.alive() == ALL
 
 
-def test_what_cannot_be_restored_at_once_can_be_later(training: StandIns) -> None:
+def test_what_cannot_be_restored_at_once_can_be_later(
+    training: StandIns, fleet: ProcessFleet
+) -> None:
     """Its recipe is kept until then."""
-    fleet = attached(training)
     fleet.kill(VICTIM)
     gone(training, fleet)
     run, away = training.folder / "run", training.folder / "away"
@@ -212,8 +221,7 @@ def test_what_cannot_be_restored_at_once_can_be_later(training: StandIns) -> Non
     assert open_undos(run) == ()
 
 
-def test_fleet_and_janitor_at_once_start_it_once(training: StandIns) -> None:
-    fleet = attached(training)
+def test_fleet_and_janitor_at_once_start_it_once(training: StandIns, fleet: ProcessFleet) -> None:
     fleet.kill(VICTIM)
     gone(training, fleet)
     threads = [
@@ -255,14 +263,14 @@ def test_who_ends_while_it_is_looked_at_is_an_error_that_names_the_node() -> Non
         recipe_of(found)
 
 
-def test_a_stopped_node_goes_on(training: StandIns) -> None:
-    fleet = attached(training)
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_stopped_node_goes_on(training: StandIns, *, restarts: bool) -> None:
+    fleet = attached(training, restarts=restarts)
     fleet.pause(VICTIM)
     victim = next(process for name, process in training.processes() if name == VICTIM)
     wait_until(lambda: victim.status() == psutil.STATUS_STOPPED)
     assert perform(training.folder / "run").remaining == ()
     wait_until(lambda: victim.status() != psutil.STATUS_STOPPED)
-    victim.send_signal(signal.SIGCONT)
 
 
 # ---------------------------------------------------------------- one run at a time
@@ -282,8 +290,9 @@ def test_a_second_run_is_refused_by_name_until_the_first_has_left(training: Stan
     assert training.alive() == ALL
 
 
-def test_a_training_is_the_same_when_its_syncer_was_started_again(training: StandIns) -> None:
-    fleet = attached(training)
+def test_a_training_is_the_same_when_its_syncer_was_started_again(
+    training: StandIns, fleet: ProcessFleet
+) -> None:
     syncer = next(node for node in find(training.syncer) if node.role is Role.SYNCER)
     before = fleet._identity(syncer)
     fleet.kill("syncer")
@@ -291,7 +300,6 @@ def test_a_training_is_the_same_when_its_syncer_was_started_again(training: Stan
     (again,) = [process.pid for name, process in training.processes() if name == "syncer"]
     assert again != training.syncer
     assert fleet._identity(replace(syncer, handle=str(again))) == before
-    leave(fleet)
 
 
 # ---------------------------------------------------------------- who is started by others
@@ -350,8 +358,9 @@ def test_what_poll_has_yet_to_return_keeps_no_core_busy(
     leave(fleet)
 
 
-def test_lines_that_are_refused_are_counted_while_a_node_runs(training: StandIns) -> None:
-    fleet = attached(training)
+def test_lines_that_are_refused_are_counted_while_a_node_runs(
+    training: StandIns, fleet: ProcessFleet
+) -> None:
     assert fleet.refused_lines == {}
     with (training.folder / f"{VICTIM}.log").open("a") as log:
         log.write('{"kind": "round.merged", "data": {}}\n' * 2)
@@ -359,4 +368,3 @@ def test_lines_that_are_refused_are_counted_while_a_node_runs(training: StandIns
     fleet.kill(VICTIM)
     gone(training, fleet)
     assert fleet.refused_lines == {}
-    leave(fleet)

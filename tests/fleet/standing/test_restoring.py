@@ -52,17 +52,17 @@ def test_a_recipe_reads_back_and_does_not_show_its_environment(tmp_path: Path) -
     assert "SECRET" not in repr(process)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"node": "learner-0"}', '{"container": 7}'])
-def test_a_damaged_recipe_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(("text", "mode"), [
+    ("", 0o600), ("{", 0o600), ("[]", 0o600), ('{"node": "learner-0"}', 0o600),
+    ('{"container": 7}', 0o600), (None, 0o666),
+])  # fmt: skip
+def test_a_recipe_that_is_damaged_or_could_be_another_s_is_refused(
+    tmp_path: Path, text: str | None, mode: int
+) -> None:
     folder = kept(tmp_path, recipe_in(tmp_path))
-    (folder / "learner-0" / restoring.RECIPE).write_text(text)
-    with pytest.raises(FleetError, match="learner-0"):
-        restoring.read(folder, "learner-0")
-
-
-def test_a_recipe_that_others_could_have_written_is_refused(tmp_path: Path) -> None:
-    folder = kept(tmp_path, recipe_in(tmp_path))
-    (folder / "learner-0" / restoring.RECIPE).chmod(0o666)
+    recipe = folder / "learner-0" / restoring.RECIPE
+    recipe.write_text(recipe.read_text() if text is None else text)
+    recipe.chmod(mode)
     with pytest.raises(FleetError):
         restoring.read(folder, "learner-0")
 
@@ -86,21 +86,6 @@ def test_a_process_is_started_once_as_it_was_and_let_go_on(tmp_path: Path) -> No
     finally:
         os.kill(found.pid, 9)
         os.waitpid(found.pid, 0)
-
-
-def test_a_process_that_others_start_is_let_go_on_and_never_started(tmp_path: Path) -> None:
-    recipe = replace(recipe_in(tmp_path), is_ours_to_start=False)
-    (tmp_path / "out.log").touch()
-    assert restoring.lacks(recipe) == restoring.restore(recipe) == ()
-    assert restoring.running(recipe) is None
-    process = restoring.begin(recipe)
-    try:
-        process.send_signal(19)
-        wait_until(lambda: bool(restoring.lacks(recipe)))
-        assert "resumed" in restoring.restore(recipe)[0]
-    finally:
-        process.kill()
-        process.wait(30)
 
 
 def test_a_program_that_is_gone_is_an_error_that_names_the_node(tmp_path: Path) -> None:
