@@ -94,34 +94,9 @@ def test_a_link_runs_on_the_host_of_its_learner(
     assert Kind.LINK_LOST not in stage.kinds
 
 
-def test_a_link_comes_back_with_its_host_as_it_was(
-    tmp_path: Path, undo_log: Remembered, places: Places, upstream: "Echo"
-) -> None:
-    with linked_stage(tmp_path, undo_log, places.reaches[:1]) as stage:
-        fleet = able(stage.fleet, Networked)
-        link = fleet.link("learner-0", upstream.address)
-        stage.fleet.start(learner("learner-0"))
-        stage.until(Kind.LEARNER_STEP)
-        link.shape("injection-0", Direction.DOWN, DELAYED)
-        link.shape("injection-1", Direction.BOTH, Refuse())
-        agent_of(places.homes[0]).kill()
-        stage.until(Kind.NODE_EXITED)
-        with pytest.raises(FleetError, match=stage.fleet.hosts_of("learner-0")[0]):
-            link.shape("injection-2", Direction.DOWN, DELAYED)
-        link.clear("injection-1")
-        on_link = [n for n, one in enumerate(undo_log.opened) if "proxy" in one]
-        assert set(on_link) <= set(undo_log.closed), "nothing is owed for a link that is gone"
-        restarted(stage, "learner-0")
-        assert takes_s(link.address) >= DELAY_S
-        link.clear("injection-0")
-        assert link.counters().up_bytes == len(b"how long\n")
-        stage.until(Kind.LEARNER_STEP)
-    assert Kind.LINK_LOST not in stage.kinds
-    assert sorted(undo_log.closed) == [*range(len(undo_log.opened))]
-
-
-def test_a_link_goes_with_its_node_to_another_host(
-    tmp_path: Path, undo_log: Remembered, places: Places, upstream: "Echo"
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_link_comes_back_as_it_was_with_its_host_or_on_another(
+    tmp_path: Path, undo_log: Remembered, places: Places, upstream: "Echo", *, moves: bool
 ) -> None:
     old, new = places.reaches
     with linked_stage(tmp_path, undo_log, [old]) as stage:
@@ -131,16 +106,23 @@ def test_a_link_goes_with_its_node_to_another_host(
         stage.fleet.start(learner("learner-0"))
         stage.until(Kind.LEARNER_STEP)
         assert said_through(link.address, b"hello\n") == b"hello\n"
-        assert link.counters().opened == 1
         link.shape("injection-0", Direction.DOWN, DELAYED)
+        link.shape("injection-1", Direction.BOTH, Refuse())
         agent_of(places.homes[0]).kill()
         stage.until(Kind.NODE_EXITED)
         wait_until(lambda: not proxies_of(places.homes[0]))
-        stage.fleet.rehost("learner-0", [HostAddress(address=new.name)])
-        assert stage.fleet.restart("learner-0").incarnation == 2
+        with pytest.raises(FleetError, match=stage.fleet.hosts_of("learner-0")[0]):
+            link.shape("injection-2", Direction.DOWN, DELAYED)
+        link.clear("injection-1")
+        on_link = [n for n, one in enumerate(undo_log.opened) if "proxy" in one]
+        assert set(on_link) <= set(undo_log.closed), "nothing is owed for a link that is gone"
+        if moves:
+            stage.fleet.rehost("learner-0", [HostAddress(address=new.name)])
+        assert restarted(stage, "learner-0").incarnation == 2
         assert takes_s(link.address) >= DELAY_S
         assert link.counters().opened == 2
-        assert len(proxies_of(places.homes[1])) == 1
+        assert len(proxies_of(places.homes[moves])) == 1
+        link.clear("injection-0")
         stage.until(Kind.LEARNER_STEP)
     assert Kind.LINK_LOST not in stage.kinds
     assert sorted(undo_log.closed) == [*range(len(undo_log.opened))]

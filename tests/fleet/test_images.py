@@ -5,7 +5,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -65,46 +65,30 @@ def lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def services() -> Mapping[str, Mapping[str, object]]:
-    found = YAML(typ="safe").load((ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8"))
-    assert isinstance(found, dict)
-    services = found["services"]
-    assert isinstance(services, dict)
-    return services
+def programs() -> Iterator[tuple[str, list[str]]]:
+    """Of docker/compose.yaml and docker/kubernetes-example: names and command lines."""
+    yaml = YAML(typ="safe")
+    services = yaml.load((ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    for name, service in services.items():
+        yield name, service["command"]
+    text = (ROOT / "docker" / "kubernetes-example" / "training.yaml").read_text(encoding="utf-8")
+    for one in yaml.load_all(text):
+        if one["kind"] == "StatefulSet":
+            pod = one["spec"]["template"]["spec"]
+            assert pod["shareProcessNamespace"]
+            name, words = one["metadata"]["name"], " ".join(pod["containers"][0]["command"])
+            words = words.replace("$(POD_INDEX)", "0").replace("$(POD_NAME)", name)
+            yield name, words.split()
 
 
-@pytest.mark.parametrize("name", services())
-def test_the_compose_file_passes_flags_that_are_understood(name: str) -> None:
-    command = services()[name]["command"]
-    assert isinstance(command, list)
+@pytest.mark.parametrize(("name", "command"), [*programs()])
+def test_examples_pass_flags_that_are_understood(name: str, command: list[str]) -> None:
     python, _, module, *flags = command
     assert python == "python3"
     options = syncer_options if module == "chaoslab.diloco.syncer" else learner_options
     found = options.parser().parse_args(flags)
     assert found.private_network
     assert name in ("syncer", found.name)
-
-
-def containers() -> Mapping[str, Mapping[str, object]]:
-    """Of docker/kubernetes-example, by the name of their StatefulSet."""
-    text = (ROOT / "docker" / "kubernetes-example" / "training.yaml").read_text(encoding="utf-8")
-    found = list(YAML(typ="safe").load_all(text))
-    specs = {one["metadata"]["name"]: one["spec"] for one in found if one["kind"] == "StatefulSet"}
-    assert all(spec["template"]["spec"]["shareProcessNamespace"] for spec in specs.values())
-    return {name: spec["template"]["spec"]["containers"][0] for name, spec in specs.items()}
-
-
-@pytest.mark.parametrize("name", ["syncer", "learner"])
-def test_the_manifests_pass_flags_that_are_understood(name: str) -> None:
-    container = containers()[name]
-    command = container["command"]
-    assert isinstance(command, list)
-    words = [word.replace("$(POD_INDEX)", "0").replace("$(POD_NAME)", name) for word in command]
-    python, _, module, *flags = words
-    assert (python, module) == ("python3", f"chaoslab.diloco.{name}")
-    options = syncer_options if name == "syncer" else learner_options
-    found = options.parser().parse_args(flags)
-    assert (found.private_network, found.name) == (True, name)
 
 
 def test_a_missing_engine_is_a_refusal_with_a_remedy(

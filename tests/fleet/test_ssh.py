@@ -110,12 +110,6 @@ def test_a_key_with_a_passphrase_is_told_as_such(hosts: list[SshHost], tmp_path:
         ran(replace(hosts[0].access, key=str(key)), "true")
 
 
-@pytest.mark.parametrize("what", ["key", "known_hosts"])
-def test_a_file_that_is_missing_is_named_at_once(hosts: list[SshHost], what: str) -> None:
-    with pytest.raises(FleetError, match=f"{what}: .*/nowhere"):
-        ran(replace(hosts[0].access, **{what: "/nowhere"}), "true")
-
-
 @pytest.mark.gate
 def test_no_word_of_a_command_is_read_by_a_shell(hosts: list[SshHost], tmp_path: Path) -> None:
     words = hostile.words(tmp_path / "canary")

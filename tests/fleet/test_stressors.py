@@ -156,24 +156,27 @@ def test_another_strength_is_no_second_burden(calm: Stage, undo_log: Remembered)
     assert len(keepers(1)) == 1
 
 
-def test_neighbours_use_the_cores_and_are_gone_afterwards(stage: Stage) -> None:
-    put(stage, Neighbours(count=2))
-    wait_until(lambda: float(str(counted(stage).data["cpu_s"])) > 0.2)
-    stage.fleet.relieve("n", "injection-0")
-    assert not keepers()
-
-
-def test_held_memory_is_really_taken_and_given_back(stage: Stage) -> None:
-    put(stage, HeldMemory(size_bytes=MEMORY_BYTES))
-    wait_until(lambda: int(str(counted(stage).data["rss_bytes"])) > MEMORY_BYTES)
-    stage.fleet.relieve("n", "injection-0")
-    assert not keepers()
-
-
-def test_more_memory_than_the_machine_can_miss_is_refused(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("stressor", "shown", "least"),
+    [
+        (Neighbours(count=2), "cpu_s", 0.2),
+        (HeldMemory(size_bytes=MEMORY_BYTES), "rss_bytes", MEMORY_BYTES),
+    ],
+)
+def test_a_burden_beside_a_node_shows_and_is_gone_afterwards(
+    stage: Stage, stressor: Neighbours | HeldMemory, shown: str, least: float
+) -> None:
     with pytest.raises(FleetError):
         put(stage, HeldMemory(size_bytes=psutil.virtual_memory().total))
     stage.fleet.relieve("n", "injection-0")
+    put(stage, stressor)
+    wait_until(lambda: float(str(counted(stage).data[shown])) > least)
+    if isinstance(stressor, HeldMemory):
+        (keeper,) = keepers(1)
+        first_to_die = Path(f"/proc/{keeper.pid}/oom_score_adj").read_text().strip()
+        assert first_to_die == "1000"
+    stage.fleet.relieve("n", "injection-0")
+    assert not keepers()
 
 
 def test_memory_that_is_promised_to_one_is_not_promised_to_another() -> None:
@@ -195,13 +198,6 @@ def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage) -> None:
         wait_until(lambda: beside.promised_bytes == 0)
     finally:
         beside.end()
-
-
-def test_who_holds_memory_is_the_first_whom_the_kernel_kills(stage: Stage) -> None:
-    put(stage, HeldMemory(size_bytes=MEMORY_BYTES))
-    (keeper,) = keepers(1)
-    assert Path(f"/proc/{keeper.pid}/oom_score_adj").read_text().strip() == "1000"
-    stage.fleet.relieve("n", "injection-0")
 
 
 @needs_limit
