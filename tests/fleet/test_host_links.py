@@ -106,6 +106,7 @@ def test_a_link_comes_back_as_it_was_with_its_host_or_on_another(
         stage.fleet.start(learner("learner-0"))
         stage.until(Kind.LEARNER_STEP)
         assert said_through(link.address, b"hello\n") == b"hello\n"
+        assert link.counters().opened == 1
         link.shape("injection-0", Direction.DOWN, DELAYED)
         link.shape("injection-1", Direction.BOTH, Refuse())
         agent_of(places.homes[0]).kill()
@@ -120,7 +121,8 @@ def test_a_link_comes_back_as_it_was_with_its_host_or_on_another(
             stage.fleet.rehost("learner-0", [HostAddress(address=new.name)])
         assert restarted(stage, "learner-0").incarnation == 2
         assert takes_s(link.address) >= DELAY_S
-        assert link.counters().opened == 2
+        counted = link.counters()
+        assert (counted.opened, counted.up_bytes) == (2, len(b"hello\nhow long\n"))
         assert len(proxies_of(places.homes[moves])) == 1
         link.clear("injection-0")
         stage.until(Kind.LEARNER_STEP)
