@@ -154,41 +154,6 @@ def test_what_somebody_else_does_to_a_gateway_is_noticed(stage: Stage) -> None:
     assert ["gateway" in trouble for trouble in stage.links.troubles()] == [True]
 
 
-class Wandering(ContainerGateway):
-    """Somebody who is where it is said to be."""
-
-    address: str | None = None
-
-    def locate(self, host: str) -> str | None:
-        assert host == "syncer"
-        return self.address
-
-
-def test_a_link_follows_the_syncer_to_another_address(
-    run_resources: RunResources, host: str
-) -> None:
-    gateway = Wandering(run_resources.run_directory, Engine.connect())
-    with closing(Upstream("0.0.0.0")) as upstream, NetemLinks(gateway) as links:
-        link = links.create("learner-0", f"syncer:{upstream.address.rpartition(':')[2]}")
-        with pytest.raises(ConnectionRefusedError):
-            dial(link.address)
-        gateway.address = host
-        assert not links.troubles()
-        pair = upstream.connect(link)
-        gateway.address = None
-        assert not links.troubles()
-        assert is_open(pair)
-        gateway.address = this_machine_on(run_resources.engine, "bridge")
-        assert not links.troubles()
-        assert [how_it_ends(end) for end in (pair.learner, pair.syncer)] == ["reset", "reset"]
-        moved = upstream.connect(link)
-        assert moved.syncer.getsockname()[0] == gateway.address
-        gateway.address = ""
-        assert not links.troubles()
-        with pytest.raises(ConnectionRefusedError):
-            dial(link.address)
-
-
 # ---------------------------------------------------------------- packets
 
 

@@ -273,13 +273,19 @@ def test_an_unknown_signal_is_refused(stage: Stage, spec: NodeSpec) -> None:
 # ---------------------------------------------------------------- the record
 
 
-def test_each_life_leaves_its_files(stage: Stage, spec: NodeSpec, tmp_path: Path) -> None:
+def test_each_life_leaves_its_files_and_is_owed_until_its_end(
+    stage: Stage, spec: NodeSpec, tmp_path: Path, undo_log: Remembered
+) -> None:
     stage.fleet.start(replace(spec, environment={"NPROC": "1"}))
+    pid = stage.until(Kind.NODE_STARTED).data["pid"]
+    assert (undo_log.opened[0]["do"], undo_log.opened[0]["pid"]) == ("end_process", pid)
+    assert not undo_log.closed
     stage.fleet.kill(spec.name)
     assert "last_words" not in stage.until(Kind.NODE_EXITED).data
     stage.fleet.restart(spec.name)
     stage.until(Kind.LEARNER_STEP)
     stage.fleet.__exit__(None, None, None)
+    assert undo_log.closed == [0, 1]
     home = tmp_path / "nodes" / spec.name
     for incarnation in ("1", "2"):
         files = {path.name for path in (home / incarnation).iterdir()}
@@ -306,17 +312,6 @@ def test_the_directory_of_a_node_is_filled_in_and_shared_by_its_lives(
     stage.until(Kind.NODE_EXITED)
     home = tmp_path / "nodes" / "learner-0"
     assert [(home / n / "stdout.log").read_text() for n in "12"] == [f"{home} 1\n", f"{home} 2\n"]
-
-
-def test_every_start_is_written_down_and_closed_after_its_end(
-    stage: Stage, spec: NodeSpec, undo_log: Remembered
-) -> None:
-    stage.fleet.start(spec)
-    pid = stage.until(Kind.NODE_STARTED).data["pid"]
-    assert (undo_log.opened[0]["do"], undo_log.opened[0]["pid"]) == ("end_process", pid)
-    assert not undo_log.closed
-    stage.fleet.__exit__(None, None, None)
-    assert undo_log.closed == [0]
 
 
 @pytest.mark.gate

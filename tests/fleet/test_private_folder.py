@@ -47,6 +47,8 @@ def test_only_this_user_may_read_them_and_the_undo_is_owed_before(
 
     log = Looking()
     private = PrivateFolder(tmp_path / "run", log)
+    assert not private.put(NodeSpec(name="syncer", role=Role.SYNCER, command=("true",)))
+    assert not list(temporary.iterdir()), "a node without private files has no folder"
     folder = Path(private.put(learner()))
     assert private.put(learner()) == str(folder) != private.put(learner("learner-1"))
     assert {stat.S_IMODE(one.stat().st_mode) for one in (folder, folder.parent)} == {0o700}
@@ -57,13 +59,6 @@ def test_only_this_user_may_read_them_and_the_undo_is_owed_before(
     private.close()
     private.close()
     assert log.closed == [0]
-    assert not list(temporary.iterdir())
-
-
-def test_a_node_without_private_files_has_no_folder(tmp_path: Path, temporary: Path) -> None:
-    private = PrivateFolder(tmp_path / "run", NoUndoLog())
-    assert not private.put(NodeSpec(name="syncer", role=Role.SYNCER, command=("true",)))
-    private.close()
     assert not list(temporary.iterdir())
 
 

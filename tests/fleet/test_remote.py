@@ -445,37 +445,26 @@ def members_of(stage: Stage) -> list[psutil.Process]:
 # ---------------------------------------------------------------- what is overdue
 
 
-def test_a_host_that_hears_nothing_lets_go_of_what_is_overdue(tmp_path: Path) -> None:
+def test_a_host_that_hears_nothing_lets_go_of_what_is_overdue_and_of_nothing_else(
+    tmp_path: Path,
+) -> None:
     """And tells so when it is heard again; the nodes and the lease go on."""
     undo_log = UndoLogFile(tmp_path)
     with remote_stage(tmp_path, undo_log) as stage:
-        stage.fleet.start(learner("learner-0"))
-        stage.until(Kind.LEARNER_STEP)
-        (process,) = members_of(stage)
-        with undo_log.due_within(0.5):
-            able(stage.fleet, Pausable).pause("learner-0")
-        wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
+        for name in ("learner-0", "learner-1"):
+            stage.fleet.start(learner(name))
+            stage.until(Kind.LEARNER_STEP, node=name)
+        overdue, held = sorted(members_of(stage), key=lambda one: "learner-1" in one.cmdline())
+        for name, due_s in (("learner-1", 60.0), ("learner-0", 0.5)):
+            with undo_log.due_within(due_s):
+                able(stage.fleet, Pausable).pause(name)
+        wait_until(lambda: overdue.status() == held.status() == psutil.STATUS_STOPPED)
         block(stage, is_blocked=True)
-        wait_until(lambda: process.status() != psutil.STATUS_STOPPED)
+        wait_until(lambda: overdue.status() != psutil.STATUS_STOPPED)
+        assert held.status() == psutil.STATUS_STOPPED
         block(stage, is_blocked=False)
         noted = stage.until(Kind.HARNESS_STALLED)
-        assert noted.data["undone"] == [f"learner-0 (process {process.pid}) is stopped, resumed"]
+        assert noted.data["undone"] == [f"learner-0 (process {overdue.pid}) is stopped, resumed"]
         able(stage.fleet, Pausable).resume("learner-0")
-        stage.until(Kind.LEARNER_STEP)
-        assert stage.fleet.nodes["learner-0"].is_alive
-
-
-def test_a_fault_that_is_not_due_yet_holds_while_nothing_is_heard(tmp_path: Path) -> None:
-    undo_log = UndoLogFile(tmp_path)
-    with remote_stage(tmp_path, undo_log) as stage:
-        stage.fleet.start(learner("learner-0"))
-        stage.until(Kind.LEARNER_STEP)
-        (process,) = members_of(stage)
-        with undo_log.due_within(60.0):
-            able(stage.fleet, Pausable).pause("learner-0")
-        block(stage, is_blocked=True)
-        began_s = time.monotonic()
-        wait_until(lambda: time.monotonic() > began_s + 6.5)
-        assert process.status() == psutil.STATUS_STOPPED
-        block(stage, is_blocked=False)
-        assert stage.until(Kind.HARNESS_STALLED).data["undone"] == []
+        stage.until(Kind.LEARNER_STEP, node="learner-0")
+        assert all(node.is_alive for node in stage.fleet.nodes.values())

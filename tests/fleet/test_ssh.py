@@ -145,14 +145,13 @@ def test_what_keeps_a_jump_host_from_being_passed_is_told_of_that_host(
         f"[{far.access.host}]:{far.access.port} {(far.home / 'sshd/host_key.pub').read_text()}"
     )
     place = f"{jump.access.host}:{jump.access.port}"
-    unknown = replace(far.access, jump=place, known_hosts=str(tmp_path / "known"))
-    its = f"{far.access.host}: its jump host {jump.access.host}"
-    with pytest.raises(FleetError, match=rf"^{its}: .*key"):
-        ran(unknown, "true")
-    with pytest.raises(FleetError, match=rf"^{its}: .*nobody-here"):
-        ran(replace(far.access, jump=f"nobody-here@{place}"), "true")
-    with pytest.raises(FleetError, match=rf"jump host {jump.access.host}"):
-        ran(replace(far.access, jump=f"{jump.access.host}:{free_port()}"), "true", try_s=0.5)
+    for access in (
+        replace(far.access, jump=place, known_hosts=str(tmp_path / "known")),
+        replace(far.access, jump=f"nobody-here@{place}"),
+        replace(far.access, jump=f"{jump.access.host}:{free_port()}"),
+    ):
+        with pytest.raises(FleetError, match=rf"jump host {jump.access.host}"):
+            ran(access, "true", try_s=0.5)
 
 
 def ran(access: Access, *command: str, try_s: float = 5.0, within_s: float = 20.0) -> Ran:

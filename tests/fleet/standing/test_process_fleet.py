@@ -151,23 +151,16 @@ def gone(training: StandIns, fleet: ProcessFleet) -> None:
 ALL = ["learner-0", VICTIM, "syncer"]
 
 
-def test_a_node_that_was_killed_runs_after_leaving_once(
+def test_who_was_killed_runs_after_leaving_once_and_who_ended_by_itself_does_not(
     training: StandIns, fleet: ProcessFleet
 ) -> None:
+    next(process for name, process in training.processes() if name == "learner-0").kill()
+    wait_until(lambda: poll(fleet) is None and not fleet.nodes["learner-0"].is_alive)
     fleet.kill(VICTIM)
     gone(training, fleet)
     leave(fleet)
-    assert training.alive() == ALL
+    assert training.alive() == [VICTIM, "syncer"]
     assert open_undos(training.folder / "run") == ()
-
-
-def test_a_node_is_not_started_that_ended_by_itself(
-    training: StandIns, fleet: ProcessFleet
-) -> None:
-    next(process for name, process in training.processes() if name == VICTIM).kill()
-    gone(training, fleet)
-    leave(fleet)
-    assert training.alive() == ["learner-0", "syncer"]
 
 
 def test_a_thread_that_hangs_is_released_on_leaving(
