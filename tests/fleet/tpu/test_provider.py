@@ -25,13 +25,13 @@ def test_a_new_fleet_waits_comes_and_is_up_with_its_labels_and_keys(cloudy: Clou
     cloudy.fake.times = Times(queue_s=10.0, create_s=10.0)
     assert conditions(cloudy) == [Condition.ABSENT] * 2
     provider = TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 1_900_000_000.0)
+    with pytest.raises(FleetError, match="learner-0"):
+        provider.hosts("learner-0")
     for node in provider.nodes:
         provider.request(node)
     assert conditions(cloudy) == [Condition.WAITING] * 2
     cloudy.later(10.0)
     assert conditions(cloudy) == [Condition.COMING] * 2
-    with pytest.raises(FleetError, match="learner-0"):
-        provider.hosts("learner-0")
     cloudy.later(10.0)
     assert conditions(cloudy) == [Condition.UP] * 2
     labels = [dict(one.labels) for one in cloudy.fake.nodes.values()]
