@@ -19,7 +19,7 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.faults.process import Signal
-from chaoslab.fleet.base import Ability, Fleet, Hosts, NodeSpec
+from chaoslab.fleet.base import Fleet, Hosts, NodeSpec
 from chaoslab.fleet.protocols import (
     HasHosts,
     Hookable,
@@ -28,7 +28,6 @@ from chaoslab.fleet.protocols import (
     Preparable,
     Stressable,
     Wedgeable,
-    abilities_of,
 )
 from chaoslab.fleet.stressors import Neighbours, Slowness
 from tests.payload_reading import read_whole
@@ -119,10 +118,6 @@ class FleetKit:
         """Start a node and wait until it handles signals."""
         stage.fleet.start(spec)
 
-    def test_it_names_itself_and_its_abilities(self, stage: Stage) -> None:
-        assert stage.fleet.kind
-        assert Ability.KILL in abilities_of(stage.fleet)
-
     def test_a_started_node_is_known_and_alive_and_started_once(
         self, stage: Stage, spec: NodeSpec
     ) -> None:
@@ -165,16 +160,6 @@ class FleetKit:
         stage.fleet.kill(spec.name)
         wait_until(lambda: _is_refused(lambda: stage.fleet.tell(spec.name, "slow", factor=2)))
 
-    def test_restart_begins_the_first_life_of_an_enlisted_node(
-        self, stage: Stage, spec: NodeSpec
-    ) -> None:
-        stage.fleet.enlist(spec)
-        begun = stage.fleet.restart(spec.name)
-        assert (begun.incarnation, begun.is_alive) == (1, True)
-        assert stage.fleet.nodes == {spec.name: begun}
-        with pytest.raises(FleetError, match=spec.name):
-            stage.fleet.enlist(spec)
-
     def test_an_enlisted_node_is_known_and_treated_like_a_dead_one(
         self, stage: Stage, spec: NodeSpec
     ) -> None:
@@ -192,7 +177,9 @@ class FleetKit:
             harmless(spec.name)
         seen = stage.fleet.probe(spec.name)
         assert (seen.data["state"], seen.data["incarnation"]) == ("gone", 0)
-        assert stage.fleet.nodes[spec.name].incarnation == 0
+        begun = stage.fleet.restart(spec.name)
+        assert (begun.incarnation, begun.is_alive) == (1, True), "its first life"
+        assert stage.fleet.nodes == {spec.name: begun}
 
     def test_after_kill_restart_gives_the_next_life(self, stage: Stage, spec: NodeSpec) -> None:
         stage.fleet.start(spec)
@@ -299,14 +286,24 @@ class LivingFleetKit(FleetKit):
         assert not any(key.encode() in content for content in record)
         assert key not in repr(spec)
 
-    def test_a_node_of_one_host_loses_it_by_a_kill(self, stage: Stage, spec: NodeSpec) -> None:
+    @pytest.mark.parametrize("hosts", [1, 2])
+    def test_a_node_ends_with_the_last_of_its_hosts(
+        self, stage: Stage, spec: NodeSpec, hosts: int
+    ) -> None:
         require(stage.fleet, HasHosts)
-        stage.fleet.start(spec)
-        with pytest.raises(FleetError, match="host 1"):
-            stage.fleet.kill_host(spec.name, 1)
+        spec = of_hosts(spec, hosts)
+        self.start(stage, spec)
+        for host in (hosts, -hosts - 1):
+            with pytest.raises(FleetError, match=f"host {host}"):
+                stage.fleet.kill_host(spec.name, host)
         stage.fleet.kill_host(spec.name, -1)
         exited = stage.until(Kind.NODE_EXITED)
         assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
+        if hosts > 1:
+            (lost,) = [one for one in stage.seen if one.kind is Kind.HOST_LOST]
+            assert lost.data["host"] == 1
+        with pytest.raises(FleetError, match=spec.name):
+            stage.fleet.kill_host(spec.name, 0)
 
     @pytest.mark.parametrize("hosts", [1, 2])
     def test_a_node_whose_chip_fails_exits_by_that_signal(
@@ -319,21 +316,6 @@ class LivingFleetKit(FleetKit):
         exited = stage.until(Kind.NODE_EXITED)
         assert (exited.data["signal"], exited.data["sent"]) == ("SIGABRT", ["SIGABRT"])
         assert stage.fleet.restart(spec.name).incarnation == 2
-
-    def test_a_node_of_two_hosts_loses_the_last_one(self, stage: Stage, spec: NodeSpec) -> None:
-        require(stage.fleet, HasHosts)
-        spec = of_hosts(spec, 2)
-        self.start(stage, spec)
-        for host in (2, -3):
-            with pytest.raises(FleetError, match=f"host {host}"):
-                stage.fleet.kill_host(spec.name, host)
-        stage.fleet.kill_host(spec.name, -1)
-        exited = stage.until(Kind.NODE_EXITED)
-        (lost,) = [one for one in stage.seen if one.kind is Kind.HOST_LOST]
-        assert lost.data["host"] == 1
-        assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
-        with pytest.raises(FleetError, match=spec.name):
-            stage.fleet.kill_host(spec.name, 0)
 
     def test_a_killed_node_is_seen_to_exit_by_that_signal_and_refuses_what_needs_life(
         self, stage: Stage, spec: NodeSpec
@@ -361,15 +343,6 @@ class LivingFleetKit(FleetKit):
         assert isinstance(sent, list)
         assert [(type(name), name) for name in sent] == [(str, "SIGTERM")], "plain text, no enum"
         assert stage.kinds[-2:] == [Kind.LEARNER_LEFT, Kind.NODE_EXITED]
-
-    def test_after_kill_restart_gives_the_next_life(self, stage: Stage, spec: NodeSpec) -> None:
-        super().test_after_kill_restart_gives_the_next_life(stage, spec)
-        stage.until_step_of(2)
-        assert stage.lives == [
-            (Kind.NODE_STARTED, 1),
-            (Kind.NODE_EXITED, 1),
-            (Kind.NODE_STARTED, 2),
-        ]
 
     def test_a_paused_node_is_stopped_until_it_is_resumed(
         self, stage: Stage, spec: NodeSpec
@@ -418,15 +391,12 @@ class LivingFleetKit(FleetKit):
         stage.fleet.notice(spec.name)
         assert stage.until(Kind.LEARNER_NOTICED).source == spec.name
 
-    def test_leaving_the_fleet_ends_every_node(self, stage: Stage, spec: NodeSpec) -> None:
+    def test_leaving_the_fleet_ends_every_node_also_a_paused_one(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
         stage.fleet.start(spec)
+        if isinstance(stage.fleet, Pausable):
+            stage.fleet.pause(spec.name)
         stage.fleet.__exit__(None, None, None)
         assert stage.fleet.probe(spec.name).data["state"] == "gone"
         assert not stage.fleet.nodes[spec.name].is_alive
-
-    def test_leaving_the_fleet_ends_a_paused_node(self, stage: Stage, spec: NodeSpec) -> None:
-        require(stage.fleet, Pausable)
-        stage.fleet.start(spec)
-        stage.fleet.pause(spec.name)
-        stage.fleet.__exit__(None, None, None)
-        assert stage.fleet.probe(spec.name).data["state"] == "gone"

@@ -1,8 +1,8 @@
-"""What is asked of a link and what arrives, as rows of a table: the measured half of the kit.
+"""What is asked of a link and what arrives: the measured half of the kit.
 
     Measure: asked 20 ms ─ shape ─► link ─ receiver ─► measured 20.4 ms, tolerance 3 ms: ok
 
-A row is taken up to three times, because the machine may be busy with something else; it holds if
+It is measured up to three times, because the machine may be busy with something else; it holds if
 one of them is within its tolerance. All of them are shown when none is.
 """
 
@@ -22,6 +22,7 @@ from chaoslab.links.effects import (
     Latency,
     LimitData,
     LinkAbility,
+    Loss,
     Per,
     Slice,
 )
@@ -33,6 +34,7 @@ from tests.contracts.link_stage import (
     one_way_delays_s,
     receive,
     sending,
+    together,
     transfer,
 )
 
@@ -62,7 +64,7 @@ def stage_of(links: Links, upstream: Upstream) -> Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """One row: what is asked for, and how what arrives is measured."""
+    """What is asked for, and how what arrives is measured."""
 
     name: str
     direction: Direction
@@ -94,40 +96,13 @@ class Measure:
         return abs(measured - self.asked) <= self.tolerance
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A measure as taken."""
-
-    measure: Measure
-    kind: str
-    measured: tuple[float, ...] = ()
-    lacks: frozenset[LinkAbility] = frozenset()
-    """Why it was not taken."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the last try was within the tolerance."""
-        return bool(self.measured) and self.measure.holds(self.measured[-1])
-
-    def to_text(self) -> str:
-        """One line of the table."""
-        measure = self.measure
-        head = f"{self.kind:10} {measure.direction:4} {measure.name:42}"
-        if not self.measured:
-            return f"{head} cannot: {', '.join(sorted(self.lacks))}"
-        tries = ", ".join(f"{one:.4g}" for one in self.measured)
-        word = "ok" if self.holds else "NOT WITHIN"
-        numbers = f"asked {measure.asked:8.4g}  measured {tries:>8} {measure.unit:7}"
-        return f"{head} {numbers}  tolerance {measure.tolerance:.3g}: {word}"
-
-
-def take(measure: Measure, stage: Stage) -> Row:
-    """Up to three times; AbilityError if these links cannot."""
+def take(measure: Measure, stage: Stage) -> list[float]:
+    """What was measured, in up to three tries; AbilityError if these links cannot."""
     require(stage.links, measure.direction, measure.effect)
     measured: list[float] = []
     while len(measured) < TRIES and not (measured and measure.holds(measured[-1])):
         measured.append(measure.once(stage))
-    return Row(measure=measure, kind=stage.links.kind, measured=tuple(measured))
+    return measured
 
 
 # ---------------------------------------------------------------- how it is measured
@@ -178,7 +153,40 @@ def silence_s(pair: Pair, *, way: Direction) -> float:
     return float(is_silent(receiver, 0.5))
 
 
-# ---------------------------------------------------------------- the rows
+# ---------------------------------------------------------------- what needs more than a pair
+
+
+def shared_rate_mb_per_s(stage: Stage, per: Per, *, connections: int = 4) -> float:
+    """Of several connections together, at 4 MB/s."""
+    stage.link.shape(_INJECTION, UP, Bandwidth(rate_bytes_per_s=4e6, per=per))
+    pairs = [stage.connect() for _ in range(connections)]
+    try:
+        return together(pairs, UP, 1_000_000 if per is Per.LINK else 4_000_000) / 1e6
+    finally:
+        for pair in pairs:
+            pair.close()
+        stage.link.clear(_INJECTION)
+
+
+def dropped_share(
+    stage: Stage, way: Direction, share: float, size: int = 30_000_000
+) -> tuple[float, bool]:
+    """What share the kernel says it dropped, and whether the stream arrived all the same."""
+    before = stage.link.counters()
+    stage.link.shape(_INJECTION, way, Loss(share=share))
+    pair = stage.connect()
+    try:
+        arrived = transfer(pair, way, size)
+    finally:
+        pair.close()
+        stage.link.clear(_INJECTION)
+    after = stage.link.counters()
+    packets = (after.packets or 0) - (before.packets or 0)
+    dropped = (after.dropped or 0) - (before.dropped or 0)
+    return dropped / max(1, packets), arrived.size == size
+
+
+# ---------------------------------------------------------------- all of them
 
 
 def measures() -> Iterator[Measure]:

@@ -23,7 +23,7 @@ from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxied.links import ProxiedLinks
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts.link_kit import LinkKit
-from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, stage_of
+from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, dropped_share, stage_of
 from tests.contracts.link_stage import (
     Upstream,
     dial,
@@ -33,7 +33,6 @@ from tests.contracts.link_stage import (
     read_exactly,
     transfer,
 )
-from tests.contracts.link_table import dropped_share
 from tests.engine import IS_REQUIRED, LIMITS, Engine, base_here, engine_or_skip
 
 from chaoslab.fleet.docker.images import images  # isort: skip  # after the engine, which may skip all this

@@ -2,20 +2,18 @@
 
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import is_running
 from chaoslab.links.base import Links
 from chaoslab.links.effects import (
@@ -23,13 +21,10 @@ from chaoslab.links.effects import (
     Direction,
     Freeze,
     HalfOpen,
-    JitterShape,
     Latency,
-    Loss,
 )
-from chaoslab.links.ports import established
 from chaoslab.links.proxied.embedded import EmbeddedLinks
-from chaoslab.links.proxied.http_api import Endpoint, call
+from chaoslab.links.proxied.http_api import call
 from tests.contracts.link_kit import MEASURES, LinkKit, assert_soon
 from tests.contracts.link_measures import Measure, Stage, stage_of
 from tests.contracts.link_stage import (
@@ -38,7 +33,6 @@ from tests.contracts.link_stage import (
     digest_of,
     how_it_ends,
     is_open,
-    one_way_delays_s,
     receive,
     sending,
     transfer,
@@ -197,24 +191,6 @@ def test_forty_connections_at_once_lose_nothing(stage: Stage) -> None:
 # ---------------------------------------------------------------- chance
 
 
-def jittered(directory: Path, upstream: Upstream, seed: int) -> list[float]:
-    with EmbeddedLinks(directory, seed=seed) as links:
-        stage = stage_of(links, upstream)
-        shape = Latency(mean_s=0.04, jitter_s=0.02, shape=JitterShape.LOGNORMAL)
-        stage.link.shape("injection-0", UP, shape)
-        return one_way_delays_s(stage.connect(), UP, 20)
-
-
-def apart_s(some: list[float], others: list[float]) -> float:
-    """The median difference of delays in the same place."""
-    return statistics.median(abs(a - b) for a, b in zip(some, others, strict=True))
-
-
-def test_the_same_seed_gives_the_same_link(tmp_path: Path, upstream: Upstream) -> None:
-    first, again, other = (jittered(tmp_path, upstream, seed) for seed in (7, 7, 8))
-    assert apart_s(first, again) < 0.004 < apart_s(first, other)
-
-
 # ---------------------------------------------------------------- broken ends
 
 
@@ -288,19 +264,6 @@ def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     assert_soon(lambda: not is_running(pid))
 
 
-def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "chaoslab.links.proxy")
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as proxy:
-        assert proxy.stdin is not None
-        assert proxy.stdout is not None
-        address = proxy.stdout.readline().strip()
-        assert call(Endpoint(address=address), "GET", "/proxies") == {}
-        proxy.stdin.close()
-        assert proxy.wait(10) == 0
-
-
 def test_a_stopped_proxy_is_noticed_and_ended(tmp_path: Path, upstream: Upstream) -> None:
     with EmbeddedLinks(tmp_path) as links:
         links.create("learner-0", upstream.address)
@@ -310,21 +273,6 @@ def test_a_stopped_proxy_is_noticed_and_ended(tmp_path: Path, upstream: Upstream
         assert "does not answer" in trouble
         pid = links.host.pid
     assert not psutil.pid_exists(pid)
-
-
-def test_a_proxy_that_is_killed_while_it_is_asked_has_ended(
-    tmp_path: Path, upstream: Upstream
-) -> None:
-    with EmbeddedLinks(tmp_path) as links, ThreadPoolExecutor() as pool:
-        links.create("learner-0", upstream.address)
-        assert links.host.pid is not None
-        os.kill(links.host.pid, signal.SIGSTOP)
-        troubles = pool.submit(links.troubles)
-        api_port = int(links.api.address.rpartition(":")[2])
-        assert_soon(lambda: established(api_port) > 0)
-        os.kill(links.host.pid, signal.SIGKILL)
-        (trouble,) = troubles.result()
-        assert "has ended with SIGKILL" in trouble
 
 
 def test_somebody_elses_changes_are_noticed(stage: Stage, links: EmbeddedLinks) -> None:
@@ -344,11 +292,6 @@ def test_somebody_elses_changes_are_noticed(stage: Stage, links: EmbeddedLinks) 
     assert "deleted it" in links.troubles()[0]
 
 
-def test_links_that_were_never_entered_make_nothing(tmp_path: Path) -> None:
-    with pytest.raises(HarnessBug, match="entering"):
-        EmbeddedLinks(tmp_path).create("learner-0", "127.0.0.1:1")
-
-
 def test_a_proxy_that_cannot_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,16 +299,3 @@ def test_a_proxy_that_cannot_start_says_why(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(FleetError, match="no loopback today"), EmbeddedLinks(tmp_path):
         pass
-
-
-def test_loss_is_owed_until_it_is_taken_away(
-    stage: Stage, links: EmbeddedLinks, undo_log: Remembered
-) -> None:
-    if not Loss(share=0.1).needs <= links.abilities:
-        pytest.skip("no packet loss here")
-    stage.link.shape("injection-0", BOTH, Loss(share=0.1))
-    rules = [one for one in undo_log.opened if one["do"] == "drop_rules"]
-    assert len(rules) == 2
-    assert stage.link.counters().packets is not None
-    stage.link.clear("injection-0")
-    assert len(undo_log.closed) == 2

@@ -57,14 +57,6 @@ def test_a_port_leads_to_the_syncer_and_to_its_next_address(gateway: Written) ->
         assert links.create("learner-1", "syncer:4600").address == "10.0.0.2:4702"
 
 
-def test_both_ends_hear_of_the_end_of_a_connection(gateway: Written) -> None:
-    with NetemLinks(gateway) as links:
-        link = links.create("learner-0", "syncer:4600")
-        gateway.flows = FLOW
-        link.shape("injection-0", BOTH, Refuse())
-    assert gateway.knocked == ENDS
-
-
 def test_what_an_injection_put_on_a_link_is_what_its_heal_takes_away(gateway: Written) -> None:
     with NetemLinks(gateway) as links:
         link = links.create("learner-0", "syncer:4600")
@@ -81,14 +73,6 @@ def test_what_an_injection_put_on_a_link_is_what_its_heal_takes_away(gateway: Wr
         assert gateway.said("conntrack -D")
         link.clear("injection-1")
         assert not gateway.lines
-
-
-def test_the_same_again_is_no_second_rule(gateway: Written) -> None:
-    with NetemLinks(gateway) as links:
-        link = links.create("learner-0", "syncer:4600")
-        for _ in range(2):
-            link.shape("injection-0", UP, Freeze())
-        assert len(gateway.said("-j hold -m") + gateway.said("up -j hold")) == 1
 
 
 def test_what_the_kernel_lacks_is_refused_in_its_words(gateway: Written) -> None:

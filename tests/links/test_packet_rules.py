@@ -13,7 +13,6 @@ from chaoslab.links.effects import (
     Corrupt,
     Direction,
     Duplicate,
-    LinkAbility,
     Loss,
     PacketEffect,
     Reorder,
@@ -22,7 +21,6 @@ from chaoslab.links.netem import bands, netfilter
 from chaoslab.links.netem.kernel import ask, which
 from chaoslab.links.netem.netfilter import Drop, Iptables
 from chaoslab.links.netem.packet_rules import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
-from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.undo.actions import leftovers, undo
 from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.link_stage import Upstream, is_open, read_exactly
@@ -81,15 +79,6 @@ def test_a_rule_is_removed_exactly(tool: Iptables) -> None:
     assert rules() == before
 
 
-def test_one_rule_stays_when_the_other_goes(tool: Iptables) -> None:
-    tool.add(drop())
-    tool.add(drop(f"{LABEL}2"))
-    tool.remove(LABEL)
-    kept = rules()
-    assert f"{LABEL}2" in kept
-    assert f'{LABEL}"' not in kept
-
-
 def test_rules_are_owed_before_they_are_made_and_closed_when_they_are_gone() -> None:
     needs_loss()
     undo_log = Remembered()
@@ -121,15 +110,6 @@ def test_what_a_dead_harness_left_is_undone_from_its_obligation(tmp_path: Path) 
         assert not leftovers(owed)
     assert "chaoslab" not in rules()
     packets.close()
-
-
-def test_closing_takes_everything_away() -> None:
-    needs_loss()
-    packets = KernelPackets(Remembered())
-    for port in (PORT, PORT + 1):
-        packets.add(f"injection-{port}", port, Direction.BOTH, Loss(share=0.1))
-    packets.close()
-    assert "chaoslab" not in rules()
 
 
 def test_a_second_loss_on_a_link_waits_for_the_end_of_the_first() -> None:
@@ -213,32 +193,6 @@ def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_pa
 # ---------------------------------------------------------------- where it cannot be had
 
 
-@pytest.fixture
-def untried() -> Iterator[None]:
-    """What is found here is not remembered."""
-    for found in (netfilter._refusal, bands.is_available):
-        found.cache_clear()
-    yield
-    for found in (netfilter._refusal, bands.is_available):
-        found.cache_clear()
-
-
-def test_where_no_namespace_can_be_made_loss_is_tried_in_place(
-    monkeypatch: pytest.MonkeyPatch, untried: None
-) -> None:
-    needs_loss()
-    before = rules()
-    netfilter._refusal.cache_clear()
-    bands.is_available.cache_clear()
-    for module in (netfilter, bands):
-        monkeypatch.setattr(module, "why_no_namespace", lambda: "Operation not permitted")
-    assert netfilter.is_available()[0]
-    assert rules() == before
-    can, why = bands.is_available()
-    assert not can
-    assert "Operation not permitted" in why
-
-
 def test_the_right_to_administer_the_network_is_enough() -> None:
     needs_loss()
     setpriv = which("setpriv")
@@ -257,11 +211,3 @@ def test_a_rule_that_the_kernel_refuses_changes_nothing(tool: Iptables) -> None:
     with pytest.raises(FleetError, match=tool.tool):
         tool.add(Drop(comment=LABEL, port=99_999, way=Direction.UP, share=0.5))
     assert rules() == before
-
-
-def test_netem_is_offered_exactly_where_the_kernel_has_it(tmp_path: Path) -> None:
-    can, why = bands.is_available()
-    links = EmbeddedLinks(tmp_path)
-    for ability in (LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT):
-        assert (ability in links.abilities) == can
-        assert can or links.why_not(ability) == why

@@ -22,12 +22,6 @@ def test_a_profile_can_be_carried_by_every_kind_of_links(name: str) -> None:
         whole_numbers(effect)
 
 
-def test_rates_may_differ_by_direction() -> None:
-    by_way = dict(profile("home-broadband").shapings[1:])
-    assert by_way[Direction.UP] == Bandwidth(rate_bytes_per_s=2.5e6)
-    assert by_way[Direction.DOWN] == Bandwidth(rate_bytes_per_s=12.5e6)
-
-
 def test_an_unknown_profile_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(PlanError, match="transatlantic"):
         profile("transatlantc")

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from pathlib import Path
 
 import pytest
 
@@ -61,11 +60,6 @@ def test_a_link_is_switched_off_and_on_at_the_same_port(api: Endpoint) -> None:
         socket.create_connection((host, int(port)))
     on = an_object(call(api, "POST", "/proxies/p", {"enabled": True, "listen": listen}))
     assert (on["enabled"], on["listen"]) == (True, listen)
-
-
-def test_counters_begin_at_nothing(api: Endpoint) -> None:
-    counted = an_object(call(api, "GET", "/proxies/p/counters"))
-    assert set(counted.values()) == {0}
 
 
 @pytest.mark.parametrize(
@@ -139,12 +133,6 @@ def test_a_server_that_is_gone_is_told_apart() -> None:
         host, port = gone.getsockname()
     with pytest.raises(NobodyThere, match="any more"):
         call(Endpoint(address=f"{host}:{port}"), "GET", "/version")
-
-
-def test_the_log_stays_quiet(server: Endpoint, tmp_path: Path) -> None:
-    with EmbeddedLinks(tmp_path) as links:
-        call(links.api, "GET", "/proxies")
-    assert (tmp_path / "embedded-proxy.log").read_text() == ""
 
 
 @pytest.mark.deep

@@ -30,10 +30,6 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
     return path
 
 
-def test_nothing_is_found_where_there_is_nothing() -> None:
-    assert find() is None
-
-
 def test_a_server_on_path_comes_before_the_cache(bare: Path) -> None:
     cached = program(bare / "cache" / f"toxiproxy-{VERSION}" / PROGRAM)
     assert find() == cached

@@ -125,12 +125,6 @@ def test_a_server_that_is_gone_when_it_is_needed_is_an_error(tmp_path: Path) -> 
         links.__enter__()
 
 
-@pytest.mark.toxiproxy
-def test_a_server_that_is_given_is_known_as_toxiproxy(own: ToxiproxyLinks, tmp_path: Path) -> None:
-    with own as links:
-        assert ToxiproxyLinks(tmp_path, address=links.api.address).abilities == links.abilities
-
-
 # ---------------------------------------------------------------- what it did not do
 
 

@@ -154,19 +154,6 @@ def test_another_share_of_duplicates_never_stands_beside_the_old_one(asked: list
     assert verbs == ["filter del", "filter del", "qdisc del", "qdisc add", *["filter add"] * 2]
 
 
-def test_a_queue_to_which_no_filter_leads_is_taken_off(
-    asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: object) -> None:
-        raise FleetError("no filters here")
-
-    monkeypatch.setattr(bands, "add", refuse)
-    packets = KernelPackets(Remembered())
-    with pytest.raises(FleetError, match="no filters here"):
-        packets.add("injection-0", PORT, Direction.UP, Corrupt(share=0.1))
-    assert asked[-1] == "tc qdisc del dev lo parent 1:4"
-
-
 def test_an_interface_has_room_for_so_many_effects(asked: list[str]) -> None:
     packets = KernelPackets(Remembered())
     for number in range(13):
@@ -208,12 +195,6 @@ def test_without_the_right_to_do_it_a_plan_is_refused_before_anything_starts(
     with pytest.raises(AbilityError, match="needs root"):
         require(EmbeddedLinks(tmp_path), Direction.BOTH, effect)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.usefixtures("nobody")
-def test_without_the_right_nothing_is_dropped() -> None:
-    with pytest.raises(AbilityError, match="needs root"):
-        netfilter.drops()
 
 
 def test_without_a_tool_it_says_which_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
