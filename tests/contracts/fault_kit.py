@@ -131,6 +131,9 @@ def on_real_processes(folder: Path, nodes: Sequence[NodeSpec]) -> Iterator[Direc
 class FaultKit:
     """Subclasses provide the fixture `fault`, with settings that make it quick."""
 
+    absent: Collection[str] = ()
+    """Learners that are known and have not begun yet."""
+
     @pytest.fixture
     def clock(self) -> VirtualClock:
         return VirtualClock()
@@ -139,7 +142,8 @@ class FaultKit:
     def fleet(self, clock: VirtualClock) -> NoFleet:
         fleet = NoFleet(clock)
         for name in LEARNERS:
-            fleet.start(NodeSpec(name=name, role=Role.LEARNER, command=("true",)))
+            spec = NodeSpec(name=name, role=Role.LEARNER, command=("true",))
+            (fleet.enlist if name in self.absent else fleet.start)(spec)
             fleet.link(name, "127.0.0.1:1").shape("other", Direction.BOTH, Latency(mean_s=1.0))
         fleet.touched.clear()
         return fleet
@@ -210,7 +214,7 @@ class FaultKit:
     @pytest.fixture
     def director(self, fleet: NoFleet, clock: VirtualClock, tmp_path: Path) -> Iterator[Director]:
         with Journal(tmp_path, clock) as journal:
-            for name in LEARNERS:
+            for name in sorted(set(LEARNERS) - set(self.absent)):
                 journal.write(Kind.NODE_STARTED, {"node": name, "incarnation": 1}, source=name)
             yield Director(fleet=fleet, clock=clock, journal=journal)
 

@@ -1,10 +1,20 @@
-"""A journal that a test writes by hand: one injection of a fault, and what nodes say meanwhile."""
+"""A journal that a test writes by hand: one injection of a fault, and what nodes say meanwhile.
 
+@each_of(case("a delay that nobody feels is failed", Record(…).until(30), Code.NO_EFFECT), …)
+def test_the_record_shows_what_the_link_did(case: Case) -> None:
+case.require()
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
+
+import pytest
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History
 
@@ -52,3 +62,45 @@ class FaultRecord:
         """The evidence on its only target."""
         (piece,) = self.pieces
         return piece
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A record, and what it shows of its fault."""
+
+    says: str
+    record: FaultRecord
+    code: Code
+    measured: Mapping[str, object]
+    """Some of what the evidence has measured; None for what it has not."""
+    requested: Mapping[str, object] = field(default_factory=dict)
+    """Some of what it says was asked for."""
+    proof: Sequence[Kind] = ()
+    """The kinds of the events that it gives as its proof, if they count."""
+
+    def require(self) -> None:
+        """It is shown."""
+        found = self.record.evidence
+        assert found.code is self.code, found.text
+        for said, facts in ((self.measured, found.measured), (self.requested, found.requested)):
+            assert {key: facts.get(key) for key in said} == said
+        events = [self.record.history.events[seq].kind for seq in found.proof]
+        assert not self.proof or events == self.proof
+
+
+def case(
+    says: str,
+    record: FaultRecord,
+    code: Code,
+    *,
+    requested: Mapping[str, object] | None = None,
+    proof: Sequence[Kind] = (),
+    **measured: object,
+) -> Case:
+    """One of `each_of`."""
+    return Case(says=says, record=record, code=code, measured=measured, requested=requested or {})
+
+
+def each_of(*cases: Case) -> pytest.MarkDecorator:
+    """Run a test with each of them as `case`."""
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.says)

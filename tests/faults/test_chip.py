@@ -20,6 +20,7 @@ from tests.contracts.fault_kit import (
     injection_of,
     on_real_processes,
 )
+from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_process import Record, alive
 from tests.fleet import chip_program
 
@@ -39,20 +40,6 @@ def started_in_vain(record: Record, time_s: float, incarnation: int) -> Record:
     )
 
 
-def test_starts_that_fail_for_want_of_the_chip_prove_that_it_is_held() -> None:
-    record = started_in_vain(started_in_vain(killed(), 10.5, 2), 12.5, 3)
-    found = record.evidence
-    assert (found.status, found.measured["starts_failed"]) == (Status.PROVED, 2)
-    kinds = [record.history.events[seq].kind for seq in found.proof]
-    assert kinds == [Kind.NODE_EXITED, Kind.CHIP_HELD, Kind.NODE_EXITED, Kind.NODE_EXITED]
-
-
-def test_a_learner_that_trains_without_its_chip_was_not_kept_from_it() -> None:
-    record = killed().add(11.0, Kind.NODE_STARTED, incarnation=2)
-    record.add(12.0, Kind.LEARNER_STEP, incarnation=2, step=5, steps=1, step_s=0.1)
-    assert (record.evidence.status, record.evidence.code) == (Status.WEAK, Code.WORKED_MEANWHILE)
-
-
 def shared(*, granted: bool, holder: int | None) -> Record:
     record = Record(ShareChip(times=2)).add(1.0, Kind.NODE_STARTED, pid=42).begin(10.0)
     for time_s in (10.1, 11.1):
@@ -60,44 +47,56 @@ def shared(*, granted: bool, holder: int | None) -> Record:
     return record
 
 
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        pytest.param(
-            started_in_vain(killed(), 10.5, 2),
-            Code.FEWER_TIMES,
-            id="fewer starts than asked are weak",
-        ),
-        pytest.param(
-            killed()
-            .add(11.0, Kind.NODE_STARTED, incarnation=2)
-            .add(11.5, Kind.NODE_EXITED, incarnation=2, exit_code=1, signal=None, sent=[]),
-            Code.NO_REPORT,
-            id="a crash for another reason does not count",
-        ),
-        pytest.param(
-            shared(granted=False, holder=42).stepping(12.0),
-            Status.PROVED,
-            id="a second task that is refused while the learner goes on proves it",
-        ),
-    ],
+@each_of(
+    case(
+        "starts that fail for want of the chip prove that it is held",
+        started_in_vain(started_in_vain(killed(), 10.5, 2), 12.5, 3),
+        Code.AS_ASKED,
+        proof=[Kind.NODE_EXITED, Kind.CHIP_HELD, Kind.NODE_EXITED, Kind.NODE_EXITED],
+        starts_failed=2,
+    ),
+    case(
+        "a learner that trains without its chip was not kept from it",
+        killed()
+        .add(11.0, Kind.NODE_STARTED, incarnation=2)
+        .add(12.0, Kind.LEARNER_STEP, incarnation=2, step=5, steps=1, step_s=0.1),
+        Code.WORKED_MEANWHILE,
+    ),
+    case(
+        "fewer starts than asked are weak",
+        started_in_vain(killed(), 10.5, 2),
+        Code.FEWER_TIMES,
+    ),
+    case(
+        "a crash for another reason does not count",
+        killed()
+        .add(11.0, Kind.NODE_STARTED, incarnation=2)
+        .add(11.5, Kind.NODE_EXITED, incarnation=2, exit_code=1, signal=None, sent=[]),
+        Code.NO_REPORT,
+    ),
+    case(
+        "a second task that is refused while the learner goes on proves it",
+        shared(granted=False, holder=42).stepping(12.0),
+        Code.AS_ASKED,
+    ),
+    case(
+        "one that is granted the chip does not",
+        shared(granted=True, holder=None).stepping(12.0),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "nor one that is refused because of somebody else",
+        shared(granted=False, holder=43).stepping(12.0),
+        Code.OTHER_CAUSE,
+    ),
+    case(
+        "nor if the learner does not go on",
+        shared(granted=False, holder=42),
+        Code.NOT_STEPPING,
+    ),
 )
-def test_the_record_shows_who_held_the_chip(record: Record, shown: Code | Status) -> None:
-    assert shown in (record.evidence.code, record.evidence.status)
-
-
-@pytest.mark.parametrize(
-    ("granted", "holder", "steps", "code"),
-    [
-        (True, None, (12.0,), Code.NO_EFFECT),
-        (False, 43, (12.0,), Code.OTHER_CAUSE),
-        (False, 42, (), Code.NOT_STEPPING),
-    ],
-)
-def test_all_else_does_not(
-    *, granted: bool, holder: int | None, steps: tuple[float, ...], code: Code
-) -> None:
-    assert shared(granted=granted, holder=holder).stepping(*steps).evidence.code is code
+def test_the_record_shows_who_held_the_chip(case: Case) -> None:
+    case.require()
 
 
 # ---------------------------------------------------------------- the real thing

@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.clock import ClockDrift, ClockStep, Towards
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
-from tests.faults.fault_record import FaultRecord
+from tests.faults.fault_record import Case, FaultRecord, case, each_of
+
+approx = pytest.approx
 
 EPOCH_S = 1_800_000_000.0
 
@@ -46,64 +47,78 @@ class Record(FaultRecord):
         return super().evidence
 
 
-@pytest.mark.parametrize("towards", list(Towards))
-def test_a_step_is_proved_by_the_distance_between_two_clocks(towards: Towards) -> None:
-    step_s = 300.0 if towards is Towards.AHEAD else -300.0
-    record = Record(ClockStep(towards=towards)).read(10.0)
-    for time_s in (10.1, 11.0, 12.0, 13.0, 13.9):
-        record.read(time_s, ahead_s=step_s)
-    found = record.evidence
-    assert found.status is Status.PROVED
-    assert found.measured["step_s"] == pytest.approx(step_s, abs=0.01)
-    assert found.measured["monotonic_step_s"] == pytest.approx(0.0, abs=0.01)
+def shown(fault: Fault, *times_s: float, **shown: float) -> Record:
+    """Right at second 10, and at these times as `shown`."""
+    record = Record(fault).read(10.0)
+    for time_s in times_s:
+        record.read(time_s, **shown)
+    return record
 
 
-def test_a_clock_that_was_not_set_is_no_step() -> None:
-    record = Record(ClockStep()).read(10.0)
-    for time_s in (10.1, 12.0, 13.9):
-        record.read(time_s)
-    assert record.evidence.code is Code.NO_EFFECT
+ALL_THE_TIME = (10.1, 11.0, 12.0, 13.0, 13.9)
 
 
-def test_a_step_of_another_size_or_one_that_was_taken_back_is_weak() -> None:
-    other = Record(ClockStep()).read(10.0).read(10.1, ahead_s=200.0).read(13.9, ahead_s=200.0)
-    assert other.evidence.code is Code.OUT_OF_TOLERANCE
-    short = Record(ClockStep()).read(10.0).read(10.1, ahead_s=300.0).read(11.0, ahead_s=300.0)
-    assert short.read(12.0).evidence.code is Code.TOO_SHORT
-    twice = Record(ClockStep()).read(10.0).read(10.1, ahead_s=300.0).read(11.0)
-    assert twice.read(12.0, ahead_s=300.0).evidence.code is Code.OUT_OF_TOLERANCE
-
-
-def test_a_clock_that_the_node_sets_right_just_before_the_heal_was_set_all_the_time() -> None:
-    record = Record(ClockStep()).read(10.0)
-    for time_s in (10.1, 11.0, 12.0, 13.0, 13.9):
-        record.read(time_s, ahead_s=300.0)
-    found = record.read(13.995).evidence
-    assert (found.status, found.code) == (Status.PROVED, Code.AS_ASKED)
-    assert found.measured["readings"] == 5
-
-
-def test_a_node_that_says_nothing_proves_nothing() -> None:
-    for fault in (ClockStep(), ClockDrift()):
-        assert Record(fault).evidence.code is Code.NOT_MEASURED
-        assert Record(fault).read(10.0).evidence.code is Code.NOT_MEASURED
-
-
-@pytest.mark.parametrize("rate", [0.8, 1.2])
-def test_a_drift_is_proved_by_the_rate_of_the_monotonic_clock(rate: float) -> None:
-    record = Record(ClockDrift(rate=rate)).read(9.99 + 0.01)
-    for time_s in (10.1, 11.0, 12.0, 13.0, 13.9):
-        record.read(time_s, rate=rate)
-    found = record.evidence
-    assert found.status is Status.PROVED
-    assert found.measured["rate"] == pytest.approx(rate, abs=0.01)
-    assert found.measured["wall_rate"] == pytest.approx(rate, abs=0.01)
-
-
-def test_a_clock_that_keeps_time_does_not_drift_and_another_rate_is_weak() -> None:
-    right, other = Record(ClockDrift()).read(10.0), Record(ClockDrift()).read(10.0)
-    for time_s in (10.1, 11.0, 12.0, 13.9):
-        right.read(time_s)
-        other.read(time_s, rate=1.6)
-    assert right.evidence.code is Code.NO_EFFECT
-    assert other.evidence.code is Code.OUT_OF_TOLERANCE
+@each_of(
+    *(
+        case(
+            f"a step is proved by the distance between two clocks: {towards}",
+            shown(ClockStep(towards=towards), *ALL_THE_TIME, ahead_s=step_s),
+            Code.AS_ASKED,
+            step_s=approx(step_s, abs=0.01),
+            monotonic_step_s=approx(0.0, abs=0.01),
+        )
+        for towards, step_s in ((Towards.AHEAD, 300.0), (Towards.BACK, -300.0))
+    ),
+    case("a clock that was not set is no step", shown(ClockStep(), 10.1, 13.9), Code.NO_EFFECT),
+    case(
+        "a step of another size is weak",
+        shown(ClockStep(), 10.1, 13.9, ahead_s=200.0),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "a step that was taken back is weak",
+        shown(ClockStep(), 10.1, 11.0, ahead_s=300.0).read(12.0),
+        Code.TOO_SHORT,
+    ),
+    case(
+        "a step that came twice is weak",
+        shown(ClockStep(), 10.1, ahead_s=300.0).read(11.0).read(12.0, ahead_s=300.0),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "a clock that the node sets right just before the heal was set all the time",
+        shown(ClockStep(), *ALL_THE_TIME, ahead_s=300.0).read(13.995),
+        Code.AS_ASKED,
+        readings=5,
+    ),
+    *(
+        case(
+            f"a drift is proved by the rate of the monotonic clock: {rate}",
+            shown(ClockDrift(rate=rate), *ALL_THE_TIME, rate=rate),
+            Code.AS_ASKED,
+            rate=approx(rate, abs=0.01),
+            wall_rate=approx(rate, abs=0.01),
+        )
+        for rate in (0.8, 1.2)
+    ),
+    case(
+        "a clock that keeps time does not drift",
+        shown(ClockDrift(), *ALL_THE_TIME),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "another rate is weak",
+        shown(ClockDrift(), *ALL_THE_TIME, rate=1.6),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    *(
+        case(f"{fault.name}: {says}", record, Code.NOT_MEASURED)
+        for fault in (ClockStep(), ClockDrift())
+        for says, record in (
+            ("a node that says nothing proves nothing", Record(fault)),
+            ("nor one that says it once", shown(fault)),
+        )
+    ),
+)
+def test_the_record_shows_the_clock(case: Case) -> None:
+    case.require()

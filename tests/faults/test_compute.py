@@ -3,7 +3,6 @@
 import pytest
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
 from chaoslab.faults.evidence.base import Evidence
@@ -12,7 +11,9 @@ from chaoslab.faults.starvation import ComputeSteal, Killer, MemoryPressure, Pro
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.stressors import Mechanism
 from tests.contracts.fault_kit import injection_of
-from tests.faults.fault_record import FaultRecord
+from tests.faults.fault_record import Case, FaultRecord, case, each_of
+
+approx = pytest.approx
 
 # ---------------------------------------------------------------- courses and abilities
 
@@ -105,171 +106,169 @@ def slowed(
     return record.steps(until_s, 32.0, 0.05)
 
 
-def test_steps_as_slow_as_asked_are_proof() -> None:
-    found = slowed(ComputeSlow(factor=2), 0.1).evidence
-    assert found.status is Status.PROVED
-    assert found.measured["step_ratio"] == pytest.approx(2.0, abs=0.01)
-    assert found.requested["factor"] == 2
-
-
-@pytest.mark.parametrize(
-    ("throttled_s", "code"),
-    [(9.0, Code.AS_ASKED), (0.1, Code.DOUBTFUL_CAUSE), (0.0, Code.DOUBTFUL_CAUSE)],
-)
-def test_steps_that_a_quota_has_not_slowed_are_weak(throttled_s: float, code: Code) -> None:
-    record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 32, 0.1)
-    assert record.counted(throttled_s=throttled_s, cores=0.5).evidence.code is code
-
-
-def test_a_burden_that_let_go_by_itself_is_weak_even_if_steps_stay_slow() -> None:
-    record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 32, 0.1)
-    about: dict[str, Json] = {"node": "learner-1", "injection": "injection-0"}
-    record.say(24.0, Kind.NODE_RELIEVED, "harness", **about, because="it let go by itself")
-    assert record.evidence.code is Code.DOUBTFUL_CAUSE
-
-
-def test_one_long_step_among_many_counts_as_one_step() -> None:
+def burst() -> Record:
     """A quota lets a node run in bursts: its pace is what it made in all that time."""
     record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin()
     for begin_s in range(20, 32, 2):
         record.steps(begin_s, begin_s + 1, 0.0667).steps(begin_s + 1, begin_s + 2, 0.2)
-    found = record.evidence
-    assert found.measured["step_ratio"] == pytest.approx(2.0, abs=0.2)
-    assert found.status is Status.PROVED
+    return record
 
 
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        pytest.param(
-            slowed(ComputeSlow(factor=2), 0.052), Code.NO_EFFECT, id="steps as before are none"
-        ),
-        pytest.param(
-            slowed(ComputeSlow(factor=3), 0.085),
-            Code.OUT_OF_TOLERANCE,
-            id="steps that are a little slower are weak",
-        ),
-        pytest.param(
-            slowed(ComputeSlow(factor=2), 0.2),
-            Code.OUT_OF_TOLERANCE,
-            id="steps that are far too slow are weak",
-        ),
-        pytest.param(
-            slowed(ComputeSlow(factor=2), 0.1, others_s=0.1),
-            Code.NO_EFFECT,
-            id="what slowed everybody is no doing of the fault",
-        ),
-        pytest.param(
-            slowed(ComputeSlow(factor=2), 0.1, until_s=26.0),
-            Code.NOT_THROUGHOUT,
-            id="a chip that was fast again half way is weak",
-        ),
-        pytest.param(
-            Record(ComputeSlow(factor=2))
-            .steps(4, 16, 0.05)
-            .steps(16, 20, 0.1)
-            .begin()
-            .steps(20, 32, 0.1),
-            Code.NO_EFFECT,
-            id="a learner that was as slow just before proves nothing",
-        ),
-        pytest.param(
-            Record(ComputeSlow(factor=2)).steps(4, 12, 0.05).begin().steps(20, 32, 0.1),
-            Code.NOT_STEPPING,
-            id="a learner that stood still before proves nothing",
-        ),
-        pytest.param(
-            Record(ComputeSlow(factor=2))
-            .steps(4, 20, 0.05)
-            .begin()
-            .steps(20, 22, 0.1)
-            .exit(signal="SIGKILL"),
-            Code.EXITED_INSTEAD,
-            id="a learner that died is not slow",
-        ),
-    ],
-)
-def test_the_record_shows_whether_steps_were_slowed(record: Record, shown: Code) -> None:
-    assert record.evidence.code is shown
+def halved() -> Record:
+    return Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 32, 0.1)
 
 
-def hot(step_s: list[float]) -> Evidence:
+def hot(*step_s: float) -> Record:
     """A chip in four stages of three seconds each."""
     record = Record(ComputeSlow(factor=3, ramp_s=12.0, ramp_steps=4)).steps(4, 20, 0.05).begin()
     for stage, one_s in enumerate(step_s):
         record.steps(20 + 3 * stage, 23 + 3 * stage, one_s)
-    return record.evidence
+    return record
 
 
-def test_stages_in_the_order_that_was_asked_are_proof() -> None:
-    found = hot([0.075, 0.1, 0.125, 0.15])
-    assert (found.status, found.measured["in_order_share"]) == (Status.PROVED, 1.0)
-
-
-def test_stages_in_another_order_are_weak() -> None:
-    assert hot([0.15, 0.125, 0.1, 0.085]).code is Code.WRONG_ORDER
-
-
-# ---------------------------------------------------------------- neighbours and memory
-
-
-def crowded(step_s: float, cpu_s: float) -> Evidence:
+def crowded(step_s: float, cpu_s: float) -> Record:
     record = Record(ComputeSteal()).steps(4, 20, 0.05).begin().steps(20, 32, step_s)
-    return record.counted(cpu_s=cpu_s, rss_bytes=1, available_bytes=1).evidence
+    return record.counted(cpu_s=cpu_s, rss_bytes=1, available_bytes=1)
 
 
-@pytest.mark.parametrize(
-    ("step_s", "cpu_s", "code"),
-    [
-        (0.08, 10.0, Code.AS_ASKED),
-        (0.05, 10.0, Code.OUT_OF_TOLERANCE),
-        (0.08, 0.1, Code.NOT_APPLIED),
-    ],
-)
-def test_neighbours_prove_themselves_by_what_they_took_and_what_that_did(
-    step_s: float, cpu_s: float, code: Code
-) -> None:
-    assert crowded(step_s, cpu_s).code is code
-
-
-@pytest.mark.parametrize(
-    ("share", "code"),
-    [(1.0, Code.AS_ASKED), (0.6, Code.OUT_OF_TOLERANCE), (0.1, Code.NOT_APPLIED)],
-)
-def test_pressure_is_what_is_really_held(share: float, code: Code) -> None:
-    fault = MemoryPressure()
-    held = round(share * fault.size_bytes)
-    record = Record(fault).begin().counted(cpu_s=1.0, rss_bytes=held, available_bytes=10**9)
-    assert record.evidence.code is code
-
-
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        pytest.param(
-            Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=5),
-            Status.PROVED,
-            id="the kernel itself says that it killed for want of memory",
+@each_of(
+    case(
+        "steps as slow as asked are proof",
+        slowed(ComputeSlow(factor=2), 0.1),
+        Code.AS_ASKED,
+        requested={"factor": 2},
+        step_ratio=approx(2.0, abs=0.01),
+    ),
+    *(
+        case(
+            f"a quota that held a node up for {throttled_s} s",
+            halved().counted(throttled_s=throttled_s, cores=0.5),
+            code,
+        )
+        for throttled_s, code in (
+            (9.0, Code.AS_ASKED),
+            (0.1, Code.DOUBTFUL_CAUSE),
+            (0.0, Code.DOUBTFUL_CAUSE),
+        )
+    ),
+    case(
+        "a burden that let go by itself is weak even if steps stay slow",
+        halved().say(
+            24.0,
+            Kind.NODE_RELIEVED,
+            "harness",
+            node="learner-1",
+            injection="injection-0",
+            because="it let go by itself",
         ),
-        pytest.param(
-            Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=0),
-            Code.OTHER_CAUSE,
-            id="a kill that the kernel does not count is not for want of memory",
-        ),
-        pytest.param(
-            Record(ProcessOom(by=Killer.IMITATION))
+        Code.DOUBTFUL_CAUSE,
+    ),
+    case(
+        "one long step among many counts as one step",
+        burst(),
+        Code.AS_ASKED,
+        step_ratio=approx(2.0, abs=0.2),
+    ),
+    case("steps as before are none", slowed(ComputeSlow(factor=2), 0.052), Code.NO_EFFECT),
+    case(
+        "steps that are a little slower are weak",
+        slowed(ComputeSlow(factor=3), 0.085),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "steps that are far too slow are weak",
+        slowed(ComputeSlow(factor=2), 0.2),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "what slowed everybody is no doing of the fault",
+        slowed(ComputeSlow(factor=2), 0.1, others_s=0.1),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "a chip that was fast again half way is weak",
+        slowed(ComputeSlow(factor=2), 0.1, until_s=26.0),
+        Code.NOT_THROUGHOUT,
+    ),
+    case(
+        "a learner that was as slow just before proves nothing",
+        Record(ComputeSlow(factor=2))
+        .steps(4, 16, 0.05)
+        .steps(16, 20, 0.1)
+        .begin()
+        .steps(20, 32, 0.1),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "a learner that stood still before proves nothing",
+        Record(ComputeSlow(factor=2)).steps(4, 12, 0.05).begin().steps(20, 32, 0.1),
+        Code.NOT_STEPPING,
+    ),
+    case(
+        "a learner that died is not slow",
+        Record(ComputeSlow(factor=2))
+        .steps(4, 20, 0.05)
+        .begin()
+        .steps(20, 22, 0.1)
+        .exit(signal="SIGKILL"),
+        Code.EXITED_INSTEAD,
+    ),
+    case(
+        "stages in the order that was asked are proof",
+        hot(0.075, 0.1, 0.125, 0.15),
+        Code.AS_ASKED,
+        in_order_share=1.0,
+    ),
+    case("stages in another order are weak", hot(0.15, 0.125, 0.1, 0.085), Code.WRONG_ORDER),
+    *(
+        case(f"neighbours: steps of {step_s} s, {cpu_s} s of CPU", crowded(step_s, cpu_s), code)
+        for step_s, cpu_s, code in (
+            (0.08, 10.0, Code.AS_ASKED),
+            (0.05, 10.0, Code.OUT_OF_TOLERANCE),
+            (0.08, 0.1, Code.NOT_APPLIED),
+        )
+    ),
+    *(
+        case(
+            f"pressure is what is really held: {share:.0%}",
+            Record(MemoryPressure())
             .begin()
-            .exit(signal="SIGKILL")
-            .say(32.0, Kind.NODE_PROBED, "learner-1", node="learner-1", state="gone"),
-            Status.PROVED,
-            id="an imitation is called one",
-        ),
-        pytest.param(
-            Record(ProcessOom()).begin().counted(oom_kills=4),
-            Code.STILL_RUNNING,
-            id="a learner that outlived it was not killed",
-        ),
-    ],
+            .counted(
+                cpu_s=1.0,
+                rss_bytes=round(share * MemoryPressure().size_bytes),
+                available_bytes=10**9,
+            ),
+            code,
+        )
+        for share, code in (
+            (1.0, Code.AS_ASKED),
+            (0.6, Code.OUT_OF_TOLERANCE),
+            (0.1, Code.NOT_APPLIED),
+        )
+    ),
+    case(
+        "the kernel itself says that it killed for want of memory",
+        Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=5),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a kill that the kernel does not count is not for want of memory",
+        Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=0),
+        Code.OTHER_CAUSE,
+    ),
+    case(
+        "an imitation is called one",
+        Record(ProcessOom(by=Killer.IMITATION))
+        .begin()
+        .exit(signal="SIGKILL")
+        .say(32.0, Kind.NODE_PROBED, "learner-1", node="learner-1", state="gone"),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a learner that outlived it was not killed",
+        Record(ProcessOom()).begin().counted(oom_kills=4),
+        Code.STILL_RUNNING,
+    ),
 )
-def test_the_record_shows_whether_memory_was_short(record: Record, shown: Code | Status) -> None:
-    assert shown in (record.evidence.code, record.evidence.status)
+def test_the_record_shows_slow_steps_and_short_memory(case: Case) -> None:
+    case.require()

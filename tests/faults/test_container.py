@@ -1,12 +1,10 @@
 """Faults of a container engine: the kit, and what their evidence makes of records."""
 
-import pytest
-
 from chaoslab.core.events import Kind
-from chaoslab.core.payloads import Status
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
 from chaoslab.faults.evidence.codes import Code
-from tests.faults.test_network import SILENT, Record
+from tests.faults.fault_record import Case, case, each_of
+from tests.faults.test_network import Record
 
 
 def reported(record: Record, time_s: float, action: str) -> Record:
@@ -14,20 +12,6 @@ def reported(record: Record, time_s: float, action: str) -> Record:
         time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action=action, at_s=0.0,
         exit_code=None, signal=None,
     )  # fmt: skip
-
-
-def test_an_unplugged_node_is_proved_by_the_engine_and_by_silence() -> None:
-    record = reported(Record(NetworkDisconnect()), 20.1, "disconnect")
-    for second in range(21, 31):
-        record.reported(float(second), **{**SILENT, "silent_s": second - 19.9})
-    assert record.evidence.status is Status.PROVED
-
-
-def test_silence_that_the_engine_knows_nothing_of_proves_no_unplugging() -> None:
-    record = Record(NetworkDisconnect())
-    for second in range(21, 31):
-        record.reported(float(second), **{**SILENT, "silent_s": second - 19.9})
-    assert record.evidence.code is Code.NOT_APPLIED
 
 
 def replaced(before: str, after: str, *, exit_code: int | None) -> Record:
@@ -44,30 +28,38 @@ def replaced(before: str, after: str, *, exit_code: int | None) -> Record:
     return record.add(21.5, Kind.NODE_STARTED, **again)
 
 
-def test_a_replaced_node_is_proved_by_the_image_of_its_next_life() -> None:
-    evidence = replaced("sha256:a", "sha256:b", exit_code=0).evidence
-    assert (evidence.status, evidence.measured["image_id"]) == (Status.PROVED, "sha256:b")
-
-
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        pytest.param(
-            reported(Record(NetworkDisconnect()), 20.1, "disconnect").until(30.0),
-            Code.NO_EFFECT,
-            id="an unplugged node that goes on talking is not proved",
-        ),
-        pytest.param(
-            replaced("sha256:a", "sha256:b", exit_code=None),
-            Code.NOT_ORDERLY,
-            id="a node that was killed to be replaced is weak",
-        ),
-        pytest.param(
-            replaced("sha256:a", "sha256:a", exit_code=0),
-            Code.NO_EFFECT,
-            id="a node that comes back from the same image was not replaced",
-        ),
-    ],
+@each_of(
+    case(
+        "an unplugged node is proved by the engine and by silence",
+        reported(Record(NetworkDisconnect()), 20.1, "disconnect").quiet(19.9),
+        Code.AS_ASKED,
+    ),
+    case(
+        "silence that the engine knows nothing of proves no unplugging",
+        Record(NetworkDisconnect()).quiet(19.9),
+        Code.NOT_APPLIED,
+    ),
+    case(
+        "an unplugged node that goes on talking is not proved",
+        reported(Record(NetworkDisconnect()), 20.1, "disconnect").until(30.0),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "a replaced node is proved by the image of its next life",
+        replaced("sha256:a", "sha256:b", exit_code=0),
+        Code.AS_ASKED,
+        image_id="sha256:b",
+    ),
+    case(
+        "a node that was killed to be replaced is weak",
+        replaced("sha256:a", "sha256:b", exit_code=None),
+        Code.NOT_ORDERLY,
+    ),
+    case(
+        "a node that comes back from the same image was not replaced",
+        replaced("sha256:a", "sha256:a", exit_code=0),
+        Code.NO_EFFECT,
+    ),
 )
-def test_the_record_shows_what_became_of_the_container(record: Record, shown: Code) -> None:
-    assert record.evidence.code is shown
+def test_the_record_shows_what_became_of_the_container(case: Case) -> None:
+    case.require()

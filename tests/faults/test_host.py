@@ -11,8 +11,7 @@ from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.host import ChipFail, HostKill
-from chaoslab.faults.process import ProcessKill
-from chaoslab.fleet.base import Ability, Hosts, NodeSpec, Role
+from chaoslab.fleet.base import Hosts, NodeSpec, Role
 from tests.contracts import node_program
 from tests.contracts.fault_kit import (
     LEARNERS,
@@ -21,20 +20,8 @@ from tests.contracts.fault_kit import (
     injection_of,
     on_real_processes,
 )
+from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_process import Record
-
-FAULTS: tuple[Fault, ...] = (HostKill(), ChipFail())
-SIGNALS = {"host.kill": "SIGKILL", "chip.fail": "SIGABRT"}
-
-
-@pytest.fixture(params=FAULTS, ids=lambda fault: fault.name)
-def fault(request: pytest.FixtureRequest) -> Fault:
-    return request.param  # type: ignore[no-any-return]  # pytest knows no types
-
-
-def test_they_need_a_fleet_that_can_end_a_host(fault: Fault) -> None:
-    assert Ability.HOSTS in fault.needs
-    assert Ability.HOSTS not in ProcessKill().needs
 
 
 def of_hosts(fault: Fault, hosts: int = 2) -> Record:
@@ -50,55 +37,66 @@ def exited(record: Record, signal: str, sent: str) -> Record:
     return record.add(10.3, Kind.NODE_EXITED, signal=signal, exit_code=None, sent=[sent])
 
 
-def test_a_lost_host_is_proved_by_the_learners_word_and_its_exit(fault: Fault) -> None:
-    signal = SIGNALS[fault.name]
-    record = of_hosts(fault)
-    record.add(10.1, Kind.HOST_LOST, host=1, reason="its connection ended", signal=None)
-    record.add(10.2, Kind.HOST_LOST, host=1, reason=f"ended by {signal}", signal=signal)
-    found = exited(record, signal, signal).probe(15.0, "gone").evidence
-    assert (found.status, found.code, found.measured["host"]) == (Status.PROVED, Code.AS_ASKED, 1)
-    assert found.measured["down_s"] == pytest.approx(4.7)
-    assert f"lost host 1 of 2 (ended by {signal})" in found.text
-    assert [record.history.events[seq].kind for seq in found.proof] == [
-        Kind.HOST_LOST,
-        Kind.NODE_EXITED,
-    ]
+def cases_of(fault: Fault, signal: str, other: str) -> Iterator[Case]:
+    lost = {"host": 1, "reason": f"ended by {signal}", "signal": signal}
+    yield case(
+        f"{fault.name} is proved by the learner's word and its exit",
+        exited(
+            of_hosts(fault)
+            .add(10.1, Kind.HOST_LOST, host=1, reason="its connection ended", signal=None)
+            .add(10.2, Kind.HOST_LOST, **lost),
+            signal,
+            signal,
+        ).probe(15.0, "gone"),
+        Code.AS_ASKED,
+        proof=[Kind.HOST_LOST, Kind.NODE_EXITED],
+        host=1,
+        down_s=pytest.approx(4.7),
+    )
+    yield case(
+        f"{fault.name}: a learner of one host has no word to say",
+        exited(of_hosts(fault, 1), signal, signal).probe(15.0, "gone"),
+        Code.AS_ASKED,
+    )
+    yield case(
+        f"{fault.name}: an exit without a lost host is doubtful",
+        exited(of_hosts(fault), signal, signal).probe(15.0, "gone"),
+        Code.DOUBTFUL_CAUSE,
+    )
+    yield case(
+        f"{fault.name}: the loss of another host is doubtful",
+        exited(
+            of_hosts(fault)
+            .add(10.1, Kind.HOST_LOST, host=1, reason="its connection ended", signal=None)
+            .add(10.2, Kind.HOST_LOST, **{**lost, "host": 0}),
+            signal,
+            signal,
+        ).probe(15.0, "gone"),
+        Code.DOUBTFUL_CAUSE,
+    )
+    yield case(
+        f"{fault.name}: a learner that goes on without its host is not proved",
+        of_hosts(fault).stepping(12.0, 14.0),
+        Code.STILL_RUNNING,
+    )
+    yield case(
+        f"{fault.name}: an exit that was not asked for proves nothing",
+        exited(of_hosts(fault).add(10.2, Kind.HOST_LOST, **lost), other, signal),
+        Code.EXITED_INSTEAD,
+    )
+    yield case(
+        f"{fault.name}: a learner that was not there cannot lose a host",
+        Record(fault).begin(10.0),
+        Code.NOT_RUNNING,
+    )
 
 
-def test_a_learner_of_one_host_has_no_word_to_say(fault: Fault) -> None:
-    signal = SIGNALS[fault.name]
-    record = exited(of_hosts(fault, 1), signal, signal).probe(15.0, "gone")
-    assert record.evidence.status is Status.PROVED
-
-
-def test_an_exit_without_a_lost_host_is_doubtful(fault: Fault) -> None:
-    signal = SIGNALS[fault.name]
-    record = exited(of_hosts(fault), signal, signal).probe(15.0, "gone")
-    assert record.evidence.code is Code.DOUBTFUL_CAUSE
-
-
-def test_the_loss_of_another_host_is_doubtful(fault: Fault) -> None:
-    signal = SIGNALS[fault.name]
-    record = of_hosts(fault)
-    record.add(10.2, Kind.HOST_LOST, host=0, reason=f"ended by {signal}", signal=signal)
-    found = exited(record, signal, signal).probe(15.0, "gone").evidence
-    assert found.code is Code.DOUBTFUL_CAUSE
-    assert "did not report that it lost host 1" in found.text
-
-
-def test_a_learner_that_goes_on_without_its_host_is_not_proved(fault: Fault) -> None:
-    assert of_hosts(fault).stepping(12.0, 14.0).evidence.code is Code.STILL_RUNNING
-
-
-def test_an_exit_that_was_not_asked_for_proves_nothing(fault: Fault) -> None:
-    other = "SIGABRT" if SIGNALS[fault.name] == "SIGKILL" else "SIGKILL"
-    record = of_hosts(fault)
-    record.add(10.2, Kind.HOST_LOST, host=1, reason=f"ended by {other}", signal=other)
-    assert exited(record, other, SIGNALS[fault.name]).evidence.code is Code.EXITED_INSTEAD
-
-
-def test_a_learner_that_was_not_there_cannot_lose_a_host(fault: Fault) -> None:
-    assert Record(fault).begin(10.0).evidence.code is Code.NOT_RUNNING
+@each_of(
+    *cases_of(HostKill(), "SIGKILL", "SIGABRT"),
+    *cases_of(ChipFail(), "SIGABRT", "SIGKILL"),
+)
+def test_the_record_shows_who_lost_a_host(case: Case) -> None:
+    case.require()
 
 
 # ---------------------------------------------------------------- on real processes
@@ -126,6 +124,7 @@ def stand_in(name: str, hosts: int) -> NodeSpec:
 
 @pytest.mark.deep
 @pytest.mark.alone
+@pytest.mark.parametrize("fault", [HostKill(), ChipFail()], ids=lambda fault: fault.name)
 def test_on_real_processes_it_is_proved_and_healed(fault: Fault, director: Director) -> None:
     pieces = director.carry_out(fault, injection_of(fault, for_s=0.5))
     assert [(piece.target, piece.status) for piece in pieces] == [

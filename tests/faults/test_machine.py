@@ -4,12 +4,12 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
-from chaoslab.core.payloads import Status
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.machine import NodeDrain, NodeStop
 from chaoslab.fleet.base import NodeSpec, Role
 from tests.contracts.fault_kit import injection_of
 from tests.contracts.no_fleet import NoFleet
+from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_network import Record
 from tests.virtual_clock import VirtualClock
 
@@ -38,100 +38,94 @@ def drained() -> Record:
     return left(reported(record, 20.6, "evict", "EvictionByEvictionAPI"), 22.0)
 
 
-def test_a_drain_is_proved_by_the_taint_the_eviction_and_another_machine() -> None:
-    evidence = back(drained(), 24.0, "two").fault_event(30.5, Kind.FAULT_HEALING).evidence
-    assert evidence.status is Status.PROVED
-    assert "(EvictionByEvictionAPI, by the cluster's word) from one" in evidence.text
-    assert evidence.measured["cordoned_s"] == pytest.approx(10.0)
-    assert evidence.measured["next_machine"] == "two"
-
-
-def test_a_node_that_finds_no_other_machine_was_drained_all_the_same() -> None:
-    evidence = drained().fault_event(30.5, Kind.FAULT_HEALING).evidence
-    assert evidence.status is Status.PROVED
-    assert evidence.measured["next_machine"] is None
-
-
-@pytest.mark.parametrize("missing", ["cordon", "evict"])
-def test_without_the_clusters_word_there_was_no_drain(missing: str) -> None:
-    record = Record(NodeDrain())
-    for action in {"cordon", "evict"} - {missing}:
-        reported(record, 20.5, action)
-    assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
-
-
-def test_the_eviction_of_an_earlier_pod_or_for_another_cause_is_not_the_drains() -> None:
-    for reason, incarnation in (("EvictionByEvictionAPI", 0), ("DeletionByTaintManager", 1)):
-        record = reported(Record(NodeDrain()), 20.5, "cordon")
-        reported(record, 20.6, "evict", reason, incarnation=incarnation)
-        assert left(record, 22.0).evidence.code is Code.NOT_APPLIED
-
-
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        pytest.param(
-            back(drained(), 24.0, "one").fault_event(30.5, Kind.FAULT_HEALING),
-            Code.NOT_THROUGHOUT,
-            id="a machine that took the node again was not cordoned throughout",
-        ),
-        pytest.param(
-            reported(back(drained(), 24.0, "two"), 25.0, "uncordon").fault_event(
-                30.5, Kind.FAULT_HEALING
-            ),
-            Code.TOO_SHORT,
-            id="a machine that was uncordoned too soon is weak",
-        ),
-        pytest.param(
-            reported(Record(NodeDrain()), 20.5, "cordon"),
-            Code.STILL_RUNNING,
-            id="a node that runs on was not drained",
-        ),
-    ],
-)
-def test_the_record_shows_the_drain(record: Record, shown: Code) -> None:
-    assert record.evidence.code is shown
-
-
-# ---------------------------------------------------------------- kubelets
-
-
 def silent(for_s: float = 60.0) -> Record:
     return reported(Record(NodeStop(), for_s=for_s), 40.0, "silent")
 
 
-def test_a_stopped_kubelet_is_proved_by_its_lease_and_its_condition() -> None:
-    record = reported(silent(), 72.0, "not_ready", "NodeStatusUnknown")
-    evidence = record.fault_event(80.5, Kind.FAULT_HEALING).evidence
-    assert (evidence.status, evidence.measured["silent_s"]) == (Status.PROVED, pytest.approx(60.5))
+def stayed_away(record: Record, *, end_s: float = 30.5) -> Record:
+    return record.fault_event(end_s, Kind.FAULT_HEALING)
 
 
-def test_a_short_stop_is_proved_by_the_lease_alone() -> None:
-    evidence = silent(30.0).fault_event(50.5, Kind.FAULT_HEALING).evidence
-    assert evidence.status is Status.PROVED
-    assert evidence.measured["not_ready_after_s"] is None
+def evicted(**evicted: object) -> Record:
+    record = reported(Record(NodeDrain()), 20.5, "cordon")
+    return left(reported(record, 20.6, "evict", **evicted), 22.0)
 
 
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        pytest.param(
-            Record(NodeStop()).fault_event(80.5, Kind.FAULT_HEALING),
-            Code.NOT_STOPPED,
-            id="a lease that is renewed shows no stop",
-        ),
-        pytest.param(
-            reported(silent(), 50.0, "renewed").fault_event(80.5, Kind.FAULT_HEALING),
-            Code.NOT_THROUGHOUT,
-            id="a kubelet that went on meanwhile is weak",
-        ),
-        pytest.param(
-            left(silent(), 45.0), Code.EXITED_INSTEAD, id="a node that ended did not run on"
-        ),
-    ],
+@each_of(
+    case(
+        "a drain is proved by the taint, the eviction and another machine",
+        stayed_away(back(drained(), 24.0, "two")),
+        Code.AS_ASKED,
+        cordoned_s=pytest.approx(10.0),
+        next_machine="two",
+    ),
+    case(
+        "a node that finds no other machine was drained all the same",
+        stayed_away(drained()),
+        Code.AS_ASKED,
+        next_machine=None,
+    ),
+    case(
+        "without the cluster's word on the taint there was no drain",
+        left(reported(Record(NodeDrain()), 20.5, "evict", "EvictionByEvictionAPI"), 22.0),
+        Code.NOT_APPLIED,
+    ),
+    case(
+        "without the cluster's word on the eviction there was no drain",
+        left(reported(Record(NodeDrain()), 20.5, "cordon"), 22.0),
+        Code.NOT_APPLIED,
+    ),
+    case(
+        "the eviction of an earlier pod is not the drain's",
+        evicted(reason="EvictionByEvictionAPI", incarnation=0),
+        Code.NOT_APPLIED,
+    ),
+    case(
+        "an eviction for another cause is not the drain's",
+        evicted(reason="DeletionByTaintManager"),
+        Code.NOT_APPLIED,
+    ),
+    case(
+        "a machine that took the node again was not cordoned throughout",
+        stayed_away(back(drained(), 24.0, "one")),
+        Code.NOT_THROUGHOUT,
+    ),
+    case(
+        "a machine that was uncordoned too soon is weak",
+        stayed_away(reported(back(drained(), 24.0, "two"), 25.0, "uncordon")),
+        Code.TOO_SHORT,
+    ),
+    case(
+        "a node that runs on was not drained",
+        reported(Record(NodeDrain()), 20.5, "cordon"),
+        Code.STILL_RUNNING,
+    ),
+    case(
+        "a stopped kubelet is proved by its lease and its condition",
+        stayed_away(reported(silent(), 72.0, "not_ready", "NodeStatusUnknown"), end_s=80.5),
+        Code.AS_ASKED,
+        silent_s=pytest.approx(60.5),
+    ),
+    case(
+        "a short stop is proved by the lease alone",
+        stayed_away(silent(30.0), end_s=50.5),
+        Code.AS_ASKED,
+        not_ready_after_s=None,
+    ),
+    case(
+        "a lease that is renewed shows no stop",
+        stayed_away(Record(NodeStop()), end_s=80.5),
+        Code.NOT_STOPPED,
+    ),
+    case(
+        "a kubelet that went on meanwhile is weak",
+        stayed_away(reported(silent(), 50.0, "renewed"), end_s=80.5),
+        Code.NOT_THROUGHOUT,
+    ),
+    case("a node that ended did not run on", left(silent(), 45.0), Code.EXITED_INSTEAD),
 )
-def test_the_record_shows_the_stop(record: Record, shown: Code) -> None:
-    assert record.evidence.code is shown
+def test_the_record_shows_the_drain_or_the_stop(case: Case) -> None:
+    case.require()
 
 
 # ---------------------------------------------------------------- what is beside the targets

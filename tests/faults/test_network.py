@@ -7,7 +7,7 @@ import pytest
 
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import Lack, Status
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.network import (
@@ -33,8 +33,9 @@ from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import require_all
 from chaoslab.record.journal import History
-from tests.faults.fault_record import FaultRecord
+from tests.faults.fault_record import Case, FaultRecord, case, each_of
 
+approx = pytest.approx
 TRACE = str(Path(__file__).parent / "trace.csv")
 
 
@@ -52,6 +53,7 @@ class Record(FaultRecord):
 
     def __init__(self, fault: Fault, *, for_s: float | None = 10.0, **calm: Json) -> None:
         super().__init__(fault, "learner-1", for_s=for_s)
+        self._next = 21
         self.add(1.0, Kind.NODE_STARTED, node="learner-1", incarnation=1)
         self.opened(2.0)
         for second in range(3, 20):
@@ -125,9 +127,30 @@ class Record(FaultRecord):
 
     def until(self, end_s: float, **more: Json) -> "Record":
         """Both ends go on to report every second, with these figures."""
-        for second in range(21, int(end_s) + 1):
+        for second in self._seconds(end_s):
             self.reported(second + 0.5, **more)
         return self
+
+    def quiet(
+        self,
+        since_s: float = 20.0,
+        ways: Iterable[Direction] = Direction.BOTH.ways,
+        *,
+        to_s: float = 30,
+        **more: Json,
+    ) -> "Record":
+        """Every second the end that should hear of these ways has heard nothing since then."""
+        for second in self._seconds(to_s):
+            for way in Direction.BOTH.ways:
+                heard = {**SILENT, "silent_s": second - since_s, **more} if way in ways else {}
+                self.reported(second, (way,), **heard)
+        return self
+
+    def _seconds(self, end_s: float) -> range:
+        """Those that were not reported yet."""
+        left = range(self._next, int(end_s) + 1)
+        self._next = left.stop
+        return left
 
 
 SILENT: dict[str, Json] = {
@@ -138,71 +161,147 @@ SILENT: dict[str, Json] = {
     "bytes_per_s": None,
 }
 
-
-def test_a_delay_is_proved_by_the_growth_of_the_round_trip() -> None:
-    found = Record(NetworkLatency(mean_s=0.1)).until(30, rtt_s=0.21).evidence
-    assert (found.status, found.requested["added_rtt_s"]) == (Status.PROVED, pytest.approx(0.2))
-    assert found.measured["added_rtt_s"] == pytest.approx(0.208, abs=0.001)
-    assert found.proof
-
-
-def test_a_rate_is_told_from_all_the_time_in_which_the_link_was_full() -> None:
-    """Few payloads: one took three reports to arrive, the last second of which was fast."""
-    record = Record(NetworkBandwidth(rate_bytes_per_s=6e4, direction=Direction.UP), for_s=4.0)
-    for second, size, seconds in ((21.5, 60_000, 1.0), (22.5, 60_000, 1.0), (23.5, 42_000, 0.5)):
-        record.reported(
-            second, bytes_per_s=size / seconds, payload_bytes=162_000 if seconds < 1 else 0,
-            timed_bytes=size, timed_s=seconds,
-        )  # fmt: skip
-    found = record.evidence
-    assert found.status is Status.PROVED
-    assert found.measured["up_bytes_per_s"] == pytest.approx(162_000 / 2.5)
-    assert found.measured["up_timed_s"] == pytest.approx(2.5)
-    assert found.measured["up_bytes_per_s_low"] == pytest.approx(60_000)
-    assert found.measured["up_bytes_per_s_high"] == pytest.approx(68_000)
+PROBED: dict[str, Json] = {"probes_answered": 4, "probe_rtt_s": 0.004, "probe_rtt_s_min": 0.002}
+DEAD: dict[str, Json] = {
+    "bytes": 2_250_000, "rtt_s": None, "rtt_s_min": None, "payload_bytes": 0, "bytes_per_s": None,
+    "silent_s": 5.0,
+}  # fmt: skip
+UP, DOWN = Direction.UP, Direction.DOWN
+DELAY, RATE = NetworkLatency(mean_s=0.1), NetworkBandwidth(rate_bytes_per_s=1e5)
+UP_DELAY = NetworkLatency(mean_s=0.24, direction=UP)
 
 
-def test_a_delay_behind_a_thin_link_is_told_by_the_probe_and_not_by_the_queue() -> None:
-    fault = NetworkLatency(mean_s=0.24, direction=Direction.UP)
-    probed: dict[str, Json] = {"probes_answered": 4, "probe_rtt_s": 0.004, "probe_rtt_s_min": 0.002}
-    record = Record(fault, **probed)
-    probed |= {"probe_rtt_s": 0.25, "probe_rtt_s_min": 0.243}
-    found = record.until(30, rtt_s=3.02, **probed).evidence
-    assert (found.status, found.measured["added_rtt_s"]) == (Status.PROVED, pytest.approx(0.241))
-    assert Record(fault).until(30, rtt_s=3.02).evidence.code is Code.OUT_OF_TOLERANCE
+def changing(fault: Fault, **later: Json) -> Record:
+    """It holds as asked for a second or two, and for ten more seconds it is `later`."""
+    return Record(fault, for_s=12.0).until(22, rtt_s=0.21, bytes_per_s=1e5).until(32, **later)
 
 
-@pytest.mark.parametrize("rtt_s", [0.1, 0.5])
-def test_a_delay_of_another_length_is_weak(rtt_s: float) -> None:
-    found = Record(NetworkLatency(mean_s=0.1)).until(30, rtt_s=rtt_s).evidence
-    assert found.code is Code.OUT_OF_TOLERANCE
+@each_of(
+    case(
+        "a delay is proved by the growth of the round trip",
+        Record(DELAY).until(30, rtt_s=0.21),
+        Code.AS_ASKED,
+        requested={"added_rtt_s": approx(0.2)},
+        added_rtt_s=approx(0.208, abs=0.001),
+    ),
+    case(
+        "one way of delay is half of both",
+        Record(NetworkLatency(mean_s=0.1, direction=UP)).until(30, rtt_s=0.11),
+        Code.AS_ASKED,
+        requested={"added_rtt_s": approx(0.1)},
+    ),
+    case("less delay is weak", Record(DELAY).until(30, rtt_s=0.1), Code.OUT_OF_TOLERANCE),
+    case("more delay is weak", Record(DELAY).until(30, rtt_s=0.5), Code.OUT_OF_TOLERANCE),
+    case("a delay that nobody feels is failed", Record(DELAY).until(30), Code.NO_EFFECT),
+    case(
+        "a delay behind a thin link is told by the probe and not by the queue",
+        Record(UP_DELAY, **PROBED).until(
+            30, rtt_s=3.02, probes_answered=4, probe_rtt_s=0.25, probe_rtt_s_min=0.243
+        ),
+        Code.AS_ASKED,
+        added_rtt_s=approx(0.241),
+    ),
+    case(
+        "without a probe the queue counts",
+        Record(UP_DELAY).until(30, rtt_s=3.02),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    *(
+        case(f"{fault.name} on a link without traffic", Record(fault).quiet(18.0), Code.NO_TRAFFIC)
+        for fault in (DELAY, RATE, NetworkSlice())
+    ),
+    case(
+        "windows that began before the fault do not count",
+        Record(DELAY).reported(20.4).until(22, rtt_s=0.21),
+        Code.AS_ASKED,
+        rtt_s=approx(0.21),
+    ),
+    case(
+        "how long it held is said",
+        changing(DELAY, **DEAD),
+        Code.NOT_THROUGHOUT,
+        rtt_held_s=approx(2.21),
+    ),
+    case(
+        "time under another fault counts neither way",
+        Record(DELAY, for_s=12.0)
+        .until(24, rtt_s=0.21)
+        .add(24.6, Kind.FAULT_INJECTING, injection="injection-7", targets=["learner-1"])
+        .quiet(24.5, to_s=32),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a rate is proved by the payloads that arrive",
+        Record(RATE).until(30, bytes_per_s=0.95e5),
+        Code.AS_ASKED,
+        requested={"up_bytes_per_s": 1e5, "down_bytes_per_s": 1e5, "for_s": 10.0},
+        up_bytes_per_s=approx(0.95e5),
+    ),
+    case(
+        "a rate is told from all the time in which the link was full",
+        Record(NetworkBandwidth(rate_bytes_per_s=6e4, direction=UP), for_s=4.0)
+        .reported(21.5, bytes_per_s=6e4, payload_bytes=0, timed_bytes=60_000, timed_s=1.0)
+        .reported(22.5, bytes_per_s=6e4, payload_bytes=0, timed_bytes=60_000, timed_s=1.0)
+        .reported(23.5, bytes_per_s=84e3, payload_bytes=162_000, timed_bytes=42_000, timed_s=0.5),
+        Code.AS_ASKED,
+        up_bytes_per_s=approx(162_000 / 2.5),
+        up_timed_s=approx(2.5),
+        up_bytes_per_s_low=approx(60_000),
+        up_bytes_per_s_high=approx(68_000),
+        down_bytes_per_s=None,
+    ),
+    case(
+        "what passes while an effect is on its way to the links does not count",
+        Record(RATE)
+        .fault_event(20.3, Kind.FAULT_INJECTED)
+        .reported(21.2)
+        .until(30, bytes_per_s=0.95e5),
+        Code.AS_ASKED,
+        up_bytes_per_s=approx(0.95e5),
+    ),
+    case("too low a rate", Record(RATE).until(30, bytes_per_s=0.3e5), Code.OUT_OF_TOLERANCE),
+    case("too high a rate", Record(RATE).until(30, bytes_per_s=2e5), Code.OUT_OF_TOLERANCE),
+    case("the usual rate", Record(RATE).until(30, bytes_per_s=8.5e6), Code.NO_EFFECT),
+    case("payloads too small to time", Record(RATE).until(30, bytes_per_s=None), Code.NOT_TIMED),
+    *(
+        case(  # some payloads have their first piece with their header, and that is not timed
+            f"a report that looks fast shows a rate if it is far below the usual {usual:.0e}",
+            Record(RATE, bytes_per_s=usual)
+            .until(24, bytes_per_s=0.8e5)
+            .until(30, bytes_per_s=1.7e5),
+            code,
+            up_bytes_per_s=approx(1.18e5, rel=0.05),
+        )
+        for usual, code in ((9e6, Code.AS_ASKED), (2.1e5, Code.NOT_THROUGHOUT))
+    ),
+)
+def test_the_record_shows_delays_and_rates(case: Case) -> None:
+    case.require()
 
 
-@pytest.mark.parametrize("fault", [NetworkLatency(), NetworkBandwidth(), NetworkSlice()])
-def test_a_link_that_carries_no_traffic_proves_nothing(fault: Fault) -> None:
-    record = Record(fault)
-    for second in range(21, 31):
-        record.reported(second, **{**SILENT, "silent_s": float(second - 18)})
-    assert (record.evidence.code, record.evidence.code.lack) == (Code.NO_TRAFFIC, Lack.THROUGHOUT)
+def test_windows_without_a_payload_say_nothing_of_a_rate() -> None:
+    record = Record(RATE).until(23, bytes_per_s=1e5)
+    for second in range(24, 31):
+        total = int(2_350_000 + 2000 * (second - 23))
+        record.reported(second + 0.5, bytes=total, payload_bytes=0, bytes_per_s=None)
+    assert record.evidence.code is Code.AS_ASKED
 
 
-def test_one_way_of_delay_is_half_of_both() -> None:
-    found = Record(NetworkLatency(mean_s=0.1, direction=Direction.UP)).until(30, rtt_s=0.11)
-    assert found.evidence.status is Status.PROVED
-    assert found.evidence.requested["added_rtt_s"] == pytest.approx(0.1)
-
-
-def test_windows_that_began_before_the_fault_do_not_count() -> None:
-    record = Record(NetworkLatency(mean_s=0.1)).reported(20.4)
-    assert record.until(22, rtt_s=0.21).evidence.measured["rtt_s"] == pytest.approx(0.21)
-
-
-def test_what_passes_while_an_effect_is_on_its_way_to_the_links_does_not_count() -> None:
-    record = Record(NetworkBandwidth(rate_bytes_per_s=1e5))
-    record.fault_event(20.3, Kind.FAULT_INJECTED).reported(21.2)
-    found = record.until(30, bytes_per_s=0.95e5).evidence
-    assert found.measured["up_bytes_per_s"] == pytest.approx(0.95e5)
-    assert found.status is Status.PROVED
+@pytest.mark.parametrize("later", [{}, DEAD], ids=["as before", "dead"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        DELAY,
+        RATE,
+        NetworkSlice(size_bytes=1000, delay_s=0.01),
+        NetworkRegionProfile(latency_s=0.1, rate_bytes_per_s=1e5),
+    ],
+    ids=lambda fault: fault.name,
+)
+def test_what_held_for_a_small_part_of_its_time_is_not_proved(
+    fault: Fault, later: dict[str, Json]
+) -> None:
+    assert changing(fault, **later).evidence.status is not Status.PROVED
 
 
 def test_the_calm_before_is_measured_without_earlier_faults() -> None:
@@ -235,138 +334,7 @@ def test_who_was_brought_in_is_calm_once_it_has_begun() -> None:
     assert record.evidence.status is Status.PROVED
 
 
-def test_a_rate_is_proved_by_the_payloads_that_arrive() -> None:
-    found = Record(NetworkBandwidth(rate_bytes_per_s=1e5)).until(30, bytes_per_s=0.95e5).evidence
-    assert found.status is Status.PROVED
-    assert found.requested == {"up_bytes_per_s": 1e5, "down_bytes_per_s": 1e5, "for_s": 10.0}
-    assert found.measured["up_bytes_per_s"] == pytest.approx(0.95e5)
-
-
-@pytest.mark.parametrize(
-    ("rate", "code"),
-    [(0.3e5, Code.OUT_OF_TOLERANCE), (2e5, Code.OUT_OF_TOLERANCE), (8.5e6, Code.NO_EFFECT)],
-)
-def test_another_rate_is_weak_and_the_usual_one_is_none(rate: float, code: Code) -> None:
-    found = Record(NetworkBandwidth(rate_bytes_per_s=1e5)).until(30, bytes_per_s=rate).evidence
-    assert found.code is code
-
-
-def test_a_rate_in_one_direction_is_measured_there() -> None:
-    record = Record(NetworkBandwidth(rate_bytes_per_s=1e5, direction=Direction.UP))
-    for second in range(21, 31):
-        record.reported(second + 0.5, (Direction.UP,), bytes_per_s=1e5)
-        record.reported(second + 0.5, (Direction.DOWN,))
-    assert record.evidence.status is Status.PROVED
-    assert "down_bytes_per_s" not in record.evidence.measured
-
-
-def changing(fault: Fault, **later: Json) -> Record:
-    """It holds as asked for a second or two, and for ten more seconds it is `later`."""
-    record = Record(fault, for_s=12.0).until(22, rtt_s=0.21, bytes_per_s=1e5)
-    for second in range(23, 33):
-        record.reported(second + 0.5, **later)
-    return record
-
-
-@pytest.mark.parametrize(
-    "later",
-    [
-        {},
-        {"bytes": 2_250_000, "rtt_s": None, "rtt_s_min": None, "payload_bytes": 0,
-         "bytes_per_s": None, "silent_s": 5.0},
-    ],
-    ids=["as before", "dead"],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "fault",
-    [
-        NetworkLatency(mean_s=0.1),
-        NetworkBandwidth(rate_bytes_per_s=1e5),
-        NetworkSlice(size_bytes=1000, delay_s=0.01),
-        NetworkRegionProfile(latency_s=0.1, rate_bytes_per_s=1e5),
-    ],
-    ids=lambda fault: fault.name,
-)
-def test_what_held_for_a_small_part_of_its_time_is_not_proved(
-    fault: Fault, later: dict[str, Json]
-) -> None:
-    assert changing(fault, **later).evidence.status is not Status.PROVED
-
-
-@pytest.mark.parametrize(("usual", "status"), [(9e6, Status.PROVED), (2.1e5, Status.WEAK)])
-def test_a_report_that_looks_fast_shows_a_rate_if_it_is_far_below_the_usual_one(
-    usual: float, status: Status
-) -> None:
-    """Some payloads have their first piece with their header, and that is not timed."""
-    record = Record(NetworkBandwidth(rate_bytes_per_s=1e5), bytes_per_s=usual)
-    for second in range(21, 31):
-        record.reported(second + 0.5, bytes_per_s=0.8e5 if second < 25 else 1.7e5)
-    found = record.evidence
-    assert found.measured["up_bytes_per_s"] == pytest.approx(1.18e5, rel=0.05)
-    assert found.status is status
-
-
-def test_how_long_it_held_is_said() -> None:
-    dead: dict[str, Json] = {"bytes": 2_250_000, "rtt_s": None, "payload_bytes": 0}
-    found = changing(NetworkLatency(mean_s=0.1), **dead, bytes_per_s=None).evidence
-    assert (found.code, found.measured["rtt_held_s"]) == (Code.NOT_THROUGHOUT, pytest.approx(2.21))
-
-
-def test_time_under_another_fault_counts_neither_way() -> None:
-    record = Record(NetworkLatency(mean_s=0.1), for_s=12.0).until(24, rtt_s=0.21)
-    record.add(24.6, Kind.FAULT_INJECTING, injection="injection-7", targets=["learner-1"])
-    for second in range(25, 33):
-        record.reported(second + 0.5, **{**SILENT, "silent_s": second - 24.0})
-    assert record.evidence.status is Status.PROVED
-
-
-def test_windows_without_a_payload_say_nothing_of_a_rate() -> None:
-    record = Record(NetworkBandwidth(rate_bytes_per_s=1e5)).until(23, bytes_per_s=1e5)
-    for second in range(24, 31):
-        total = int(2_350_000 + 2000 * (second - 23))
-        record.reported(second + 0.5, bytes=total, payload_bytes=0, bytes_per_s=None)
-    assert record.evidence.status is Status.PROVED
-
-
-@pytest.mark.parametrize("fault", [NetworkBlackhole(), NetworkFreeze(), NetworkPartition()])
-def test_silence_is_proved_at_the_end_that_should_have_heard(fault: Fault) -> None:
-    record = Record(fault)
-    for second in range(21, 31):
-        record.reported(second, **{**SILENT, "silent_s": second - 20.0})
-    assert record.evidence.status is Status.PROVED
-    assert record.evidence.measured["up_silent_s"] == pytest.approx(10.0)
-    assert record.evidence.measured["down_silent_s"] == pytest.approx(10.0)
-
-
-def test_silence_in_one_direction_says_nothing_of_the_other() -> None:
-    record = Record(NetworkFreeze(direction=Direction.UP))
-    for second in range(21, 31):
-        record.reported(second, (Direction.UP,), **{**SILENT, "silent_s": second - 20.0})
-        record.reported(second, (Direction.DOWN,))
-    assert record.evidence.status is Status.PROVED
-    assert "down_silent_s" not in record.evidence.measured
-
-
-def test_silence_that_ended_early_is_weak() -> None:
-    record = Record(NetworkFreeze())
-    record.until(25)
-    for second in range(26, 31):
-        record.reported(second, bytes=2_550_000, silent_s=second - 25.0)
-    assert record.evidence.code is Code.TOO_SHORT
-
-
-def test_a_dial_in_vain_does_not_break_the_silence() -> None:
-    record = Record(NetworkFreeze())
-    for second in range(21, 31):
-        record.reported(second, **{**SILENT, "silent_s": (second - 20.0) % 4})
-    assert record.evidence.status is Status.PROVED
-
-
-def test_a_link_that_was_silent_before_cannot_be_silenced() -> None:
-    record = Record(NetworkFreeze())
-    record.history = History(())
-    record.reported(19.0, silent_s=15.0).begin(20.0).reported(30.0, silent_s=26.0)
-    assert record.evidence.code is Code.NO_TRAFFIC_BEFORE
+# ---------------------------------------------------------------- silence
 
 
 def silenced_twice(fault: Fault, *, healed_s: float | None = None) -> Record:
@@ -389,100 +357,6 @@ def silenced_twice(fault: Fault, *, healed_s: float | None = None) -> Record:
     return record
 
 
-@pytest.mark.parametrize("fault", [NetworkBlackhole(direction=Direction.UP), NetworkFreeze()])
-def test_a_link_that_another_fault_has_silenced_cannot_be_silenced_again(fault: Fault) -> None:
-    assert silenced_twice(fault).evidence.code is Code.SILENCED_BEFORE
-
-
-def test_a_link_that_was_just_healed_and_carried_nothing_yet_cannot_be_silenced() -> None:
-    found = silenced_twice(NetworkFreeze(direction=Direction.UP), healed_s=19.9).evidence
-    assert (found.code, found.code.lack) == (Code.NO_TRAFFIC_BEFORE, Lack.AT_START)
-
-
-def test_of_two_silences_in_one_moment_the_links_own_order_tells_the_first() -> None:
-    second = Record(NetworkFreeze()).shaped(20.1, "freeze", injection="injection-7")
-    second.shaped(20.1, "freeze")
-    for moment in range(21, 31):
-        second.reported(moment, **{**SILENT, "silent_s": moment - 20.0})
-    assert second.evidence.code is Code.SILENCED_BEFORE
-
-
-def test_silence_that_began_when_another_fault_came_is_the_others() -> None:
-    record = Record(NetworkFreeze(), for_s=11.0).shaped(20.1, "freeze").until(21)
-    record.shaped(21.6, "blackhole", injection="injection-7")
-    for second in range(22, 32):
-        record.reported(second, bytes=2_150_000, silent_s=second - 21.5)
-    assert record.evidence.code is Code.OTHER_FAULT
-    assert record.evidence.code.lack is None
-
-
-def test_silence_that_was_there_before_another_fault_came_is_its_own() -> None:
-    record = Record(NetworkFreeze()).shaped(20.1, "freeze")
-    for second in range(21, 31):
-        record.reported(second, **{**SILENT, "silent_s": second - 20.0})
-        if second == 24:
-            record.shaped(24.5, "blackhole", injection="injection-7")
-    assert record.evidence.status is Status.PROVED
-
-
-def test_a_refusal_is_proved_by_the_end_of_the_stream_and_failed_dials() -> None:
-    record = Record(NetworkRefuse()).closed(20.1).closed(20.6, was_open=False).until(30)
-    found = record.evidence
-    assert (found.status, found.measured["dials_failed"]) == (Status.PROVED, 1)
-    assert record.opened(29.0).evidence.code is Code.WORKED_MEANWHILE
-
-
-def test_a_stream_that_nobody_refused_or_reset_is_failed() -> None:
-    assert Record(NetworkRefuse()).until(30).evidence.code is Code.NO_EFFECT
-    assert Record(NetworkReset()).until(30).evidence.code is Code.NO_EFFECT
-    assert Record(NetworkFlap()).until(30).evidence.code is Code.NO_EFFECT
-    assert Record(NetworkLimitData()).until(30).evidence.code is Code.NO_EFFECT
-
-
-def test_resets_are_counted_by_the_streams_that_they_ended() -> None:
-    record = Record(NetworkReset(times=2, every_s=4.0)).closed(20.1).opened(20.9)
-    assert record.evidence.code is Code.FEWER_TIMES
-    found = record.closed(24.2).opened(25.0).evidence
-    assert (found.status, found.measured["streams_ended"]) == (Status.PROVED, 2)
-
-
-def test_a_flapping_link_is_proved_by_each_fall() -> None:
-    record = Record(NetworkFlap(times=2, down_s=2.0, up_s=4.0))
-    record.closed(20.1).closed(21.0, was_open=False).opened(22.5).closed(26.1)
-    found = record.evidence
-    assert (found.status, found.measured["streams_ended"]) == (Status.PROVED, 2)
-
-
-def test_a_half_open_connection_is_noticed_at_once_or_late() -> None:
-    down = Record(NetworkHalfOpen(direction=Direction.DOWN))
-    assert down.until(30).evidence.code is Code.NO_EFFECT
-    assert down.closed(24.0).evidence.status is Status.PROVED
-    assert Record(NetworkHalfOpen()).closed(20.2).evidence.code is Code.WRONG_MOMENT
-    up = Record(NetworkHalfOpen(direction=Direction.UP)).closed(20.2)
-    assert up.evidence.status is Status.PROVED
-
-
-def test_a_limit_of_data_is_proved_by_what_its_streams_carried() -> None:
-    record = Record(NetworkLimitData(size_bytes=500_000)).until(24)
-    assert record.closed(24.6).evidence.status is Status.PROVED
-    assert Record(NetworkLimitData(size_bytes=1000)).until(24).closed(25).evidence.code is (
-        Code.OUT_OF_TOLERANCE
-    )
-
-
-def test_a_loss_is_proved_by_the_packets_that_the_kernel_counted() -> None:
-    record = Record(NetworkLoss(share=0.05)).counted(20.1, packets=0, dropped=0)
-    assert record.evidence.code is Code.NO_EFFECT
-    found = record.counted(30.0, packets=2000, dropped=96).evidence
-    assert (found.status, found.measured["dropped_share"]) == (Status.PROVED, 0.048)
-
-
-def test_too_much_loss_or_too_few_packets_are_weak() -> None:
-    much = Record(NetworkLoss(share=0.05)).counted(30.0, packets=2000, dropped=400)
-    few = Record(NetworkLoss(share=0.05)).counted(30.0, packets=40, dropped=2)
-    assert much.evidence.code is few.evidence.code is Code.OUT_OF_TOLERANCE
-
-
 def dark() -> Record:
     record = Record(RegionOutage())
     record.add(20.0, Kind.LINK_SHAPED, link="learner-1", injection="injection-0")
@@ -490,111 +364,284 @@ def dark() -> Record:
     return record.counted(20.2, up_bytes=5, down_bytes=7, connections=0)
 
 
-def test_an_outage_is_proved_by_dead_processes_and_dark_links() -> None:
-    record = dark().counted(30.0, up_bytes=5, down_bytes=7, connections=0)
-    assert record.evidence.status is Status.PROVED
-    assert record.evidence.measured["down_s"] == pytest.approx(9.9)
-
-
-def test_an_outage_whose_link_was_used_or_never_cut_is_none() -> None:
-    used = dark().counted(30.0, up_bytes=900, down_bytes=7, connections=1)
-    assert used.evidence.code is Code.WORKED_MEANWHILE
-    uncut = Record(RegionOutage())
-    uncut.add(20.1, Kind.NODE_EXITED, node="learner-1", incarnation=1, signal="SIGKILL")
-    assert uncut.counted(30.0, connections=0).evidence.code is Code.NOT_APPLIED
-
-
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        pytest.param(
-            Record(NetworkLatency(mean_s=0.1)).until(30),
-            Code.NO_EFFECT,
-            id="a delay that nobody feels is failed and had something to delay",
-        ),
-        pytest.param(
-            Record(NetworkBandwidth()).until(30, bytes_per_s=None),
-            Code.NOT_TIMED,
-            id="payloads too small to time are weak",
-        ),
-        pytest.param(
-            Record(NetworkFreeze()).until(30),
-            Code.NO_EFFECT,
-            id="a link on which bytes go on arriving is not silent",
-        ),
-        pytest.param(
-            silenced_twice(NetworkFreeze(direction=Direction.DOWN)),
-            Status.PROVED,
-            id="a link silenced one way can be silenced the other way",
-        ),
-        pytest.param(
-            Record(NetworkFreeze())
-            .reported(21.0, silent_s=1.0)
-            .add(30.0, Kind.FAULT_HEALING, injection="injection-0", targets=["learner-1"]),
-            Code.NO_LINK_REPORT,
-            id="an end that reports no more proves nothing",
-        ),
-        pytest.param(
-            Record(NetworkReset(times=1)).closed(26.0),
-            Code.NO_EFFECT,
-            id="a stream that ended by itself in between is no reset",
-        ),
-        pytest.param(
-            Record(NetworkLimitData(size_bytes=50_000_000)).until(24).closed(24.6),
-            Code.OTHER_CAUSE,
-            id="a stream that ended with far too few bytes proves no limit",
-        ),
-        pytest.param(
-            Record(NetworkLimitData(size_bytes=500_000))
-            .until(24)
-            .shaped(24.5, "reset", injection="injection-1")
-            .closed(24.6),
-            Code.OTHER_FAULT,
-            id="a stream that another fault broke off proves no limit",
-        ),
-        pytest.param(
-            Record(NetworkLimitData(size_bytes=500_000))
-            .until(24)
-            .closed(24.6)
-            .opened(25.0)
-            .until(40),
-            Status.PROVED,
-            id="bytes after the last end are not those of streams that ended",
-        ),
-        pytest.param(
-            Record(RegionOutage()).until(30),
-            Code.NOT_KILLED,
-            id="an outage without a death is failed",
-        ),
-    ],
+@each_of(
+    *(
+        case(
+            f"{fault.name} is proved at the end that should have heard",
+            Record(fault).quiet(),
+            Code.AS_ASKED,
+            up_silent_s=approx(10.0),
+            down_silent_s=approx(10.0),
+        )
+        for fault in (NetworkBlackhole(), NetworkFreeze(), NetworkPartition())
+    ),
+    case(
+        "silence in one direction says nothing of the other",
+        Record(NetworkFreeze(direction=UP)).quiet(ways=(UP,)),
+        Code.AS_ASKED,
+        down_silent_s=None,
+    ),
+    case("bytes go on arriving", Record(NetworkFreeze()).until(30), Code.NO_EFFECT),
+    case(
+        "silence that ended early is weak",
+        Record(NetworkFreeze()).until(25).quiet(25.0, bytes=2_550_000),
+        Code.TOO_SHORT,
+    ),
+    case(
+        "a dial in vain does not break the silence",
+        Record(NetworkFreeze()).quiet(to_s=24).quiet(24.0, to_s=28).quiet(28.0),
+        Code.AS_ASKED,
+    ),
+    case(
+        "an end that reports no more proves nothing",
+        Record(NetworkFreeze())
+        .reported(21.0, silent_s=1.0)
+        .add(30.0, Kind.FAULT_HEALING, injection="injection-0", targets=["learner-1"]),
+        Code.NO_LINK_REPORT,
+    ),
+    case(
+        "what another fault has silenced one way cannot be silenced that way",
+        silenced_twice(NetworkBlackhole(direction=UP)),
+        Code.SILENCED_BEFORE,
+    ),
+    case(
+        "nor both ways",
+        silenced_twice(NetworkFreeze()),
+        Code.SILENCED_BEFORE,
+    ),
+    case(
+        "but the other way",
+        silenced_twice(NetworkFreeze(direction=DOWN)),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a link that was just healed and carried nothing yet cannot be silenced",
+        silenced_twice(NetworkFreeze(direction=UP), healed_s=19.9),
+        Code.NO_TRAFFIC_BEFORE,
+    ),
+    case(
+        "of two silences in one moment the links' own order tells the first",
+        Record(NetworkFreeze())
+        .shaped(20.1, "freeze", injection="injection-7")
+        .shaped(20.1, "freeze")
+        .quiet(),
+        Code.SILENCED_BEFORE,
+    ),
+    case(
+        "silence that began when another fault came is the other's",
+        Record(NetworkFreeze(), for_s=11.0)
+        .shaped(20.1, "freeze")
+        .until(21)
+        .shaped(21.6, "blackhole", injection="injection-7")
+        .quiet(21.5, to_s=31, bytes=2_150_000),
+        Code.OTHER_FAULT,
+    ),
+    case(
+        "silence that was there before another fault came is its own",
+        Record(NetworkFreeze())
+        .shaped(20.1, "freeze")
+        .quiet(to_s=24)
+        .shaped(24.5, "blackhole", injection="injection-7")
+        .quiet(),
+        Code.AS_ASKED,
+    ),
+    case(
+        "an outage is proved by dead processes and dark links",
+        dark().counted(30.0, up_bytes=5, down_bytes=7, connections=0),
+        Code.AS_ASKED,
+        down_s=approx(9.9),
+    ),
+    case(
+        "an outage whose link was used is weak",
+        dark().counted(30.0, up_bytes=900, down_bytes=7, connections=1),
+        Code.WORKED_MEANWHILE,
+    ),
+    case(
+        "an outage whose link was not cut is none",
+        Record(RegionOutage())
+        .add(20.1, Kind.NODE_EXITED, node="learner-1", incarnation=1, signal="SIGKILL")
+        .counted(30.0, connections=0),
+        Code.NOT_APPLIED,
+    ),
+    case("an outage without a death", Record(RegionOutage()).until(30), Code.NOT_KILLED),
 )
-def test_the_record_shows_what_the_link_did(record: Record, shown: Code | Status) -> None:
-    assert shown in (record.evidence.code, record.evidence.status)
+def test_the_record_shows_silence(case: Case) -> None:
+    case.require()
+
+
+def test_a_link_that_was_silent_before_cannot_be_silenced() -> None:
+    record = Record(NetworkFreeze())
+    record.history = History(())
+    record.reported(19.0, silent_s=15.0).begin(20.0).reported(30.0, silent_s=26.0)
+    assert record.evidence.code is Code.NO_TRAFFIC_BEFORE
+
+
+# ---------------------------------------------------------------- streams that end, and packets
+
+BY_NETEM: dict[str, NetworkDuplicate | NetworkReorder | NetworkCorrupt] = {
+    "duplicate": NetworkDuplicate(),
+    "reorder": NetworkReorder(),
+    "corrupt": NetworkCorrupt(),
+}
+
+
+@each_of(
+    *(
+        case(f"{fault.name} that ended no stream", Record(fault).until(30), Code.NO_EFFECT)
+        for fault in (NetworkRefuse(), NetworkReset(), NetworkFlap(), NetworkLimitData())
+    ),
+    case(
+        "a refusal is proved by the end of the stream and failed dials",
+        Record(NetworkRefuse()).closed(20.1).closed(20.6, was_open=False).until(30),
+        Code.AS_ASKED,
+        dials_failed=1,
+    ),
+    case(
+        "a refusal during which a stream was opened is weak",
+        Record(NetworkRefuse()).closed(20.1).closed(20.6, was_open=False).opened(29.0),
+        Code.WORKED_MEANWHILE,
+    ),
+    case(
+        "fewer resets than asked are weak",
+        Record(NetworkReset(times=2, every_s=4.0)).closed(20.1).opened(20.9),
+        Code.FEWER_TIMES,
+    ),
+    case(
+        "resets are counted by the streams that they ended",
+        Record(NetworkReset(times=2, every_s=4.0))
+        .closed(20.1)
+        .opened(20.9)
+        .closed(24.2)
+        .opened(25.0),
+        Code.AS_ASKED,
+        streams_ended=2,
+    ),
+    case(
+        "a stream that ended by itself in between is no reset",
+        Record(NetworkReset(times=1)).closed(26.0),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "a flapping link is proved by each fall",
+        Record(NetworkFlap(times=2, down_s=2.0, up_s=4.0))
+        .closed(20.1)
+        .closed(21.0, was_open=False)
+        .opened(22.5)
+        .closed(26.1),
+        Code.AS_ASKED,
+        streams_ended=2,
+    ),
+    case(
+        "a half-open connection that nobody notices is none",
+        Record(NetworkHalfOpen(direction=DOWN)).until(30),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "the learner notices late that it sends to nobody",
+        Record(NetworkHalfOpen(direction=DOWN)).closed(24.0),
+        Code.AS_ASKED,
+    ),
+    case(
+        "who is told at once was not half open",
+        Record(NetworkHalfOpen()).closed(20.2),
+        Code.WRONG_MOMENT,
+    ),
+    case(
+        "a learner that is reset is told at once",
+        Record(NetworkHalfOpen(direction=UP)).closed(20.2),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a limit of data is proved by what its streams carried",
+        Record(NetworkLimitData(size_bytes=500_000)).until(24).closed(24.6),
+        Code.AS_ASKED,
+    ),
+    case(
+        "bytes after the last end are not those of streams that ended",
+        Record(NetworkLimitData(size_bytes=500_000)).until(24).closed(24.6).opened(25.0).until(40),
+        Code.AS_ASKED,
+    ),
+    case(
+        "streams that carried far too much show no limit",
+        Record(NetworkLimitData(size_bytes=1000)).until(24).closed(25),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "a stream that ended with far too few bytes proves no limit",
+        Record(NetworkLimitData(size_bytes=50_000_000)).until(24).closed(24.6),
+        Code.OTHER_CAUSE,
+    ),
+    case(
+        "a stream that another fault broke off proves no limit",
+        Record(NetworkLimitData(size_bytes=500_000))
+        .until(24)
+        .shaped(24.5, "reset", injection="injection-1")
+        .closed(24.6),
+        Code.OTHER_FAULT,
+    ),
+    case(
+        "a loss without packets is none",
+        Record(NetworkLoss(share=0.05)).counted(20.1, packets=0, dropped=0),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "a loss is proved by the packets that the kernel counted",
+        Record(NetworkLoss(share=0.05))
+        .counted(20.1, packets=0, dropped=0)
+        .counted(30.0, packets=2000, dropped=96),
+        Code.AS_ASKED,
+        dropped_share=0.048,
+    ),
+    case(
+        "too much loss is weak",
+        Record(NetworkLoss(share=0.05)).counted(30.0, packets=2000, dropped=400),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "too few packets are weak",
+        Record(NetworkLoss(share=0.05)).counted(30.0, packets=40, dropped=2),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    *(
+        case(
+            f"{effect} of packets that did not come",
+            Record(fault).shaped(20.1, effect).quiet(19.0),
+            Code.NO_TRAFFIC,
+        )
+        for effect, fault in BY_NETEM.items()
+    ),
+    *(
+        case(
+            f"{effect}, which nobody counts, is weak at best",
+            Record(fault).shaped(20.1, effect).until(30),
+            Code.NOT_COUNTED,
+        )
+        for effect, fault in BY_NETEM.items()
+    ),
+)
+def test_the_record_shows_ended_streams_and_packets(case: Case) -> None:
+    case.require()
+
+
+@pytest.mark.parametrize("fault", BY_NETEM.values(), ids=BY_NETEM)
+def test_what_only_netem_can_do_is_refused_without_it(
+    fault: NetworkDuplicate | NetworkReorder | NetworkCorrupt,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bands, "is_available", lambda: (False, "this kernel has no tc netem"))
+    with pytest.raises(AbilityError, match="this kernel has no tc netem"):
+        require_all(EmbeddedLinks(tmp_path), fault.shapings())
 
 
 # ---------------------------------------------------------------- paths through the world
 
-
-def test_a_profile_is_proved_by_its_delay_where_its_rate_is_out_of_reach() -> None:
-    found = Record(NetworkRegionProfile(profile="transatlantic")).until(30, rtt_s=0.09).evidence
-    assert (found.status, found.requested["added_rtt_s"]) == (Status.PROVED, pytest.approx(0.086))
-    assert "up_bytes_per_s" not in found.measured
-
-
-def test_a_thin_profile_is_proved_by_its_rates_too() -> None:
-    thin = NetworkRegionProfile(rate_bytes_per_s=1e5, latency_s=0.1)
-    assert Record(thin).until(30, rtt_s=0.9, bytes_per_s=0.9e5).evidence.status is Status.PROVED
-    assert Record(thin).until(30, rtt_s=0.9, bytes_per_s=5e5).evidence.code is Code.OUT_OF_TOLERANCE
-    assert (
-        Record(thin).until(30, rtt_s=0.1, bytes_per_s=0.9e5).evidence.code is Code.OUT_OF_TOLERANCE
-    )
-    assert Record(thin).until(30, bytes_per_s=0.9e5).evidence.code is Code.NO_EFFECT
+THIN = NetworkRegionProfile(rate_bytes_per_s=1e5, latency_s=0.1)
 
 
 def thin_with_little_up(*, down_per_s: float, ups: int, up_bytes: int = 80_000) -> Record:
     """A thin link full of what comes down; some of what goes up looks too fast."""
-    thin = NetworkRegionProfile(rate_bytes_per_s=1e5, latency_s=0.1)
-    record = Record(thin)
+    record = Record(THIN)
     for second in range(21, 31):
         more: dict[str, Json] = {"rtt_s": 0.9, "bytes": 100_000 * second}
         record.reported(second + 0.5, [Direction.DOWN], bytes_per_s=down_per_s, **more)
@@ -605,85 +652,112 @@ def thin_with_little_up(*, down_per_s: float, ups: int, up_bytes: int = 80_000) 
     return record
 
 
-def test_a_thin_profile_needs_no_proof_of_the_way_that_carried_hardly_anything() -> None:
-    found = thin_with_little_up(down_per_s=0.9e5, ups=2).evidence
-    assert (found.status, found.measured["up_bytes_per_s"]) == (Status.PROVED, pytest.approx(3e5))
-    assert thin_with_little_up(down_per_s=0.9e5, ups=6).evidence.code is Code.OUT_OF_TOLERANCE
-    assert thin_with_little_up(down_per_s=3e5, ups=2).evidence.code is Code.OUT_OF_TOLERANCE
-    little = {"ups": 6, "up_bytes": 20_000}  # 0.4 s of ten
-    assert thin_with_little_up(down_per_s=0.9e5, **little).evidence.status is Status.PROVED
-    assert thin_with_little_up(down_per_s=3e5, **little).evidence.code is Code.OUT_OF_TOLERANCE
-
-
-def test_a_profile_that_nobody_could_feel_proves_nothing() -> None:
-    assert Record(NetworkRegionProfile(profile="lan")).until(30).evidence.code is Code.NEVER_BETTER
-
-
-def traced(rtts_s: dict[int, float], *, file: str = TRACE, steps: int = 1, **more: Json) -> Record:
+def traced(*, steps: int, file: str = TRACE, first_s: float = 0.044, then_s: float = 0.244,
+           **more: Json) -> Record:  # fmt: skip
+    """Four seconds with the first round trip, and the rest of ten with the second."""
     record = Record(NetworkTrace(file=file))
     for step_index in range(steps):
         record.stepped(24.0, step_index)
-    for second in range(21, 31):
-        rtt_s = next(value for begin, value in reversed(rtts_s.items()) if second >= begin)
-        record.reported(second + 0.5, rtt_s=rtt_s, **more)
-    return record
+    return record.until(23, rtt_s=first_s, **more).until(30, rtt_s=then_s, **more)
 
 
-def test_a_trace_is_proved_row_by_row_on_the_average() -> None:
-    found = traced({20: 0.044, 24: 0.244}, bytes_per_s=1e6).evidence
-    assert (found.status, found.requested["rows"]) == (Status.PROVED, 2)
-    assert found.measured["added_rtt_s"] == pytest.approx(0.18, abs=0.02)
+@each_of(
+    case(
+        "a profile is proved by its delay where its rate is out of reach",
+        Record(NetworkRegionProfile(profile="transatlantic")).until(30, rtt_s=0.09),
+        Code.AS_ASKED,
+        requested={"added_rtt_s": approx(0.086)},
+        up_bytes_per_s=None,
+    ),
+    case(
+        "a profile that nobody could feel proves nothing",
+        Record(NetworkRegionProfile(profile="lan")).until(30),
+        Code.NEVER_BETTER,
+    ),
+    case(
+        "a thin profile is proved by its rates too",
+        Record(THIN).until(30, rtt_s=0.9, bytes_per_s=0.9e5),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a thin profile with another rate",
+        Record(THIN).until(30, rtt_s=0.9, bytes_per_s=5e5),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "a thin profile with too little delay",
+        Record(THIN).until(30, rtt_s=0.1, bytes_per_s=0.9e5),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "a thin profile without a delay",
+        Record(THIN).until(30, bytes_per_s=0.9e5),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "a way that carried hardly anything needs no proof",
+        thin_with_little_up(down_per_s=0.9e5, ups=2),
+        Code.AS_ASKED,
+        up_bytes_per_s=approx(3e5),
+    ),
+    case(
+        "a way that carried more does",
+        thin_with_little_up(down_per_s=0.9e5, ups=6),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "one of both ways has to be as thin as asked",
+        thin_with_little_up(down_per_s=3e5, ups=2),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "0.4 s of ten are hardly anything",
+        thin_with_little_up(down_per_s=0.9e5, ups=6, up_bytes=20_000),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a trace is proved row by row on the average",
+        traced(steps=1, bytes_per_s=1e6),
+        Code.AS_ASKED,
+        requested={"rows": 2},
+        added_rtt_s=approx(0.18, abs=0.02),
+    ),
+    case(
+        "a trace whose later rows did nothing is weak",
+        traced(steps=1, then_s=0.044, bytes_per_s=1e6),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "a trace whose later rows never came says how many did",
+        traced(steps=0, bytes_per_s=1e6),
+        Code.FEWER_TIMES,
+        rows=1,
+    ),
+)
+def test_the_record_shows_paths(case: Case) -> None:
+    case.require()
 
 
-def test_a_trace_whose_later_rows_did_nothing_is_weak() -> None:
-    assert traced({20: 0.044}, bytes_per_s=1e6).evidence.code is Code.OUT_OF_TOLERANCE
-
-
-def test_a_trace_whose_later_rows_never_came_is_weak_and_says_how_many_did() -> None:
-    found = traced({20: 0.044, 24: 0.244}, steps=0, bytes_per_s=1e6).evidence
-    assert (found.code, found.measured["rows"]) == (Code.FEWER_TIMES, 1)
-
-
-def test_a_trace_of_rates_that_the_link_never_reached_cannot_be_shown(tmp_path: Path) -> None:
-    (tmp_path / "fast.csv").write_text("time,rate\n0s,1GB/s\n")
-    fast = traced({20: 0.004}, file=str(tmp_path / "fast.csv"), steps=0).evidence
-    assert fast.code is Code.NEVER_FASTER
-    (tmp_path / "slow.csv").write_text("time,rate\n0s,1MB/s\n")
-    slow = traced({20: 0.004}, file=str(tmp_path / "slow.csv"), steps=0, bytes_per_s=1e6).evidence
-    assert slow.status is Status.PROVED
+@pytest.mark.parametrize(
+    ("rows", "more", "code"),
+    [
+        ("time,rate\n0s,1GB/s\n", {}, Code.NEVER_FASTER),
+        ("time,rate\n0s,1MB/s\n", {"bytes_per_s": 1e6}, Code.AS_ASKED),
+    ],
+)
+def test_a_trace_of_rates_that_the_link_never_reached_cannot_be_shown(
+    tmp_path: Path, rows: str, more: dict[str, Json], code: Code
+) -> None:
+    (tmp_path / "trace.csv").write_text(rows)
+    usual = {"first_s": 0.004, "then_s": 0.004}
+    file = str(tmp_path / "trace.csv")
+    assert traced(steps=0, file=file, **usual, **more).evidence.code is code
 
 
 def test_a_trace_on_a_link_that_died_early_is_weak(tmp_path: Path) -> None:
     (tmp_path / "far.csv").write_text("time,latency\n0s,100ms\n")
-    dead: dict[str, Json] = {"bytes": 2_250_000, "rtt_s": None, "payload_bytes": 0}
-    found = changing(NetworkTrace(file=str(tmp_path / "far.csv")), **dead).evidence
-    assert found.code is Code.NOT_THROUGHOUT
-
-
-# ---------------------------------------------------------------- what only netem can do
-
-
-@pytest.mark.parametrize("fault", [NetworkDuplicate(), NetworkReorder(), NetworkCorrupt()])
-def test_what_nobody_counts_is_weak_at_best(fault: Fault) -> None:
-    record = Record(fault).shaped(20.1, fault.name.removeprefix("network."))
-    assert record.evidence.code is Code.NO_TRAFFIC
-    assert record.until(30).evidence.code is Code.NOT_COUNTED
-
-
-@pytest.mark.parametrize("fault", [NetworkDuplicate(), NetworkReorder(), NetworkCorrupt()])
-def test_what_only_netem_can_do_is_refused_without_it(
-    fault: NetworkDuplicate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bands, "is_available", lambda: (False, "this kernel has no tc netem"))
-    with pytest.raises(AbilityError, match="this kernel has no tc netem"):
-        require_all(EmbeddedLinks(tmp_path), fault.shapings())
-
-
-def test_packets_of_a_link_that_carried_nothing_were_not_touched() -> None:
-    record = Record(NetworkCorrupt()).shaped(20.1, "corrupt")
-    for second in range(21, 31):
-        record.reported(second + 0.5, **{**SILENT, "silent_s": second - 19.0})
-    assert record.evidence.code is Code.NO_TRAFFIC
+    trace = NetworkTrace(file=str(tmp_path / "far.csv"))
+    assert changing(trace, **DEAD).evidence.code is Code.NOT_THROUGHOUT
 
 
 def test_a_trace_changes_the_strength_of_what_is_there() -> None:

@@ -1,7 +1,7 @@
 """Faults that end a process or hold it: their contract, their evidence, and the real thing."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,13 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
+from chaoslab.faults.process import (
+    ProcessCrashLoop,
+    ProcessKill,
+    ProcessPreempt,
+    ProcessRestart,
+    Signal,
+)
 from chaoslab.faults.process_pause import ProcessHang, ProcessPause
 from chaoslab.faults.starvation import ProcessOom
 from chaoslab.fleet.base import NodeSpec, Role
@@ -22,7 +28,9 @@ from tests.contracts.fault_kit import (
     injection_of,
     on_real_processes,
 )
-from tests.faults.fault_record import FaultRecord
+from tests.faults.fault_record import Case, FaultRecord, case, each_of
+
+approx = pytest.approx
 
 # ---------------------------------------------------------------- evidence from written records
 
@@ -59,99 +67,272 @@ def alive(fault: Fault, *, for_s: float | None = 5.0) -> Record:
     return record.stepping(*(half / 2 for half in range(5, 21))).begin(10.0)
 
 
-def test_a_kill_is_proved_by_the_exit_and_names_the_drop() -> None:
-    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
-    record.add(10.5, Kind.MEMBER_LEFT, source="syncer", reason="closed").probe(15.0, "gone")
-    found = record.evidence
-    assert found.status is Status.PROVED
-    assert found.requested == {"signal": "SIGKILL", "down_s": 5.0}
-    assert found.measured["down_s"] == pytest.approx(4.9)
-    assert found.measured["dropped_after_s"] == pytest.approx(0.4)
-    assert [record.history.events[seq].kind for seq in found.proof] == [
-        Kind.NODE_EXITED,
-        Kind.MEMBER_LEFT,
-    ]
-
-
-def test_a_death_counts_from_the_probe_that_saw_it_first() -> None:
-    record = alive(ProcessKill()).probe(10.1, "Z").add(11.8, Kind.NODE_EXITED, signal="SIGKILL")
-    found = record.probe(15.0, "gone").evidence
-    assert (found.status, found.measured["down_s"]) == (Status.PROVED, pytest.approx(4.9))
-
-
-def test_an_orderly_leave_on_sigterm_is_a_kill_by_sigterm() -> None:
-    fault = ProcessKill(signal="SIGTERM")  # type: ignore[arg-type]  # as a plan writes it
-    record = alive(fault).add(10.1, Kind.NODE_EXITED, signal=None, exit_code=0).probe(15.0, "gone")
-    assert record.evidence.status is Status.PROVED
-
-
-@pytest.mark.parametrize(
-    ("asked", "ending"),
-    [
-        ("SIGSEGV", {"exit_code": 0}),
-        ("SIGSEGV", {"signal": "SIGKILL"}),
-        ("SIGTERM", {"exit_code": 1}),
-        ("SIGTERM", {"signal": "SIGKILL"}),
-        ("SIGQUIT", {"exit_code": 0}),
-    ],
+OTHER_ENDS: tuple[tuple[Signal, dict[str, Json]], ...] = (
+    (Signal.SIGSEGV, {"exit_code": 0}),
+    (Signal.SIGSEGV, {"signal": "SIGKILL"}),
+    (Signal.SIGTERM, {"exit_code": 1}),
+    (Signal.SIGTERM, {"signal": "SIGKILL"}),
+    (Signal.SIGQUIT, {"exit_code": 0}),
+    (Signal.SIGKILL, {"exit_code": 1}),
+    (Signal.SIGKILL, {"signal": "SIGKILL", "sent": []}),
+    (Signal.SIGKILL, {"signal": "SIGKILL", "sent": ["SIGTERM"]}),
 )
-def test_another_end_than_the_signal_asked_is_not_a_kill_by_it(
-    asked: str, ending: Mapping[str, Json]
-) -> None:
-    fault = ProcessKill(signal=asked)  # type: ignore[arg-type]  # as a plan writes it
-    record = alive(fault).add(10.1, Kind.NODE_EXITED, **ending).probe(15.0, "gone")
-    assert record.evidence.code is Code.EXITED_INSTEAD
+"""The last two: somebody else sent it."""
 
 
-@pytest.mark.parametrize("sent", [[], ["SIGTERM"]])
-def test_a_death_by_sigkill_that_the_harness_did_not_send_is_not_its_kill(sent: list[str]) -> None:
-    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL", sent=sent)
-    assert record.probe(15.0, "gone").evidence.code is Code.EXITED_INSTEAD
+def crashing(fault: Fault, *, lives: int) -> Record:
+    """A crash each second; after all but the last the next life begins."""
+    record = alive(fault)
+    for life in range(1, lives + 1):
+        record.add(9.0 + life, Kind.NODE_EXITED, signal="SIGKILL", incarnation=life)
+        if life < 3:
+            record.add(9.01 + life, Kind.NODE_STARTED, incarnation=life + 1)
+    return record
 
 
-@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
-def test_a_noticed_learner_that_somebody_else_kills_was_not_preempted(signal: str) -> None:
-    record = alive(ProcessPreempt()).add(10.2, Kind.LEARNER_NOTICED, step=9)
-    record.add(11.0, Kind.NODE_EXITED, signal=signal, sent=["SIGHUP"])
-    assert record.evidence.code is Code.EXITED_INSTEAD
-
-
-def test_a_victim_that_somebody_replaced_early_is_weak() -> None:
-    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
-    record.add(11.0, Kind.NODE_STARTED, incarnation=2).probe(15.0, "S")
-    assert record.evidence.code is Code.TOO_SHORT
-    assert record.evidence.measured["down_s"] == pytest.approx(0.9)
-
-
-def test_a_pause_is_proved_by_state_t_from_probe_to_probe() -> None:
-    found = alive(ProcessPause()).probe(10.0, "T").probe(15.0, "T").evidence
-    assert (found.status, found.measured["paused_s"]) == (Status.PROVED, 5.0)
-
-
-def test_a_pause_that_nobody_saw_is_failed() -> None:
-    assert alive(ProcessPause()).probe(10.0, "S").probe(15.0, "S").evidence.code is Code.NOT_STOPPED
-    assert alive(ProcessPause()).evidence.code is Code.NOT_STOPPED
-
-
-def test_a_hang_is_proved_by_standing_still_while_alive() -> None:
-    record = alive(ProcessHang()).probe(10.0, "S").stepping(10.4)
-    record.add(12.5, Kind.MEMBER_SUSPECTED, source="syncer").probe(15.0, "S")
-    found = record.evidence
-    assert (found.status, found.measured["hung_s"]) == (Status.PROVED, pytest.approx(4.6))
-    assert found.measured["usual_interval_s"] == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(
-    ("steps", "code"),
-    [((70, 73, 76, 79), Code.STILL_WORKING), ((70, 71, 71, 71), Code.AS_ASKED)],
-)
-def test_a_learner_that_says_nothing_of_its_steps_and_works_on_does_not_hang(
-    steps: tuple[int, ...], code: Code
-) -> None:
+def pushing(*steps: int) -> Record:
     record = alive(ProcessHang()).probe(10.0, "S")
     for number, step in enumerate(steps):
         record.add(12.0 + number / 4, Kind.PUSH_ACCEPTED, source="syncer", step=step)
-    assert record.probe(15.0, "S").evidence.code is code
+    return record.probe(15.0, "S")
+
+
+def killed(fault: Fault, **ending: Json) -> Record:
+    """It ended like that, and was not there when the fault ended."""
+    return alive(fault).add(10.1, Kind.NODE_EXITED, **ending).probe(15.0, "gone")
+
+
+def noticed() -> Record:
+    return alive(ProcessPreempt()).add(10.1, Kind.LEARNER_NOTICED, step=9)
+
+
+@each_of(
+    case(
+        "a kill is proved by the exit and names the drop",
+        alive(ProcessKill())
+        .add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
+        .add(10.5, Kind.MEMBER_LEFT, source="syncer", reason="closed")
+        .probe(15.0, "gone"),
+        Code.AS_ASKED,
+        requested={"signal": "SIGKILL", "down_s": 5.0},
+        proof=[Kind.NODE_EXITED, Kind.MEMBER_LEFT],
+        down_s=approx(4.9),
+        dropped_after_s=approx(0.4),
+    ),
+    case(
+        "a death counts from the probe that saw it first",
+        alive(ProcessKill())
+        .probe(10.1, "Z")
+        .add(11.8, Kind.NODE_EXITED, signal="SIGKILL")
+        .probe(15.0, "gone"),
+        Code.AS_ASKED,
+        down_s=approx(4.9),
+    ),
+    case(
+        "a syncer that does not notice a death does not unprove it",
+        killed(ProcessKill(), signal="SIGKILL"),
+        Code.AS_ASKED,
+    ),
+    case(
+        "an orderly leave on SIGTERM is a kill by SIGTERM",
+        killed(ProcessKill(signal=Signal.SIGTERM), signal=None, exit_code=0),
+        Code.AS_ASKED,
+    ),
+    *(
+        case(
+            f"{ending} is no kill by {asked}",
+            killed(ProcessKill(signal=asked), **ending),
+            Code.EXITED_INSTEAD,
+        )
+        for asked, ending in OTHER_ENDS
+    ),
+    case(
+        "killing what was dead before is failed",
+        Record(ProcessKill())
+        .add(1.0, Kind.NODE_STARTED)
+        .add(9.0, Kind.NODE_EXITED, signal="SIGKILL")
+        .begin(10.0)
+        .probe(15.0, "gone"),
+        Code.NOT_RUNNING,
+    ),
+    case(
+        "an exit after the heal proves nothing",
+        alive(ProcessKill())
+        .fault_event(15.0, Kind.FAULT_HEALING)
+        .add(15.1, Kind.NODE_EXITED, signal="SIGKILL"),
+        Code.STILL_RUNNING,
+    ),
+    case(
+        "a victim that somebody replaced early is weak",
+        alive(ProcessKill())
+        .add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
+        .add(11.0, Kind.NODE_STARTED, incarnation=2)
+        .probe(15.0, "S"),
+        Code.TOO_SHORT,
+        down_s=approx(0.9),
+    ),
+    case(
+        "a restart without a next life",
+        alive(ProcessRestart(), for_s=0.0).add(10.1, Kind.NODE_EXITED, signal="SIGKILL"),
+        Code.NOT_RESTARTED,
+    ),
+    case(
+        "a restart is proved by the exit and the next life",
+        alive(ProcessRestart(), for_s=0.0)
+        .add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
+        .add(10.2, Kind.NODE_STARTED, incarnation=2),
+        Code.AS_ASKED,
+        restarts=1,
+    ),
+    case(
+        "a crash loop with fewer crashes than asked is weak",
+        crashing(ProcessCrashLoop(times=2, lives_s=1.0), lives=2),
+        Code.FEWER_TIMES,
+    ),
+    case(
+        "a crash loop is proved by its crashes",
+        crashing(ProcessCrashLoop(times=2, lives_s=1.0), lives=3),
+        Code.AS_ASKED,
+        crashes=3,
+        life_s=approx(0.99),
+    ),
+    case(
+        "lives that ended by themselves are no crashes of the loop",
+        alive(ProcessCrashLoop(times=1))
+        .add(10.0, Kind.NODE_EXITED, signal="SIGKILL")
+        .add(10.5, Kind.NODE_EXITED, signal=None, exit_code=1, incarnation=2),
+        Code.FEWER_TIMES,
+    ),
+    case(
+        "a preemption is proved by the notice and the end",
+        noticed()
+        .add(13.0, Kind.LEARNER_LEFT, reason="preempted")
+        .add(13.1, Kind.NODE_EXITED, exit_code=0),
+        Code.AS_ASKED,
+        left_by_itself=True,
+    ),
+    case(
+        "a preemption that needed force is proved and says so",
+        noticed().add(17.1, Kind.NODE_EXITED, signal="SIGKILL"),
+        Code.AS_ASKED,
+        left_by_itself=False,
+    ),
+    case(
+        "a preemption without notice is weak",
+        alive(ProcessPreempt()).add(13.1, Kind.NODE_EXITED, exit_code=0),
+        Code.NO_NOTICE,
+    ),
+    case("a preemption without end is failed", noticed().probe(20.0, "S"), Code.STILL_RUNNING),
+    *(
+        case(
+            f"{ending} after a notice is no preemption",
+            noticed().add(11.0, Kind.NODE_EXITED, **ending, sent=["SIGHUP"]),
+            Code.EXITED_INSTEAD,
+        )
+        for ending in ({"exit_code": 1}, {"signal": "SIGKILL"}, {"signal": "SIGTERM"})
+    ),
+)
+def test_the_record_shows_how_the_process_ended(case: Case) -> None:
+    case.require()
+
+
+@each_of(
+    case(
+        "a pause is proved by state T from probe to probe",
+        alive(ProcessPause()).probe(10.0, "T").probe(15.0, "T"),
+        Code.AS_ASKED,
+        paused_s=5.0,
+    ),
+    case(
+        "a pause that nobody saw is failed",
+        alive(ProcessPause()).probe(10.0, "S").probe(15.0, "S"),
+        Code.NOT_STOPPED,
+    ),
+    case("a pause at which nobody looked is failed", alive(ProcessPause()), Code.NOT_STOPPED),
+    case(
+        "a pause that ended early is weak",
+        alive(ProcessPause()).probe(10.0, "T").probe(15.0, "S"),
+        Code.NOT_THROUGHOUT,
+    ),
+    case(
+        "a starved process that shows late that it is stopped was paused all the time",
+        alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=3.0),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a process that ran on before it stopped is weak",
+        alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=4.0),
+        Code.NOT_THROUGHOUT,
+    ),
+    case(
+        "a paused learner that reports steps is weak",
+        alive(ProcessPause()).probe(10.0, "T").stepping(13.0).probe(15.0, "T"),
+        Code.WORKED_MEANWHILE,
+    ),
+    case(
+        "lines that were on their way do not weaken a pause",
+        alive(ProcessPause()).stepping(10.2).probe(10.3, "T").probe(15.0, "T"),
+        Code.AS_ASKED,
+    ),
+    case(
+        "a hang is proved by standing still while alive",
+        alive(ProcessHang())
+        .probe(10.0, "S")
+        .stepping(10.4)
+        .add(12.5, Kind.MEMBER_SUSPECTED, source="syncer")
+        .probe(15.0, "S"),
+        Code.AS_ASKED,
+        hung_s=approx(4.6),
+        usual_interval_s=approx(0.5),
+    ),
+    case(
+        "a learner that goes on stepping does not hang",
+        alive(ProcessHang()).stepping(*(half / 2 for half in range(21, 30))).probe(15.0, "S"),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "a hang too short to tell from a normal pause is failed",
+        alive(ProcessHang(), for_s=1.0).probe(10.0, "S").probe(11.0, "S"),
+        Code.NO_EFFECT,
+    ),
+    case(
+        "a learner that stood still before cannot be hung",
+        Record(ProcessHang())
+        .add(1.0, Kind.NODE_STARTED)
+        .stepping(2.0, 2.5, 3.0)
+        .begin(60.0)
+        .probe(65.0, "S"),
+        Code.NOT_STEPPING,
+    ),
+    case(
+        "a learner that says nothing of its steps and works on does not hang",
+        pushing(70, 73, 76, 79),
+        Code.STILL_WORKING,
+    ),
+    case("pushes of what was done before are no work", pushing(70, 71, 71, 71), Code.AS_ASKED),
+    *(
+        case(
+            f"a learner in state {state} did not hang",
+            alive(ProcessHang()).probe(15.0, state),
+            Code.STOPPED_INSTEAD,
+        )
+        for state in ("T", "Z", "gone")
+    ),
+    case(
+        "a learner that exits did not hang",
+        alive(ProcessHang()).probe(10.0, "S").add(11.0, Kind.NODE_EXITED, exit_code=1),
+        Code.EXITED_INSTEAD,
+    ),
+    case(
+        "a learner that loses its connection did not hang",
+        alive(ProcessHang())
+        .add(11.0, Kind.MEMBER_LEFT, source="syncer", reason="closed")
+        .probe(15.0, "S"),
+        Code.DISCONNECTED_INSTEAD,
+    ),
+)
+def test_the_record_shows_how_the_process_was_held(case: Case) -> None:
+    case.require()
 
 
 def test_a_learner_that_says_that_it_waits_for_a_round_does_not_hang() -> None:
@@ -159,149 +340,6 @@ def test_a_learner_that_says_that_it_waits_for_a_round_does_not_hang() -> None:
     for quarter in range(20):
         record.add(10.1 + quarter / 4, Kind.LEARNER_WAITING, waited_s=quarter / 4, fragment=0)
     assert record.probe(15.0, "S").evidence.code is Code.NO_EFFECT
-
-
-@pytest.mark.parametrize("state", ["T", "Z", "gone"])
-def test_a_learner_that_was_stopped_or_gone_did_not_hang(state: str) -> None:
-    assert alive(ProcessHang()).probe(15.0, state).evidence.code is Code.STOPPED_INSTEAD
-
-
-def test_a_learner_that_exits_or_loses_its_connection_did_not_hang() -> None:
-    exits = alive(ProcessHang()).probe(10.0, "S").add(11.0, Kind.NODE_EXITED, exit_code=1)
-    closes = alive(ProcessHang()).add(11.0, Kind.MEMBER_LEFT, source="syncer", reason="closed")
-    assert exits.evidence.code is Code.EXITED_INSTEAD
-    assert closes.probe(15.0, "S").evidence.code is Code.DISCONNECTED_INSTEAD
-
-
-def test_a_restart_is_proved_by_the_exit_and_the_next_life() -> None:
-    record = alive(ProcessRestart(), for_s=0.0).add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
-    assert record.evidence.code is Code.NOT_RESTARTED
-    found = record.add(10.2, Kind.NODE_STARTED, incarnation=2).evidence
-    assert (found.status, found.measured["restarts"]) == (Status.PROVED, 1)
-
-
-def test_a_crash_loop_with_fewer_crashes_than_asked_is_weak() -> None:
-    record = alive(ProcessCrashLoop(times=2, lives_s=1.0))
-    for life, at_s in ((1, 10.0), (2, 11.0)):
-        record.add(at_s, Kind.NODE_EXITED, signal="SIGKILL", incarnation=life)
-        record.add(at_s + 0.01, Kind.NODE_STARTED, incarnation=life + 1)
-    assert record.evidence.code is Code.FEWER_TIMES
-    found = record.add(12.0, Kind.NODE_EXITED, signal="SIGKILL", incarnation=3).evidence
-    assert (found.status, found.measured["crashes"]) == (Status.PROVED, 3)
-    assert found.measured["life_s"] == pytest.approx(0.99)
-
-
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        pytest.param(
-            alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL").probe(15.0, "gone"),
-            Status.PROVED,
-            id="a syncer that does not notice a death does not unprove it",
-        ),
-        pytest.param(
-            Record(ProcessKill())
-            .add(1.0, Kind.NODE_STARTED)
-            .add(9.0, Kind.NODE_EXITED, signal="SIGKILL")
-            .begin(10.0)
-            .probe(15.0, "gone"),
-            Code.NOT_RUNNING,
-            id="killing what was dead before is failed",
-        ),
-        pytest.param(
-            alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal=None, exit_code=1),
-            Code.EXITED_INSTEAD,
-            id="an exit of its own is not a kill",
-        ),
-        pytest.param(
-            alive(ProcessPreempt())
-            .add(10.2, Kind.LEARNER_NOTICED, step=9)
-            .add(11.0, Kind.NODE_EXITED, exit_code=1, sent=["SIGHUP"]),
-            Code.EXITED_INSTEAD,
-            id="a preempted learner that crashes is not proved",
-        ),
-        pytest.param(
-            alive(ProcessKill())
-            .fault_event(15.0, Kind.FAULT_HEALING)
-            .add(15.1, Kind.NODE_EXITED, signal="SIGKILL"),
-            Code.STILL_RUNNING,
-            id="an exit after the heal proves nothing",
-        ),
-        pytest.param(
-            alive(ProcessPause()).probe(10.0, "T").probe(15.0, "S"),
-            Code.NOT_THROUGHOUT,
-            id="a pause that ended early is weak",
-        ),
-        pytest.param(
-            alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=3.0),
-            Status.PROVED,
-            id="a starved process that shows late that it is stopped was paused all the time",
-        ),
-        pytest.param(
-            alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=4.0),
-            Code.NOT_THROUGHOUT,
-            id="a process that ran on before it stopped is weak",
-        ),
-        pytest.param(
-            alive(ProcessPause()).probe(10.0, "T").stepping(13.0).probe(15.0, "T"),
-            Code.WORKED_MEANWHILE,
-            id="a paused learner that reports steps is weak",
-        ),
-        pytest.param(
-            alive(ProcessPause()).stepping(10.2).probe(10.3, "T").probe(15.0, "T"),
-            Status.PROVED,
-            id="lines that were on their way do not weaken a pause",
-        ),
-        pytest.param(
-            alive(ProcessHang()).stepping(*(half / 2 for half in range(21, 30))).probe(15.0, "S"),
-            Code.NO_EFFECT,
-            id="a learner that goes on stepping does not hang",
-        ),
-        pytest.param(
-            alive(ProcessHang(), for_s=1.0).probe(10.0, "S").probe(11.0, "S"),
-            Code.NO_EFFECT,
-            id="a hang too short to tell from a normal pause is failed",
-        ),
-        pytest.param(
-            Record(ProcessHang())
-            .add(1.0, Kind.NODE_STARTED)
-            .stepping(2.0, 2.5, 3.0)
-            .begin(60.0)
-            .probe(65.0, "S"),
-            Code.NOT_STEPPING,
-            id="a learner that stood still before cannot be hung",
-        ),
-        pytest.param(
-            alive(ProcessCrashLoop(times=1))
-            .add(10.0, Kind.NODE_EXITED, signal="SIGKILL")
-            .add(10.5, Kind.NODE_EXITED, signal=None, exit_code=1, incarnation=2),
-            Code.FEWER_TIMES,
-            id="lives that ended by themselves are no crashes of the loop",
-        ),
-    ],
-)
-def test_the_record_shows_what_became_of_the_process(record: Record, shown: Code | Status) -> None:
-    assert shown in (record.evidence.code, record.evidence.status)
-
-
-def test_a_preemption_is_proved_by_the_notice_and_the_end() -> None:
-    record = alive(ProcessPreempt()).add(10.1, Kind.LEARNER_NOTICED)
-    record.add(13.0, Kind.LEARNER_LEFT, reason="preempted")
-    found = record.add(13.1, Kind.NODE_EXITED, exit_code=0).evidence
-    assert (found.status, found.measured["left_by_itself"]) == (Status.PROVED, True)
-
-
-def test_a_preemption_that_needed_force_is_proved_and_says_so() -> None:
-    record = alive(ProcessPreempt()).add(10.1, Kind.LEARNER_NOTICED)
-    found = record.add(17.1, Kind.NODE_EXITED, signal="SIGKILL").evidence
-    assert (found.status, found.measured["left_by_itself"]) == (Status.PROVED, False)
-
-
-def test_a_preemption_without_notice_is_weak_and_without_end_failed() -> None:
-    unheard = alive(ProcessPreempt()).add(13.1, Kind.NODE_EXITED, exit_code=0)
-    unmoved = alive(ProcessPreempt()).add(10.1, Kind.LEARNER_NOTICED).probe(20.0, "S")
-    assert unheard.evidence.code is Code.NO_NOTICE
-    assert unmoved.evidence.code is Code.STILL_RUNNING
 
 
 # ---------------------------------------------------------------- on real processes
