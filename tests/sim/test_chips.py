@@ -25,11 +25,6 @@ def spec(tmp_path: Path) -> NodeSpec:
     return replace(launch.learners({"learner-0": "syncer.sim:1"})[0], hears=True)
 
 
-def fleet_of(stage: Stage) -> SimFleet:
-    assert isinstance(stage.fleet, SimFleet)
-    return stage.fleet
-
-
 def run(stage: Stage, seconds: float) -> None:
     """Let so much simulated time pass."""
     until_s = stage.clock.now_s() + seconds
@@ -37,9 +32,18 @@ def run(stage: Stage, seconds: float) -> None:
         stage.poll(until_s - stage.clock.now_s())
 
 
-def test_each_host_of_a_learner_is_told_and_counts_as_devices(stage: Stage, spec: NodeSpec) -> None:
+@pytest.fixture
+def fleet(stage: Stage, spec: NodeSpec) -> SimFleet:
+    """In which the learner trains."""
+    assert isinstance(stage.fleet, SimFleet)
     stage.fleet.start(spec)
     run(stage, 1.0)
+    return stage.fleet
+
+
+def test_each_host_of_a_learner_is_told_and_counts_as_devices(
+    stage: Stage, fleet: SimFleet
+) -> None:
     hosts = [one.data["host"] for one in stage.seen if one.kind is Kind.HOST_STARTED]
     assert hosts == [0, 1]
     started = next(one for one in stage.seen if one.kind is Kind.LEARNER_STARTED)
@@ -48,58 +52,49 @@ def test_each_host_of_a_learner_is_told_and_counts_as_devices(stage: Stage, spec
 
 @pytest.mark.parametrize(("host", "lost"), [(0, 0), (1, 1), (-1, 1)])
 def test_a_learner_ends_with_the_host_that_is_killed(
-    stage: Stage, spec: NodeSpec, host: int, lost: int
+    stage: Stage, fleet: SimFleet, host: int, lost: int
 ) -> None:
-    stage.fleet.start(spec)
-    run(stage, 1.0)
-    fleet_of(stage).kill_host("learner-0", host)
+    fleet.kill_host("learner-0", host)
     run(stage, 1.0)
     told = next(one for one in stage.seen if one.kind is Kind.HOST_LOST)
     assert (told.data["host"], told.data["signal"]) == (lost, "SIGKILL")
     exited = next(one for one in stage.seen if one.kind is Kind.NODE_EXITED)
     assert exited.data["signal"] == "SIGKILL"
-    assert not stage.fleet.nodes["learner-0"].is_alive
+    assert not fleet.nodes["learner-0"].is_alive
 
 
-def test_a_host_that_a_learner_does_not_have_is_refused(stage: Stage, spec: NodeSpec) -> None:
-    stage.fleet.start(spec)
+def test_a_host_that_is_not_there_and_a_chip_without_test_hooks_are_refused(
+    stage: Stage, fleet: SimFleet, spec: NodeSpec
+) -> None:
     with pytest.raises(FleetError, match="host 2"):
-        fleet_of(stage).kill_host("learner-0", 2)
+        fleet.kill_host("learner-0", 2)
+    fleet.start(replace(spec, name="learner-1", hears=False))
+    with pytest.raises(FleetError, match="learner-1"):
+        fleet.fail_chip("learner-1", 0)
 
 
 def test_a_chip_that_fails_aborts_a_learner_of_one_host(stage: Stage, spec: NodeSpec) -> None:
+    assert isinstance(stage.fleet, SimFleet)
     stage.fleet.start(replace(spec, hosts=None))
     run(stage, 1.0)
-    fleet_of(stage).fail_chip("learner-0", -1)
+    stage.fleet.fail_chip("learner-0", -1)
     run(stage, 1.0)
     assert [one for one in stage.seen if one.kind is Kind.HOST_LOST] == []
     exited = next(one for one in stage.seen if one.kind is Kind.NODE_EXITED)
     assert exited.data["signal"] == "SIGABRT"
 
 
-def test_a_chip_that_fails_needs_test_hooks(stage: Stage, spec: NodeSpec) -> None:
-    stage.fleet.start(replace(spec, hears=False))
-    with pytest.raises(FleetError, match="test hooks"):
-        fleet_of(stage).fail_chip("learner-0", 0)
-
-
-def test_a_stopped_learner_loses_its_host_when_it_goes_on(stage: Stage, spec: NodeSpec) -> None:
-    stage.fleet.start(spec)
-    run(stage, 1.0)
-    fleet = fleet_of(stage)
+def test_a_stopped_learner_loses_its_host_when_it_goes_on(stage: Stage, fleet: SimFleet) -> None:
     fleet.pause("learner-0")
     fleet.kill_host("learner-0", 1)
     run(stage, 1.0)
-    assert stage.fleet.nodes["learner-0"].is_alive
+    assert fleet.nodes["learner-0"].is_alive
     fleet.resume("learner-0")
     run(stage, 1.0)
-    assert not stage.fleet.nodes["learner-0"].is_alive
+    assert not fleet.nodes["learner-0"].is_alive
 
 
-def test_every_start_fails_while_the_chip_is_held(stage: Stage, spec: NodeSpec) -> None:
-    stage.fleet.start(spec)
-    run(stage, 1.0)
-    fleet = fleet_of(stage)
+def test_every_start_fails_while_the_chip_is_held(stage: Stage, fleet: SimFleet) -> None:
     fleet.kill("learner-0")
     fleet.hold_chip("learner-0")
     for _ in range(2):
@@ -110,15 +105,12 @@ def test_every_start_fails_while_the_chip_is_held(stage: Stage, spec: NodeSpec) 
     fleet.free_chip("learner-0")
     fleet.restart("learner-0")
     run(stage, 2.0)
-    assert stage.fleet.nodes["learner-0"].is_alive
+    assert fleet.nodes["learner-0"].is_alive
 
 
 def test_a_second_task_is_refused_the_chip_of_a_learner_that_runs(
-    stage: Stage, spec: NodeSpec
+    stage: Stage, fleet: SimFleet
 ) -> None:
-    stage.fleet.start(spec)
-    run(stage, 1.0)
-    fleet = fleet_of(stage)
     fleet.try_chip("learner-0")
     fleet.kill("learner-0")
     fleet.try_chip("learner-0")

@@ -30,31 +30,23 @@ class Machine:
         return self.done
 
 
-def test_alone_work_takes_as_long_as_it_is() -> None:
-    machine = Machine(cores=2)
-    machine.begin("one", 0.8)
-    assert machine.run() == pytest.approx({"one": 0.8})
-
-
-def test_on_as_many_cores_nobody_waits() -> None:
-    machine = Machine(cores=2)
-    machine.begin("one", 0.8)
-    machine.begin("two", 0.5, at_s=0.1)
-    assert machine.run() == pytest.approx({"one": 0.8, "two": 0.6})
-
-
-def test_four_on_two_cores_take_twice_as_long() -> None:
-    machine = Machine(cores=2)
-    for number in range(4):
-        machine.begin(str(number), 0.8)
-    assert list(machine.run().values()) == pytest.approx([1.6] * 4)
-
-
-def test_who_comes_later_slows_the_others_from_then_on() -> None:
-    machine = Machine(cores=1)
-    machine.begin("first", 1.0)
-    machine.begin("second", 1.0, at_s=0.5)
-    assert machine.run() == pytest.approx({"first": 1.5, "second": 2.0})
+@pytest.mark.parametrize(
+    ("cores", "begun", "done_s"),
+    [
+        (2, {"alone": (0.8, 0.0)}, [0.8]),
+        (2, {"as many": (0.8, 0.0), "as cores": (0.5, 0.1)}, [0.8, 0.6]),
+        (2, {str(number): (0.8, 0.0) for number in range(4)}, [1.6] * 4),
+        (1, {"first": (1.0, 0.0), "slows the others": (1.0, 0.5)}, [1.5, 2.0]),
+    ],
+    ids=["alone", "two on two", "four on two", "one after the other"],
+)
+def test_everybody_gets_an_equal_part(
+    cores: float, begun: dict[str, tuple[float, float]], done_s: list[float]
+) -> None:
+    machine = Machine(cores=cores)
+    for name, (work_s, at_s) in begun.items():
+        machine.begin(name, work_s, at_s=at_s)
+    assert machine.run() == pytest.approx(dict(zip(begun, done_s, strict=True)))
 
 
 def test_who_ends_leaves_its_share_to_the_others_and_is_never_done() -> None:

@@ -75,20 +75,15 @@ def test_a_power_is_the_longest_of_so_many_times() -> None:
     assert three.survival(time_s) == pytest.approx(of_three, abs=0.01)
 
 
-def test_equal_seeds_draw_equal_times() -> None:
-    for one in DISTRIBUTIONS:
-        assert one.draw(Random(6)) == one.draw(Random(6))
-
-
 @pytest.mark.parametrize("mean_s", [0.0, -1.0, math.inf, math.nan])
 def test_a_mean_that_is_no_time_is_refused(mean_s: float) -> None:
-    with pytest.raises(PlanError, match="mean_s: must be above 0"):
+    with pytest.raises(PlanError, match=r"^mean_s: "):
         Exponential(mean_s=mean_s)
-    with pytest.raises(PlanError, match="mean_s: must be above 0"):
+    with pytest.raises(PlanError, match=r"^mean_s: "):
         weibull(mean_s=mean_s, shape=1.0)
 
 
 @pytest.mark.parametrize("shape", [0.0, -0.5])
 def test_a_shape_that_is_none_is_refused(shape: float) -> None:
-    with pytest.raises(PlanError, match="shape: must be above 0"):
+    with pytest.raises(PlanError, match=r"^shape: "):
         weibull(mean_s=1.0, shape=shape)

@@ -6,8 +6,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
-from chaoslab.fleet.base import Ability, NodeSpec, Role
-from chaoslab.fleet.protocols import abilities_of
+from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.stressors import Slowness
 from chaoslab.plan.model import FaultPlan, Stop, Training
 from chaoslab.prepare.launch import Launch
@@ -61,29 +60,6 @@ def told(stage: Stage, kind: Kind, *, since: int = 0, node: str | None = None) -
 
 class TestSimFleet(FleetKit):
     """The kit; what needs a program of its own does not apply to nodes that are none."""
-
-
-def test_it_cannot_do_what_only_a_kernel_or_an_engine_can() -> None:
-    missing = {
-        *(Ability.CROWD, Ability.MEMORY_LIMIT, Ability.QUOTA, Ability.DUTY_CYCLE),
-        *(Ability.UNPLUG, Ability.UPGRADE, Ability.SLICE, Ability.POD, Ability.JOB),
-        *(Ability.IMAGE, Ability.DRAIN, Ability.KUBELET),
-    }
-    assert abilities_of(SimFleet) == frozenset(Ability) - missing
-
-
-def test_a_killed_learner_leaves_and_its_next_life_takes_over_from_a_donor(
-    training: Stage,
-) -> None:
-    since = len(training.seen)
-    training.fleet.kill("learner-1")
-    exited = told(training, Kind.NODE_EXITED, since=since, node="learner-1")
-    assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
-    assert told(training, Kind.MEMBER_LEFT, since=since).data["reason"] == "closed"
-    training.fleet.restart("learner-1")
-    joined = told(training, Kind.LEARNER_JOINED, since=since)
-    assert (joined.data["incarnation"], joined.data["source"]) == (2, "donor")
-    assert joined.data["donor"] in ("learner-0", "learner-2")
 
 
 def test_a_paused_learner_is_silent_and_dropped_and_comes_back(training: Stage) -> None:
@@ -174,15 +150,6 @@ def test_a_syncer_that_was_killed_continues_from_its_disk(training: Stage) -> No
     assert told(training, Kind.LEARNER_JOINED, since=since).data["source"] == "resumed"
     since = len(training.seen)
     assert "is_restated" not in told(training, Kind.ROUND_MERGED, since=since).data
-
-
-def test_training_ends_by_its_stop_rule_once_it_is_let_go(training: Stage) -> None:
-    told(training, Kind.SYNCER_HELD)
-    training.fleet.signal("syncer", signal="SIGTERM")
-    final = told(training, Kind.SYNCER_FINAL)
-    learners = [one.data for one in training.seen if one.kind is Kind.LEARNER_FINAL]
-    assert [one["versions"] for one in learners] == [final.data["versions"]] * 3
-    assert [one["digests"] for one in learners] == [final.data["digests"]] * 3
 
 
 def test_a_node_that_was_given_no_ear_is_told_nothing(training: Stage) -> None:

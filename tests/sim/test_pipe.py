@@ -26,6 +26,11 @@ class Ends:
 
         self.pipe.send(size_bytes, arrive)
 
+    def run(self) -> None:
+        """Until nothing is on its way any more."""
+        while self.agenda.next_s < 1000:
+            self.agenda.run_next()
+
     def run_until(self, time_s: float) -> None:
         self.clock.sleep_until(time_s)
         self.agenda.catch_up()
@@ -39,8 +44,7 @@ def ends() -> Ends:
 def test_packets_wait_for_each_other_and_then_for_the_latency(ends: Ends) -> None:
     ends.send("first", 500)
     ends.send("second", 500)
-    while ends.agenda.next_s < 10:
-        ends.agenda.run_next()
+    ends.run()
     assert ends.arrived == [("first", 0.6), ("second", 1.1)]
 
 
@@ -48,8 +52,7 @@ def test_a_lower_rate_counts_for_what_has_not_passed_yet(ends: Ends) -> None:
     ends.send("half", 1000)
     ends.run_until(0.5)
     ends.pipe.shape("injection-0", Bandwidth(rate_bytes_per_s=100.0))
-    while ends.agenda.next_s < 100:
-        ends.agenda.run_next()
+    ends.run()
     assert ends.arrived == [("half", 5.6)]  # 0.5 s, then 500 B at 100 B/s, then the latency
 
 
@@ -78,8 +81,7 @@ def test_a_frozen_pipe_keeps_everything_and_goes_on(ends: Ends) -> None:
     assert ends.arrived == []
     assert ends.pipe.delay_s() is None
     ends.pipe.clear("injection-0")
-    while ends.agenda.next_s < 100:
-        ends.agenda.run_next()
+    ends.run()
     assert ends.arrived == [("before", 5.35), ("meanwhile", 5.85)]
 
 
@@ -89,20 +91,17 @@ def test_a_black_hole_loses_what_is_on_its_way_and_what_comes(ends: Ends) -> Non
     ends.send("meanwhile", 500)
     assert ends.pipe.clear("injection-0")
     ends.send("after", 500)
-    while ends.agenda.next_s < 100:
-        ends.agenda.run_next()
+    ends.run()
     assert [name for name, _ in ends.arrived] == ["after"]
 
 
 def test_a_limit_of_data_is_reached_once_for_each_time_that_so_much_was_carried(ends: Ends) -> None:
     ends.send("before", 500)
-    while ends.agenda.next_s < 100:
-        ends.agenda.run_next()
+    ends.run()
     ends.pipe.shape("injection-0", LimitData(size_bytes=500))
     assert not ends.pipe.take_limit()
     ends.send("last", 500)
-    while ends.agenda.next_s < 100:
-        ends.agenda.run_next()
+    ends.run()
     assert ends.pipe.take_limit()
     assert not ends.pipe.take_limit()
 
@@ -111,6 +110,5 @@ def test_what_comes_after_a_loss_does_not_wait_for_what_was_lost(ends: Ends) -> 
     ends.send("lost", 100_000)
     ends.pipe.drop()
     ends.send("after", 500)
-    while ends.agenda.next_s < 1000:
-        ends.agenda.run_next()
+    ends.run()
     assert ends.arrived == [("after", 0.6)]

@@ -43,12 +43,20 @@ class Heard:
 
 
 @pytest.fixture
-def heard(tmp_path: Path) -> Heard:
+def empty(tmp_path: Path) -> Heard:
+    """Accounts of nobody yet."""
     return Heard(tmp_path / "accounts.json")
 
 
+@pytest.fixture
+def heard(empty: Heard) -> Heard:
+    """Two learners have joined."""
+    for name in (A, B):
+        empty.join(name)
+    return empty
+
+
 def test_a_version_is_merged_when_all_of_its_contributors_have_told_of_it(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
     assert not heard.of(Kind.ROUND_MERGED)
     heard.report(B, 1, (A, B))
@@ -60,7 +68,6 @@ def test_a_version_is_merged_when_all_of_its_contributors_have_told_of_it(heard:
 
 
 def test_one_that_died_before_it_reported_is_not_waited_for(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
     assert not heard.of(Kind.ROUND_MERGED)
     heard.accounts.leave(B, 1, said_goodbye=False)
@@ -71,7 +78,6 @@ def test_one_that_died_before_it_reported_is_not_waited_for(heard: Heard) -> Non
 
 
 def test_one_that_is_connected_is_waited_for_even_if_others_are_further(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
     heard.report(A, 2, (A,))
     assert not heard.of(Kind.ROUND_MERGED)
@@ -80,31 +86,28 @@ def test_one_that_is_connected_is_waited_for_even_if_others_are_further(heard: H
 
 
 def test_one_that_has_reported_a_newer_version_is_not_waited_for(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
     heard.report(B, 2, (A, B))  # it counts the same average as its second
     assert [one["version"] for one in heard.of(Kind.ROUND_MERGED)] == [1]
 
 
 def test_nobody_is_waited_for_without_end(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
     heard.accounts.advance(LATE_S)
     assert len(heard.of(Kind.ROUND_MERGED)) == 1
 
 
-def test_a_version_that_only_a_checkpoint_shows_is_merged_without_work(heard: Heard) -> None:
-    heard.join(A)
-    heard.report(A, 1, (A,))
-    heard.accounts.hold(2, "digest 2", 0.0)  # it was saved, and nobody lived to report it
-    heard.report(A, 3, (A,))
-    merged = heard.of(Kind.ROUND_MERGED)
+def test_a_version_that_only_a_checkpoint_shows_is_merged_without_work(empty: Heard) -> None:
+    empty.join(A)
+    empty.report(A, 1, (A,))
+    empty.accounts.hold(2, "digest 2", 0.0)  # it was saved, and nobody lived to report it
+    empty.report(A, 3, (A,))
+    merged = empty.of(Kind.ROUND_MERGED)
     assert [one["version"] for one in merged] == [1, 2, 3]
     assert [len(one["contributors"]) for one in merged] == [1, 0, 1]
 
 
 def test_work_stays_that_of_the_process_that_did_it(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     heard.report(B, 1, (A, B))
     heard.accounts.leave(B, 1, said_goodbye=False)
     heard.join(B, 2)
@@ -115,7 +118,6 @@ def test_work_stays_that_of_the_process_that_did_it(heard: Heard) -> None:
 
 
 def test_a_report_that_is_repeated_counts_once(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     for name in (A, A, B, B):
         heard.report(name, 1, (A, B))
     (merged,) = heard.of(Kind.ROUND_MERGED)
@@ -123,7 +125,6 @@ def test_a_report_that_is_repeated_counts_once(heard: Heard) -> None:
 
 
 def test_whoever_is_left_out_of_a_version_is_suspected_and_recovers(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     for name in (A, B):
         heard.report(name, 1, (A, B))
     heard.report(A, 2, (A,), now_s=5.0)
@@ -134,7 +135,6 @@ def test_whoever_is_left_out_of_a_version_is_suspected_and_recovers(heard: Heard
 
 
 def test_one_that_is_gone_is_a_member_until_the_system_goes_on_without_it(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     for name in (A, B):
         heard.report(name, 1, (A, B))
     heard.accounts.leave(B, 1, said_goodbye=False)
@@ -145,7 +145,6 @@ def test_one_that_is_gone_is_a_member_until_the_system_goes_on_without_it(heard:
 
 
 def test_a_goodbye_waits_for_the_merge_of_its_work(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     heard.report(A, 1, (A, B))
     heard.accounts.leave(A, 1, said_goodbye=True)
     heard.report(B, 1, (A, B))
@@ -154,23 +153,22 @@ def test_a_goodbye_waits_for_the_merge_of_its_work(heard: Heard) -> None:
     assert [one["learner"] for one in heard.of(Kind.ROUND_MERGED)[0]["contributors"]] == [A, B]
 
 
-def test_a_new_incarnation_ends_the_membership_of_the_one_before(heard: Heard) -> None:
-    first = heard.join(A)
-    second = heard.join(A, 2)
+def test_a_new_incarnation_ends_the_membership_of_the_one_before(empty: Heard) -> None:
+    first = empty.join(A)
+    second = empty.join(A, 2)
     assert second > first
-    assert heard.kinds() == [Kind.MEMBER_JOINED, Kind.MEMBER_LEFT, Kind.MEMBER_JOINED]
+    assert empty.kinds() == [Kind.MEMBER_JOINED, Kind.MEMBER_LEFT, Kind.MEMBER_JOINED]
 
 
-def test_a_connection_that_is_made_again_changes_nothing(heard: Heard) -> None:
-    epoch = heard.join(A)
-    heard.accounts.leave(A, 1, said_goodbye=False)
-    assert heard.join(A, source="resumed") == epoch
-    heard.report(A, 1, (A,))
-    assert not heard.of(Kind.MEMBER_LEFT)
+def test_a_connection_that_is_made_again_changes_nothing(empty: Heard) -> None:
+    epoch = empty.join(A)
+    empty.accounts.leave(A, 1, said_goodbye=False)
+    assert empty.join(A, source="resumed") == epoch
+    empty.report(A, 1, (A,))
+    assert not empty.of(Kind.MEMBER_LEFT)
 
 
 def test_who_has_not_connected_again_is_waited_for_a_while(heard: Heard, tmp_path: Path) -> None:
-    heard.join(A), heard.join(B)
     after = Heard(tmp_path / "accounts.json")
     after.join(A, source="resumed")
     after.report(A, 1, (A, B))
@@ -184,7 +182,6 @@ def test_who_has_not_connected_again_is_waited_for_a_while(heard: Heard, tmp_pat
 def test_who_never_connects_again_is_not_waited_for_without_end(
     heard: Heard, tmp_path: Path
 ) -> None:
-    heard.join(A), heard.join(B)
     after = Heard(tmp_path / "accounts.json")
     after.join(A, source="resumed")
     after.report(A, 1, (A, B))
@@ -193,15 +190,14 @@ def test_who_never_connects_again_is_not_waited_for_without_end(
 
 
 def test_a_version_that_is_not_newer_is_not_merged_again(heard: Heard) -> None:
-    heard.join(A), heard.join(B)
     heard.report(A, 5, (A,))
     heard.report(B, 1, (B,))  # it began alone, from the initial parameters
     assert [one["version"] for one in heard.of(Kind.ROUND_MERGED)] == [5]
 
 
-def test_accounts_go_on_where_a_process_was_taken_away(heard: Heard, tmp_path: Path) -> None:
-    epoch = heard.join(A)
-    heard.report(A, 1, (A,))
+def test_accounts_go_on_where_a_process_was_taken_away(empty: Heard, tmp_path: Path) -> None:
+    epoch = empty.join(A)
+    empty.report(A, 1, (A,))
     after = Heard(tmp_path / "accounts.json")
     after.accounts.restate()
     assert [one["is_restated"] for one in after.of(Kind.ROUND_MERGED)] == [True]

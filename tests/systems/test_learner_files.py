@@ -1,13 +1,12 @@
 """What outlives the process that trains, where a system starts it again within one incarnation."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.systems.controls import Controls
 from chaoslab.systems.counts import Counts
+from tests.waiting import wait_until
 
 WORK = Counters(
     step=30, tokens=60, data_position=30,
@@ -33,13 +32,6 @@ def test_another_incarnation_counts_from_zero_and_goes_on_in_its_data(tmp_path: 
     assert (fresh.tokens, fresh.data_position, fresh.fragments[0].version) == (0, 30, 2)
 
 
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 60.0
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
 def test_requests_reach_a_process_that_was_started_later(tmp_path: Path) -> None:
     node = Controls(Pace(), tmp_path / "relayed")
     node.relay()
@@ -47,8 +39,8 @@ def test_requests_reach_a_process_that_was_started_later(tmp_path: Path) -> None
     pace = Pace()
     worker = Controls(pace, tmp_path / "relayed")
     worker.follow()
-    _until(lambda: pace.period_s == 0.5)
+    wait_until(lambda: pace.period_s == 0.5)
     node._do("hang", {"is_asked": True})
-    _until(lambda: worker.wedge.is_asked)
+    wait_until(lambda: worker.wedge.is_asked)
     node._do("hang", {"is_asked": False})
-    _until(lambda: not worker.wedge.is_asked)
+    wait_until(lambda: not worker.wedge.is_asked)
