@@ -14,7 +14,7 @@ from chaoslab.core.events import Event, encode
 from chaoslab.record.journal import History
 from tests.histories import Story, half_killed
 
-TRUNCATIONS = 60
+TRUNCATIONS = 40
 """A long story is cut at this many places, spread evenly."""
 
 

@@ -100,13 +100,6 @@ class LinkKit:
 
     # ------------------------------------------------------------ carrying
 
-    def test_bytes_arrive_as_they_were_sent_both_ways(self, stage: Stage) -> None:
-        pair = stage.connect()
-        for way in (UP, DOWN):
-            size = 5_000_001
-            arrived = transfer(pair, way, size)
-            assert (arrived.size, arrived.digest) == (size, digest_of(size))
-
     def test_the_end_of_one_direction_is_told_and_the_other_goes_on(self, stage: Stage) -> None:
         pair = stage.connect()
         pair.learner.sendall(b"last words")
@@ -145,18 +138,19 @@ class LinkKit:
         measured = take(measure, stage)
         assert measure.holds(measured[-1]), (measured, measure.asked, measure.tolerance)
 
-    def test_a_rate_of_the_link_is_shared_where_that_can_be(self, stage: Stage) -> None:
-        if LinkAbility.SHARED_BANDWIDTH not in stage.links.abilities:
-            caveats = stage.links.caveats(Bandwidth(rate_bytes_per_s=4e6))
-            assert any("each connection" in caveat for caveat in caveats)
-            return
-        assert_soon(lambda: abs(shared_rate_mb_per_s(stage, Per.LINK) - 4) <= 0.6)
-
-    def test_a_rate_of_each_connection_is_not_shared(self, stage: Stage) -> None:
-        caveats = stage.links.caveats(Bandwidth(rate_bytes_per_s=4e6, per=Per.CONNECTION))
-        if any("one rate for all connections" in caveat for caveat in caveats):
-            return
-        assert_soon(lambda: abs(shared_rate_mb_per_s(stage, Per.CONNECTION) - 16) <= 3)
+    @pytest.mark.parametrize(
+        ("per", "mb_per_s", "within", "caveat"),
+        [
+            (Per.LINK, 4, 0.6, "each connection"),
+            (Per.CONNECTION, 16, 3, "one rate for all connections"),
+        ],
+    )
+    def test_a_rate_is_shared_by_connections_or_holds_for_each_of_them(
+        self, stage: Stage, per: Per, mb_per_s: float, within: float, caveat: str
+    ) -> None:
+        caveats = stage.links.caveats(Bandwidth(rate_bytes_per_s=4e6, per=per))
+        if not any(caveat in one for one in caveats):
+            assert_soon(lambda: abs(shared_rate_mb_per_s(stage, per) - mb_per_s) <= within)
 
     def test_lost_packets_are_sent_again_and_nothing_is_missing(self, stage: Stage) -> None:
         if LinkAbility.LOSS not in stage.links.abilities:

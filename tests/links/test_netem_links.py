@@ -240,21 +240,24 @@ def test_a_syncer_that_moved_is_followed_whichever_call_failed_once(is_done: boo
 # ---------------------------------------------------------------- queues
 
 
-def queue_of(*effects: Bandwidth | Latency | Duplicate) -> str:
+LATE, LATER = Latency(mean_s=0.03, jitter_s=0.003), Latency(mean_s=0.05, jitter_s=0.004)
+
+
+@pytest.mark.parametrize(
+    ("effects", "queue"),
+    [
+        ([LATE, LATER], "netem limit 100000 delay 80000us 5000us"),
+        ([LATE, Duplicate(share=0.02)], "netem limit 100000 delay 30000us 3000us duplicate 2%"),
+        ([Bandwidth(rate_bytes_per_s=8e6)], "bfifo limit 2"),
+    ],
+)
+def test_effects_share_a_queue_and_a_rate_alone_needs_no_netem(
+    effects: list[Bandwidth | Latency | Duplicate], queue: str
+) -> None:
     gateway = Written()
     Queues(gateway.run, "eth0").put(4701, UP, effects)
     (leaf,) = gateway.said("qdisc replace")
-    return leaf.partition("24ba: ")[2]
-
-
-def test_latencies_add_up_and_share_a_queue_with_what_shakes_packets() -> None:
-    late, later = Latency(mean_s=0.03, jitter_s=0.003), Latency(mean_s=0.05, jitter_s=0.004)
-    assert queue_of(late, later) == "netem limit 100000 delay 80000us 5000us"
-    assert queue_of(late, Duplicate(share=0.02)).endswith("delay 30000us 3000us duplicate 2%")
-
-
-def test_a_rate_alone_needs_no_netem() -> None:
-    assert queue_of(Bandwidth(rate_bytes_per_s=8e6)).startswith("bfifo limit 2")
+    assert leaf.partition("24ba: ")[2].startswith(queue)
 
 
 def test_a_queue_without_effects_is_taken_away() -> None:

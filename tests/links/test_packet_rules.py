@@ -97,18 +97,28 @@ def test_rules_are_owed_before_they_are_made_and_closed_when_they_are_gone() -> 
 
 
 @pytest.mark.gate
-def test_what_a_dead_harness_left_is_undone_from_its_obligation(tmp_path: Path) -> None:
-    needs_loss()
+@pytest.mark.parametrize(
+    ("effect", "verb"),
+    [(Loss(share=0.1), UNDO_DROPS), (Duplicate(share=0.1), UNDO_BANDS)],
+    ids=["loss", "duplicate"],
+)
+def test_what_a_dead_harness_left_is_undone_from_its_obligation(
+    tmp_path: Path, effect: PacketEffect, verb: str
+) -> None:
+    can, why = (netfilter if verb == UNDO_DROPS else bands).is_available()
+    if not can:
+        pytest.skip(why)
     undo_log = Remembered()
     packets = KernelPackets(undo_log, run=run_of(tmp_path))
-    packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
+    packets.add("injection-0", PORT, Direction.UP, effect)
     (facts,) = undo_log.opened
-    owed = UndoEntry(number=0, do=UNDO_DROPS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    owed = UndoEntry(number=0, do=verb, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
     assert leftovers(owed), "a heal that leaves it is no heal"
     for _ in range(2):
         assert not undo(owed).remaining
         assert not leftovers(owed)
     assert "chaoslab" not in rules()
+    assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
     packets.close()
 
 
@@ -173,20 +183,6 @@ def test_the_kernel_counts_packets_that_suffer_and_tcp_repairs_them(
             assert tcp_counter(counter) == before
         finally:
             packets.close()
-    assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
-
-
-@pytest.mark.gate
-@pytest.mark.usefixtures("netem")
-def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_path: Path) -> None:
-    undo_log = Remembered()
-    KernelPackets(undo_log).add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
-    (facts,) = undo_log.opened
-    owed = UndoEntry(number=0, do=UNDO_BANDS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
-    assert leftovers(owed)
-    for _ in range(2):
-        assert not undo(owed).remaining
-        assert not leftovers(owed)
     assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
 
 

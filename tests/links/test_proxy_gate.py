@@ -31,15 +31,6 @@ class Behind(BaseHTTPRequestHandler):
     may_answer: threading.Event
     is_asked_to_wait: threading.Event
 
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer()
-
-    def do_DELETE(self) -> None:
-        self._answer()
-
     def _answer(self) -> None:
         self.asked.append(f"{self.command} {self.path}")
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -54,6 +45,8 @@ class Behind(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - as the library calls them
 
     def log_message(self, *_: object) -> None:
         """Nothing."""

@@ -32,30 +32,31 @@ from chaoslab.sim import (
 )
 from chaoslab.sim import pace as simulated_pace
 
-
-def test_periods_and_limits_are_those_of_the_real_links() -> None:
-    limits = streams.Limits()
-    assert meter.PING_S == link_meter.PING_S
-    assert meter.MEASURE_S == link_meter.MEASURE_S
-    assert limits.keepalive_s + limits.answer_s == wires.SILENT_S
-    assert connection._HEARTBEATS * meter.PING_S == link._HEARTBEAT_S
-    assert connection._SOUND_S == link._SOUND_S
+LIMITS = streams.Limits()
 
 
-def test_periods_and_limits_are_those_of_the_real_learner() -> None:
-    assert step_reports._SAMPLE_S == training_thread._SAMPLE_S
-    assert leaving._DRAIN_S == training_thread._DRAIN_S
-    assert training._TURN_S == round_wait.TURN_S
-    assert step_reports._TOLD_S == round_wait._TOLD_S
-    assert learner._CHIP_IN_USE == chip.EXIT_CODE
-
-
-def test_periods_and_limits_are_those_of_the_real_syncer() -> None:
-    assert ending._DRAIN_S == action_executor.DRAIN_S
-    assert syncer._PAUSED_S == syncer_program._PAUSED_S
-    assert commits.RESERVES == syncer_state._RESERVES
-    assert commits.LEFT_LEAST == syncer_state._LEFT_LEAST
-    assert commits.AGAIN_S == disk_writes._AGAIN_S
+@pytest.mark.parametrize(
+    ("simulated", "real"),
+    [
+        (meter.PING_S, link_meter.PING_S),
+        (meter.MEASURE_S, link_meter.MEASURE_S),
+        (wires.SILENT_S, LIMITS.keepalive_s + LIMITS.answer_s),
+        (connection._HEARTBEATS * meter.PING_S, link._HEARTBEAT_S),
+        (connection._SOUND_S, link._SOUND_S),
+        (step_reports._SAMPLE_S, training_thread._SAMPLE_S),
+        (leaving._DRAIN_S, training_thread._DRAIN_S),
+        (training._TURN_S, round_wait.TURN_S),
+        (step_reports._TOLD_S, round_wait._TOLD_S),
+        (learner._CHIP_IN_USE, chip.EXIT_CODE),
+        (ending._DRAIN_S, action_executor.DRAIN_S),
+        (syncer._PAUSED_S, syncer_program._PAUSED_S),
+        (commits.RESERVES, syncer_state._RESERVES),
+        (commits.LEFT_LEAST, syncer_state._LEFT_LEAST),
+        (commits.AGAIN_S, disk_writes._AGAIN_S),
+    ],
+)
+def test_periods_and_limits_are_the_real_ones(simulated: object, real: object) -> None:
+    assert simulated == real
 
 
 def test_models_are_as_large_as_the_real_ones() -> None:

@@ -2,29 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from chaoslab.systems.learner import Learner
-
-
-class Heard:
-    """Reports that reach nobody."""
-
-    def __init__(self) -> None:
-        self.epoch = 0
-
-    def join(self, donor: str | None) -> int:
-        self.epoch += 1
-        return self.epoch
-
-    def hold(self, version: int, digest: str) -> None: ...
-
-    def leave(self, write: Any) -> None: ...
-
-    def take_snapshot(self, version: int) -> None: ...
 
 
 def learner_in(folder: Path) -> Learner:
@@ -42,7 +27,11 @@ def learner_in(folder: Path) -> Learner:
             "shared": str(folder),
         },
     )
-    learner.__dict__["_reports"] = Heard()
+    epochs = count(1)
+    learner.__dict__["_reports"] = SimpleNamespace(  # which reach nobody
+        join=lambda _donor: next(epochs), hold=lambda *_: None, leave=lambda _: None,
+        take_snapshot=lambda _: None,
+    )  # fmt: skip
     return learner
 
 
