@@ -81,6 +81,7 @@ class CheckKit:
             if finding.outcome is Outcome.FAIL:
                 assert finding.margin is None or finding.margin < 0, name
             assert json.loads(encode(asdict(finding)))["outcome"] == finding.outcome.value
+            assert all(0 <= seq < len(before) for seq in finding.evidence), name
             assert replace(check).judge(whole(name)) == finding, name
             assert list(whole(name).events) == before, name
 

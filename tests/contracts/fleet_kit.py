@@ -124,8 +124,9 @@ class FleetKit:
         started = stage.fleet.start(spec)
         assert stage.fleet.nodes == {spec.name: started}
         assert (started.incarnation, started.is_alive, started.role) == (1, True, spec.role)
-        with pytest.raises(FleetError, match=spec.name):
-            stage.fleet.start(spec)
+        for again in (stage.fleet.enlist, stage.fleet.start):
+            with pytest.raises(FleetError, match=spec.name):
+                again(spec)
         assert stage.fleet.restart(spec.name).incarnation == 1, "a living node is left as it is"
 
     def test_a_verb_on_an_unknown_name_raises_key_error(self, stage: Stage) -> None:
