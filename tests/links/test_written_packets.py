@@ -197,6 +197,12 @@ def test_without_the_right_to_do_it_a_plan_is_refused_before_anything_starts(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("nobody")
+def test_without_the_right_nothing_is_dropped() -> None:
+    with pytest.raises(AbilityError):
+        netfilter.drops()
+
+
 def test_without_a_tool_it_says_which_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(netfilter, "may_administer_network", lambda: True)
     monkeypatch.setattr(netfilter, "which", lambda _: None)
