@@ -46,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", choices=PARTS, help="of the deep tier")
     parser.addoption("--passed", type=Path, help="file of ids: left out, and added to")
     parser.addoption("--kills", type=int, default=50, help="in each long test (part soak)")
+    parser.addoption("--parity", action="append", help="a plan of test_fleet_parity: kill_half")
     parser.addoption("--kills-seed", type=int, default=None, help="repeat what was drawn before")
 
 

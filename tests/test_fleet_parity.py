@@ -1,6 +1,9 @@
 """The same plan on processes, containers, hosts by ssh and pods: verdict and evidence are the same.
 
-python -m pytest -s tests/test_fleet_parity.py        and prints them side by side
+    python -m pytest -s tests/test_fleet_parity.py                         kill_half, side by side
+    python -m pytest -s tests/test_fleet_parity.py --parity slow_chip      another one of PLANS
+
+A plan takes a quarter of an hour, so the deep tier does the first alone.
 """
 
 import sys
@@ -35,7 +38,11 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize(("plan", "fleets"), PLANS.items(), ids=PLANS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    plans = metafunc.config.getoption("--parity") or ["kill_half"]
+    metafunc.parametrize(("plan", "fleets"), [(plan, PLANS[plan]) for plan in plans], ids=plans)
+
+
 def test_all_fleets_reach_the_same_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str, fleets: Sequence[str]
 ) -> None:
