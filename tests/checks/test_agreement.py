@@ -6,91 +6,94 @@ from chaoslab.checks.agreement import Agreement
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.core.events import Json, Kind
+from tests.checks.cases import Case, Tell, doubts, each, fails, passes
 from tests.histories import Story, half_killed
 
-
-def test_a_run_that_converges_passes() -> None:
-    finding = Agreement().judge(half_killed().end().history())
-    assert (finding.outcome, finding.numbers["learners_at_the_end"]) == (Outcome.PASS, 4)
-    assert finding.samples > 100
+CHECK = Agreement()
+ROTTEN: dict[str, Json] = {"digests": {"0": "rotten", "1": "rotten"}}
 
 
-def test_a_learner_that_comes_back_with_old_parameters_fails_although_it_adopts_rightly() -> None:
-    rotten: dict[str, Json] = {"digests": {"0": "rotten", "1": "rotten"}}
-    story = half_killed().end().altered(Kind.LEARNER_JOINED, lambda _: rotten)
-    finding = Agreement().judge(story.history())
-    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-3",))
-    assert finding.codes == (Code.JOINED_WITH_OTHER_STATE,)
+def altered(kind: Kind, **facts: Json) -> Tell:
+    return lambda: half_killed().end().altered(kind, lambda _: facts)
 
 
-def test_a_record_that_does_not_say_what_a_learner_joined_with_is_no_violation() -> None:
-    story = half_killed().end().altered(Kind.LEARNER_JOINED, lambda _: {"digests": {}})
-    assert Agreement().judge(story.history()).outcome is Outcome.PASS
+CASES = {
+    "a learner that comes back with old parameters": fails(
+        CHECK,
+        altered(Kind.LEARNER_JOINED, **ROTTEN),
+        Code.JOINED_WITH_OTHER_STATE,
+        of=("learner-3",),
+    ),
+    "a record that does not say what it joined with": passes(
+        CHECK, altered(Kind.LEARNER_JOINED, digests={})
+    ),
+    "adopting something else under the right name": fails(
+        CHECK,
+        altered(Kind.LEARNER_ADOPTED, digest="rotten"),
+        Code.ADOPTED_OTHER_STATE,
+        of=("learner-3",),
+    ),
+    "adopting a version that was never published": fails(
+        CHECK,
+        lambda: half_killed().end().without(Kind.ROUND_MERGED, lambda e: e.data["round"] == 9),
+        Code.NEVER_PUBLISHED,
+    ),
+    "a learner alive at the end without a final account": doubts(
+        CHECK,
+        lambda: (
+            half_killed()
+            .end()
+            .without(Kind.LEARNER_FINAL, lambda event: event.payload.learner == "learner-2")
+        ),
+        Code.RECORD_INCOMPLETE,
+    ),
+    "no final account of the syncer": doubts(
+        CHECK, lambda: half_killed().end().without(Kind.SYNCER_FINAL)
+    ),
+}
 
 
-def test_adopting_something_else_under_the_right_name_fails() -> None:
-    story = half_killed().end().altered(Kind.LEARNER_ADOPTED, lambda _: {"digest": "rotten"})
-    finding = Agreement().judge(story.history())
-    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-3",))
-    assert finding.codes == (Code.ADOPTED_OTHER_STATE,)
-
-
-def test_adopting_a_version_that_was_never_published_fails() -> None:
-    story = half_killed().end().without(Kind.ROUND_MERGED, lambda event: event.data["round"] == 9)
-    finding = Agreement().judge(story.history())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.NEVER_PUBLISHED,))
+@each(CASES)
+def test_agreement(case: Case) -> None:
+    case.hold()
 
 
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("tell", "learners"),
     [
-        ({"digests": {"0": "rotten", "1": "rotten"}}, Code.ENDED_WITH_OTHER_STATE),
-        ({"versions": {"0": 3, "1": 4}}, Code.NOT_CONVERGED),
+        (lambda: half_killed().end(), 4),
+        (lambda: Story().baseline().kill("learner-1", for_s=None).train(9).prove().end(), 3),
+        (lambda: Story().baseline().pause("learner-1", for_s=None).train(9).prove().end(), 3),
     ],
+    ids=["all", "one is dead", "one is held"],
 )
-def test_a_learner_that_ends_with_something_else_fails(change: dict[str, Json], code: Code) -> None:
-    story = half_killed().end().altered(Kind.LEARNER_FINAL, lambda _: change)
-    finding = Agreement().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert code in finding.codes
+def test_all_that_are_under_no_fault_at_the_end_agree(tell: Tell, learners: int) -> None:
+    finding = CHECK.judge(tell().history())
+    assert (finding.outcome, finding.numbers["learners_at_the_end"]) == (Outcome.PASS, learners)
+    assert finding.samples > 50
 
 
-@pytest.mark.parametrize(
-    ("key", "code"),
-    [
-        ("digests", Code.STATE_CHANGED),
-        ("momentum_digests", Code.MOMENTUM_CHANGED),
-        ("stored_digests", Code.STORED_STATE_DIFFERS),
-        ("stored_momentum_digests", Code.STORED_STATE_DIFFERS),
-    ],
-)
-def test_a_syncer_at_odds_with_itself_fails(key: str, code: Code) -> None:
-    story = half_killed().end()
-    story.altered(Kind.SYNCER_FINAL, lambda e: {key: {**getattr(e.payload, key), "0": "rotten"}})
-    finding = Agreement().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert code in finding.codes
-
-
-def test_a_learner_alive_at_the_end_without_a_final_account_is_a_doubt() -> None:
-    story = (
+def at_odds(key: str) -> Tell:
+    return lambda: (
         half_killed()
         .end()
-        .without(Kind.LEARNER_FINAL, lambda event: event.payload.learner == "learner-2")
+        .altered(Kind.SYNCER_FINAL, lambda e: {key: {**getattr(e.payload, key), "0": "rotten"}})
     )
-    finding = Agreement().judge(story.history())
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.RECORD_INCOMPLETE,))
 
 
-def test_a_learner_under_a_fault_at_the_end_owes_no_account() -> None:
-    for story in (
-        Story().baseline().kill("learner-1", for_s=None).train(9).prove().end(),
-        Story().baseline().pause("learner-1", for_s=None).train(9).prove().end(),
-    ):
-        finding = Agreement().judge(story.history())
-        assert (finding.outcome, finding.numbers["learners_at_the_end"]) == (Outcome.PASS, 3)
-
-
-def test_without_the_syncers_final_account_there_is_a_doubt() -> None:
-    story = half_killed().end().without(Kind.SYNCER_FINAL)
-    assert Agreement().judge(story.history()).outcome is Outcome.UNKNOWN
+@pytest.mark.parametrize(
+    ("tell", "code"),
+    [
+        (altered(Kind.LEARNER_FINAL, **ROTTEN), Code.ENDED_WITH_OTHER_STATE),
+        (altered(Kind.LEARNER_FINAL, versions={"0": 3, "1": 4}), Code.NOT_CONVERGED),
+        (at_odds("digests"), Code.STATE_CHANGED),
+        (at_odds("momentum_digests"), Code.MOMENTUM_CHANGED),
+        (at_odds("stored_digests"), Code.STORED_STATE_DIFFERS),
+        (at_odds("stored_momentum_digests"), Code.STORED_STATE_DIFFERS),
+    ],
+    ids=["end", "version", "parameters", "momentum", "stored", "stored momentum"],
+)
+def test_who_ends_with_something_else_fails(tell: Tell, code: Code) -> None:
+    finding = CHECK.judge(tell().history())
+    assert finding.outcome is Outcome.FAIL
+    assert code in finding.codes

@@ -1,9 +1,12 @@
 """Checkpoints: damage is never believed, and saving goes on after trouble."""
 
-from chaoslab.checks.base import Outcome
+from dataclasses import replace
+
 from chaoslab.checks.checkpoints import Checkpoints
 from chaoslab.checks.codes import Code
 from chaoslab.core.events import Json, Kind
+from tests.checks.cases import Case, doubts, each, passes
+from tests.checks.cases import fails as failing
 from tests.histories import Story
 
 FILE, OLDER = "00000002.checkpoint", "00000001.checkpoint"
@@ -40,75 +43,68 @@ def fails(story: Story) -> Story:
     )
 
 
-def test_a_damaged_file_that_was_refused_passes() -> None:
-    finding = Checkpoints().judge(finds(damaged(saving()), OLDER, FILE).train(5).end().history())
-    assert (finding.outcome, finding.numbers["refused_files"]) == (Outcome.PASS, 1)
+def freed() -> Story:
+    """The disk has room again just before the end."""
+    return fails(saving()).train(12).say(
+        Kind.STORAGE_FREED, "learner-1", node="learner-1", total_bytes=9, free_bytes=8
+    )  # fmt: skip
 
 
-def test_a_damaged_file_that_was_believed_fails() -> None:
-    finding = Checkpoints().judge(finds(damaged(saving()), FILE).train(5).end().history())
-    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-1",))
-    assert finding.codes == (Code.DAMAGED_FILE_BELIEVED,)
-
-
-def test_a_file_that_was_written_anew_may_be_believed() -> None:
-    story = finds(saves(damaged(saving()), FILE), FILE).train(5).end()
-    assert Checkpoints().judge(story.history()).outcome is Outcome.PASS
-
-
-def test_a_learner_that_saves_again_after_a_refused_write_passes() -> None:
-    finding = Checkpoints().judge(saves(fails(saving()).train(5), FILE).train(5).end().history())
-    assert (finding.outcome, finding.numbers["failed"]) == (Outcome.PASS, 1)
-
-
-def test_a_learner_that_never_saves_again_fails_if_it_had_the_time() -> None:
-    story = fails(saving()).train(12).end()
-    finding = Checkpoints(again_within_s=10.0).judge(story.history())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.NOT_SAVED_AGAIN,))
-    assert Checkpoints(again_within_s=60.0).judge(story.history()).outcome is Outcome.UNKNOWN
-
-
-def test_the_time_counts_from_when_the_disk_had_room_again() -> None:
-    story = fails(saving()).train(12)
-    story.say(Kind.STORAGE_FREED, "learner-1", node="learner-1", total_bytes=9, free_bytes=8)
-    finding = Checkpoints(again_within_s=10.0).judge(story.train(2).end().history())
-    assert finding.outcome is Outcome.UNKNOWN
-
-
-def test_learners_that_say_nothing_of_checkpoints_are_unknown() -> None:
-    assert Checkpoints().judge(Story().baseline().end().history()).outcome is Outcome.UNKNOWN
-
-
-def test_a_start_that_finds_the_newest_one_passes() -> None:
-    finding = Checkpoints().judge(finds(saving(), FILE).train(5).end().history())
-    assert finding.outcome is Outcome.PASS
-
-
-def test_a_start_may_find_one_that_was_whole_before_it_could_be_said() -> None:
-    story = finds(saving(), "00000003.checkpoint").train(5).end()
-    assert Checkpoints().judge(story.history()).outcome is Outcome.PASS
-
-
-def test_a_start_from_an_older_one_than_was_saved_fails() -> None:
-    finding = Checkpoints().judge(finds(saving(), OLDER, FILE).train(5).end().history())
-    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-1",))
-    assert finding.codes == (Code.OLDER_FILE_RESUMED,)
-
-
-def test_a_start_from_nothing_after_something_was_saved_fails() -> None:
-    finding = Checkpoints().judge(finds(saving(), None).train(5).end().history())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.OLDER_FILE_RESUMED,))
-
-
-def test_a_start_from_nothing_after_all_was_damaged_passes() -> None:
-    story = damaged(saves(Story().baseline(), FILE))
-    assert Checkpoints().judge(finds(story, None, FILE).train(5).end().history()).outcome is (
-        Outcome.PASS
-    )
-
-
-def test_what_another_learner_saved_does_not_count() -> None:
-    story = saving()
+def another_starts() -> Story:
     told: dict[str, Json] = {"file": None, "step": None, "refused": []}
-    story.say(Kind.CHECKPOINT_FOUND, "learner-2", learner="learner-2", incarnation=1, **told)
-    assert Checkpoints().judge(story.train(5).end().history()).outcome is Outcome.PASS
+    who: dict[str, Json] = {"learner": "learner-2", "incarnation": 1}
+    return saving().say(Kind.CHECKPOINT_FOUND, "learner-2", **who, **told)
+
+
+CHECK, SOON = Checkpoints(), Checkpoints(again_within_s=10.0)
+CASES = {
+    "a damaged file that was refused": passes(CHECK, lambda: finds(damaged(saving()), OLDER, FILE)),
+    "a damaged file that was believed": failing(
+        CHECK,
+        lambda: finds(damaged(saving()), FILE),
+        Code.DAMAGED_FILE_BELIEVED,
+        of=("learner-1",),
+    ),
+    "a file that was written anew may be believed": passes(
+        CHECK, lambda: finds(saves(damaged(saving()), FILE), FILE)
+    ),
+    "a learner that saves again after a refused write": passes(
+        CHECK, lambda: saves(fails(saving()).train(5), FILE)
+    ),
+    "a learner that never saves again and had the time": failing(
+        SOON, lambda: fails(saving()).train(12), Code.NOT_SAVED_AGAIN
+    ),
+    "a learner that never saves again and has time": doubts(
+        Checkpoints(again_within_s=60.0), lambda: fails(saving()).train(12)
+    ),
+    "the time counts from when the disk had room again": doubts(SOON, freed),
+    "nothing is said of checkpoints": doubts(CHECK, lambda: Story().baseline()),
+    "a start that finds the newest one": passes(CHECK, lambda: finds(saving(), FILE)),
+    "a start that finds one before it could be said": passes(
+        CHECK, lambda: finds(saving(), "00000003.checkpoint")
+    ),
+    "a start from an older one than was saved": failing(
+        CHECK,
+        lambda: finds(saving(), OLDER, FILE),
+        Code.OLDER_FILE_RESUMED,
+        of=("learner-1",),
+    ),
+    "a start from nothing after something was saved": failing(
+        CHECK, lambda: finds(saving(), None), Code.OLDER_FILE_RESUMED
+    ),
+    "a start from nothing after all was damaged": passes(
+        CHECK, lambda: finds(damaged(saves(Story().baseline(), FILE)), None, FILE)
+    ),
+    "what another learner saved does not count": passes(CHECK, another_starts),
+}
+
+
+@each(CASES)
+def test_checkpoints(case: Case) -> None:
+    replace(case, tell=lambda: case.tell().train(2).end()).hold()
+
+
+def test_refused_files_and_failed_writes_are_counted() -> None:
+    story = saves(fails(finds(damaged(saving()), OLDER, FILE)), FILE)
+    numbers = CHECK.judge(story.train(2).end().history()).numbers
+    assert (numbers["refused_files"], numbers["failed"]) == (1, 1)

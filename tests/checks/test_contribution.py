@@ -1,10 +1,12 @@
 """contribution_share: a slow learner weighs what it has trained on; nobody drops it or waits."""
 
-from chaoslab.checks.base import Outcome
+from collections.abc import Callable, Mapping
+
 from chaoslab.checks.codes import Code
 from chaoslab.checks.contribution import ContributionShare
 from chaoslab.checks.goodput import Goodput
 from chaoslab.core.events import Event, Json, Kind
+from tests.checks.cases import Case, doubts, each, fails, passes, rewritten
 from tests.histories import Story, half_killed
 
 
@@ -18,69 +20,64 @@ def slowed(for_s: float = 12.0, *, ratio: float = 2.0) -> Story:
 def reweighed(story: Story, learner: str, factor: float) -> Story:
     """Every merge gives it so much more weight, or less."""
 
+    def weight(one: Mapping[str, Json]) -> float:
+        return float(str(one["weight"])) * (factor if one["learner"] == learner else 1.0)
+
     def change(event: Event) -> dict[str, Json]:
         entries = event.data["contributors"]
-        return {
-            "contributors": [
-                {**one, "weight": float(str(one["weight"])) * factor}
-                if one["learner"] == learner
-                else one
-                for one in entries
-            ]
-        }
+        return {"contributors": [{**one, "weight": weight(one)} for one in entries]}
 
-    rounds = sum(event.kind is Kind.ROUND_MERGED for event in story.events)
-    for which in range(rounds):
-        story.altered(Kind.ROUND_MERGED, change, which=which)
-    return story
+    return rewritten(story, Kind.ROUND_MERGED, change)
 
 
-def test_weights_that_follow_tokens_pass_with_or_without_a_slow_learner() -> None:
-    for story in (slowed(), half_killed()):
-        finding = ContributionShare().judge(story.end().history())
-        assert finding.outcome is Outcome.PASS, finding.reason
-        assert finding.margin > 0
-
-
-def test_a_learner_that_weighs_half_of_its_tokens_fails() -> None:
-    finding = ContributionShare().judge(reweighed(slowed(), "learner-1", 0.5).end().history())
-    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-1",))
-    assert finding.codes == (Code.WEIGHT_WRONG,)
-
-
-def test_a_learner_that_weighs_too_much_fails() -> None:
-    finding = ContributionShare().judge(reweighed(slowed(), "learner-2", 2.0).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert "learner-2" in finding.culprits
-
-
-def test_a_syncer_that_drops_a_slow_learner_fails() -> None:
-    story = Story().baseline().touch("learner-1", for_s=12, fault="compute.slow").train(6)
-    story.say(Kind.MEMBER_LEFT, "syncer", learner="learner-1", incarnation=1, epoch=2, members=3,
-              reason="no_progress")  # fmt: skip
-    story.train(6).heal().train(9)
-    story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"measured": {"step_ratio": 2.0}})
-    finding = ContributionShare().judge(story.end().history())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.DROPPED_FOR_SLOWNESS,))
-
-
-def test_merges_that_wait_for_a_slow_learner_fail() -> None:
-    story = Story().baseline().touch("learner-1", for_s=40, fault="compute.slow")
-    for _ in range(40):
-        story.stall(0.75).train(0.25)
+def slow_and(*told: Callable[[Story], object], for_s: float = 12) -> Story:
+    """learner-1 is slow while something is told."""
+    story = Story().baseline().touch("learner-1", for_s=for_s, fault="compute.slow")
+    for tell in told:
+        tell(story)
     story.heal().train(9)
     story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"measured": {"step_ratio": 2.0}})
-    finding = ContributionShare().judge(story.end().history())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.SLOW_LEARNER_AWAITED,))
+    return story.end()
+
+
+def is_dropped(story: Story) -> None:
+    story.train(6).say(Kind.MEMBER_LEFT, "syncer", learner="learner-1", incarnation=1, epoch=2,
+                       members=3, reason="no_progress").train(6)  # fmt: skip
+
+
+CHECK = ContributionShare()
+CASES = {
+    "weights that follow tokens": passes(CHECK, lambda: slowed().end()),
+    "weights that follow tokens with nobody slow": passes(CHECK, lambda: half_killed().end()),
+    "a learner that weighs half of its tokens": fails(
+        CHECK,
+        lambda: reweighed(slowed(), "learner-1", 0.5).end(),
+        Code.WEIGHT_WRONG,
+        of=("learner-1",),
+    ),
+    "a learner that weighs too much": fails(
+        CHECK, lambda: reweighed(slowed(), "learner-2", 2.0).end(), Code.WEIGHT_WRONG
+    ),
+    "a syncer that drops a slow learner": fails(
+        CHECK, lambda: slow_and(is_dropped), Code.DROPPED_FOR_SLOWNESS
+    ),
+    "merges that wait for a slow learner": fails(
+        CHECK,
+        lambda: slow_and(*[lambda story: story.stall(0.75).train(0.25)] * 40, for_s=40),
+        Code.SLOW_LEARNER_AWAITED,
+    ),
+    "too few merges": doubts(CHECK, lambda: slowed(for_s=3.0).end()),
+}
+
+
+@each(CASES)
+def test_contribution(case: Case) -> None:
+    case.hold()
 
 
 def test_who_was_away_for_a_part_of_the_time_is_not_compared() -> None:
     shares = ContributionShare().judge(half_killed().end().history()).numbers["weight_share"]
     assert set(shares) == {"learner-0", "learner-2"}
-
-
-def test_too_few_merges_are_unknown() -> None:
-    assert ContributionShare().judge(slowed(for_s=3.0).end().history()).outcome is Outcome.UNKNOWN
 
 
 def test_goodput_expects_of_a_slow_learner_what_its_evidence_says() -> None:

@@ -10,6 +10,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.core.events import Json, Kind
 from chaoslab.record.journal import History
+from tests.checks.cases import Case, each, fails, passes
 from tests.histories import Story, half_killed
 
 Curve = list[tuple[int, float]]
@@ -20,20 +21,15 @@ def evaluated(run: Curve, twin: Curve | None) -> History:
     return Story(control=control).start().train(3).end(losses=run).history()
 
 
-def test_equal_losses_at_equal_tokens_pass() -> None:
-    finding = LossParity().judge(evaluated([(0, 5.0), (1000, 3.0)], [(0, 5.0), (1000, 3.0)]))
-    assert (finding.outcome, finding.observed, finding.margin) == (Outcome.PASS, 0.0, 1.0)
-
-
-def test_a_worse_loss_fails_with_a_positive_delta() -> None:
-    finding = LossParity().judge(evaluated([(0, 5.0), (1000, 3.3)], [(0, 5.0), (1000, 3.0)]))
-    assert (finding.outcome, finding.observed) == (Outcome.FAIL, pytest.approx(0.1))
-    assert finding.codes == (Code.LOSS_TOO_HIGH,)
-
-
-def test_a_better_loss_passes_with_a_negative_delta() -> None:
-    finding = LossParity().judge(evaluated([(0, 5.0), (1000, 2.7)], [(0, 5.0), (1000, 3.0)]))
-    assert (finding.outcome, finding.observed) == (Outcome.PASS, pytest.approx(-0.1))
+@pytest.mark.parametrize(
+    ("loss", "outcome", "delta"),
+    [(3.0, Outcome.PASS, 0.0), (3.3, Outcome.FAIL, 0.1), (2.7, Outcome.PASS, -0.1)],
+    ids=["equal", "worse", "better"],
+)
+def test_losses_are_compared_at_equal_tokens(loss: float, outcome: Outcome, delta: float) -> None:
+    finding = LossParity().judge(evaluated([(0, 5.0), (1000, loss)], [(0, 5.0), (1000, 3.0)]))
+    assert (finding.outcome, finding.observed) == (outcome, pytest.approx(delta))
+    assert finding.codes == ((Code.LOSS_TOO_HIGH,) if outcome is Outcome.FAIL else ())
 
 
 def test_curves_are_compared_at_the_largest_tokens_they_share() -> None:
@@ -43,16 +39,20 @@ def test_curves_are_compared_at_the_largest_tokens_they_share() -> None:
     assert finding.numbers["twin_loss"] == pytest.approx(2.2)
 
 
-def test_a_line_between_two_evaluations_far_apart_is_no_loss() -> None:
-    twin = [(0, 2.1), (74_000, 0.1)]
-    finding = LossParity().judge(evaluated([(0, 2.1), (67_000, 0.15)], twin))
+@pytest.mark.parametrize(
+    ("run", "twin", "every"),
+    [
+        ([(0, 2.1), (67_000, 0.15)], [(0, 2.1), (74_000, 0.1)], 6700),
+        ([(176_000, 0.1)], [(209_000, 0.1)], 17600),
+    ],
+    ids=["far apart", "too few"],
+)
+def test_evaluations_that_cannot_be_compared_say_what_to_write(
+    run: Curve, twin: Curve, every: int
+) -> None:
+    finding = LossParity().judge(evaluated(run, twin))
     assert finding.outcome is Outcome.UNKNOWN
-    assert "`training.evaluate_every` to 6700" in finding.reason
-
-
-def test_too_few_evaluations_say_where_they_were_and_what_to_write() -> None:
-    finding = LossParity().judge(evaluated([(176_000, 0.1)], [(209_000, 0.1)]))
-    assert "`training.evaluate_every` to 17600" in finding.reason
+    assert f"`training.evaluate_every` to {every}" in finding.reason
 
 
 @pytest.mark.parametrize(
@@ -155,47 +155,61 @@ def test_an_evaluator_that_died_is_named_with_its_last_words() -> None:
     assert "KeyError: 'loss'" in finding.reason
 
 
+def stepped(loss: float) -> Story:
+    return half_killed().end().altered(Kind.LEARNER_STEP, lambda _: {"loss": loss}, which=200)
+
+
+def refused(story: Story, *, is_spoilt: bool) -> Story:
+    """The syncer refuses an update, which the learner may have spoilt itself."""
+    who: dict[str, Json] = {"learner": "learner-1", "incarnation": 1, "round": 3, "fragment": 0}
+    if is_spoilt:
+        story.say(Kind.UPDATE_TAMPERED, "learner-1", **who, how="nan")
+    why: dict[str, Json] = {"epoch": 2, "reason": "not_finite", "c_tokens": 100}
+    return story.say(Kind.PUSH_REJECTED, "syncer", **who, **why).train(5)
+
+
+def touched(fault: str, *, is_spoilt: bool) -> Story:
+    story = Story().baseline().touch("learner-1", fault=fault)
+    return refused(story, is_spoilt=is_spoilt).heal().end()
+
+
+HEALTH = NumericHealth()
+CASES = {
+    **{
+        f"a loss of {loss}": fails(HEALTH, lambda loss=loss: stepped(loss))
+        for loss in (math.nan, math.inf, 11.0)
+    },
+    "a NaN in the evaluation": fails(
+        HEALTH, lambda: half_killed().end(losses=[(1, math.nan)]), Code.LOSS_NOT_FINITE
+    ),
+    "an update that is not finite": fails(
+        HEALTH, lambda: refused(Story().baseline(), is_spoilt=False).end()
+    ),
+    "an update that is not finite, as a fault asked for": passes(
+        HEALTH, lambda: touched("update.nan", is_spoilt=True)
+    ),
+    "an update that is not finite under another fault": fails(
+        HEALTH, lambda: touched("compute.steal", is_spoilt=False)
+    ),
+    "a learner that says it spoilt its update, and no fault asked for it": fails(
+        HEALTH, lambda: refused(Story().baseline(), is_spoilt=True).end()
+    ),
+}
+
+
+@each(CASES)
+def test_numeric_health(case: Case) -> None:
+    case.hold()
+
+
 def test_a_run_whose_loss_is_not_a_number_fails() -> None:
     history = evaluated([(0, 5.0), (1000, math.nan)], [(0, 5.0), (1000, 3.0)])
     assert LossParity().judge(history).outcome is Outcome.FAIL
 
 
-@pytest.mark.parametrize("loss", [math.nan, math.inf, 11.0])
-def test_a_loss_that_is_not_finite_or_runs_away_fails_by_name(loss: float) -> None:
-    story = half_killed().end().altered(Kind.LEARNER_STEP, lambda _: {"loss": loss}, which=200)
-    finding = NumericHealth().judge(story.history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.culprits[0].startswith("learner-")
-
-
-def test_a_nan_in_the_evaluation_fails() -> None:
-    finding = NumericHealth().judge(half_killed().end(losses=[(1, math.nan)]).history())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.LOSS_NOT_FINITE,))
-
-
-def refused(story: Story) -> Story:
-    return story.say(
-        Kind.PUSH_REJECTED, "syncer", learner="learner-1", incarnation=1, epoch=2, round=3,
-        fragment=0, reason="not_finite", c_tokens=100,
-    )  # fmt: skip
-
-
-def spoilt(story: Story) -> Story:
-    return story.say(
-        Kind.UPDATE_TAMPERED, "learner-1", learner="learner-1", incarnation=1, round=3, fragment=0,
-        how="nan",
-    )  # fmt: skip
-
-
-def test_an_update_that_is_not_finite_fails_unless_a_fault_asked_for_it() -> None:
-    plain = refused(Story().baseline()).train(5).end()
-    assert NumericHealth().judge(plain.history()).outcome is Outcome.FAIL
-    asked = refused(spoilt(Story().baseline().touch("learner-1", fault="update.nan")))
-    assert NumericHealth().judge(asked.train(5).heal().end().history()).outcome is Outcome.PASS
-    another = refused(Story().baseline().touch("learner-1", fault="compute.steal"))
-    assert NumericHealth().judge(another.train(5).heal().end().history()).outcome is Outcome.FAIL
-    lied = refused(spoilt(Story().baseline())).train(5).end()
-    assert NumericHealth().judge(lied.history()).outcome is Outcome.FAIL
+def test_a_loss_that_runs_away_names_its_learner() -> None:
+    (culprit,) = HEALTH.judge(stepped(11.0).history()).culprits
+    assert culprit.startswith("learner-")
 
 
 def test_the_untrained_snapshot_is_the_reference_and_not_a_rise() -> None:

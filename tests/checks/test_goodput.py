@@ -1,14 +1,12 @@
 """Goodput: the pace under faults against what was left of the learners."""
 
-from dataclasses import replace
-
 import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.goodput import Goodput
-from chaoslab.core.events import Event, Kind
-from chaoslab.record.journal import History
+from chaoslab.core.events import Kind
+from tests.checks.cases import Case, Tell, doubts, each, fails, passes
 from tests.histories import Story, half_killed
 
 
@@ -19,105 +17,124 @@ def test_half_of_the_learners_commit_about_half_of_the_tokens_and_pass() -> None
     assert finding.numbers["under_faults_s"] == 6.0
 
 
-def test_survivors_that_commit_less_than_their_share_fail() -> None:
-    story = Story().baseline().kill("learner-1", "learner-3").train(2).stall(4)
-    finding = Goodput().judge(story.heal().train(9).end().history())
-    assert finding.outcome is Outcome.FAIL
-    assert finding.margin < 0
-    assert finding.codes == (Code.PACE_TOO_LOW,)
-
-
-def test_a_run_that_commits_nothing_under_a_long_fault_fails() -> None:
-    story = Story().baseline().kill("learner-1").stall(6).heal().train(9).end()
-    finding = Goodput().judge(story.history())
-    assert (finding.outcome, finding.observed) == (Outcome.FAIL, 0.0)
-
-
 def test_raw_tokens_stand_beside_the_committed_ones() -> None:
     numbers = Goodput().judge(half_killed().end().history()).numbers
     assert numbers["raw_tokens_per_s"] == pytest.approx(4000.0)  # two learners, 500 a tick
     assert numbers["committed_tokens_per_s"] == pytest.approx(2000.0)  # half overlaps adoptions
 
 
-def test_a_fault_that_takes_nobody_away_leaves_all_capacity() -> None:
-    story = Story().baseline().touch("learner-1").train(6).heal().train(9).end()
-    finding = Goodput().judge(story.history())
-    assert (finding.numbers["alive_share"], finding.outcome) == (1.0, Outcome.PASS)
+ALL = tuple(f"learner-{number}" for number in range(4))
+CHECK = Goodput()
 
 
-def test_overlapping_faults_count_their_time_once() -> None:
+def overlapping() -> Story:
     story = Story().baseline().kill("learner-1").train(3).kill("learner-2").train(3)
-    finding = Goodput().judge(story.heal().train(3).heal().train(20).end().history())
-    assert finding.numbers["under_faults_s"] == 9.0
-    assert finding.numbers["alive_share"] == pytest.approx(1 - 12 / 36, abs=1e-4)
+    return story.heal().train(3).heal().train(20)
 
 
-def test_a_restart_gives_the_capacity_back_before_the_heal() -> None:
-    story = Story().baseline().kill("learner-1", for_s=9).train(3).restart("learner-1").train(6)
-    finding = Goodput().judge(story.heal(restarts=False).train(9).end().history())
-    assert finding.numbers["alive_share"] == pytest.approx(1 - 3 / 36, abs=1e-4)
-
-
-def test_what_a_victim_does_between_two_deaths_of_one_fault_is_capacity() -> None:
+def between_two_deaths() -> Story:
     story = Story().baseline().kill("learner-1", for_s=12).train(3).restart("learner-1").train(4)
-    story = story.strike("learner-1").train(3).restart("learner-1").train(2).heal(restarts=False)
-    finding = Goodput().judge(story.train(9).end().history())
-    assert finding.numbers["alive_share"] == pytest.approx(1 - 6 / 48, abs=1e-3)
+    story = story.strike("learner-1").train(3).restart("learner-1").train(2)
+    return story.heal(restarts=False).train(9)
 
 
-def test_a_link_that_was_cut_takes_its_learner_s_share_away() -> None:
-    story = Story().baseline().cut("learner-1", "learner-2").train(6).heal().train(9).end()
-    assert Goodput().judge(story.history()).numbers["alive_share"] == pytest.approx(0.5)
+@pytest.mark.parametrize(
+    ("tell", "share"),
+    [
+        (lambda: Story().baseline().touch("learner-1").train(6).heal().train(9), 1),
+        (overlapping, 1 - 12 / 36),
+        (
+            lambda: (
+                Story()
+                .baseline()
+                .kill("learner-1", for_s=9)
+                .train(3)
+                .restart("learner-1")
+                .train(6)
+                .heal(restarts=False)
+                .train(9)
+            ),
+            1 - 3 / 36,
+        ),
+        (between_two_deaths, 1 - 6 / 48),
+        (lambda: Story().baseline().cut("learner-1", "learner-2").train(6).heal().train(9), 0.5),
+        (lambda: Story().baseline().reset(*ALL).train(6).heal().train(9), 1),
+    ],
+    ids=["nobody away", "overlap", "restart", "two deaths", "cut", "reset"],
+)
+def test_capacity_is_that_of_the_learners_that_are_there(tell: Tell, share: float) -> None:
+    numbers = CHECK.judge(tell().end().history()).numbers
+    assert numbers["alive_share"] == pytest.approx(share, abs=1e-3)
 
 
-def test_connections_that_were_reset_leave_all_capacity() -> None:
-    names = [f"learner-{number}" for number in range(4)]
-    story = Story().baseline().reset(*names).train(6).heal().train(9).end()
-    finding = Goodput().judge(story.history())
-    assert (finding.numbers["alive_share"], finding.outcome) == (1.0, Outcome.PASS)
+CASES = {
+    "a fault that takes nobody away": passes(
+        CHECK, lambda: Story().baseline().touch("learner-1").train(6).heal().train(9).end()
+    ),
+    "connections that were reset": passes(
+        CHECK, lambda: Story().baseline().reset(*ALL).train(6).heal().train(9).end()
+    ),
+    "survivors that commit less than their share": fails(
+        CHECK,
+        lambda: (
+            Story()
+            .baseline()
+            .kill("learner-1", "learner-3")
+            .train(2)
+            .stall(4)
+            .heal()
+            .train(9)
+            .end()
+        ),
+        Code.PACE_TOO_LOW,
+    ),
+    "nothing is committed under a long fault": fails(
+        CHECK, lambda: Story().baseline().kill("learner-1").stall(6).heal().train(9).end()
+    ),
+    **{
+        f"{outcome} while the syncer was held": doubts(
+            CHECK,
+            lambda outcome=outcome: (
+                Story().baseline().lose_syncer(for_s=8.0).stall(6).finish(outcome)
+            ),
+            Code.TOO_LITTLE_TIME,
+        )
+        for outcome in ("interrupted", "aborted")
+    },
+    "training that ended without its syncer": fails(
+        CHECK, lambda: Story().baseline().lose_syncer(for_s=8.0).stall(12).settle().end()
+    ),
+    "faults too short for a pace": doubts(
+        CHECK,
+        lambda: Story().baseline().kill("learner-1").train(1).heal().train(9).end(),
+        Code.TOO_LITTLE_TIME,
+    ),
+    "no fault": doubts(CHECK, lambda: Story().baseline().train(9).end()),
+    "no baseline": doubts(CHECK, lambda: Story().start().kill("learner-1").train(9).heal().end()),
+    "nobody left": doubts(
+        CHECK,
+        lambda: Story(learners=1).baseline().kill("learner-0").train(6).heal().train(9).end(),
+    ),
+}
 
 
-@pytest.mark.parametrize("outcome", ["interrupted", "aborted"])
-def test_a_run_that_was_cut_short_while_the_syncer_was_held_is_unknown(outcome: str) -> None:
-    story = Story().baseline().lose_syncer(for_s=8.0).stall(6)
-    finding = Goodput().judge(story.finish(outcome, "by a signal").history())
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
-
-
-def test_training_that_ended_without_its_syncer_has_lost_that_time() -> None:
-    story = Story().baseline().lose_syncer(for_s=8.0).stall(12).settle().end()
-    assert Goodput().judge(story.history()).outcome is Outcome.FAIL
-
-
-def test_faults_too_short_for_a_pace_are_unknown() -> None:
-    story = Story().baseline().kill("learner-1").train(1).heal().train(9).end()
-    finding = Goodput().judge(story.history())
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
-
-
-def test_no_fault_no_baseline_or_nobody_left_are_unknown() -> None:
-    no_fault = Story().baseline().train(9).end()
-    no_baseline = Story().start().kill("learner-1").train(9).heal().end()
-    nobody = Story(learners=1).baseline().kill("learner-0").train(6).heal().train(9).end()
-    for story in (no_fault, no_baseline, nobody):
-        assert Goodput().judge(story.history()).outcome is Outcome.UNKNOWN
+@each(CASES)
+def test_goodput(case: Case) -> None:
+    case.hold()
 
 
 def test_more_than_the_learners_that_are_left_can_do_fails_an_upper_bound() -> None:
     story = Story().baseline(is_paced=True).kill("learner-1", "learner-3", spec="half").train(6)
-    history = story.heal().train(9).end().history()
-    share = float(str(Goodput().judge(history).observed))
-    assert Goodput(max_share=1.1).judge(history).outcome is Outcome.PASS
+    story.heal().train(9).end()
+    share = float(str(Goodput().judge(story.history()).observed))
+    assert Goodput(max_share=1.1).judge(story.history()).outcome is Outcome.PASS
 
-    def faster(event: Event) -> Event:
-        return replace(event, data={**event.data, "tokens_per_s": event.payload.tokens_per_s / 2})
-
-    events = [faster(e) if e.kind is Kind.BASELINE_MEASURED else e for e in history.events]
-    finding = Goodput(max_share=1.1).judge(History(events))
+    story.altered(Kind.BASELINE_MEASURED, lambda e: {"tokens_per_s": e.payload.tokens_per_s / 2})
+    finding = Goodput(max_share=1.1).judge(story.history())
     assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.PACE_TOO_HIGH,))
     assert (finding.observed, finding.bound) == (pytest.approx(2 * share, abs=1e-3), 1.1)
     assert finding.margin == pytest.approx((1.1 - 2 * share) / 1.1, abs=1e-3)
-    assert Goodput().judge(History(events)).outcome is Outcome.PASS
+    assert Goodput().judge(story.history()).outcome is Outcome.PASS
 
 
 def test_the_nearer_of_two_bounds_is_told() -> None:

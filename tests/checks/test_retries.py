@@ -6,6 +6,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.retries import Retries
 from chaoslab.core.events import Kind
+from tests.checks.cases import Case, doubts, each, passes
 from tests.histories import Story, half_killed
 
 
@@ -41,7 +42,7 @@ def test_a_stream_that_ends_is_no_retry_but_the_dial_after_it_is() -> None:
     assert finding.observed == 2, "two in vain; it never was without a stream after that"
 
 
-def test_dials_after_training_has_ended_do_not_count() -> None:
+def dials_at_the_end() -> Story:
     story = Story().baseline().train(9).end()
     for _ in range(100):
         story.say(
@@ -49,13 +50,28 @@ def test_dials_after_training_has_ended_do_not_count() -> None:
             open_s=0.0, attempts=1, reason="unavailable",
         )  # fmt: skip
         story.now_s += 0.1
-    assert Retries().judge(story.history()).outcome is Outcome.PASS
+    return story
 
 
-def test_learners_that_say_nothing_of_their_links_leave_it_unknown() -> None:
-    silent = Story().baseline().train(9).end().without(Kind.LINK_MEASURED)
-    assert Retries().judge(silent.history()).outcome is Outcome.UNKNOWN
-    one = Story().baseline().train(9).end()
-    one.without(Kind.LINK_MEASURED, lambda e: e.source == "learner-3")
-    finding = Retries().judge(one.history())
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.RECORD_INCOMPLETE,))
+CASES = {
+    "dials after training has ended": passes(Retries(), dials_at_the_end),
+    "links of which nobody says anything": doubts(
+        Retries(), lambda: Story().baseline().train(9).end().without(Kind.LINK_MEASURED)
+    ),
+    "a link of which nobody says anything": doubts(
+        Retries(),
+        lambda: (
+            Story()
+            .baseline()
+            .train(9)
+            .end()
+            .without(Kind.LINK_MEASURED, lambda e: e.source == "learner-3")
+        ),
+        Code.RECORD_INCOMPLETE,
+    ),
+}
+
+
+@each(CASES)
+def test_retries(case: Case) -> None:
+    case.hold()

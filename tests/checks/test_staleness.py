@@ -4,77 +4,81 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.staleness import Staleness
 from chaoslab.core.events import Kind
+from tests.checks.cases import Case, doubts, each, fails, passes
 from tests.histories import Story, half_killed
+
+CHECK, SOON = Staleness(), Staleness(within_s=20.0)
+
+
+def deaf(story: Story, name: str, since_s: float, until_s: float = 1000.0) -> Story:
+    """It adopts nothing in between."""
+    return story.without(
+        Kind.LEARNER_ADOPTED,
+        lambda e: e.payload.learner == name and since_s < e.time_s < until_s,
+    )
+
+
+def cut_for_good(for_s: float) -> Story:
+    return Story().baseline().cut("learner-1", redials=False).train(6).heal().train(for_s).end()
+
+
+def slow_link() -> Story:
+    story = Story().baseline().touch("learner-1", fault="network.bandwidth").train(9).heal()
+    return deaf(story.train(20).end(), "learner-1", -1, 14)
+
+
+CASES = {
+    "a learner that no longer adopts": fails(
+        CHECK,
+        lambda: deaf(Story().baseline().train(20).end(), "learner-2", 12),
+        Code.BEHIND,
+        of=("learner-2",),
+    ),
+    "a learner that stays behind after the heal": fails(
+        SOON, lambda: cut_for_good(40), Code.BEHIND, of=("learner-1",)
+    ),
+    "training that ends before a victim had to be back": doubts(
+        SOON, lambda: cut_for_good(9), Code.TOO_LITTLE_TIME
+    ),
+    "a learner that was taken away for good": passes(
+        CHECK,
+        lambda: Story().baseline().kill("learner-1", for_s=None).train(40).prove().end(),
+    ),
+    "a slow link that takes nobody away": fails(CHECK, slow_link),
+    "a few versions of one fragment within the bound": passes(
+        Staleness(max_rounds=8),
+        lambda: deaf(Story().baseline().train(20).end(), "learner-2", 12, 14),
+    ),
+    "a few versions of one fragment beyond the bound": fails(
+        Staleness(max_rounds=2),
+        lambda: deaf(Story().baseline().train(20).end(), "learner-2", 12, 14),
+    ),
+    "nothing is merged": doubts(
+        CHECK, lambda: Story().baseline().stall(9).end(), Code.TOO_FEW_SAMPLES
+    ),
+    "no baseline": doubts(CHECK, lambda: Story().start().train(9)),
+}
+
+
+@each(CASES)
+def test_staleness(case: Case) -> None:
+    case.hold()
 
 
 def test_learners_that_adopt_every_version_pass() -> None:
-    finding = Staleness().judge(half_killed().end().history())
-    assert finding.outcome is Outcome.PASS
+    finding = CHECK.judge(half_killed().end().history())
+    assert (finding.outcome, finding.bound) == (Outcome.PASS, 8)
     assert finding.observed in (0, 1)
-    assert finding.bound == 8
     assert finding.margin > 0.5
     assert finding.samples > 100
     ages = finding.numbers["oldest_at_work_s"]
     assert 0 < float(str(ages["learner-0"])) < 1
 
 
-def test_a_learner_that_no_longer_adopts_fails_by_name() -> None:
-    story = Story().baseline().train(20).end()
-    story.without(
-        Kind.LEARNER_ADOPTED, lambda e: e.payload.learner == "learner-2" and e.time_s > 12
-    )
-    finding = Staleness().judge(story.history())
-    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
-    assert finding.codes == (Code.BEHIND,)
-    assert finding.margin < 0
-
-
 def test_whoever_is_cut_off_falls_behind_and_is_excused_until_it_had_time_to_catch_up() -> None:
     story = Story().baseline().cut("learner-1", for_s=10).train(10).heal().train(40).end()
-    finding = Staleness().judge(story.history())
+    finding = CHECK.judge(story.history())
     assert finding.outcome is Outcome.PASS
     away = finding.numbers["behind_while_away_rounds"]
     assert int(str(away["learner-1"])) >= 18
     assert finding.observed in (0, 1)
-
-
-def test_a_learner_that_stays_behind_after_the_heal_fails() -> None:
-    story = Story().baseline().cut("learner-1", redials=False).train(6).heal().train(40).end()
-    finding = Staleness(within_s=20.0).judge(story.history())
-    assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-1",))
-
-
-def test_training_that_ends_before_a_victim_had_to_be_back_tells_nothing() -> None:
-    story = Story().baseline().cut("learner-1", redials=False).train(6).heal().train(9).end()
-    finding = Staleness(within_s=20.0).judge(story.history())
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
-
-
-def test_a_learner_that_was_taken_away_for_good_is_not_blamed() -> None:
-    story = Story().baseline().kill("learner-1", for_s=None).train(40).prove().end()
-    assert Staleness().judge(story.history()).outcome is Outcome.PASS
-
-
-def test_a_slow_link_that_takes_nobody_away_excuses_nobody() -> None:
-    story = Story().baseline().touch("learner-1", fault="network.bandwidth").train(9).heal()
-    story.train(20).end()
-    story.without(
-        Kind.LEARNER_ADOPTED, lambda e: e.payload.learner == "learner-1" and e.time_s < 14
-    )
-    assert Staleness().judge(story.history()).outcome is Outcome.FAIL
-
-
-def test_the_bound_is_in_versions_of_one_fragment() -> None:
-    story = Story().baseline().train(20).end()
-    story.without(
-        Kind.LEARNER_ADOPTED, lambda e: e.payload.learner == "learner-2" and 12 < e.time_s < 14
-    )
-    assert Staleness(max_rounds=8).judge(story.history()).outcome is Outcome.PASS
-    assert Staleness(max_rounds=2).judge(story.history()).outcome is Outcome.FAIL
-
-
-def test_without_baseline_or_adoptions_nothing_is_told() -> None:
-    stalled = Story().baseline().stall(9).end()
-    assert Staleness().judge(stalled.history()).codes == (Code.TOO_FEW_SAMPLES,)
-    for story in (Story().start().train(9), stalled):
-        assert Staleness().judge(story.history()).outcome is Outcome.UNKNOWN

@@ -1,5 +1,7 @@
 """A syncer that dies and comes back: what it may not lose, and who has to be heard again."""
 
+from dataclasses import replace
+
 import pytest
 
 from chaoslab.checks.answers import longest_gap_s, returns, training_continued
@@ -14,6 +16,7 @@ from chaoslab.checks.succession import Succession
 from chaoslab.checks.survivors import Survivors
 from chaoslab.checks.versions import Versions
 from chaoslab.core.events import Json, Kind
+from tests.checks.cases import Case, doubts, each, fails, passes
 from tests.histories import Story
 from tests.model_training import digests
 
@@ -46,39 +49,18 @@ def test_everything_else_passes_too_with_room_for_the_pause() -> None:
     assert [f.reason for f in findings if f.outcome is not Outcome.PASS] == []
 
 
-def test_the_time_for_which_the_plan_held_the_syncer_does_not_count_against_training() -> None:
-    story = Story().baseline().lose_syncer(for_s=20.0).stall(20).regain_syncer().train(20)
-    history = story.settle().end().history()
-    assert training_continued(history) is True
-    assert longest_gap_s(history) == 20.25
-
-
-def test_a_pause_that_goes_on_after_the_heal_does_count() -> None:
-    story = Story().baseline().lose_syncer(for_s=4.0).stall(4).regain_syncer().stall(9).train(10)
-    assert training_continued(story.settle().end().history()) is False
-
-
-def test_a_version_that_was_published_and_is_lost_fails() -> None:
-    story = Story().baseline().lose_syncer().stall(4)
-    versions = [story.versions[0], story.versions[1] - 1]
-    story.regain_syncer(versions={"0": versions[0], "1": versions[1]}, digests=digests(versions))
-    finding = judged(story.train(20).settle())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.VERSION_LOST,))
-
-
-def test_a_momentum_that_was_forgotten_fails() -> None:
-    finding = judged(crashed(momentum_digests={"0": "zeros", "1": "zeros"}))
-    assert finding.outcome is Outcome.FAIL
-    assert finding.codes == (Code.CAME_BACK_WITH_OTHER_MOMENTUM,)
-
-
-def test_a_merge_on_disk_that_nobody_had_heard_of_is_said_first_and_passes() -> None:
-    story = Story().baseline().lose_syncer().stall(4)
-    merged = story.last(Kind.ROUND_MERGED)
-    story.without(Kind.ROUND_MERGED, lambda event: event is merged)
-    story.regain_syncer()
-    story.say(Kind.ROUND_MERGED, "syncer", **{**merged.data, "is_restated": True})
-    assert judged(story.train(20).settle()).outcome is Outcome.PASS
+@pytest.mark.parametrize(
+    ("held_s", "more_s", "continued"),
+    [(20.0, 0.0, True), (4.0, 9.0, False)],
+    ids=["while the plan held the syncer", "after the heal"],
+)
+def test_a_pause_counts_against_training_unless_the_plan_held_the_syncer(
+    held_s: float, more_s: float, continued: bool
+) -> None:
+    story = Story().baseline().lose_syncer(for_s=held_s).stall(held_s).regain_syncer()
+    history = story.stall(more_s).train(20).settle().end().history()
+    assert training_continued(history) is continued
+    assert longest_gap_s(history) == held_s + more_s + 0.25
 
 
 def test_a_merge_that_is_said_again_counts_once() -> None:
@@ -88,22 +70,6 @@ def test_a_merge_that_is_said_again_counts_once() -> None:
     history = story.train(20).settle().end().history()
     assert Versions().judge(history).outcome is Outcome.PASS
     assert Ledger().judge(history).outcome is Outcome.PASS
-
-
-@pytest.mark.parametrize("other", [{"contributors": []}, {"digest": "another"}, {"version": 99}])
-def test_a_merge_that_is_said_again_and_is_another_one_fails(other: dict[str, Json]) -> None:
-    story = Story().baseline().lose_syncer().stall(4)
-    again = {**story.last(Kind.ROUND_MERGED).data, "is_restated": True, **other}
-    story.regain_syncer().say(Kind.ROUND_MERGED, "syncer", **again)
-    finding = judged(story.train(20).settle())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.MERGE_RESTATED_OTHERWISE,))
-
-
-def test_an_epoch_that_is_given_again_fails() -> None:
-    story = Story().baseline().lose_syncer().stall(4)
-    story._epochs = 0
-    finding = judged(story.regain_syncer().train(20).settle())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.EPOCH_GIVEN_TWICE,))
 
 
 def test_a_learner_that_is_never_heard_again_fails_and_has_not_rejoined() -> None:
@@ -123,28 +89,6 @@ def test_who_is_under_a_fault_of_its_own_is_not_the_syncers_to_hear() -> None:
     assert set(outage.returns) == {"learner-0", "learner-1", "learner-2"}
 
 
-@pytest.mark.parametrize("for_s", [4.0, None])
-def test_a_later_fault_of_its_own_excuses_nobody_that_had_its_chance(for_s: float | None) -> None:
-    story = Story().baseline().lose_syncer().stall(4).regain_syncer(without=("learner-2",))
-    story.train(MOST_S + 1).kill("learner-2", for_s=for_s)
-    story = story.train(4).heal() if for_s else story.train(4)
-    finding = judged(story.train(20).settle())
-    assert (finding.codes, finding.culprits) == ((Code.NOT_HEARD_AGAIN,), ("learner-2",))
-
-
-def test_who_was_taken_away_before_its_time_was_over_is_not_awaited() -> None:
-    story = Story().baseline().lose_syncer().stall(4).regain_syncer(without=("learner-2",))
-    finding = judged(story.train(2).kill("learner-2", for_s=4.0).train(4).heal().train(20).settle())
-    assert finding.outcome is Outcome.PASS, finding.reason
-
-
-def test_who_was_brought_in_and_left_meanwhile_is_not_awaited() -> None:
-    story = Story(reserve=("learner-4",)).baseline().bring_in("learner-4", for_s=10.0).train(8)
-    story.lose_syncer().stall(2).heal(spec="grow").stall(2)
-    story.regain_syncer(without=("learner-4",)).train(20).settle()
-    assert judged(story).outcome is Outcome.PASS
-
-
 def test_a_goodbye_that_a_syncer_hears_when_it_goes_on_is_no_false_alarm() -> None:
     story = Story(reserve=("learner-4",)).baseline().bring_in("learner-4", for_s=10.0).train(8)
     story.lose_syncer().stall(2).heal(spec="grow")
@@ -154,11 +98,84 @@ def test_a_goodbye_that_a_syncer_hears_when_it_goes_on_is_no_false_alarm() -> No
     assert "learner-4" not in Detection().judge(story.train(20).settle().end().history()).culprits
 
 
+# ---------------------------------------------------------------- what may not be lost
+
+
+def down() -> Story:
+    return Story().baseline().lose_syncer().stall(4)
+
+
+def version_lost() -> Story:
+    story = down()
+    versions = [story.versions[0], story.versions[1] - 1]
+    return story.regain_syncer(
+        versions={"0": versions[0], "1": versions[1]}, digests=digests(versions)
+    )
+
+
+def restated(*, is_news: bool = False, **other: Json) -> Story:
+    """The last merge is said again, or for the first time."""
+    story = down()
+    merged = story.last(Kind.ROUND_MERGED)
+    if is_news:
+        story.without(Kind.ROUND_MERGED, lambda event: event is merged)
+    again = {**merged.data, "is_restated": True, **other}
+    return story.regain_syncer().say(Kind.ROUND_MERGED, "syncer", **again)
+
+
+def epochs_again() -> Story:
+    story = down()
+    story._epochs = 0
+    return story.regain_syncer()
+
+
+def unheard(trained_s: float, for_s: float | None) -> Story:
+    """One that is not back yet has a fault of its own after a while."""
+    story = down().regain_syncer(without=("learner-2",)).train(trained_s)
+    story.kill("learner-2", for_s=for_s).train(4)
+    return story.heal() if for_s else story
+
+
+def left_meanwhile() -> Story:
+    story = Story(reserve=("learner-4",)).baseline().bring_in("learner-4", for_s=10.0).train(8)
+    story.lose_syncer().stall(2).heal(spec="grow").stall(2)
+    return story.regain_syncer(without=("learner-4",))
+
+
+CHECK = Succession(within_s=MOST_S)
+OTHERWISE: dict[str, Json] = {"contributors": [], "digest": "another", "version": 99}
+CASES = {
+    "a version that was published and is lost": fails(CHECK, version_lost, Code.VERSION_LOST),
+    "a momentum that was forgotten": fails(
+        CHECK,
+        lambda: crashed(momentum_digests={"0": "zeros", "1": "zeros"}),
+        Code.CAME_BACK_WITH_OTHER_MOMENTUM,
+    ),
+    "a merge on disk that nobody had heard of": passes(CHECK, lambda: restated(is_news=True)),
+    **{
+        f"a merge that is said again with another {key}": fails(
+            CHECK, lambda key=key: restated(**{key: OTHERWISE[key]}), Code.MERGE_RESTATED_OTHERWISE
+        )
+        for key in OTHERWISE
+    },
+    "an epoch that is given again": fails(CHECK, epochs_again, Code.EPOCH_GIVEN_TWICE),
+    "a later fault of one that had its chance": fails(
+        CHECK, lambda: unheard(MOST_S + 1, 4.0), Code.NOT_HEARD_AGAIN, of=("learner-2",)
+    ),
+    "a later fault for good of one that had its chance": fails(
+        CHECK, lambda: unheard(MOST_S + 1, None), Code.NOT_HEARD_AGAIN, of=("learner-2",)
+    ),
+    "who was taken away before its time was over": passes(CHECK, lambda: unheard(2, 4.0)),
+    "who was brought in and left meanwhile": passes(CHECK, left_meanwhile),
+    "the syncer was never away": doubts(CHECK, lambda: Story().baseline().train(10)),
+}
+
+
+@each(CASES)
+def test_succession(case: Case) -> None:
+    replace(case, tell=lambda: case.tell().train(20).settle().end()).hold()
+
+
 def test_too_little_time_to_be_heard_again_is_a_doubt() -> None:
-    story = Story().baseline().lose_syncer().stall(4).regain_syncer(without=("learner-1",))
-    finding = judged(story.train(3))
+    finding = judged(down().regain_syncer(without=("learner-1",)).train(3))
     assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
-
-
-def test_a_run_in_which_the_syncer_was_never_away_is_a_doubt() -> None:
-    assert judged(Story().baseline().train(10)).outcome is Outcome.UNKNOWN
