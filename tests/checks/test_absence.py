@@ -4,6 +4,7 @@ import pytest
 
 from chaoslab.checks.absence import absences
 from chaoslab.core.events import Kind
+from tests.checks.cases import Tell
 from tests.histories import Story, half_killed
 
 
@@ -17,70 +18,90 @@ def test_each_victim_of_a_kill_has_an_absence_with_three_clocks() -> None:
     assert len(first.merged) > 100
 
 
-def test_a_paused_learner_comes_back_as_the_same_life_in_a_new_membership() -> None:
-    story = Story().baseline().pause("learner-2", for_s=8).train(8).heal().train(9).end()
-    (absence,) = absences(story.history())
+def paused(for_s: float) -> Story:
+    return Story().baseline().pause("learner-2", for_s=for_s).train(for_s).heal().train(9)
+
+
+def accepted_as_before(story: Story) -> Story:
+    """The last push is of the membership of learner-2 that ended."""
+    former = {"learner": "learner-2", "incarnation": 1, "epoch": 3}
+    return story.altered(Kind.PUSH_ACCEPTED, lambda _: former)
+
+
+@pytest.mark.parametrize(("for_s", "epoch"), [(8, 5), (3, 3)], ids=["dropped", "not dropped"])
+def test_a_paused_learner_comes_back_as_the_same_life(for_s: float, epoch: int) -> None:
+    (absence,) = absences(paused(for_s).end().history())
     assert (absence.incarnation, absence.up.kind) == (1, Kind.FAULT_HEALED)
-    assert absence.accepted.payload.epoch == 5
+    assert absence.accepted.payload.epoch == epoch
 
 
-def test_a_pause_too_short_to_be_dropped_needs_no_new_membership() -> None:
-    story = Story().baseline().pause("learner-2", for_s=3).train(3).heal().train(9).end()
-    (absence,) = absences(story.history())
-    assert absence.accepted.payload.epoch == 3
-
-
-def test_what_is_accepted_from_an_ended_membership_is_an_imposture_and_no_return() -> None:
-    story = Story().baseline().pause("learner-2", for_s=8).train(8).heal().train(9).end()
-    history = story.altered(
-        Kind.PUSH_ACCEPTED, lambda _: {"learner": "learner-2", "incarnation": 1, "epoch": 3}
-    ).history()
-    (absence,) = absences(history)
+@pytest.mark.parametrize("ends_twice", [False, True])
+def test_what_is_accepted_from_an_ended_membership_is_an_imposture(ends_twice: bool) -> None:
+    story = accepted_as_before(paused(8))
+    if ends_twice:  # it was over the first time
+        story.learners["learner-2"].epoch = 3
+        story.drop("learner-2", reason="said_goodbye")
+    (absence,) = absences(story.end().history())
     assert [event.kind for event in absence.impostures] == [Kind.PUSH_ACCEPTED]
 
 
-def test_a_membership_that_ends_twice_was_over_the_first_time() -> None:
-    story = Story().baseline().pause("learner-2", for_s=8).train(8).heal().train(9)
-    story.altered(
-        Kind.PUSH_ACCEPTED, lambda _: {"learner": "learner-2", "incarnation": 1, "epoch": 3}
-    )
-    story.learners["learner-2"].epoch = 3
-    story.drop("learner-2", reason="said_goodbye")
-    (absence,) = absences(story.end().history())
-    assert len(absence.impostures) == 1
+def crash_loop() -> Story:
+    story = Story(rejoin_s=0.5).baseline().kill("learner-1", for_s=6).train(1)
+    for _ in range(3):
+        story.restart("learner-1").train(1)
+        story.exit("learner-1", signal="SIGKILL").train(0.5)
+    return story.heal()
+
+
+def paused_and_killed() -> Story:
+    story = Story().baseline().pause("learner-1", for_s=9).train(2).kill("learner-1").train(4)
+    return story.heal(restarts=False).train(2).heal()
+
+
+@pytest.mark.parametrize(
+    ("tell", "since", "lives", "accepted_s"),
+    [
+        (
+            lambda: Story().baseline().kill("learner-1").train(6).heal(restarts=False),
+            Kind.FAULT_HEALING,
+            None,
+            None,
+        ),
+        (
+            lambda: (
+                Story()
+                .baseline()
+                .kill("learner-1", for_s=9)
+                .train(2)
+                .restart("learner-1")
+                .train(7)
+                .heal(restarts=False)
+            ),
+            Kind.NODE_STARTED,
+            2,
+            1.0,
+        ),
+        (crash_loop, Kind.FAULT_HEALING, 5, 0.5),
+        (paused_and_killed, Kind.FAULT_HEALING, 2, 1.0),
+    ],
+    ids=["a heal that starts nothing", "a restart by the fault", "a crash loop", "two faults"],
+)
+def test_one_absence_is_told_by_its_last_life(
+    tell: Tell, since: Kind, lives: int | None, accepted_s: float | None
+) -> None:
+    (absence,) = absences(tell().train(9).end().history())
+    assert absence.since.kind is since
+    assert (absence.up is None) is (lives is None)
+    assert lives is None or absence.incarnation == lives
+    assert absence.clock_s(absence.accepted) == accepted_s
 
 
 def test_a_victim_that_was_never_started_again_has_no_clocks() -> None:
     story = Story().baseline().kill("learner-1", for_s=None).train(9).prove().end()
     (absence,) = absences(story.history())
-    assert absence.since is None
-    assert absence.accepted is None
+    assert absence.since is absence.accepted is None
     assert not absence.was_to_be_healed
     assert absence.back_s == absence.until_s == 14.0
-
-
-def test_a_heal_that_starts_nothing_is_no_return() -> None:
-    story = Story().baseline().kill("learner-1").train(6).heal(restarts=False).train(9).end()
-    (absence,) = absences(story.history())
-    assert absence.since is not None
-    assert absence.up is None
-
-
-def test_a_restart_by_the_fault_itself_starts_the_clocks() -> None:
-    story = Story().baseline().kill("learner-1", for_s=9).train(2).restart("learner-1").train(7)
-    (absence,) = absences(story.heal(restarts=False).train(9).end().history())
-    assert absence.since.kind is Kind.NODE_STARTED
-    assert absence.clock_s(absence.accepted) == 1.0
-
-
-def test_a_crash_loop_is_one_absence_and_its_last_life_counts() -> None:
-    story = Story(rejoin_s=0.5).baseline().kill("learner-1", for_s=6).train(1)
-    for _ in range(3):
-        story.restart("learner-1").train(1)
-        story.exit("learner-1", signal="SIGKILL").train(0.5)
-    (absence,) = absences(story.heal().train(9).end().history())
-    assert absence.incarnation == 5
-    assert absence.clock_s(absence.accepted) == 0.5
 
 
 def test_the_second_absence_of_a_learner_ends_the_first() -> None:
@@ -91,14 +112,6 @@ def test_the_second_absence_of_a_learner_ends_the_first() -> None:
     assert (first.is_last, second.is_last) == (False, True)
     assert first.until_s == second.gone_s == 16.0
     assert (first.incarnation, second.incarnation) == (2, 3)
-
-
-def test_overlapping_injections_on_one_learner_are_one_absence() -> None:
-    story = Story().baseline().pause("learner-1", for_s=9).train(2).kill("learner-1").train(4)
-    story.heal(restarts=False).train(2).heal().train(9).end()
-    (absence,) = absences(story.history())
-    assert len(absence.stories) == 2
-    assert absence.clock_s(absence.accepted) == pytest.approx(1.0)
 
 
 def test_faults_that_take_nobody_away_and_faults_on_the_syncer_make_no_absence() -> None:

@@ -31,9 +31,10 @@ def stopped() -> Story:
     return half_killed().stall(9).end()
 
 
-def test_answers_that_are_yes_add_no_finding() -> None:
+def test_answers_that_are_yes_or_that_nobody_knows_add_no_finding() -> None:
     assert set(findings(half_killed().end())) == {"cleanup", "verdict"}
     assert findings(half_killed().end())["verdict"].outcome is Outcome.PASS
+    assert set(findings(half_killed().finish("interrupted"))) == {"cleanup", "run", "verdict"}
 
 
 def test_a_run_in_which_training_did_not_continue_fails_whatever_the_plan_expects() -> None:
@@ -41,6 +42,7 @@ def test_a_run_in_which_training_did_not_continue_fails_whatever_the_plan_expect
     assert found["cleanup"].outcome is Outcome.PASS
     assert found["training_continues"].outcome is found["verdict"].outcome is Outcome.FAIL
     assert found["training_continues"].codes == (Code.TRAINING_STOPPED,)
+    assert judge(stopped().history(), ()).outcome is Outcome.FAIL
 
 
 def test_victims_that_had_their_time_and_are_not_back_fail_the_run() -> None:
@@ -58,10 +60,6 @@ def test_victims_that_had_too_little_time_are_a_doubt() -> None:
 def test_one_that_never_heard_its_syncer_again_fails_the_run() -> None:
     story = Story().baseline().lose_syncer().stall(6).regain_syncer(without=["learner-2"])
     assert findings(story.train(31).end())["learners_rejoin"].culprits == ("learner-2",)
-
-
-def test_answers_that_nobody_knows_are_left_to_the_doubt_that_is_there() -> None:
-    assert set(findings(half_killed().finish("interrupted"))) == {"cleanup", "run", "verdict"}
 
 
 def test_a_learner_that_the_plan_never_heals_is_no_finding_and_is_named() -> None:
@@ -91,7 +89,3 @@ def test_a_plan_that_turns_an_answer_round_expects_it_to_be_no(
 ) -> None:
     found = findings(story, check)
     assert found[check.name].outcome is found["verdict"].outcome is outcome
-
-
-def test_a_run_of_which_nothing_is_expected_fails_all_the_same() -> None:
-    assert judge(stopped().history(), ()).outcome is Outcome.FAIL

@@ -8,6 +8,7 @@ from chaoslab.checks import answers
 from chaoslab.checks.answers import Return, injections, longest_gap_s, training_continued
 from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
+from tests.checks.cases import Tell
 from tests.histories import Story, half_killed
 
 NOT_BACK, OPEN = Return(rejoined=False, after_s=None), Return(rejoined=None, after_s=None)
@@ -23,35 +24,37 @@ def never_back(for_s: float) -> Story:
     return Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(for_s)
 
 
-def test_a_run_that_went_on_to_its_end_continued() -> None:
-    history = half_killed().end().history()
-    assert training_continued(history) is True
-    assert longest_gap_s(history) == 0.25
+def without_syncer(starts_s: float) -> Story:
+    story = Story().baseline().lose_syncer().stall(6).regain_syncer(starts_s=starts_s)
+    return story.stall(4).train(9).end()
 
 
-def test_a_short_pause_is_not_the_end_of_training() -> None:
-    history = half_killed().stall(4).train(2).end().history()
-    assert training_continued(history) is True
-    assert longest_gap_s(history) == 4.25
-
-
-def test_a_long_pause_is_even_if_training_went_on_after_it() -> None:
-    assert training_continued(half_killed().stall(6).train(9).end().history()) is False
-
-
-def test_a_run_that_stops_merging_for_good_did_not_continue() -> None:
-    assert training_continued(half_killed().stall(9).end().history()) is False
-
-
-def test_what_was_cut_short_or_never_measured_is_not_known() -> None:
-    assert training_continued(half_killed().history()) is None
-    assert training_continued(half_killed().finish("interrupted").history()) is None
-    assert training_continued(Story().start().train(9).end().history()) is None
-    assert longest_gap_s(Story().start().train(9).end().history()) is None
-
-
-def test_a_long_pause_before_the_cut_is_known() -> None:
-    assert training_continued(half_killed().stall(9).finish("aborted").history()) is False
+@pytest.mark.parametrize(
+    ("tell", "answer", "gap_s"),
+    [
+        (lambda: half_killed().end(), True, 0.25),
+        (lambda: half_killed().stall(4).train(2).end(), True, 4.25),
+        (lambda: half_killed().stall(6).train(9).end(), False, 6.25),
+        (lambda: half_killed().stall(9).end(), False, 9.0),
+        (half_killed, None, 0.25),
+        (lambda: half_killed().finish("interrupted"), None, 0.25),
+        (lambda: half_killed().stall(9).finish("aborted"), False, 9.0),
+        (lambda: Story().start().train(9).end(), None, None),
+        (lambda: without_syncer(4.0), True, 14.25),
+        (lambda: without_syncer(11.0), False, 21.25),
+        (
+            lambda: Story().baseline().lose_syncer(for_s=None).stall(9).prove().end(), False, 9.0,
+        ),
+    ],
+    ids=[
+        "to its end", "a short pause", "a long pause", "no more merges", "breaks off",
+        "interrupted", "a long pause before the cut", "never measured",
+        "the next syncer starts", "the next syncer starts late", "no next syncer",
+    ],
+)  # fmt: skip
+def test_whether_training_continued(tell: Tell, answer: bool | None, gap_s: float | None) -> None:
+    history = tell().history()
+    assert (training_continued(history), longest_gap_s(history)) == (answer, gap_s)
 
 
 def test_every_learner_that_was_taken_away_is_answered_for() -> None:
@@ -77,78 +80,65 @@ def test_of_several_returns_the_slowest_is_told() -> None:
     assert returns(story.history()) == {"learner-1": Return(rejoined=True, after_s=3.0)}
 
 
-def test_a_run_without_victims_has_nobody_to_answer_for() -> None:
-    assert returns(Story().baseline().touch("learner-1").train(2).heal().end().history()) == {}
-
-
 # ---------------------------------------------------------------- cut short before it could be seen
 
 
-@pytest.mark.parametrize("outcome", ["interrupted", "aborted", "broken"])
-def test_a_run_cut_short_before_a_victim_had_its_time_leaves_its_return_open(outcome: str) -> None:
-    assert returns(never_back(0.0).finish(outcome).history()) == {"learner-1": OPEN}
-    assert returns(never_back(9.75).finish(outcome).history()) == {"learner-1": OPEN}
+def asked_to_end(outcome: str) -> Story:
+    story = never_back(4.0).end(outcome=outcome)
+    return story.altered(Kind.SYNCER_FINAL, lambda _: {"was_asked": True})
 
 
-def test_a_record_that_breaks_off_leaves_it_open_too() -> None:
-    assert returns(never_back(4.0).history()) == {"learner-1": OPEN}
-
-
-def test_a_victim_that_the_cut_came_before_its_heal_is_open() -> None:
-    story = Story().baseline().kill("learner-1", for_s=60).train(20).prove()
-    assert returns(story.finish("interrupted").history()) == {"learner-1": OPEN}
-
-
-def test_a_victim_that_had_its_time_is_not_back_however_the_run_ended() -> None:
-    assert returns(never_back(10.0).finish("interrupted").history()) == {"learner-1": NOT_BACK}
-    assert returns(never_back(10.0).history()) == {"learner-1": NOT_BACK}
-    assert returns(never_back(10.0).history(), within_s=20.0) == {"learner-1": OPEN}
-
-
-def test_training_that_ended_by_its_own_rule_leaves_nothing_open() -> None:
-    assert returns(never_back(4.0).end().history()) == {"learner-1": NOT_BACK}
-    in_its_evaluation = never_back(4.0).end(outcome="interrupted")
-    assert returns(in_its_evaluation.history()) == {"learner-1": NOT_BACK}
-    assert returns(in_its_evaluation.without(Kind.RUN_FINISHED).history()) == {
-        "learner-1": NOT_BACK
-    }
-
-
-def test_a_syncer_that_was_asked_to_end_did_not_end_by_its_rule() -> None:
-    for outcome in ("interrupted", "completed"):
-        story = never_back(4.0).end(outcome=outcome)
-        story.altered(Kind.SYNCER_FINAL, lambda _: {"was_asked": True})
-        assert returns(story.history()) == {"learner-1": OPEN}
-
-
-def test_a_stop_rule_that_was_met_under_a_fault_is_no_end_before_the_run_lets_it_be() -> None:
+def stopped_under_a_fault() -> Story:
     story = never_back(4.0).end(outcome="interrupted")
-    story.without(Kind.PHASE_ENTERED, lambda event: event.payload.phase == "stop")
-    assert returns(story.history()) == {"learner-1": OPEN}
+    return story.without(Kind.PHASE_ENTERED, lambda event: event.payload.phase == "stop")
 
 
-def test_a_victim_that_the_plan_never_heals_is_not_asked_to_return() -> None:
-    story = Story().baseline().kill("learner-1", for_s=None).train(2).prove().finish("interrupted")
-    assert returns(story.history()) == {"learner-1": NOT_ASKED}
+def later_fault() -> Story:
+    return never_back(12).pause("learner-1", for_s=None, spec="stays").train(4).prove().end()
 
 
-def test_a_later_fault_that_is_never_healed_hides_no_earlier_return_that_failed() -> None:
-    story = Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(12)
-    story.pause("learner-1", for_s=None, spec="stays").train(4).prove().end()
-    assert returns(story.history()) == {"learner-1": NOT_BACK}
+def never_healed() -> Story:
+    return Story().baseline().kill("learner-1", for_s=None).train(2).prove().finish("interrupted")
 
 
-@pytest.mark.parametrize(("starts_s", "answer"), [(4.0, True), (11.0, False)])
-def test_the_start_of_the_next_syncer_is_no_pause_of_training_within_reason(
-    starts_s: float, *, answer: bool
-) -> None:
-    story = Story().baseline().lose_syncer().stall(6).regain_syncer(starts_s=starts_s)
-    assert training_continued(story.stall(4).train(9).end().history()) is answer
+def before_its_heal() -> Story:
+    return Story().baseline().kill("learner-1", for_s=60).train(20).prove().finish("interrupted")
 
 
-def test_a_syncer_that_the_plan_never_gives_back_ends_training() -> None:
-    story = Story().baseline().lose_syncer(for_s=None).stall(9).prove().end()
-    assert training_continued(story.history()) is False
+BACK: dict[str, tuple[Tell, Return]] = {
+    **{
+        f"{outcome} after {for_s:g} s": (
+            lambda for_s=for_s, outcome=outcome: never_back(for_s).finish(outcome), OPEN,
+        )
+        for for_s in (0.0, 9.75)
+        for outcome in ("interrupted", "aborted", "broken")
+    },
+    "a record that breaks off": (lambda: never_back(4.0), OPEN),
+    "a cut before the heal": (before_its_heal, OPEN),
+    "it had its time before the cut": (lambda: never_back(10.0).finish("interrupted"), NOT_BACK),
+    "it had its time before the record breaks off": (lambda: never_back(10.0), NOT_BACK),
+    "training ended by its rule": (lambda: never_back(4.0).end(), NOT_BACK),
+    "interrupted in its evaluation": (
+        lambda: never_back(4.0).end(outcome="interrupted"), NOT_BACK,
+    ),
+    "breaks off in its evaluation": (
+        lambda: never_back(4.0).end(outcome="interrupted").without(Kind.RUN_FINISHED), NOT_BACK,
+    ),
+    "a syncer that was asked to end": (lambda: asked_to_end("completed"), OPEN),
+    "a syncer that an interrupt asked to end": (lambda: asked_to_end("interrupted"), OPEN),
+    "a stop rule that was met under a fault": (stopped_under_a_fault, OPEN),
+    "one that the plan never heals": (never_healed, NOT_ASKED),
+    "a later fault hides no return that failed": (later_fault, NOT_BACK),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tell", "back"), BACK.values(), ids=BACK)
+def test_whether_a_victim_is_back(tell: Tell, back: Return) -> None:
+    assert returns(tell().history()) == {"learner-1": back}
+
+
+def test_the_time_that_a_victim_has_is_that_of_the_plan() -> None:
+    assert returns(never_back(10.0).history(), within_s=20.0) == {"learner-1": OPEN}
 
 
 def test_who_was_back_before_the_cut_is_back() -> None:

@@ -1,5 +1,6 @@
 """A harness or a machine that was held up excuses what only it can have done, and nothing else."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ from chaoslab.checks.survivors import Survivors
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.events import Json, Kind
 from chaoslab.record.journal import History
+from tests.checks.cases import Tell
 from tests.checks.stalled import stood_still
 from tests.histories import Story, half_killed
 
@@ -41,37 +43,42 @@ def test_training_that_went_on_while_the_harness_stood_still_passes(length_s: fl
     assert verdict.longest_gap_s < 1.0
 
 
-def test_a_pause_that_is_too_long_only_with_the_stall_is_unknown() -> None:
-    verdict = judge(stood_still(half_killed(), lambda story: story.stall(4.0)), [GAP])
+def stall(for_s: float) -> Callable[[Story], object]:
+    return lambda story: story.stall(for_s)
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "found", "continued"),
+    [
+        (half_killed, stall(4.0), Outcome.UNKNOWN, True),
+        (half_killed, stall(7.0), Outcome.UNKNOWN, None),
+        (lambda: half_killed().stall(8.0), stall(2.0), Outcome.FAIL, False),
+        (
+            lambda: half_killed().stall(5.0).train(5.0),
+            lambda story: story.train(4.0),
+            Outcome.FAIL,
+            False,
+        ),
+    ],
+    ids=["too long only with it", "much too long", "too long without it", "elsewhere"],
+)
+def test_a_stall_excuses_the_pause_that_it_can_explain_alone(
+    before: Tell,
+    meanwhile: Callable[[Story], object],
+    found: Outcome,
+    continued: bool | None,
+) -> None:
+    verdict = judge(stood_still(before(), meanwhile), [GAP])
+    assert outcome(verdict, "continuity") is found
+    assert verdict.training_continued is continued
+
+
+@pytest.mark.parametrize("host", ["10.0.0.3", ""])
+def test_a_finding_says_who_stood_still_and_how_long(host: str) -> None:
+    verdict = judge(stood_still(half_killed(), stall(4.0), host=host), [GAP])
     assert outcome(verdict, "continuity") is Outcome.UNKNOWN
-    assert "the harness stood still for 4.0 s" in reason(verdict, "continuity")
-    assert verdict.training_continued is True
-
-
-def test_a_pause_that_only_a_host_out_of_reach_can_explain_is_unknown() -> None:
-    history = stood_still(half_killed(), lambda story: story.stall(4.0), host="10.0.0.3")
-    verdict = judge(history, [GAP])
-    assert outcome(verdict, "continuity") is Outcome.UNKNOWN
-    assert "10.0.0.3 was out of reach for 4.0 s" in reason(verdict, "continuity")
-
-
-def test_a_pause_that_is_too_long_without_the_stall_fails() -> None:
-    story = half_killed().stall(8.0)
-    verdict = judge(stood_still(story, lambda story: story.stall(2.0)), [GAP])
-    assert outcome(verdict, "continuity") is Outcome.FAIL
-    assert "meanwhile the harness stood still for 2.0 s" in reason(verdict, "continuity")
-    assert verdict.training_continued is False
-
-
-def test_a_pause_elsewhere_fails_whatever_the_stall() -> None:
-    story = half_killed().stall(5.0).train(5.0)
-    verdict = judge(stood_still(story, lambda story: story.train(4.0)), [GAP])
-    assert outcome(verdict, "continuity") is Outcome.FAIL
-
-
-def test_whether_training_continued_is_unknown_when_only_the_stall_denies_it() -> None:
-    verdict = judge(stood_still(half_killed(), lambda story: story.stall(7.0)), [GAP])
-    assert verdict.training_continued is None
+    assert (host or "the harness") in reason(verdict, "continuity")
+    assert "4.0 s" in reason(verdict, "continuity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,44 +114,47 @@ def sampled(story: Story, *, others: float = 0.0, own: float = 1.9, idle: float 
     return story.say(Kind.MACHINE_SAMPLED, "harness", **data)
 
 
-def test_what_others_took_from_training_is_unknown() -> None:
-    story = sampled(Story()).baseline()
+def stalled_with(before: tuple[float, ...] | None, meanwhile: tuple[float, ...]) -> History:
+    """Six seconds without a round, with samples (others, own, idle) before and meanwhile."""
+
+    def sample(story: Story, cores: tuple[float, ...]) -> Story:
+        others, own, idle = cores
+        return sampled(story, others=others, own=own, idle=idle)
+
+    story = sample(Story(), before) if before else Story()
+    story.baseline()
     for _ in range(6):
-        sampled(story.stall(1.0), others=1.0, own=0.9)
-    verdict = judge(story.train(20).end().history(), [replace(GAP, min_rounds=0)])
-    assert outcome(verdict, "continuity") is Outcome.UNKNOWN
-    assert "others took 50% of the machine" in reason(verdict, "continuity")
-    assert "load 13.0 on 2 cores" in reason(verdict, "continuity")
+        sample(story.stall(1.0), meanwhile)
+    return story.train(20).end().history()
+
+
+CALM = (0.0, 1.9, 0.1)
 
 
 @pytest.mark.parametrize(
-    ("others", "own", "idle"),
-    [(0.0, 2.0, 0.0), (0.4, 1.6, 0.0), (1.0, 0.1, 0.9)],
-    ids=["the load is the run's own", "others take little", "cores are idle"],
-)
-def test_no_other_load_excuses_a_pause(others: float, own: float, idle: float) -> None:
-    story = sampled(Story()).baseline()
-    for _ in range(6):
-        sampled(story.stall(1.0), others=others, own=own, idle=idle)
-    verdict = judge(story.train(20).end().history(), [replace(GAP, min_rounds=0)])
-    assert outcome(verdict, "continuity") is Outcome.FAIL
-
-
-def test_a_machine_that_was_as_busy_in_the_baseline_excuses_nothing() -> None:
-    story = sampled(Story(), others=1.0, own=0.9).baseline()
-    for _ in range(6):
-        sampled(story.stall(1.0), others=1.0, own=0.9)
-    history = story.train(20).end().history()
-    assert not disturbances(history)
-    assert outcome(judge(history, [replace(GAP, min_rounds=0)]), "continuity") is Outcome.FAIL
-
-
-def test_a_machine_that_was_busy_before_and_full_later_is_an_excuse() -> None:
-    story = sampled(Story(), others=1.6, own=0.4).baseline()
-    for _ in range(6):
-        sampled(story.stall(1.0), others=1.9, own=0.1)
-    verdict = judge(story.train(20).end().history(), [replace(GAP, min_rounds=0)])
-    assert outcome(verdict, "continuity") is Outcome.UNKNOWN
+    ("before", "meanwhile", "found"),
+    [
+        (CALM, (1.0, 0.9, 0.1), Outcome.UNKNOWN),
+        (CALM, (0.0, 2.0, 0.0), Outcome.FAIL),
+        (CALM, (0.4, 1.6, 0.0), Outcome.FAIL),
+        (CALM, (1.0, 0.1, 0.9), Outcome.FAIL),
+        ((1.0, 0.9, 0.1), (1.0, 0.9, 0.1), Outcome.FAIL),
+        ((1.6, 0.4, 0.1), (1.9, 0.1, 0.1), Outcome.UNKNOWN),
+        (None, (2.0, 0.0, 0.1), Outcome.FAIL),
+    ],
+    ids=[
+        "others take half", "the load is the run's own", "others take little", "cores are idle",
+        "as busy before", "busy before, and full now", "no samples before",
+    ],
+)  # fmt: skip
+def test_only_more_load_of_others_excuses_a_pause(
+    before: tuple[float, ...] | None, meanwhile: tuple[float, ...], found: Outcome
+) -> None:
+    history = stalled_with(before, meanwhile)
+    verdict = judge(history, [replace(GAP, min_rounds=0)])
+    assert outcome(verdict, "continuity") is found
+    assert bool(disturbances(history)) is (found is Outcome.UNKNOWN)
+    assert found is Outcome.FAIL or "load 13.0 on 2 cores" in reason(verdict, "continuity")
 
 
 @pytest.mark.parametrize(
@@ -170,20 +180,12 @@ def test_a_victim_whose_whole_absence_was_disturbed_may_have_come_back_else(
     assert judge(history, [GAP]).learners_rejoined == {"learner-1": back}
 
 
-def test_without_samples_of_the_baseline_nothing_is_excused() -> None:
-    history = sampled(Story().baseline().stall(5.0), others=2.0, own=0.0).train(5).end().history()
-    assert not disturbances(history)
-
-
-def test_drops_after_a_silence_that_the_machine_made_are_unknown() -> None:
-    verdict = judge(dropped(sampled(Story()).baseline(), others=1.5), [Detection()])
-    assert outcome(verdict, "detection") is Outcome.UNKNOWN
-    assert "others took 75% of the machine" in reason(verdict, "detection")
-
-
-def test_drops_after_a_silence_on_a_machine_of_its_own_fail() -> None:
-    verdict = judge(dropped(sampled(Story()).baseline(), others=0.0), [Detection()])
-    assert outcome(verdict, "detection") is Outcome.FAIL
+@pytest.mark.parametrize(("others", "found"), [(1.5, Outcome.UNKNOWN), (0.0, Outcome.FAIL)])
+def test_drops_after_a_silence_are_unknown_if_the_machine_made_it(
+    others: float, found: Outcome
+) -> None:
+    verdict = judge(dropped(sampled(Story()).baseline(), others=others), [Detection()])
+    assert outcome(verdict, "detection") is found
 
 
 def test_a_drop_without_a_silence_fails_on_a_busy_machine_too() -> None:

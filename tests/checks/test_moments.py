@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from chaoslab.checks.codes import Code
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.rules import always_judged
@@ -28,39 +30,32 @@ def at(phase: str, *between: tuple[Kind, str, Mapping[str, Json]], who: str = "s
     return told(reached, *between, *begun)
 
 
-def over(history: History) -> Event | None:
-    return phase_over(history.faults[0], history)
+Line = tuple[Kind, str, Mapping[str, Json]]
+JOINED: Line = (Kind.LEARNER_JOINED, "learner-1", {"learner": "learner-1", "donor": "learner-0"})
+TAKEN: Line = (Kind.PUSH_ACCEPTED, "syncer", {"learner": "learner-0", **POINT})
 
 
-def test_a_fault_that_follows_at_once_is_in_time() -> None:
-    assert over(at("written")) is None
-    assert not [f for f in always_judged(at("written")) if f.check == "phase"]
-
-
-def test_a_fault_after_the_round_was_published_is_too_late() -> None:
-    history = at("written", (Kind.ROUND_MERGED, "syncer", POINT))
-    assert over(history) is not None
-    (finding,) = [f for f in always_judged(history) if f.check == "phase"]
-    assert finding.codes == (Code.INJECTED_TOO_LATE,)
-
-
-def test_another_round_says_nothing() -> None:
-    assert over(at("written", (Kind.ROUND_MERGED, "syncer", {**POINT, "round": 6}))) is None
-
-
-def test_a_donor_is_too_late_once_its_rejoiner_has_everything() -> None:
-    joined = {"learner": "learner-1", "donor": "learner-0"}
-    line = (Kind.LEARNER_JOINED, "learner-1", joined)
-    assert over(at("donate", line, who="learner-0")) is not None
-    assert over(at("donate", line, who="learner-2")) is None
-
-
-def test_a_push_is_over_when_the_syncer_took_it() -> None:
-    taken = (Kind.PUSH_ACCEPTED, "syncer", {"learner": "learner-0", **POINT})
-    assert over(at("push", taken, who="learner-0")) is not None
-    assert over(at("push", taken, who="learner-1")) is None
+@pytest.mark.parametrize(
+    ("phase", "who", "line", "is_over"),
+    [
+        ("written", "syncer", None, False),
+        ("written", "syncer", (Kind.ROUND_MERGED, "syncer", POINT), True),
+        ("written", "syncer", (Kind.ROUND_MERGED, "syncer", {**POINT, "round": 6}), False),
+        ("donate", "learner-0", JOINED, True),
+        ("donate", "learner-2", JOINED, False),
+        ("push", "learner-0", TAKEN, True),
+        ("push", "learner-1", TAKEN, False),
+    ],
+)
+def test_a_fault_is_too_late_once_what_it_was_to_hit_is_over(
+    phase: str, who: str, line: Line | None, is_over: bool
+) -> None:
+    history = at(phase, *([line] if line else []), who=who)
+    codes = [f.codes for f in always_judged(history) if f.check == "phase"]
+    assert codes == ([(Code.INJECTED_TOO_LATE,)] if is_over else [])
 
 
 def test_a_fault_without_such_a_trigger_has_no_moment_to_miss() -> None:
     fault = {key: value for key, value in FAULT.items() if key != "reached"}
-    assert over(told((Kind.FAULT_INJECTING, "harness", fault))) is None
+    history = told((Kind.FAULT_INJECTING, "harness", fault))
+    assert phase_over(history.faults[0], history) is None

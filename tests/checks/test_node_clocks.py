@@ -30,27 +30,35 @@ def times_s(history: History) -> Sequence[float]:
     return [round(event.time_s, 3) for event in found]
 
 
-def test_what_came_while_the_harness_stood_still_happened_when_the_node_says() -> None:
-    late = [(10.0, 2.0), (15.0, 3.0), (15.0, 4.0), (15.0, 6.5), (15.5, 7.5)]
-    assert times_s(heard(*late, stall=(10.5, 15.0))) == [10.0, 11.0, 12.0, 14.5, 15.5]
+HIDES_A_PAUSE = [(10.0, 2.0), (20.0, 3.0), (20.5, 12.5)]
 
 
-def test_a_clock_that_explains_more_than_the_stall_is_not_believed() -> None:
-    hides_a_pause = [(10.0, 2.0), (20.0, 3.0), (20.5, 12.5)]
-    assert times_s(heard(*hides_a_pause)) == [10.0, 20.0, 20.5]
-    assert times_s(heard(*hides_a_pause, stall=(18.0, 20.0))) == [10.0, 20.0, 20.5]
-
-
-def test_a_harness_may_be_a_second_late_without_noting_it() -> None:
-    assert times_s(heard((10.0, 2.0), (11.9, 3.0), (12.0, 4.0))) == [10.0, 11.0, 12.0]
-
-
-def test_a_clock_that_jumps_is_not_believed_around_its_jump() -> None:
-    assert times_s(heard((10.0, 2.0), (11.0, 503.0), (12.0, 504.0))) == [10.0, 11.0, 12.0]
-
-
-def test_events_without_a_clock_stay_where_they_were_heard() -> None:
-    assert times_s(heard((10.0, None), (15.0, None), stall=(10.5, 15.0))) == [10.0, 15.0]
+@pytest.mark.parametrize(
+    ("rounds", "stall", "happened_s"),
+    [
+        (
+            [(10.0, 2.0), (15.0, 3.0), (15.0, 4.0), (15.0, 6.5), (15.5, 7.5)],
+            (10.5, 15.0),
+            [10.0, 11.0, 12.0, 14.5, 15.5],
+        ),
+        (HIDES_A_PAUSE, None, [10.0, 20.0, 20.5]),
+        (HIDES_A_PAUSE, (18.0, 20.0), [10.0, 20.0, 20.5]),
+        ([(10.0, 2.0), (11.9, 3.0), (12.0, 4.0)], None, [10.0, 11.0, 12.0]),
+        ([(10.0, 2.0), (11.0, 503.0), (12.0, 504.0)], None, [10.0, 11.0, 12.0]),
+        ([(10.0, None), (15.0, None)], (10.5, 15.0), [10.0, 15.0]),
+    ],
+    ids=[
+        "heard after a stall", "a clock that explains too much without a stall",
+        "a clock that explains more than the stall", "a second late without a note",
+        "a clock that jumps", "no clock",
+    ],
+)  # fmt: skip
+def test_rounds_happened_when_a_clock_says_that_is_believed(
+    rounds: list[tuple[float, float | None]],
+    stall: tuple[float, float] | None,
+    happened_s: list[float],
+) -> None:
+    assert times_s(heard(*rounds, stall=stall)) == happened_s
 
 
 def test_each_life_has_its_own_clock() -> None:

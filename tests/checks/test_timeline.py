@@ -1,5 +1,7 @@
 """The frame of every check: when training ended, what was open, the gaps between rounds."""
 
+import pytest
+
 from chaoslab.checks.timeline import (
     fault_windows,
     longest_gap,
@@ -7,39 +9,41 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.core.events import Kind
+from tests.checks.cases import Tell
 from tests.histories import Story, half_killed
 
 
-def test_training_ends_when_the_syncer_says_so_not_with_the_stop_phase() -> None:
-    end = training_end(Story().baseline().enter("stop").train(4).end().history())
-    assert (end.kind, end.time_s) == (Kind.SYNCER_STOPPED, 9.0)
-
-
-def test_a_learner_that_says_that_training_ended_does_not_end_it() -> None:
+def one_finishes() -> Story:
     story = Story().baseline().train(2)
     story.finish_learner(story.learners["learner-1"])
-    assert training_end(story.train(4).history()) is None
-    assert training_end_s(story.history()) == 11.0
+    return story.train(4)
 
 
-def test_a_syncer_that_died_before_it_said_so_leaves_the_end_of_the_run() -> None:
-    story = Story().baseline().lose_syncer(for_s=None).stall(6).prove().finish("aborted")
-    assert training_end(story.history()) == story.last(Kind.RUN_FINISHED)
+def of_format_1() -> Story:
+    story = one_finishes().end().without(Kind.SYNCER_STOPPED)
+    return story.altered(Kind.RUN_STARTED, lambda _: {"record": 1})
 
 
-def test_a_record_without_the_syncers_word_ends_with_the_first_farewell_after_merging() -> None:
-    story = Story().baseline().train(2)
-    story.finish_learner(story.learners["learner-1"])
-    story.train(4).end().without(Kind.SYNCER_STOPPED)
-    story.altered(Kind.RUN_STARTED, lambda _: {"record": 1})
-    end = training_end(story.history())
-    assert (end.kind, end.time_s) == (Kind.LEARNER_FINAL, 11.0)
-
-
-def test_a_record_that_breaks_off_ends_with_its_last_line() -> None:
-    history = Story().baseline().train(4).history()
-    assert training_end(history) is None
-    assert training_end_s(history) == 9.0
+@pytest.mark.parametrize(
+    ("tell", "kind", "time_s"),
+    [
+        (lambda: Story().baseline().enter("stop").train(4).end(), Kind.SYNCER_STOPPED, 9.0),
+        (one_finishes, None, 11.0),
+        (
+            lambda: Story().baseline().lose_syncer(for_s=None).stall(6).prove().finish("aborted"),
+            Kind.RUN_FINISHED,
+            11.0,
+        ),
+        (of_format_1, Kind.LEARNER_FINAL, 11.0),
+        (lambda: Story().baseline().train(4), None, 9.0),
+    ],
+    ids=["the syncer's word", "a learner's word", "no syncer", "the first farewell", "breaks off"],
+)
+def test_training_ends_with(tell: Tell, kind: Kind | None, time_s: float) -> None:
+    history = tell().history()
+    end = training_end(history)
+    assert (end.kind if end else None) is kind
+    assert training_end_s(history) == time_s
 
 
 def test_a_window_reaches_from_the_injection_to_the_heal_or_to_the_end() -> None:

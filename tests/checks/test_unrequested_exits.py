@@ -12,6 +12,7 @@ from chaoslab.checks.unrequested_exits import by_lease, left_early, said_exit, u
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.journal import History
+from tests.checks.cases import Tell
 from tests.histories import Story, half_killed
 
 
@@ -23,139 +24,131 @@ def unasked(history: History) -> list[Violation]:
     return [*unrequested(history), *left_early(history)]
 
 
-def test_exits_that_the_proof_names_and_regular_ends_were_asked_for() -> None:
-    assert unasked_exits(half_killed().end().history()) == ()
-
-
-def test_every_exit_of_a_crash_loop_was_asked_for() -> None:
+def looped(**ended: Json) -> Story:
+    """The second life of a victim ends under the fault as well, in some way."""
     story = Story().baseline().kill("learner-1").train(1).restart("learner-1").train(1)
-    story.exit("learner-1", signal="SIGKILL", sent=["SIGKILL"]).train(2).heal().train(9).end()
-    assert unasked_exits(story.history()) == ()
+    return story.exit("learner-1", **ended).train(2).heal().train(9).end()  # type: ignore[arg-type]
 
 
-def test_a_strangers_kill_is_found_and_told() -> None:
-    (event,) = unasked_exits(half_killed().strike("learner-2").train(2).end().history())
-    assert said_exit(event) == (
-        "learner-2 was killed by SIGKILL at 46.0 s, and no injection asked for it"
-    )
+def newcomer(exit_code: int) -> Story:
+    story = Story(reserve=["learner-4"]).baseline().bring_in("learner-4", for_s=6.0).train(6)
+    story.heal().altered(Kind.NODE_EXITED, lambda _: {"exit_code": exit_code})
+    return story.train(9).end()
 
 
-def test_a_kill_of_another_learner_than_the_victim_is_not_excused_by_the_fault() -> None:
-    story = Story().baseline().kill("learner-1").train(1).strike("learner-2").train(5).heal()
-    (event,) = unasked_exits(story.train(9).end().history())
-    assert event.data["node"] == "learner-2"
-
-
-def test_a_paused_learner_that_somebody_kills_is_found() -> None:
-    story = Story().baseline().pause("learner-1").train(2).strike("learner-1").train(4)
-    (event,) = unasked_exits(story.heal(restarts=False).train(9).end().history())
-    assert event.data["node"] == "learner-1"
-
-
-def test_a_victim_that_dies_again_after_it_came_back_is_found() -> None:
-    (event,) = unasked_exits(half_killed().strike("learner-1").train(2).end().history())
-    assert event.data["incarnation"] == 2
-
-
-def test_a_crash_of_the_syncer_is_found_with_its_exit_code() -> None:
-    story = Story().baseline().exit("syncer", code=1).train(2).end()
-    (event,) = unasked_exits(story.history())[:1]
-    assert said_exit(event).startswith("syncer exited with code 1 at 5.0 s")
-
-
-def test_a_death_for_want_of_memory_and_one_that_nobody_saw_are_told_apart() -> None:
-    (event,) = unasked_exits(half_killed().strike("learner-2").train(2).end().history())
-    starved = replace(event, data={**event.data, "out_of_memory": True})
-    assert "was killed by SIGKILL for want of memory at" in said_exit(starved)
-    removed = replace(event, data={**event.data, "signal": None, "exit_code": None})
-    assert "learner-2 was removed, so that nobody can say how it ended, at" in said_exit(removed)
-
-
-def test_the_nodes_of_a_run_that_was_cut_short_are_ended_by_the_harness() -> None:
+def cut_short() -> Story:
     story = Story().baseline().train(30)
     for name in story.learners:
         story.exit(name, code=0, sent=["SIGTERM"])
-    assert unasked_exits(story.finish("interrupted").history()) == ()
+    return story.finish("interrupted")
 
 
-# ---------------------------------------------------------------- one exit excuses no other
-
-
-@pytest.mark.parametrize("sent", [[], ["SIGKILL"], ["SIGTERM"]])
-def test_a_later_life_of_a_victim_that_crashes_is_found(sent: list[str]) -> None:
-    story = Story().baseline().kill("learner-1").train(1).restart("learner-1").train(1)
-    story.exit("learner-1", code=1, sent=sent).train(4).heal().train(9).end()
-    (event,) = unasked_exits(story.history())
-    assert (event.data["node"], event.data["incarnation"]) == ("learner-1", 2)
-
-
-def test_a_newcomer_that_crashes_when_it_is_asked_to_leave_is_found() -> None:
-    story = Story(reserve=["learner-4"]).baseline().bring_in("learner-4", for_s=6.0).train(6)
-    story.heal().altered(Kind.NODE_EXITED, lambda _: {"exit_code": 1}).train(9).end()
-    (event,) = unasked_exits(story.history())
-    assert event.data["node"] == "learner-4"
-
-
-def test_a_newcomer_that_leaves_in_order_was_asked_to() -> None:
-    story = Story(reserve=["learner-4"]).baseline().bring_in("learner-4", for_s=6.0).train(6)
-    assert unasked_exits(story.heal().train(9).end().history()) == ()
-
-
-def test_a_victim_that_dies_by_another_signal_than_it_was_sent_is_found() -> None:
+def other_signal() -> Story:
     story = Story().baseline().kill("learner-1").train(6).heal(status="failed").train(9).end()
     story.altered(Kind.NODE_EXITED, lambda _: {"signal": "SIGSEGV"}, which=0)
-    story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"proof": []})
-    (event,) = unasked_exits(story.history())
-    assert said_exit(event).startswith("learner-1 was killed by SIGSEGV at 5.0 s")
+    return story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"proof": []})
 
 
-def test_an_exit_that_the_harness_sent_needs_no_evidence() -> None:
-    story = Story().baseline().kill("learner-1").train(3).finish("aborted")
-    assert unasked_exits(story.history()) == ()
+def other_is_killed() -> Story:
+    story = Story().baseline().kill("learner-1").train(1).strike("learner-2").train(5)
+    return story.heal().train(9).end()
 
 
-# ---------------------------------------------------------------- the end of training
+def paused_is_killed() -> Story:
+    story = Story().baseline().pause("learner-1").train(2).strike("learner-1").train(4)
+    return story.heal(restarts=False).train(9).end()
 
 
-def test_a_learner_that_leaves_six_seconds_early_is_found() -> None:
-    story = half_killed()
-    story.finish_learner(story.learners["learner-0"])
-    story.exit("learner-0", code=0).train(6).end()
-    left = {(v.culprit, v.text.partition(" at ")[0]) for v in unasked(story.history())}
-    assert left == {
-        ("learner-0", "learner-0 exited with code 0"),
-        ("learner-0", "learner-0 left"),
-    }
-
-
-def test_after_one_learners_word_the_crash_of_another_is_found() -> None:
-    story = half_killed()
-    story.finish_learner(story.learners["learner-0"])
-    story.train(1).exit("learner-2", signal="SIGSEGV").train(6).end()
-    assert {v.culprit for v in unasked(story.history())} == {"learner-0", "learner-2"}
-
-
-def test_words_of_two_nodes_may_reach_the_record_in_any_order() -> None:
+def all_finish() -> Story:
+    """The words of two nodes may reach the record in any order."""
     story = half_killed()
     for learner in story.learners.values():
         story.finish_learner(learner)
         story.exit(learner.name, code=0)
-    story.end()
-    assert list(unasked(story.history())) == []
+    return story.end()
 
 
-def test_a_crash_after_training_had_ended_is_found() -> None:
-    story = half_killed().enter("stop").stop_training().exit("learner-2", signal="SIGSEGV")
-    (violation,) = unasked(story.end().history())
-    assert violation.culprit == "learner-2"
+def one_leaves_early(crash: str = "") -> Story:
+    story = half_killed()
+    story.finish_learner(story.learners["learner-0"])
+    if crash:
+        return story.train(1).exit(crash, signal="SIGSEGV").train(6).end()
+    return story.exit("learner-0", code=0).train(6).end()
 
 
-def test_an_evaluator_that_fails_is_told_by_the_end_of_the_run() -> None:
+def evaluator_fails() -> Story:
     story = half_killed().end()
     at: Mapping[str, Json] = {"node": "evaluator", "role": "evaluator", "incarnation": 1}
     story.say(Kind.NODE_STARTED, "evaluator", **at, pid=1, labels={})
-    story.exit("evaluator", code=1)
-    assert unasked_exits(story.history()) == ()
+    return story.exit("evaluator", code=1)
+
+
+SEGV = "SIGSEGV"
+FOUND: dict[str, tuple[Tell, set[tuple[str, int]]]] = {
+    "regular ends, and exits that the proof names": (lambda: half_killed().end(), set()),
+    "every exit of a crash loop": (lambda: looped(signal="SIGKILL", sent=["SIGKILL"]), set()),
+    "a stranger's kill": (
+        lambda: half_killed().strike("learner-2").train(2).end(), {("learner-2", 1)},
+    ),
+    "a kill of another learner than the victim": (other_is_killed, {("learner-2", 1)}),
+    "a kill of a paused learner": (paused_is_killed, {("learner-1", 1)}),
+    "a victim that dies again": (
+        lambda: half_killed().strike("learner-1").train(2).end(), {("learner-1", 2)},
+    ),
+    "nodes of a run that was cut short": (cut_short, set()),
+    "a later life that crashes": (lambda: looped(code=1), {("learner-1", 2)}),
+    "a later life that crashes when it is killed": (
+        lambda: looped(code=1, sent=["SIGKILL"]), {("learner-1", 2)},
+    ),
+    "a later life that crashes when it is asked to end": (
+        lambda: looped(code=1, sent=["SIGTERM"]), {("learner-1", 2)},
+    ),
+    "a newcomer that crashes when it is asked to leave": (
+        lambda: newcomer(1), {("learner-4", 1)},
+    ),
+    "a newcomer that leaves in order": (lambda: newcomer(0), set()),
+    "a victim that dies by another signal": (other_signal, {("learner-1", 1)}),
+    "an exit that the harness sent, without evidence": (
+        lambda: Story().baseline().kill("learner-1").train(3).finish("aborted"), set(),
+    ),
+    "words of two nodes in any order": (all_finish, set()),
+    "a crash after training had ended": (
+        lambda: half_killed().enter("stop").stop_training().exit("learner-2", signal=SEGV).end(),
+        {("learner-2", 1)},
+    ),
+    "an evaluator that fails is told elsewhere": (evaluator_fails, set()),
+    "a crash after the word of another learner": (
+        lambda: one_leaves_early("learner-2"), {("learner-2", 1), ("learner-0", 1)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tell", "lives"), FOUND.values(), ids=FOUND)
+def test_exits_that_nobody_asked_for(tell: Tell, lives: set[tuple[str, int]]) -> None:
+    history = tell().history()
+    found = {history.events[violation.seq] for violation in unasked(history)}
+    whose = {(e.data.get("node") or e.data["learner"], e.data["incarnation"]) for e in found}
+    assert whose == lives
+
+
+def test_a_crash_of_the_syncer_is_found_with_its_exit_code() -> None:
+    (event,) = unasked_exits(Story().baseline().exit("syncer", code=1).train(2).end().history())[:1]
+    assert said_exit(event).startswith("syncer exited with code 1 at 5.0 s")
+
+
+def test_deaths_are_told_apart() -> None:
+    (event,) = unasked_exits(half_killed().strike("learner-2").train(2).end().history())
+    assert said_exit(event).startswith("learner-2 was killed by SIGKILL at 46.0 s")
+    starved = replace(event, data={**event.data, "out_of_memory": True})
+    assert "memory" in said_exit(starved)
+    removed = replace(event, data={**event.data, "signal": None, "exit_code": None})
+    assert "removed" in said_exit(removed)
+
+
+def test_a_learner_that_leaves_six_seconds_early_is_found_by_its_exit_and_its_word() -> None:
+    history = one_leaves_early().history()
+    assert [v.culprit for v in left_early(history)] == ["learner-0"]
+    assert [event.data["node"] for event in unasked_exits(history)] == ["learner-0"]
 
 
 # ---------------------------------------------------------------- records without `sent`

@@ -1,6 +1,7 @@
 """The verdict: FAIL beats UNKNOWN beats PASS, and nothing passes without proof."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -14,11 +15,12 @@ from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import Verdict, judge, schema
 from chaoslab.core.errors import ExitCode
-from chaoslab.core.events import Json, Kind, MalformedEvent, encode
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent, encode
 from chaoslab.record.journal import History
 from chaoslab.report import hints
 from chaoslab.report.files import read_verdict, write_reports
 from chaoslab.report.page import run_page
+from tests.checks.cases import rewritten
 from tests.histories import Story, half_killed
 
 
@@ -103,63 +105,135 @@ def test_a_run_without_any_finding_is_unknown() -> None:
 # ---------------------------------------------------------------- what caps a verdict
 
 
-def test_a_baseline_that_was_not_steady_caps_at_unknown() -> None:
-    verdict = judged(Story().baseline(is_steady=False).train(9).end())
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert finding_of(verdict, "baseline").codes == (Code.BASELINE_NOT_STEADY,)
+def with_entries(story: Story, **injections: int) -> Story:
+    listed: list[Json] = [
+        {"spec": spec, "fault": "process.kill", "injections": n} for spec, n in injections.items()
+    ]
+    return story.altered(Kind.RUN_STARTED, lambda _: {"entries": listed})
 
 
-def test_a_baseline_that_was_never_measured_caps_at_unknown() -> None:
-    assert judged(Story().start().train(9).end()).outcome is Outcome.UNKNOWN
-
-
-@pytest.mark.parametrize("status", ["weak", "failed"])
-def test_a_fault_that_is_not_proved_caps_at_unknown_and_is_named(status: str) -> None:
+def unproved(status: str) -> Story:
     story = Story().baseline().kill("learner-1", spec="one-dies").train(6).heal(status=status)
-    verdict = judged(story.train(9).end())
-    assert verdict.outcome is Outcome.UNKNOWN
-    finding = finding_of(verdict, "evidence")
-    assert Code.NOT_PROVED in finding.codes
-    assert all(part in finding.reason for part in ("one-dies", status, "learner-1"))
-    assert verdict.injections[0].status == status
+    return story.train(9).end()
 
 
-def test_a_code_that_another_package_brought_is_read_without_it() -> None:
-    story = Story().baseline().kill("learner-1").train(6).heal(status="weak").train(9).end()
-    story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"code": "toy.woke_early"})
-    assert finding_of(judged(story), "evidence").codes == ("not_proved", "toy.woke_early")
-
-
-def test_evidence_on_some_targets_only_is_not_enough() -> None:
-    story = (
-        half_killed()
-        .end()
-        .without(Kind.EVIDENCE_MEASURED, lambda event: event.payload.target == "learner-3")
-    )
-    verdict = judged(story)
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert "learner-3" in finding_of(verdict, "evidence").reason
-
-
-def test_a_fault_that_could_not_be_carried_out_caps_at_unknown() -> None:
+def not_carried_out() -> Story:
     story = Story().baseline().touch("learner-1").say(
         Kind.FAULT_FAILED, injection="injection-0", fault="compute.steal", spec="touch",
         targets=["learner-1"], reason="the process was gone",
     )  # fmt: skip
-    verdict = judged(story.train(9).end())
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert finding_of(verdict, "evidence").codes == (Code.NOT_INJECTED,)
+    return story.train(9).end()
 
 
-def test_a_plan_whose_faults_were_never_injected_is_unknown() -> None:
-    verdict = judged(Story().baseline().train(9).skip("learner-1").end())
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert finding_of(verdict, "evidence").codes == (Code.NOT_INJECTED,)
+def asked_to_end() -> Story:
+    asked: dict[str, Json] = {"was_asked": True, "reason": "the syncer was asked to end"}
+    return half_killed().end().altered(Kind.SYNCER_FINAL, lambda _: asked)
 
 
-def test_a_failing_check_still_fails_when_the_evidence_is_missing() -> None:
-    story = Story().baseline().kill("learner-1").train(6).heal(status="failed").train(9).end()
-    assert judged(story, FAILS).outcome is Outcome.FAIL
+def janitor_died(successor: int | None) -> Story:
+    died: dict[str, Json] = {"pid": 7, "how": "signal 9", "reason": "", "successor": successor}
+    return half_killed().say(Kind.JANITOR_DIED, **died).end()
+
+
+def disk_was_full() -> Story:
+    full = {"host": "10.0.0.3", "file": "spool.jsonl", "reason": "No space left on device"}
+    story = half_killed().say(Kind.DISK_BLOCKED, **full)
+    return story.say(Kind.DISK_FREED, host="10.0.0.3", blocked_s=4.0).end()
+
+
+CAPS: dict[str, tuple[Callable[[], Story], str, tuple[str, ...]]] = {
+    "a baseline that was not steady": (
+        lambda: Story().baseline(is_steady=False).train(9).end(),
+        "baseline",
+        (Code.BASELINE_NOT_STEADY,),
+    ),
+    "a baseline that was never measured": (
+        lambda: Story().start().train(9).end(), "baseline", (Code.NO_BASELINE,),
+    ),
+    "evidence of another package": (
+        lambda: unproved("weak").altered(
+            Kind.EVIDENCE_MEASURED, lambda _: {"code": "toy.woke_early"}
+        ),
+        "evidence",
+        (Code.NOT_PROVED, "toy.woke_early"),
+    ),
+    "a fault that could not be carried out": (not_carried_out, "evidence", (Code.NOT_INJECTED,)),
+    "a fault that was never injected": (
+        lambda: Story().baseline().train(9).skip("learner-1").end(),
+        "evidence",
+        (Code.NOT_INJECTED,),
+    ),
+    "a syncer that somebody asked to end": (asked_to_end, "stop", (Code.STOPPED_BY_REQUEST,)),
+    "a syncer that never said that training had ended": (
+        lambda: half_killed().end().without(Kind.SYNCER_STOPPED), "stop", (Code.STOP_NOT_SAID,),
+    ),
+    "a syncer that ended training while faults were to come": (
+        lambda: with_entries(half_killed().end(), die=1).without(Kind.SYNCER_HELD),
+        "stop",
+        (Code.STOP_NOT_SAID,),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tell", "check", "codes"), CAPS.values(), ids=CAPS)
+def test_a_doubt_caps_at_unknown(
+    tell: Callable[[], Story], check: str, codes: tuple[str, ...]
+) -> None:
+    verdict = judged(tell())
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.UNKNOWN)
+    assert finding_of(verdict, check).codes == codes
+
+
+NAMED: dict[str, tuple[Callable[[], Story], str, str]] = {
+    "evidence on some targets only": (
+        lambda: (
+            half_killed()
+            .end()
+            .without(Kind.EVIDENCE_MEASURED, lambda event: event.payload.target == "learner-3")
+        ),
+        "evidence",
+        "learner-3",
+    ),
+    "an entry of which chance drew nothing": (
+        lambda: with_entries(half_killed().end(), die=1, crashes=0), "entries", "crashes",
+    ),
+    "a skipped entry is a doubt once": (
+        lambda: with_entries(half_killed().skip("learner-0").end(), die=1, late=1),
+        "evidence",
+        "late",
+    ),
+    "a disk that was full": (disk_was_full, "disks", "10.0.0.3"),
+    "a janitor that nobody replaced": (lambda: janitor_died(None), "unguarded", "janitor"),
+    "a completed run that had to end a node": (
+        lambda: (
+            half_killed()
+            .end()
+            .altered(Kind.RUN_FINISHED, lambda _: {"reason": "learner-2 still ran"})
+        ),
+        "run",
+        "learner-2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tell", "check", "name"), NAMED.values(), ids=NAMED)
+def test_a_doubt_is_the_only_one_and_names_whom_it_is_about(
+    tell: Callable[[], Story], check: str, name: str
+) -> None:
+    verdict = judged(tell())
+    (finding,) = [one for one in verdict.findings if one.outcome is not Outcome.PASS]
+    assert (verdict.outcome, finding.check) == (Outcome.UNKNOWN, check)
+    assert name in finding.culprits or name in finding.reason
+
+
+@pytest.mark.parametrize("status", ["weak", "failed"])
+def test_a_fault_that_is_not_proved_caps_at_unknown_and_hides_no_failing_check(status: str) -> None:
+    verdict = judged(unproved(status))
+    assert (verdict.outcome, verdict.injections[0].status) == (Outcome.UNKNOWN, status)
+    finding = finding_of(verdict, "evidence")
+    assert Code.NOT_PROVED in finding.codes
+    assert all(part in finding.reason for part in ("one-dies", "learner-1"))
+    assert judged(unproved(status), FAILS).outcome is Outcome.FAIL
 
 
 @pytest.mark.parametrize(
@@ -173,9 +247,11 @@ def test_a_failing_check_still_fails_when_the_evidence_is_missing() -> None:
 def test_a_run_that_was_cut_short_is_unknown_with_its_own_exit_code(
     ending: str, code: ExitCode
 ) -> None:
-    verdict = judged(half_killed().finish(ending, "because"))
+    story = half_killed().end(outcome=ending)  # and the harness asks the syncer to end
+    verdict = judged(story.altered(Kind.SYNCER_FINAL, lambda _: {"was_asked": True}))
     assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, code)
-    assert finding_of(verdict, "run").codes == (Code.RUN_CUT_SHORT,)
+    (finding,) = [one for one in verdict.findings if one.outcome is not Outcome.PASS]
+    assert (finding.check, finding.codes) == ("run", (Code.RUN_CUT_SHORT,))
 
 
 def test_a_third_partys_kill_fails_whatever_the_plan_expects() -> None:
@@ -184,33 +260,15 @@ def test_a_third_partys_kill_fails_whatever_the_plan_expects() -> None:
     assert finding_of(verdict, "unasked").culprits == ("learner-2",)
 
 
-def test_training_that_ended_because_somebody_asked_the_syncer_is_unknown() -> None:
-    asked: dict[str, Json] = {"was_asked": True, "reason": "the syncer was asked to end"}
-    verdict = judged(half_killed().end().altered(Kind.SYNCER_FINAL, lambda _: asked))
-    assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.UNKNOWN)
-    assert finding_of(verdict, "stop").codes == (Code.STOPPED_BY_REQUEST,)
-    assert judged(half_killed().end()).outcome is Outcome.PASS
-
-
-def test_a_run_that_was_cut_short_asks_its_own_syncer_to_end() -> None:
-    story = half_killed().end(outcome="interrupted")
-    verdict = judged(story.altered(Kind.SYNCER_FINAL, lambda _: {"was_asked": True}))
-    assert [f.check for f in verdict.findings if f.outcome is not Outcome.PASS] == ["run"]
-
-
 def test_residue_is_listed_and_ends_with_the_code_of_a_broken_harness() -> None:
     left: dict[str, Json] = {"what": "process 4711", "where": "here", "remedy": "chaoslab heal"}
-    verdict = judged(half_killed().end().say(Kind.RESIDUE_FOUND, **left))
-    assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.BROKEN)
-    assert verdict.residue == (left,)
-
-
-def test_an_undo_that_is_open_when_the_run_is_over_is_residue() -> None:
-    left: dict[str, Json] = {"what": "undo 3 (end_process)", "where": "here", "remedy": "heal"}
     events = half_killed().end().events
-    over = judge(History(events, left_open=[left]), [PASSES])
-    assert (over.outcome, over.exit_code) == (Outcome.UNKNOWN, ExitCode.BROKEN)
-    assert over.residue == (left,)
+    for verdict in (
+        judged(half_killed().end().say(Kind.RESIDUE_FOUND, **left)),
+        judge(History(events, left_open=[left]), [PASSES]),  # an undo that is open
+    ):
+        assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.BROKEN)
+        assert verdict.residue == (left,)
     assert judge(History(events[:-1], left_open=[left]), [PASSES]).residue == ()
 
 
@@ -225,19 +283,60 @@ def test_lines_that_were_refused_are_found_and_name_their_node() -> None:
     assert (found.observed, found.culprits, found.evidence) == (312, ("learner-2",), (ended.seq,))
 
 
-def test_a_record_from_before_refused_lines_were_counted_is_judged() -> None:
+def not_counted() -> Story:
     story = half_killed().end()
     for event in [event for event in story.events if event.kind is Kind.NODE_EXITED]:
         data = {key: value for key, value in event.data.items() if key != "refused_lines"}
         story.events[event.seq] = replace(event, data=data)
-    assert judged(story).outcome is Outcome.PASS
+    return story
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda: with_entries(half_killed().end(), die=1),
+        lambda: janitor_died(8),
+        not_counted,
+    ],
+    ids=["entries that took place", "a janitor replaced", "refused lines that nobody counted"],
+)
+def test_what_leaves_no_doubt_passes(tell: Callable[[], Story]) -> None:
+    assert judged(tell()).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("host", ["the API server of prod", ""])
+def test_a_host_that_was_out_of_reach_is_told_and_is_no_fault_of_the_training(host: str) -> None:
+    away = {"silent_s": 4.0, "since_s": 31.0, "undone": [], "host": host}
+    verdict = judged(half_killed().say(Kind.HARNESS_STALLED, **away).end())
+    assert verdict.outcome is Outcome.PASS
+    said = [(one.observed, one.unit) for one in verdict.findings if one.check == "contact"]
+    assert said == ([(4.0, "s")] if host else [])
+
+
+def test_a_fault_that_began_when_training_had_ended_is_a_doubt() -> None:
+    story = half_killed().end().kill("learner-2").prove().finish()
+    finding = finding_of(judged(story), "evidence")
+    assert finding.outcome is Outcome.UNKNOWN
+    assert Code.INJECTED_TOO_LATE in finding.codes
+
+
+@pytest.mark.parametrize("kept", [0, 4])
+def test_rounds_to_which_nobody_contributed_do_not_continue_training(kept: int) -> None:
+    def idle(event: Event) -> dict[str, Json]:
+        return {
+            "contributors": [{**one, "c_tokens": 0} for one in event.data["contributors"][:kept]]
+        }
+
+    story = half_killed().end()
+    verdict = judged(rewritten(story, Kind.ROUND_MERGED, idle, lambda e: e.time_s > 20.0))
+    assert verdict.training_continued is False
+    assert verdict.outcome is Outcome.FAIL
 
 
 def test_a_record_that_breaks_off_anywhere_is_unknown() -> None:
     story = half_killed().end()
-    checks = [check() for check in CHECKS.values()]
-    for length in [*range(0, len(story.events), 297), len(story.events) - 1]:
-        verdict = judge(story.history(until=length), checks)
+    for length in (0, 400, len(story.events) - 1):
+        verdict = judge(story.history(until=length), [PASSES])
         assert verdict.outcome is Outcome.UNKNOWN, [f.reason for f in verdict.findings]
         assert verdict.training_continued is None or length == len(story.events) - 1
 
@@ -274,47 +373,21 @@ def test_a_line_that_lacks_what_its_kind_promises_breaks_no_verdict_and_no_repor
 
 
 @pytest.mark.parametrize(
-    ("checks", "rejoined"),
+    ("checks", "trained_s", "rejoined"),
     [
-        ((PASSES,), None),
-        ((Rejoin(within_s=20.0),), None),
-        ((PASSES, Rejoin(within_s=5.0)), False),
-        ((Rejoin(within_s=20.0), Rejoin(within_s=5.0)), False),
+        ((PASSES,), 9, None),
+        ((PASSES,), 30, False),
+        ((Rejoin(within_s=20.0),), 9, None),
+        ((PASSES, Rejoin(within_s=5.0)), 9, False),
+        ((Rejoin(within_s=20.0), Rejoin(within_s=5.0)), 9, False),
     ],
 )
-def test_the_bound_of_the_rejoin_check_says_who_had_its_chance(
-    checks: tuple[Check, ...], rejoined: bool | None
+def test_the_bound_of_the_rejoin_check_or_thirty_seconds_say_who_had_its_chance(
+    checks: tuple[Check, ...], trained_s: float, rejoined: bool | None
 ) -> None:
-    story = Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(9)
+    story = Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(trained_s)
     verdict = judged(story.finish("interrupted"), *checks)
     assert verdict.learners_rejoined["learner-1"].rejoined is rejoined
-
-
-def test_without_a_rejoin_check_thirty_seconds_are_a_chance() -> None:
-    story = Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(30)
-    assert judged(story).learners_rejoined["learner-1"].rejoined is False
-
-
-# ---------------------------------------------------------------- entries of the plan
-
-
-def with_entries(story: Story, **injections: int) -> Story:
-    listed: list[Json] = [
-        {"spec": spec, "fault": "process.kill", "injections": n} for spec, n in injections.items()
-    ]
-    return story.altered(Kind.RUN_STARTED, lambda _: {"entries": listed})
-
-
-def test_an_entry_of_which_chance_drew_nothing_caps_at_unknown_and_is_named() -> None:
-    verdict = judged(with_entries(half_killed().end(), die=1, crashes=0))
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert finding_of(verdict, "entries").culprits == ("crashes",)
-
-
-def test_entries_that_took_place_say_nothing_and_doubts_are_named_once() -> None:
-    assert judged(with_entries(half_killed().end(), die=1)).outcome is Outcome.PASS
-    skipped = judged(with_entries(half_killed().skip("learner-0").end(), die=1, late=1))
-    assert [f.check for f in skipped.findings if f.outcome is Outcome.UNKNOWN] == ["evidence"]
 
 
 # ---------------------------------------------------------------- blindness
@@ -351,83 +424,5 @@ def test_the_json_obeys_its_schema_and_survives(story: Story) -> None:
 def test_something_else_than_a_verdict_is_refused() -> None:
     with pytest.raises(MalformedEvent, match="learners_rejoined"):
         Verdict.from_json({"outcome": "PASS"})
-    with pytest.raises(MalformedEvent, match="JSON object"):
+    with pytest.raises(MalformedEvent):
         Verdict.from_json([])
-
-
-def test_a_host_whose_disk_was_full_leaves_a_doubt_that_names_it() -> None:
-    full = {"host": "10.0.0.3", "file": "spool.jsonl", "reason": "No space left on device"}
-    told = (
-        half_killed()
-        .say(Kind.DISK_BLOCKED, **full)
-        .say(Kind.DISK_FREED, host="10.0.0.3", blocked_s=4.0)
-    )
-    verdict = judged(told.end())
-    assert verdict.outcome is Outcome.UNKNOWN
-    (finding,) = [one for one in verdict.findings if one.outcome is not Outcome.PASS]
-    assert (finding.check, finding.culprits) == ("disks", ("10.0.0.3",))
-
-
-def test_a_host_that_was_out_of_reach_is_told_and_is_no_fault_of_the_training() -> None:
-    away = {"silent_s": 4.0, "since_s": 31.0, "undone": [], "host": "the API server of prod"}
-    verdict = judged(half_killed().say(Kind.HARNESS_STALLED, **away).end())
-    assert verdict.outcome is Outcome.PASS
-    (finding,) = [one for one in verdict.findings if one.check == "contact"]
-    assert (finding.outcome, finding.observed, finding.unit) == (Outcome.PASS, 4.0, "s")
-    assert "the API server of prod" in finding.reason
-    stood_still = {**away, "host": ""}
-    verdict = judged(half_killed().say(Kind.HARNESS_STALLED, **stood_still).end())
-    assert all(one.check != "contact" for one in verdict.findings)
-
-
-def test_a_janitor_that_nobody_replaced_leaves_a_doubt_and_one_that_was_replaced_none() -> None:
-    died = {"pid": 7, "how": "signal 9", "reason": ""}
-    replaced = judged(half_killed().say(Kind.JANITOR_DIED, successor=8, **died).end())
-    assert replaced.outcome is Outcome.PASS
-    told = half_killed().say(Kind.JANITOR_DIED, successor=None, **{**died, "reason": "no room"})
-    verdict = judged(told.end())
-    assert verdict.outcome is Outcome.UNKNOWN
-    (finding,) = [one for one in verdict.findings if one.outcome is not Outcome.PASS]
-    assert (finding.check, finding.outcome) == ("unguarded", Outcome.UNKNOWN)
-    assert finding.culprits == ("janitor",)
-
-
-@pytest.mark.parametrize("reason", ["learner-2 still ran", "the evaluator failed: exit code 3"])
-def test_a_completed_run_that_did_not_end_as_it_should_is_unknown(reason: str) -> None:
-    verdict = judged(half_killed().end().altered(Kind.RUN_FINISHED, lambda _: {"reason": reason}))
-    assert (verdict.outcome, verdict.findings[0].check) == (Outcome.UNKNOWN, "run")
-    assert reason in verdict.findings[0].reason
-
-
-def test_a_syncer_that_never_said_that_training_had_ended_is_unknown() -> None:
-    verdict = judged(half_killed().end().without(Kind.SYNCER_STOPPED))
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert verdict.findings[0].codes == (Code.STOP_NOT_SAID,)
-
-
-def test_a_syncer_that_ended_training_by_itself_while_faults_were_to_come_is_unknown() -> None:
-    entries: Json = [{"spec": "die", "fault": "process.kill", "injections": 1}]
-    story = half_killed().end().altered(Kind.RUN_STARTED, lambda _: {"entries": entries})
-    assert judged(story).outcome is Outcome.PASS
-    verdict = judged(story.without(Kind.SYNCER_HELD))
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert verdict.findings[0].codes == (Code.STOP_NOT_SAID,)
-
-
-def test_a_fault_that_began_when_training_had_ended_is_a_doubt() -> None:
-    story = half_killed().end().kill("learner-2").prove().finish()
-    finding = finding_of(judged(story), "evidence")
-    assert finding.outcome is Outcome.UNKNOWN
-    assert Code.INJECTED_TOO_LATE in finding.codes
-
-
-@pytest.mark.parametrize("kept", [0, 4])
-def test_rounds_to_which_nobody_contributed_do_not_continue_training(kept: int) -> None:
-    story = half_killed().end()
-    for merged in [event for event in story.events if event.kind is Kind.ROUND_MERGED]:
-        if merged.time_s > 20.0:
-            idle = [{**dict(one), "c_tokens": 0} for one in merged.data["contributors"][:kept]]
-            story.events[merged.seq] = replace(merged, data={**merged.data, "contributors": idle})
-    verdict = judged(story)
-    assert verdict.training_continued is False
-    assert verdict.outcome is Outcome.FAIL
