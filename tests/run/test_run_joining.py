@@ -3,9 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from chaoslab.core.events import Kind
 from chaoslab.faults.control import ControlScaleUp
 from chaoslab.plan.model import Injection, Trigger
+from chaoslab.record.journal import History
 from tests.fake_nodes import Troubles
 from tests.stage import HALF, PLAN, Stage, ending, the
 
@@ -22,31 +25,36 @@ JOIN = Injection(
 )
 
 
-def test_the_reserve_is_known_and_linked_from_the_start_and_starts_when_its_time_has_come(
-    tmp_path: Path,
-) -> None:
-    stage = Stage(tmp_path, [JOIN], plan=GROWING)
-    history = stage.execute()
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """A whole run in which two join."""
+    stage = Stage(tmp_path_factory.mktemp("run"), [JOIN], plan=GROWING)
+    stage.execute()
+    return stage
 
-    enlisted = [name for _, verb, name in stage.fleet.calls if verb == "enlist"]
-    assert enlisted == list(NEW)
+
+@pytest.fixture(scope="module")
+def history(stage: Stage) -> History:
+    return History.read(stage.directory.path)
+
+
+def test_the_reserve_is_known_and_linked_from_the_start_and_starts_when_its_time_has_come(
+    stage: Stage, history: History
+) -> None:
+    assert [name for _, verb, name in stage.fleet.calls if verb == "enlist"] == list(NEW)
     assert set(stage.fleet.links) == {*GROWING.training.learner_names, *NEW}
     assert the(history, Kind.RUN_STARTED).payload.reserve == NEW
-    began = {e.payload.node: e for e in history.of(Kind.NODE_STARTED) if e.payload.node in NEW}
-    assert set(began) == set(NEW)
     injecting = the(history, Kind.FAULT_INJECTING)
     assert injecting.data["brings_in"] is True
-    assert all(event.seq > injecting.seq for event in began.values())
+    began = [e for e in history.of(Kind.NODE_STARTED) if e.payload.node in NEW]
+    assert [(e.payload.node, e.seq > injecting.seq) for e in began] == [(one, True) for one in NEW]
     assert (history.newcomers, len(history.learners)) == (NEW, 6)
     assert ending(history) == ("completed", "")
 
 
 def test_they_are_told_apart_by_their_shards_and_the_syncer_knows_all_names(
-    tmp_path: Path,
+    stage: Stage,
 ) -> None:
-    stage = Stage(tmp_path, [JOIN], plan=GROWING)
-    stage.execute()
-
     shards = []
     for name in (*GROWING.training.learner_names, *NEW):
         command = stage.fleet.spec_of(name).command
@@ -55,8 +63,7 @@ def test_they_are_told_apart_by_their_shards_and_the_syncer_knows_all_names(
     assert all(name in " ".join(stage.fleet.spec_of("syncer").command) for name in NEW)
 
 
-def test_a_run_settles_only_when_whoever_came_has_contributed(tmp_path: Path) -> None:
-    history = Stage(tmp_path, [JOIN], plan=GROWING).execute()
+def test_a_run_settles_only_when_whoever_came_has_contributed(history: History) -> None:
     settled = the(history, Kind.RUN_SETTLED)
     contributed = {
         item.learner
