@@ -1,7 +1,7 @@
 """Samples of a machine: whose work keeps its cores busy, and what the kernel says beside it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,39 +63,42 @@ def sampled(kernel: Kernel, machine: Machine, now_s: float = 2.0) -> Mapping[str
     return sample
 
 
-def test_the_cores_of_the_run_are_told_from_those_of_others(kernel: Kernel) -> None:
+@pytest.fixture
+def machine(kernel: Kernel) -> Machine:
+    """It has looked once."""
     machine = Machine(root=kernel.root, harness=HARNESS)
     assert machine.sample(0.0, [NODE]) is None
+    return machine
+
+
+def test_the_cores_of_the_run_are_told_from_those_of_others(
+    kernel: Kernel, machine: Machine
+) -> None:
     kernel.processes |= {NODE: (HARNESS, 10.0, 0.0), CHILD: (NODE, 1.0, 0.0)}
-    kernel.processes[STRANGER] = (1, 71.0, 0.0)
-    kernel.user_s, kernel.idle_s, kernel.stolen_s = 3.0, 0.6, 0.4
+    kernel.processes |= {STRANGER: (1, 71.0, 0.0), HARNESS: (1, 5.1, 0.0)}
+    kernel.user_s, kernel.idle_s, kernel.stolen_s = 3.1, 0.6, 0.4
     sample = sampled(kernel, machine)
-    assert (sample["own_cores"], sample["others_cores"]) == (1.0, 0.5)
+    assert (sample["own_cores"], sample["others_cores"]) == (1.05, 0.5)
+    assert (sample["harness_cores"], sample["cores"]) == (0.05, 2)
     assert (sample["stolen_cores"], sample["idle_cores"]) == (0.2, 0.3)
-    assert (sample["cores"], sample["load_1m"], sample["window_s"]) == (2, 13.0, 2.0)
+    assert (sample["load_1m"], sample["window_s"]) == (13.0, 2.0)
 
 
-def test_what_the_harness_itself_used_is_told_from_its_nodes(kernel: Kernel) -> None:
-    machine = Machine(root=kernel.root, harness=HARNESS)
-    machine.sample(0.0, [NODE])
-    kernel.processes |= {HARNESS: (1, 5.1, 0.0), NODE: (HARNESS, 10.0, 0.0)}
-    sample = sampled(kernel, machine)
-    assert (sample["harness_cores"], sample["own_cores"]) == (0.05, 0.55)
-
-
-def test_an_orphan_in_the_group_of_a_node_is_still_the_run_s_own(kernel: Kernel) -> None:
-    machine = Machine(root=kernel.root, harness=HARNESS)
-    machine.sample(0.0, [NODE])
+def orphan(kernel: Kernel) -> None:
+    """A process in the group of a node, whose parent is gone."""
     kernel.processes[CHILD], kernel.groups[CHILD] = (1, 1.0, 0.0), NODE
-    kernel.user_s = 1.0
-    assert sampled(kernel, machine)["others_cores"] == 0.0
 
 
-def test_the_time_of_a_process_that_the_run_has_reaped_is_its_own(kernel: Kernel) -> None:
-    machine = Machine(root=kernel.root, harness=HARNESS)
-    machine.sample(0.0, [NODE])
+def reaped(kernel: Kernel) -> None:
     del kernel.processes[NODE]
     kernel.processes[HARNESS] = (1, 5.0, 10.0)
+
+
+@pytest.mark.parametrize("happens", [orphan, reaped])
+def test_the_time_of_all_that_the_run_began_is_its_own(
+    kernel: Kernel, machine: Machine, happens: Callable[[Kernel], None]
+) -> None:
+    happens(kernel)
     kernel.user_s = 1.0
     assert sampled(kernel, machine)["others_cores"] == 0.0
 
@@ -113,26 +116,19 @@ def test_a_process_that_others_reap_leaves_what_still_runs(kernel: Kernel) -> No
 
 def test_what_the_kernel_says_of_waiting_is_told(kernel: Kernel) -> None:
     machine = Machine(root=kernel.root, harness=HARNESS)
-    files = ("proc/10/schedstat", "proc/pressure/cpu", "sys/fs/cgroup/cpu.stat")
-    kernel.files = dict(
-        zip(files, ("5 0 1", "some avg10=0 total=0\n", "throttled_usec 0\n"), strict=True)
-    )
-    kernel.show()
-    machine.sample(0.0, [])
-    told = (
-        "6 500000000 2",
-        "some avg10=0 total=1500000\nfull total=9\n",
-        "throttled_usec 250000\n",
-    )
-    kernel.files = dict(zip(files, told, strict=True))
-    sample = sampled(kernel, machine)
+    for waits, pressure, throttled in (("5 0 1", 0, 0), ("6 500000000 2", 1500000, 250000)):
+        kernel.files = {
+            "proc/10/schedstat": waits,
+            "proc/pressure/cpu": f"some avg10=0 total={pressure}\nfull total=9\n",
+            "sys/fs/cgroup/cpu.stat": f"throttled_usec {throttled}\n",
+        }
+        kernel.show()
+        sample = machine.sample(2.0 * bool(pressure), [])
     assert (sample["waited_s"], sample["cpu_pressure"], sample["throttled_s"]) == (0.5, 0.75, 0.25)
     assert sample["io_pressure"] is None
 
 
-def test_a_second_sample_at_once_would_say_nothing(kernel: Kernel) -> None:
-    machine = Machine(root=kernel.root, harness=HARNESS)
-    machine.sample(0.0, [])
+def test_a_second_sample_at_once_would_say_nothing(kernel: Kernel, machine: Machine) -> None:
     assert machine.sample(0.1, []) is None
     assert sampled(kernel, machine)["window_s"] == 2.0
 

@@ -37,13 +37,20 @@ def told(stage: Stage) -> list[tuple[str, float]]:
 
 
 def test_auto_is_the_median_step_time_with_room_and_everybody_is_told(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, plan=AUTO)
+    stage = Stage(tmp_path, [HALF], plan=AUTO)
     history = stage.execute()
 
-    pace = the(history, Kind.PACE_SET)
-    assert pace.payload.step_s == pytest.approx(1.3 * STEP_S)
-    assert pace.payload.measured_s == dict.fromkeys(PLAN.training.learner_names, STEP_S)
-    assert told(stage) == [(name, pace.payload.step_s) for name in PLAN.training.learner_names]
+    pace, names = the(history, Kind.PACE_SET).payload, PLAN.training.learner_names
+    assert pace.step_s == pytest.approx(1.3 * STEP_S)
+    assert pace.measured_s == dict.fromkeys(names, STEP_S)
+    every_life = (*names, "learner-1", "learner-3")
+    assert told(stage) == [(name, pace.step_s) for name in every_life]
+    second = [e for e in history.of(Kind.LEARNER_STEP) if e.payload.incarnation == 2]
+    assert {event.payload.period_s for event in second} == {pace.step_s}
+    assert stage.fleet.spec_of("learner-0").hears
+    assert not stage.fleet.spec_of("syncer").hears
+    assert twin.without_faults(AUTO, pace.step_s).training.step_time == pace.step_s
+    assert twin.without_faults(PLAN, None).training == PLAN.training
 
 
 def test_the_baseline_begins_when_everybody_keeps_the_step_time(tmp_path: Path) -> None:
@@ -64,16 +71,6 @@ def test_the_baseline_begins_when_everybody_keeps_the_step_time(tmp_path: Path) 
     assert len(paced_s) == 4
     assert len(later) >= frame.warmup + frame.window
     assert ending(history) == ("completed", "")
-
-
-def test_every_later_life_is_told_as_well(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [HALF], plan=AUTO)
-    history = stage.execute()
-
-    step_s = the(history, Kind.PACE_SET).payload.step_s
-    assert told(stage)[4:] == [("learner-1", step_s), ("learner-3", step_s)]
-    second = [e for e in history.of(Kind.LEARNER_STEP) if e.payload.incarnation == 2]
-    assert {event.payload.period_s for event in second} == {step_s}
 
 
 def test_a_slow_group_is_measured_at_full_speed(tmp_path: Path) -> None:
@@ -103,15 +100,6 @@ def test_a_given_step_time_is_on_the_command_line_and_nobody_is_told(tmp_path: P
     assert command[command.index("--step-time") + 1] == "0.25"
     assert not stage.fleet.spec_of("learner-2").hears
     assert told(stage) == []
-
-
-def test_learners_hear_when_the_step_time_is_measured_and_the_syncer_need_not(
-    tmp_path: Path,
-) -> None:
-    stage = Stage(tmp_path, plan=AUTO)
-    stage.execute()
-    assert stage.fleet.spec_of("learner-0").hears
-    assert not stage.fleet.spec_of("syncer").hears
 
 
 def test_without_a_step_time_nothing_is_set(tmp_path: Path) -> None:
@@ -161,18 +149,11 @@ def test_a_learner_that_dies_in_the_warm_up_is_not_waited_for(tmp_path: Path) ->
     }  # fmt: skip
 
 
-def test_the_twin_keeps_the_step_time_that_its_run_measured(tmp_path: Path) -> None:
-    history = Stage(tmp_path, plan=AUTO).execute()
-    step_s = the(history, Kind.PACE_SET).payload.step_s
-    assert twin.without_faults(AUTO, step_s).training.step_time == step_s
-    assert twin.without_faults(PLAN, None).training == PLAN.training
-
-
 def test_a_fleet_without_a_way_to_hooks_needs_a_duration() -> None:
     class Deaf(FakeFleet):
         abilities = frozenset(Ability) - {Ability.HOOKS}
 
     nothing = Schedule(seed=0, injections=(), dropped=())
-    with pytest.raises(AbilityError, match="write a duration"):
+    with pytest.raises(AbilityError, match="step_time"):
         refuse_impossible(AUTO, nothing, Deaf, LinkSetup())
     refuse_impossible(GIVEN, nothing, Deaf, LinkSetup())

@@ -50,15 +50,17 @@ def test_the_syncer_is_asked_once_the_baseline_is_known_and_let_go_after_the_fau
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path, [AT_WRITTEN])
-    reaches(stage, 20.0, "syncer", "written", round=30)
+    reaches(stage, 20.013, "syncer", "written", round=30)
     history = stage.execute()
 
     (asked_s, asked), (let_go_s, let_go) = words(stage, "syncer")
-    assert asked == {"phase": "written", "hold_s": 5.0}
+    assert (asked, let_go) == ({"phase": "written", "hold_s": 5.0}, {})
     assert asked_s >= the(history, Kind.BASELINE_MEASURED).time_s
-    assert let_go == {}
-    assert let_go_s >= injecting(history).time_s
     assert not any(words(stage, name) for name in LEARNERS)
+    reached, begun = the(history, Kind.PHASE_REACHED), injecting(history)
+    assert let_go_s >= begun.time_s == reached.time_s == 20.013, "where nothing else is said"
+    assert (begun.data["reached"], begun.seq) == (reached.seq, reached.seq + 1)
+    assert ending(history) == ("completed", "")
 
 
 def test_the_syncer_is_asked_with_the_next_event_whatever_that_is(tmp_path: Path) -> None:
@@ -76,36 +78,18 @@ def test_the_syncer_is_asked_with_the_next_event_whatever_that_is(tmp_path: Path
     assert asked_s(known_s + 0.001) == (known_s, known_s + 0.001)
 
 
-def test_the_fault_comes_at_the_announcement_and_the_record_says_which(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [AT_WRITTEN])
-    reaches(stage, 20.013, "syncer", "written", round=30)
-    history = stage.execute()
-
-    reached = the(history, Kind.PHASE_REACHED)
-    begun = injecting(history)
-    assert begun.data["reached"] == reached.seq
-    assert begun.seq == reached.seq + 1
-    assert begun.time_s == reached.time_s == 20.013, "where nothing else is said"
-    assert "syncer is at written" in begun.payload.trigger
-    assert ending(history) == ("completed", "")
-
-
-def test_whoever_announces_it_becomes_the_victim(tmp_path: Path) -> None:
+def test_whoever_announces_it_after_the_round_of_the_plan_becomes_the_victim(
+    tmp_path: Path,
+) -> None:
     stage = Stage(tmp_path, [WHO_DONATES])
     reaches(stage, 25.0, "learner-2", "donate")
     history = stage.execute()
 
     assert injecting(history).payload.targets == ("learner-2",)
     assert history.faults[0].status == "proved"
-
-
-def test_nobody_is_asked_before_the_round_that_the_plan_names(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [WHO_DONATES])
-    reaches(stage, 25.0, "learner-2", "donate")
-    history = stage.execute()
-
     merged_s = history.of(Kind.ROUND_MERGED)[23].time_s
     assert min(words(stage, name)[0][0] for name in LEARNERS) >= merged_s
+    assert all(words(stage, name)[-1][1] == {} for name in LEARNERS if name != "learner-2")
 
 
 def test_an_answer_that_nobody_asked_for_is_none(tmp_path: Path) -> None:
@@ -116,7 +100,7 @@ def test_an_answer_that_nobody_asked_for_is_none(tmp_path: Path) -> None:
     history = stage.execute()
 
     assert not history.faults
-    assert "donate after round 24" in the(history, Kind.FAULT_SKIPPED).payload.reason
+    assert the(history, Kind.FAULT_SKIPPED).payload.obstacle == "no_trigger"
 
 
 def test_who_starts_again_is_asked_again(tmp_path: Path) -> None:
@@ -130,11 +114,3 @@ def test_who_starts_again_is_asked_again(tmp_path: Path) -> None:
     asked_s = [time_s for time_s, facts in words(stage, "learner-1") if facts]
     assert len(asked_s) == 2
     assert asked_s[1] >= history.faults[0].injecting.time_s + 2.0
-
-
-def test_those_who_are_not_needed_any_more_are_not_watched_any_more(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [WHO_DONATES])
-    reaches(stage, 25.0, "learner-2", "donate")
-    stage.execute()
-
-    assert all(words(stage, name)[-1][1] == {} for name in LEARNERS if name != "learner-2")

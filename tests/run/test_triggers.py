@@ -1,6 +1,6 @@
 """When triggers are met, what progress remembers, and when abort rules fire."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -40,6 +40,9 @@ class Told:
             Kind.LEARNER_STEP, {"learner": name, "step": step, "loss": loss}, at_s=at_s
         )
 
+    def healed(self, *, at_s: float) -> "Told":
+        return self.tell(Kind.FAULT_HEALED, {"spec": "half-dies"}, at_s=at_s)
+
     def merged(self, *names: str, at_s: float, incarnation: int = 1, tokens: int = 0) -> "Told":
         contributors: list[Json] = [{"learner": name, "incarnation": incarnation} for name in names]
         data: dict[str, Json] = {
@@ -60,56 +63,62 @@ def test_most_events_are_no_news_to_whoever_decides() -> None:
 # ---------------------------------------------------------------- triggers
 
 
-def test_a_trigger_by_time_is_due_at_its_time() -> None:
-    assert due_s(Trigger(time_s=30.0), Progress()) == 30.0
-
-
-def test_a_trigger_by_round_is_due_when_that_many_rounds_were_merged() -> None:
-    told = Told().merged("learner-0", at_s=1.0)
-    assert due_s(Trigger(round=2), told.progress) is None
-    told.merged("learner-0", at_s=2.5).merged("learner-0", at_s=3.0)
-    assert due_s(Trigger(round=2), told.progress) == 2.5
-
-
-def test_round_zero_is_met_from_the_start() -> None:
-    assert due_s(Trigger(round=0), Progress()) == 0.0
-
-
-def test_a_trigger_by_step_waits_for_the_furthest_learner() -> None:
-    told = Told().stepped("learner-0", 90, at_s=1.0).stepped("learner-1", 99, at_s=1.1)
-    assert due_s(Trigger(step=100), told.progress) is None
-    told.stepped("learner-1", 104, at_s=2.0)
-    assert due_s(Trigger(step=100), told.progress) == 2.0
-
-
-def test_a_trigger_by_step_of_one_learner_ignores_the_others() -> None:
-    told = Told().stepped("learner-0", 200, at_s=1.0)
-    trigger = Trigger(step=100, of="learner-1")
+@pytest.mark.parametrize(
+    ("trigger", "early", "late", "time_s"),
+    [
+        (
+            Trigger(round=2),
+            lambda t: t.merged("a", at_s=1.0),
+            lambda t: t.merged("a", at_s=2.5),
+            2.5,
+        ),
+        (
+            Trigger(step=100),
+            lambda t: t.stepped("a", 90, at_s=1.0).stepped("b", 99, at_s=1.1),
+            lambda t: t.stepped("b", 104, at_s=2.0).stepped("a", 200, at_s=3.0),
+            2.0,
+        ),
+        (
+            Trigger(step=100, of="b"),
+            lambda t: t.stepped("a", 200, at_s=1.0),
+            lambda t: t.stepped("b", 100, at_s=4.0),
+            4.0,
+        ),
+        (
+            Trigger(loss=2.5),
+            lambda t: t.stepped("a", 1, at_s=1.0, loss=2.0).stepped("b", 1, at_s=1.2, loss=4.0),
+            lambda t: t.stepped("b", 2, at_s=2.0, loss=2.9),
+            2.0,
+        ),
+        (
+            Trigger(loss=2.5),
+            lambda t: t.stepped("a", 1, at_s=1.0, loss=float("nan")),
+            lambda t: t.stepped("a", 1, at_s=2.0, loss=2.4),
+            2.0,
+        ),
+        (
+            Trigger(after="half-dies", offset_s=2.0),
+            lambda t: t,
+            lambda t: t.healed(at_s=20.0).healed(at_s=40.0),
+            22.0,
+        ),
+    ],
+    ids=["round", "step", "step of one", "mean loss", "lost loss", "first heal"],
+)
+def test_a_trigger_is_due_when_it_is_met_first(
+    trigger: Trigger,
+    early: Callable[[Told], Told],
+    late: Callable[[Told], Told],
+    time_s: float,
+) -> None:
+    told = early(Told())
     assert due_s(trigger, told.progress) is None
-    told.stepped("learner-1", 100, at_s=4.0)
-    assert due_s(trigger, told.progress) == 4.0
+    assert due_s(trigger, late(told).merged("a", at_s=50.0).progress) == time_s
 
 
-def test_a_trigger_by_loss_waits_for_the_mean_of_the_latest_losses() -> None:
-    told = Told().stepped("learner-0", 1, at_s=1.0, loss=2.0)
-    told.stepped("learner-1", 1, at_s=1.2, loss=4.0)
-    assert due_s(Trigger(loss=2.5), told.progress) is None
-    told.stepped("learner-1", 2, at_s=2.0, loss=2.9)
-    assert due_s(Trigger(loss=2.5), told.progress) == 2.0
-
-
-def test_a_loss_that_is_not_a_number_never_meets_a_trigger() -> None:
-    told = Told().stepped("learner-0", 1, at_s=1.0, loss=float("nan"))
-    assert due_s(Trigger(loss=2.5), told.progress) is None
-
-
-def test_a_trigger_after_a_fault_counts_from_its_first_heal() -> None:
-    told = Told()
-    trigger = Trigger(after="half-dies", offset_s=2.0)
-    assert due_s(trigger, told.progress) is None
-    told.tell(Kind.FAULT_HEALED, {"spec": "half-dies"}, at_s=20.0)
-    told.tell(Kind.FAULT_HEALED, {"spec": "half-dies"}, at_s=40.0)
-    assert due_s(trigger, told.progress) == 22.0
+@pytest.mark.parametrize(("trigger", "time_s"), [(Trigger(time_s=30.0), 30), (Trigger(round=0), 0)])
+def test_a_time_and_round_zero_are_known_from_the_start(trigger: Trigger, time_s: float) -> None:
+    assert due_s(trigger, Progress()) == time_s
 
 
 # ---------------------------------------------------------------- progress
@@ -121,12 +130,7 @@ def test_a_node_lives_from_its_start_to_its_exit_and_again_after_a_restart() -> 
     told.exited("learner-0", at_s=5.0)
     assert not told.progress.is_alive("learner-0")
     assert told.progress.exits["learner-0"].time_s == 5.0
-    told.started("learner-0", incarnation=2)
-    assert told.progress.is_alive("learner-0")
-
-
-def test_a_late_exit_of_an_earlier_incarnation_kills_nobody() -> None:
-    told = Told().started("learner-0", incarnation=2).exited("learner-0", at_s=1.0, incarnation=1)
+    told.started("learner-0", incarnation=2).exited("learner-0", at_s=6.0, incarnation=1)
     assert told.progress.is_alive("learner-0")
 
 
@@ -181,15 +185,12 @@ def test_training_is_over_when_the_syncer_says_so_and_not_by_the_word_of_a_learn
 # ---------------------------------------------------------------- abort rules
 
 
-def test_no_round_for_counts_from_the_last_round() -> None:
+def test_no_round_for_counts_from_the_last_round_or_the_start_of_training() -> None:
     rule, told = AbortRule(no_round_for_s=5.0), Told().merged("learner-0", at_s=10.0)
+    assert fires_s(rule, Progress(), since_s=2.0) == 7.0
     assert fires_s(rule, told.progress, since_s=2.0) == 15.0
     assert fired(rule, told.progress, 14.9, since_s=2.0) is None
-    assert fired(rule, told.progress, 15.0, since_s=2.0) == "no round for 5.0 s"
-
-
-def test_no_round_for_counts_from_the_start_of_training_before_the_first_round() -> None:
-    assert fires_s(AbortRule(no_round_for_s=5.0), Progress(), since_s=2.0) == 7.0
+    assert fired(rule, told.progress, 15.0, since_s=2.0)
 
 
 @pytest.mark.parametrize("loss", [9.1, float("nan"), float("inf")])
@@ -198,7 +199,7 @@ def test_loss_above_fires_on_a_high_or_lost_loss(loss: float) -> None:
     fine = Told().stepped("learner-0", 1, at_s=1.0, loss=9.0)
     assert fired(rule, fine.progress, 1.0, since_s=0.0) is None
     bad = Told().stepped("learner-0", 1, at_s=1.0, loss=loss)
-    assert "training loss" in (fired(rule, bad.progress, 1.0, since_s=0.0) or "")
+    assert fired(rule, bad.progress, 1.0, since_s=0.0)
 
 
 def test_alive_below_counts_learners_only() -> None:
@@ -206,4 +207,4 @@ def test_alive_below_counts_learners_only() -> None:
     told = Told().started("syncer").started("learner-0").started("learner-1")
     assert fired(rule, told.progress, 1.0, since_s=0.0) is None
     told.exited("learner-1", at_s=2.0)
-    assert fired(rule, told.progress, 2.0, since_s=0.0) == "1 learner alive"
+    assert fired(rule, told.progress, 2.0, since_s=0.0)

@@ -52,6 +52,9 @@ PLAN = FaultPlan(
 )
 
 
+HALF_A_CORE = Docker(containers=Containers(cpus=0.5))
+
+
 def ran(
     folder: Path,
     *,
@@ -90,35 +93,25 @@ def empty(folder: Path) -> RunDirectory:
     return RunDirectory.create(folder, PLAN.name, VirtualClock()).make_control()
 
 
-# ---------------------------------------------------------------- what it is
-
-
 # ---------------------------------------------------------------- whose twin it is
 
 
-def test_plans_that_differ_in_faults_and_checks_alone_share_their_twin() -> None:
-    other = replace(PLAN, name="other", description="new", faults=(), settle_s=1.0)
-    assert twin.key(other) == twin.key(PLAN)
-
-
 @pytest.mark.parametrize(
-    "other",
+    ("other", "is_another"),
     [
-        replace(PLAN, seed=4),
-        replace(PLAN, training=replace(PLAN.training, learners=3)),
-        replace(PLAN, training=replace(PLAN.training, stop=Stop(rounds=41))),
-        replace(PLAN, training=replace(PLAN.training, model="micro")),
-        replace(
-            PLAN,
-            fleet=replace(
-                PLAN.fleet, kind="docker", settings=Docker(containers=Containers(cpus=0.5))
-            ),
-        ),
+        (replace(PLAN, name="other", description="new", faults=(), settle_s=1.0), False),
+        (replace(PLAN, seed=4), True),
+        (replace(PLAN, training=replace(PLAN.training, learners=3)), True),
+        (replace(PLAN, training=replace(PLAN.training, stop=Stop(rounds=41))), True),
+        (replace(PLAN, training=replace(PLAN.training, model="micro")), True),
+        (replace(PLAN, fleet=replace(PLAN.fleet, kind="docker", settings=HALF_A_CORE)), True),
     ],
-    ids=["seed", "learners", "stop", "model", "containers"],
+    ids=["faults and checks", "seed", "learners", "stop", "model", "containers"],
 )
-def test_plans_that_train_otherwise_have_twins_of_their_own(other: FaultPlan) -> None:
-    assert twin.key(other) != twin.key(PLAN)
+def test_plans_that_train_otherwise_have_twins_of_their_own(
+    other: FaultPlan, is_another: bool
+) -> None:
+    assert (twin.key(other) != twin.key(PLAN)) is is_another
 
 
 def test_data_that_changed_needs_a_new_twin(tmp_path: Path) -> None:
@@ -137,35 +130,26 @@ def test_data_that_changed_needs_a_new_twin(tmp_path: Path) -> None:
     assert all(old != new for old, new in zip(before, after, strict=True))
 
 
-def test_a_task_of_ones_own_needs_a_new_twin_when_its_source_changes(
+def test_a_task_or_a_program_of_ones_own_has_a_twin_until_its_source_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     package = tmp_path / "my_package_of_tasks"
     package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "task.py").write_text("def make(): ...\n")
-    plan = replace(PLAN, training=replace(PLAN.training, task="my_package_of_tasks.task:make"))
-
-    before = twin.key(plan)
-    assert before is not None
+    for name in ("__init__", "task", "program"):
+        (package / f"{name}.py").write_text("def make(): ...\n")
+    task, program = f"{package.name}.task:make", {"learner": f"{package.name}.program"}
+    plans = (
+        replace(PLAN, training=replace(PLAN.training, task=task)),
+        replace(PLAN, fleet=replace(PLAN.fleet, programs=program)),
+    )
+    before = [twin.key(plan) for plan in plans]
+    assert not {None, twin.key(PLAN)} & set(before)
     (package / "helper.py").write_text("WIDTH = 3\n")
-    assert twin.key(plan) not in (before, None)
-
-
-def test_a_program_of_ones_own_has_a_twin_of_its_own_until_its_source_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    program = tmp_path / "my_own_learner.py"
-    program.write_text("print()\n")
-    plan = replace(PLAN, fleet=replace(PLAN.fleet, programs={"learner": "my_own_learner"}))
-    before = twin.key(plan)
-    assert before not in {None, twin.key(PLAN)}
-    program.write_text("print(1)\n")
-    assert twin.key(plan) != before
-    program.unlink()
-    assert twin.key(plan) is None
+    after = [twin.key(plan) for plan in plans]
+    assert not {None, *before} & set(after)
+    shutil.rmtree(package)
+    assert [twin.key(plan) for plan in plans] == [None, None]
 
 
 @pytest.mark.parametrize(("package", "is_another"), [("diloco", True), ("report", False)])
@@ -190,11 +174,6 @@ def _key_in_a_new_process(plan: FaultPlan) -> str | None:
         twin._own_code.cache_clear()
 
 
-def test_a_task_that_is_not_found_has_no_twin_to_share() -> None:
-    plan = replace(PLAN, training=replace(PLAN.training, task="no_such_package_anywhere:make"))
-    assert twin.key(plan) is None
-
-
 # ---------------------------------------------------------------- keeping
 
 
@@ -214,16 +193,12 @@ def test_a_whole_twin_is_kept_and_fetched_with_its_journal_and_facts(
     assert History.read(control.path).events == History.read(made.path).events
     kept = tmp_path / ".twins" / "abc"
     assert sorted(path.name for path in kept.iterdir()) == ["journal.jsonl", "run.json"]
-
-
-def test_a_fetched_twin_is_the_control_of_its_run(tmp_path: Path, run: History) -> None:
-    keep(tmp_path, ran(tmp_path))
-    control = empty(tmp_path)
-    twin.fetch("abc", tmp_path, control, run)
     (control.path.parent / "journal.jsonl").write_text("")
     history = History.read(control.path.parent)
     assert history.control is not None
     assert not why_not_whole(history.control)
+    assert keep(tmp_path, made)  # nothing changes
+    assert [path.name for path in kept.parent.iterdir()] == ["abc"]
 
 
 def test_nothing_is_fetched_when_nothing_was_kept(tmp_path: Path, run: History) -> None:
@@ -301,12 +276,6 @@ def test_a_kept_twin_of_another_run_or_a_shorter_one_is_thrown_away(
     longer = History([replace(e, data=further) if e == last else e for e in run.events])
     assert not twin.fetch("abc", tmp_path, empty(tmp_path), longer)
     assert "committed tokens" in caplog.text
-
-
-def test_keeping_the_same_twin_twice_changes_nothing(tmp_path: Path) -> None:
-    assert keep(tmp_path, ran(tmp_path))
-    assert keep(tmp_path, ran(tmp_path))
-    assert [path.name for path in (tmp_path / ".twins").iterdir()] == ["abc"]
 
 
 def test_a_place_where_nothing_can_be_kept_is_an_error(tmp_path: Path) -> None:

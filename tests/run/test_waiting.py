@@ -42,20 +42,15 @@ def when(stage: Stage, verb: str) -> list[float]:
 
 def test_what_is_due_at_a_known_time_is_prepared_shortly_before_it(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [at(9.0), at(14.0, 1)])
-    stage.execute()
+    story, _ = stage.execute().faults
     first_s, second_s = when(stage, "prepare")
     assert 8.8 <= first_s < 9.0
     assert 13.8 <= second_s < 14.0
     assert when(stage, "SIGKILL")[:2] == [9.0, 14.0]
     assert when(stage, "unprepare") == []
-
-
-def test_nothing_stands_between_a_known_time_and_its_injection(tmp_path: Path) -> None:
-    history = Stage(tmp_path, [at(9.0)]).execute()
-    (story,) = history.faults
     assert story.injecting.time_s == pytest.approx(9.0 - 0.005)
     assert story.injected.time_s == 9.0 == story.injecting.payload.asked_s
-    assert story.injected.seq == story.injecting.seq + 1
+    assert story.injected.seq == story.injecting.seq + 1, "nothing stands between"
 
 
 def test_what_is_reported_in_that_moment_is_taken_in_after_the_injection(tmp_path: Path) -> None:
@@ -81,10 +76,11 @@ def test_one_that_waits_for_an_event_is_prepared_once_its_time_is_known(tmp_path
     by_round = replace(at(0.0), trigger=Trigger(round=20))
     after = replace(at(0.0, 1), spec="then", trigger=Trigger(after=HALF.spec, offset_s=3.0))
     stage = Stage(tmp_path, [by_round, after])
-    stage.execute()
+    earlier, later = stage.execute().faults
     _, prepared_s = when(stage, "prepare")
     by_round_s, after_s = when(stage, "SIGKILL")[:2]
     assert by_round_s < after_s - 0.2 <= prepared_s < after_s
+    assert later.injected.time_s == pytest.approx(earlier.healed.time_s + 3.0, abs=1e-6)
 
 
 def test_one_that_waits_for_a_round_is_prepared_some_rounds_before_it(tmp_path: Path) -> None:
