@@ -87,6 +87,11 @@ def abandoned() -> Story:
     )
 
 
+def accepted_twice() -> Story:
+    story = half_killed()
+    return story.say(Kind.PUSH_ACCEPTED, "syncer", **story.last(Kind.PUSH_ACCEPTED).data).end()
+
+
 def merged_again() -> Story:
     """Both books agree that a push begins where the one before it had not ended."""
     story = half_killed().end()
@@ -151,6 +156,7 @@ CASES = {
     "what was accepted differs from the push": fails(
         CHECK, ended(Kind.PUSH_ACCEPTED, lengthened, 100), Code.COUNTS_DIFFER
     ),
+    "a push that is accepted twice": fails(CHECK, accepted_twice, Code.ACCEPTED_TWICE),
     "a contribution merged but never accepted": fails(
         CHECK, without_round(Kind.PUSH_ACCEPTED), Code.NOT_ACCEPTED
     ),
