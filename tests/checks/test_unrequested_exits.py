@@ -95,6 +95,12 @@ FOUND: dict[str, tuple[Tell, set[tuple[str, int]]]] = {
     "a victim that dies again": (
         lambda: half_killed().strike("learner-1").train(2).end(), {("learner-1", 2)},
     ),
+    "a victim that is ended long after its heal": (
+        lambda: (
+            half_killed().exit("learner-1", signal="SIGKILL", sent=["SIGKILL"]).train(2).end()
+        ),
+        {("learner-1", 2)},
+    ),
     "nodes of a run that was cut short": (cut_short, set()),
     "a later life that crashes": (lambda: looped(code=1), {("learner-1", 2)}),
     "a later life that crashes when it is killed": (
