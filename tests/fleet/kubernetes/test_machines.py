@@ -15,9 +15,7 @@ import pytest
 pytest.importorskip("lightkube", reason="lightkube is missing")
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import cordon, kubelet_stopper, machine_watch
-from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.machine_watch import (
     MachineState,
     MachineWatch,
@@ -25,68 +23,38 @@ from chaoslab.fleet.kubernetes.machine_watch import (
     machine_state,
 )
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
-from chaoslab.fleet.kubernetes.names import CORDONED_BY
-from chaoslab.fleet.kubernetes.refusals import Missing
-from chaoslab.fleet.kubernetes.resources import Resource
 from chaoslab.fleet.kubernetes.stopper import stopper
+from tests.fleet.kubernetes.fake_cluster import FakeCluster
 from tests.waiting import wait_until
 
 
-class OneMachine(Cluster):
-    """A cluster that has one machine, and merges changes into it as a server does."""
-
-    def __init__(self) -> None:
-        self.machine: dict[str, Any] = {"metadata": {"name": "one"}, "spec": {}}
-
-    def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
-        assert resource is cordon.MACHINES
-        if name != "one":
-            raise Missing(f"no node {name}")
-        return self.machine
-
-    def patch(
-        self, resource: Resource, name: str, changes: Mapping[str, Json]
-    ) -> Mapping[str, Json]:
-        assert resource is cordon.MACHINES
-        assert name == "one"
-        merge(self.machine, changes)
-        return self.machine
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """It has one machine."""
+    found = FakeCluster()
+    found.objects["nodes/one"] = {"metadata": {"name": "one"}, "spec": {}}
+    return found
 
 
-def merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    for key, value in changes.items():
-        if isinstance(value, Mapping):
-            merge(into.setdefault(key, {}), value)
-        elif value is None:
-            into.pop(key, None)
-        else:
-            into[key] = value
-
-
-def test_a_cordon_is_undone_by_the_run_that_asked_for_it_and_no_other() -> None:
-    cluster = OneMachine()
+def test_a_cordon_is_undone_by_the_run_that_asked_for_it_and_no_other(cluster: FakeCluster) -> None:
+    machine = cluster.objects["nodes/one"]
     cordon.require_free(cluster, "one")
     cordon.cordon(cluster, "one", "3fa9")
-    assert cluster.machine["spec"] == {"unschedulable": True}
+    assert machine["spec"] == {"unschedulable": True}
     assert not cordon.uncordon(cluster, "one", "another")
     assert cordon.is_cordoned_by(cluster, "one", "3fa9")
     assert cordon.uncordon(cluster, "one", "3fa9")
     assert not cordon.uncordon(cluster, "one", "3fa9"), "however often"
-    assert cluster.machine["spec"] == {}
-    assert CORDONED_BY not in cluster.machine["metadata"]["annotations"]
+    assert (machine["spec"], machine["metadata"]["annotations"]) == ({}, {})
+    assert not cordon.uncordon(cluster, "two", "3fa9"), "it is gone"
 
 
-def test_a_machine_that_somebody_else_cordoned_is_left_alone() -> None:
-    cluster = OneMachine()
-    cluster.machine["spec"]["unschedulable"] = True
+def test_a_machine_that_somebody_else_cordoned_is_left_alone(cluster: FakeCluster) -> None:
+    cluster.objects["nodes/one"]["spec"]["unschedulable"] = True
     with pytest.raises(FleetError, match="one"):
         cordon.require_free(cluster, "one")
     assert not cordon.uncordon(cluster, "one", "3fa9")
-    assert cluster.machine["spec"] == {"unschedulable": True}
-
-
-def test_a_machine_that_is_gone_needs_no_undo() -> None:
-    assert not cordon.uncordon(OneMachine(), "two", "3fa9")
+    assert cluster.objects["nodes/one"]["spec"] == {"unschedulable": True}
 
 
 # ---------------------------------------------------------------- what the cluster says
@@ -124,19 +92,15 @@ def test_a_machine_is_told_of_by_the_controllers_taint_its_lease_and_its_conditi
     assert all(found[action] == reason for action, reason in told.items() if reason)
 
 
-def test_a_lease_that_nobody_could_renew_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Leased(OneMachine):
-        is_closing = True  # nobody looks but this test
-
-        def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
-            if resource.plural == "leases":
-                return {"spec": {"renewTime": "10:00"}}
-            return super().get(resource, name)
-
+def test_a_lease_that_nobody_could_renew_is_not_silent(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.objects["leases/one"] = {"spec": {"renewTime": "10:00"}}
+    cluster.is_closing = True  # nobody looks but this test
     now_s = 0.0
     clock = SimpleNamespace(monotonic=lambda: now_s, time=lambda: now_s, sleep=lambda _: None)
     monkeypatch.setattr(machine_watch, "time", clock)
-    watch = MachineWatch(Leased(), "one", [], queue.Queue())
+    watch = MachineWatch(cluster, "one", [], queue.Queue())
 
     def is_silent_after(*looks_s: float) -> bool:
         nonlocal now_s

@@ -17,51 +17,32 @@ from chaoslab.fleet.kubernetes.pod_state import Hope, PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch, changes, report
 from chaoslab.fleet.kubernetes.rights import rules_of
 from chaoslab.fleet.kubernetes.watch import Watch
+from tests.fleet.kubernetes.fake_cluster import ENDED, RUNNING, ended, pod, waiting
 
-STARTED, ENDED = "2026-11-27T10:00:00Z", "2026-11-27T10:00:09Z"
 BEGIN_S = 1795773600.0
+LABELS = {"chaoslab/node": "learner-0", "chaoslab/incarnation": "2"}
 
 
-def seen(
-    state: dict[str, Any] | None = None,
-    *,
-    conditions: list[dict[str, str]] | None = None,
-    deleted: bool = False,
-) -> PodState:
-    """A pod whose container is in this state."""
-    metadata: dict[str, Any] = {
-        "name": "p", "uid": "u",
-        "labels": {"chaoslab/node": "learner-0", "chaoslab/incarnation": "2"},
-    }  # fmt: skip
+def seen(state: Any = RUNNING, *, deleted: bool = False, **status: Any) -> PodState:
+    """A pod whose container is in this state, beside one that has ended."""
+    found = pod(state=state, labels=LABELS, **status)
     if deleted:
-        metadata["deletionTimestamp"] = ENDED
-    statuses = [] if state is None else [
-        {"name": "sidecar", "image": "", "imageID": "", "ready": False, "restartCount": 0,
-         "state": {"terminated": {"exitCode": 9}}},
-        {"name": "node", "image": "chaoslab-node:1", "imageID": "sha256:1", "ready": True,
-         "restartCount": 0, "state": state},
-    ]  # fmt: skip
-    status = {"phase": "Pending", "conditions": conditions or [], "containerStatuses": statuses}
-    return state_of(pod_of({"metadata": metadata, "status": status}))
-
-
-def terminated(code: int, reason: str) -> PodState:
-    return seen(
-        {"terminated": {"exitCode": code, "reason": reason, "startedAt": STARTED,
-                        "finishedAt": ENDED}}
-    )  # fmt: skip
+        found["metadata"]["deletionTimestamp"] = ENDED
+    sidecar = pod(state=ended(9), container="sidecar")["status"]["containerStatuses"]
+    found["status"]["containerStatuses"][:0] = sidecar
+    return state_of(pod_of(found))
 
 
 @pytest.mark.parametrize("text", ["", "blue", "-1", "1.5"])
 def test_a_label_of_other_people_is_no_number(text: str) -> None:
-    pod = {"metadata": {"name": "p", "labels": {"chaoslab/incarnation": text}}}
-    assert state_of(pod_of(pod)).incarnation == 0
+    found = pod(labels={"chaoslab/incarnation": text})
+    assert state_of(pod_of(found)).incarnation == 0
 
 
 def test_a_pod_without_a_container_waits_for_the_scheduler() -> None:
     conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
                    "message": "0/1 nodes are available"}]  # fmt: skip
-    state = seen(conditions=conditions)
+    state = seen(None, conditions=conditions)
     assert state.waiting == "Unschedulable: 0/1 nodes are available"
     assert (state.has_started, state.has_ended, state.is_hopeless) == (False, False, False)
 
@@ -71,20 +52,20 @@ def test_a_pod_without_a_container_waits_for_the_scheduler() -> None:
     ("ContainerCreating", False),
 ])  # fmt: skip
 def test_some_waits_never_end(reason: str, is_hopeless: bool) -> None:
-    state = seen({"waiting": {"reason": reason, "message": "why"}})
+    state = seen(waiting(reason, "why"))
     assert (state.waiting, state.is_hopeless) == (f"{reason}: why", is_hopeless)
 
 
 def test_hope_lasts_for_a_while_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    hope, fails = Hope(), seen({"waiting": {"reason": "CreateContainerConfigError"}})
+    hope, fails = Hope(), seen(waiting("CreateContainerConfigError"))
     assert not hope.is_lost(fails)
     monkeypatch.setattr(pod_state, "HOPELESS_S", 0.0)
     assert hope.is_lost(fails)
-    assert not hope.is_lost(seen({"waiting": {"reason": "ContainerCreating"}}))
+    assert not hope.is_lost(seen(waiting("ContainerCreating")))
 
 
 def test_a_running_pod_has_started() -> None:
-    state = seen({"running": {"startedAt": STARTED}})
+    state = seen()
     assert (state.started_s, state.exit_code, state.waiting) == (BEGIN_S, None, "")
     assert (state.node, state.incarnation, state.image_id) == ("learner-0", 2, "sha256:1")
 
@@ -93,7 +74,7 @@ def test_a_running_pod_has_started() -> None:
     (0, 0, None), (1, 1, None), (137, None, "SIGKILL"), (143, None, "SIGTERM"), (255, 255, None),
 ])  # fmt: skip
 def test_the_exit_code_tells_a_signal(code: int, exit_code: int | None, signal: str | None) -> None:
-    ending = ending_of(terminated(code, "Error"), ())
+    ending = ending_of(seen(ended(code)), ())
     assert (ending["exit_code"], ending["signal"]) == (exit_code, signal)
     assert "is_seen" not in ending
 
@@ -105,23 +86,22 @@ def test_nobody_saw_the_end_of_a_pod_that_is_gone() -> None:
 
 
 def test_a_kill_for_want_of_memory_is_told_apart() -> None:
-    state = terminated(137, "OOMKilled")
+    state = seen(ended(137, "OOMKilled"))
     assert ending_of(state, ())["out_of_memory"] is True
     assert list(changes(None, state)) == ["start", "oom", "die"]
 
 
 def test_an_eviction_is_reported_with_the_clusters_reason() -> None:
     told = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
-    running = seen({"running": {"startedAt": STARTED}})
-    evicted = seen({"running": {"startedAt": STARTED}}, conditions=told, deleted=True)
-    assert list(changes(running, evicted)) == ["evict", "delete"]
+    evicted = seen(conditions=told, deleted=True)
+    assert list(changes(seen(), evicted)) == ["evict", "delete"]
     assert report(evicted, "evict")["reason"] == "EvictionByEvictionAPI"
 
 
 def test_each_change_is_reported_once() -> None:
-    ended = terminated(137, "Error")
-    assert list(changes(ended, ended)) == []
-    data = report(ended, "die")
+    died = seen(ended(137))
+    assert list(changes(died, died)) == []
+    data = report(died, "die")
     assert (data["node"], data["incarnation"], data["exit_code"], data["signal"]) == (
         "learner-0", 2, 137, "SIGKILL",
     )  # fmt: skip
@@ -129,8 +109,8 @@ def test_each_change_is_reported_once() -> None:
 
 
 def test_an_image_that_cannot_be_had_is_reported_once_by_the_clusters_word() -> None:
-    refused = seen({"waiting": {"reason": "ErrImagePull", "message": "no such host"}})
-    again = seen({"waiting": {"reason": "ImagePullBackOff"}})
+    refused = seen(waiting("ErrImagePull", "no such host"))
+    again = seen(waiting("ImagePullBackOff"))
     assert list(changes(None, refused)) == ["no_image"]
     assert report(refused, "no_image")["reason"] == "ErrImagePull"
     assert list(changes(refused, again)) == []
@@ -138,7 +118,7 @@ def test_an_image_that_cannot_be_had_is_reported_once_by_the_clusters_word() -> 
 
 def test_a_pod_that_replaces_another_of_its_job_is_the_next_incarnation() -> None:
     numbers = NumberedPods(lambda state: [Observation(source=state.name, kind=Kind.NODE_STARTED)])
-    running = seen({"running": {"startedAt": STARTED}})
+    running = seen()
     first, waits, second = (
         replace(running, uid="a", job="j"),
         replace(running, uid="b", job="j", started_s=None),
@@ -155,7 +135,7 @@ def test_a_pod_that_replaces_another_of_its_job_is_the_next_incarnation() -> Non
 
 def test_pods_of_one_job_with_an_index_each_are_one_incarnation() -> None:
     numbers = NumberedPods(lambda state: [Observation(source=state.name, kind=Kind.NODE_STARTED)])
-    running = seen({"running": {"startedAt": STARTED}})
+    running = seen()
     hosts = [replace(running, uid=f"u{index}", job="j", index=index) for index in (1, 0)]
     assert [numbers.numbered(one).incarnation for one in hosts] == [2, 2]
     assert [numbers.started(one) for one in hosts] == [None, None]
@@ -170,9 +150,8 @@ def test_whatever_is_watched_is_in_the_role(watch: type[Watch]) -> None:
 
 
 def test_a_job_is_reported_with_its_unique_id() -> None:
-    labels = {"chaoslab/node": "learner-0", "chaoslab/incarnation": "2"}
-    assert facts_of({"metadata": {"uid": "u", "labels": labels}}) == {
+    assert facts_of({"metadata": {"uid": "u", "labels": LABELS}}) == {
         "node": "learner-0", "incarnation": 2, "uid": "u",
     }  # fmt: skip
-    again = {**labels, "jobset.sigs.k8s.io/job-restart-attempt": "1"}
+    again = {**LABELS, "jobset.sigs.k8s.io/job-restart-attempt": "1"}
     assert facts_of({"metadata": {"uid": "v", "labels": again}})["incarnation"] == 3

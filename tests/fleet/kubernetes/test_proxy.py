@@ -13,7 +13,7 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import proxy_links
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
-from chaoslab.fleet.kubernetes.proxy_host import NO_RULES, PodEndpoint, PodProxyHost
+from chaoslab.fleet.kubernetes.proxy_host import PodEndpoint, PodProxyHost
 from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy, PodLinks, PodProxyClient
 from chaoslab.fleet.kubernetes.proxy_manifests import ProxyManifests
 from chaoslab.fleet.kubernetes.proxy_watch import ProxyWatch
@@ -22,18 +22,12 @@ from chaoslab.links.effects import LinkAbility
 from chaoslab.links.proxied.http_api import NobodyThere, NotThere
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.undo.base import NoUndoLog
+from tests.fleet.kubernetes.fake_cluster import FakeCluster, ended, pod
 
 API = PodEndpoint(
     address="proxy-x:8474", token="word", server="https://10.0.0.1:6443", context="test",
     namespace="chaos", pod="proxy-x",
 )  # fmt: skip
-
-
-class AnyCluster(ForwardingCluster):
-    """A cluster that is never asked."""
-
-    def __init__(self) -> None:
-        """No connection."""
 
 
 # ---------------------------------------------------------------- manifests
@@ -75,43 +69,27 @@ def test_the_proxy_is_confined_and_its_token_is_in_no_manifest(manifests: ProxyM
 # ---------------------------------------------------------------- its end
 
 
-def pod(state: dict[str, Any], **status: Any) -> dict[str, Any]:
-    """A pod whose container is in this state."""
-    container = {"name": "proxy", "state": state, "ready": True, "restartCount": 0,
-                 "image": "x", "imageID": ""}  # fmt: skip
-    return {
-        "metadata": {"name": "proxy-x", "uid": "uid-2", "labels": {"chaoslab/run": "3fa9"}},
-        "status": {
-            "podIP": "fd00::7",
-            "podIPs": [{"ip": "fd00::7"}, {"ip": "10.1.2.3"}],
-            "containerStatuses": [container],
-            **status,
-        },
-    }
+KILLED, EVICTED = ended(137), {"phase": "Failed", "reason": "Evicted"}
 
 
-RUNNING = {"running": {"startedAt": "2026-11-27T10:00:00Z"}}
-KILLED = {"terminated": {"exitCode": 137, "reason": "Error"}}
-
-
-def test_the_end_of_the_proxy_is_told_with_its_exit_code() -> None:
-    watch = ProxyWatch(AnyCluster(), "job-uid")
+@pytest.mark.parametrize(("after", "why"), [
+    (pod("proxy-x", KILLED, container="proxy", phase="Failed"), "137"),
+    (pod("proxy-x", container="proxy", **EVICTED), "Evicted"),
+    (None, "proxy-x"),
+])  # fmt: skip
+def test_the_end_of_the_proxy_is_told_with_its_reason(
+    after: dict[str, Any] | None, why: str
+) -> None:
+    watch = ProxyWatch(FakeCluster(), "job-uid")
+    addresses = [{"ip": "fd00::7"}, {"ip": "10.1.2.3"}]
     assert (watch.ended, watch.address) == ("", "")
-    watch._see(pod(RUNNING))
+    watch._see(pod("proxy-x", container="proxy", podIPs=addresses))
     assert (watch.ended, watch.address) == ("", "10.1.2.3")
-    watch._see(pod(KILLED, phase="Failed"))
-    assert "137" in watch.ended
-
-
-def test_a_pod_that_is_gone_has_ended_too() -> None:
-    watch = ProxyWatch(AnyCluster(), "job-uid")
-    watch._see(pod(RUNNING))
-    assert watch._there == {"uid-2"}
-    watch._lose("uid-2")
-    assert "proxy-x" in watch.ended
-    watch = ProxyWatch(AnyCluster(), "job-uid")
-    watch._see(pod(RUNNING, phase="Failed", reason="Evicted"))
-    assert "Evicted" in watch.ended
+    if after is None:
+        watch._lose(*watch._there)
+    else:
+        watch._see(after)
+    assert why in watch.ended
 
 
 # ---------------------------------------------------------------- calls
@@ -144,23 +122,23 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Proxy]:
     return put
 
 
-def test_what_only_reads_is_asked_again_and_what_changes_is_not(says: Callable[..., Proxy]) -> None:
-    client = PodProxyClient(API, 1, AnyCluster())
-    proxy = says(FleetError("cut off"), {"learner-0": {}})
-    assert client.ask("GET", "/proxies") == {"learner-0": {}}
-    assert proxy.calls == ["GET /proxies"] * 2
-    for method, error in (("POST", FleetError("cut off")), ("GET", NotThere("no")),
-                          ("GET", NobodyThere("no")), ("GET", Missing("no"))):  # fmt: skip
-        proxy = says(error)
-        with pytest.raises(type(error)):
-            client.ask(method, "/proxies")
-        assert proxy.calls == [f"{method} /proxies"]
+@pytest.mark.parametrize(("method", "error", "times"), [
+    ("GET", FleetError("cut off"), 2), ("POST", FleetError("cut off"), 1),
+    ("GET", NotThere("no"), 1), ("GET", NobodyThere("no"), 1), ("GET", Missing("no"), 1),
+])  # fmt: skip
+def test_what_only_reads_is_asked_again_and_what_changes_is_not(
+    says: Callable[..., Proxy], method: str, error: FleetError, times: int
+) -> None:
+    proxy, client = says(*[error] * times), PodProxyClient(API, 1, FakeCluster())
+    with pytest.raises(type(error)):
+        client.ask(method, "/proxies")
+    assert proxy.calls == [f"{method} /proxies"] * times
 
 
 def test_a_pod_that_is_gone_has_taken_its_effects_with_it(says: Callable[..., Proxy]) -> None:
     says(Missing("no pod"))
     proxy = ForeignProxy(
-        cluster=AnyCluster(), pod="proxy-x", token="word", proxy="learner-0", injection=""
+        cluster=FakeCluster(), pod="proxy-x", token="word", proxy="learner-0", injection=""
     )
     with pytest.raises(NobodyThere):
         proxy.ask("GET", "/proxies/learner-0")
@@ -172,11 +150,11 @@ class EndedHost(PodProxyHost):
     how = ""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, AnyCluster, lambda: PodSettings(image="x"), 1.0)
+        super().__init__(folder, FakeCluster, lambda: PodSettings(image="x"), 1.0)
 
     @property
     def cluster(self) -> ForwardingCluster:
-        return AnyCluster()
+        return FakeCluster()
 
     def open(self, kind: str) -> PodEndpoint:
         assert kind == "embedded"
@@ -191,6 +169,8 @@ def test_the_proxy_is_looked_at_now_and_then_and_at_once_after_a_failure(
 ) -> None:
     host = EndedHost(tmp_path)
     with PodLinks(tmp_path, undo_log=NoUndoLog(), seed=1, proxy_host=host) as links:
+        assert LinkAbility.BANDWIDTH in links.abilities
+        assert LinkAbility.LOSS not in links.abilities
         proxy = says({}, FleetError("cut off"), {})
         assert not links.troubles()
         assert not links.troubles()
@@ -199,19 +179,14 @@ def test_the_proxy_is_looked_at_now_and_then_and_at_once_after_a_failure(
             links._open_client().ask("DELETE", "/proxies/learner-0")
         assert not links.troubles()
         assert proxy.calls[2:] == ["GET /proxies"]
-        says(FleetError("silent"), FleetError("silent"))
+        says(FleetError("cut off"), {}, FleetError("silent"), FleetError("silent"))
+        links._look_s = 0.0
+        assert not links.troubles()
         links._look_s = 0.0
         assert links.troubles() == ("silent",)
         host.how = "its pod proxy-x is gone"
         (trouble,) = links.troubles()
         assert trouble.endswith(host.how)
-
-
-def test_links_between_pods_say_what_they_lack_before_anything_is_asked(tmp_path: Path) -> None:
-    links = PodLinks(tmp_path, undo_log=NoUndoLog(), seed=1, proxy_host=EndedHost(tmp_path))
-    assert LinkAbility.BANDWIDTH in links.abilities
-    assert LinkAbility.LOSS not in links.abilities
-    assert links.why_not(LinkAbility.LOSS) == NO_RULES
 
 
 @pytest.mark.parametrize("kind", ["netem", "toxiproxy"])
@@ -227,4 +202,3 @@ def test_links_that_pods_cannot_have_are_refused_where_they_are_written(
         prepare(Asked(plan=str(plan)))
     assert refused.value.key == "fleet.links"
     assert refused.value.where.startswith(f"{plan}:5:")
-    assert kind in refused.value.message
