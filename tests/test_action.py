@@ -138,19 +138,6 @@ def test_no_input_becomes_part_of_a_command() -> None:
     assert all(step.get("shell") == "bash" for step in steps if "run" in step)
 
 
-@pytest.mark.deep
-def test_a_plan_that_is_refused_fails_the_step_and_says_so(
-    tmp_path: Path, environment: Mapping[str, str]
-) -> None:
-    action = runner(tmp_path, environment, plan="no such; touch owned", install=".")
-    action.carry_out()
-    assert action.has_failed
-    assert "no such; touch owned" in action.log
-    assert [uses for uses, _ in action.used] == ["actions/setup-python@v6", "actions/cache@v4"]
-    assert (tmp_path / "installed").read_text().splitlines() == [str(ROOT), "."]
-    assert not (action.work / "owned").exists()
-
-
 def test_options_and_seed_are_words_of_their_own(
     tmp_path: Path, environment: Mapping[str, str]
 ) -> None:

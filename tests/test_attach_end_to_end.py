@@ -2,10 +2,8 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,7 +45,6 @@ class ByHand:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._started: list[subprocess.Popen[bytes]] = []
-        self._flags: dict[str, tuple[str, ...]] = {}
 
     def start(self) -> None:
         rules = {"learners": ["learner-0", "learner-1"], "sync_every": 12}
@@ -65,7 +62,6 @@ class ByHand:
 
     def _start(self, name: str, *flags: str) -> None:
         module = "syncer" if name == "syncer" else "learner"
-        self._flags[name] = flags
         with (self.folder / f"{name}.log").open("ab") as output:
             self._started.append(
                 subprocess.Popen(
@@ -75,18 +71,6 @@ class ByHand:
                     env={**os.environ, "NPROC": "1"}, cwd=ROOT,
                 )
             )  # fmt: skip
-
-    def supervise(self, name: str, *, delay_s: float) -> threading.Thread:
-        """Start a node again once it has ended, so long after that."""
-
-        def watch() -> None:
-            self.await_(lambda: not self.runs(name))
-            time.sleep(delay_s)
-            self._start(name, *self._flags[name])
-
-        thread = threading.Thread(target=watch)
-        thread.start()
-        return thread
 
     @property
     def syncer(self) -> int:
@@ -197,15 +181,6 @@ def test_a_killed_learner_is_started_again_and_the_training_goes_on(
     assert not list(Path("/tmp").glob(f"chaoslab-private-{run.pid}-*"))
 
 
-def test_an_interrupt_brings_everybody_back(by_hand: ByHand, tmp_path: Path) -> None:
-    run = attach(by_hand, tmp_path, for_="60s")
-    await_event(tmp_path / "runs", Kind.FAULT_INJECTED)
-    run.send_signal(signal.SIGINT)
-    run.communicate(timeout=120)
-    assert run.returncode == 130
-    assert by_hand.goes_on()
-
-
 def test_the_janitor_brings_everybody_back_when_the_harness_is_killed(
     by_hand: ByHand, tmp_path: Path
 ) -> None:
@@ -217,22 +192,3 @@ def test_the_janitor_brings_everybody_back_when_the_harness_is_killed(
     by_hand.await_(lambda: by_hand.runs("learner-1"))
     assert by_hand.goes_on()
     by_hand.await_(lambda: not list(Path("/tmp").glob(f"chaoslab-private-{run.pid}-*")))
-
-
-def test_a_slower_supervisor_is_waited_for_and_starts_the_only_copy(
-    by_hand: ByHand, tmp_path: Path
-) -> None:
-    supervisor = by_hand.supervise("learner-1", delay_s=6.0)
-    run = attach(by_hand, tmp_path, "--set", "fleet.restarts=false", for_="2s")
-    told, complaints = run.communicate(timeout=300)
-    supervisor.join(PATIENCE_S)
-    verdict = json.loads(told)
-    assert run.returncode == 0, f"{whole(verdict)}\n{complaints}"
-    assert [one["status"] for one in verdict["injections"]] == ["proved"]
-    assert by_hand.goes_on()
-    history = History.read(record(tmp_path))
-    failed = next(e for e in history.events if e.kind is Kind.FAULT_HEAL_FAILED)
-    assert "learner-1" in str(failed.data["reason"])
-    started = [e.data for e in history.events if e.kind is Kind.NODE_STARTED]
-    first, second = (one["incarnation"] for one in started if one["node"] == "learner-1")
-    assert int(str(second)) == int(str(first)) + 1  # the training may have lived before

@@ -1,6 +1,5 @@
 """Learners that average their gradients, in real trainings: who stops, and who goes on."""
 
-import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -99,35 +98,6 @@ def test_elastic_goes_on_without_a_lost_learner_and_takes_it_in_again(tmp_path: 
         assert set(grown["learners"]) == set(processes.names)
         processes.wait(Kind.PUSH_ACCEPTED, mark=mark, learner="learner-1", c_steps=12)
         all_go_on_to_an_end(processes, grown)
-
-
-def test_a_hanging_learner_holds_the_others_up_until_it_is_dropped(tmp_path: Path) -> None:
-    """It is suspected after 20 of its own step times; on a busy machine its link ends before."""
-    with training(tmp_path, "elastic", suspect_after_s=8.0, drop_after_s=40.0).start() as processes:
-        processes.wait(Kind.ROUND_MERGED, version=3)
-        mark = processes.mark()
-        os.kill(processes.pid("learner-2"), signal.SIGSTOP)
-        formed = processes.wait(Kind.COMMUNICATOR_FORMED, mark=mark)
-        assert set(formed["learners"]) == {"learner-0", "learner-1"}
-        mark = processes.place_after(formed)
-        os.kill(processes.pid("learner-2"), signal.SIGCONT)
-        grown = processes.wait(Kind.COMMUNICATOR_FORMED, mark=mark)
-        assert set(grown["learners"]) == set(processes.names)
-        suspected = {said["learner"] for said in processes.told(Kind.MEMBER_SUSPECTED)}
-        assert suspected <= {"learner-2"}, "the others waited for it, and are not to blame"
-        all_go_on_to_an_end(processes, grown)
-
-
-def test_a_syncer_that_is_replaced_finds_them_again(tmp_path: Path) -> None:
-    with training(tmp_path, "rigid", stop_rounds=10).start() as processes:
-        processes.wait(Kind.ROUND_MERGED, version=3)
-        processes.kill(SYNCER)
-        mark = processes.mark()
-        processes.start_syncer()
-        formed = processes.wait(Kind.COMMUNICATOR_FORMED, mark=mark)
-        assert set(formed["learners"]) == set(processes.names)
-        assert formed["communicator"] == 2
-        finals_agree(processes)
 
 
 @pytest.mark.parametrize(("mode", "flags"), [("rigid", NANO[:2]), ("off", NANO)])

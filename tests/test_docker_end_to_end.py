@@ -7,13 +7,12 @@ import pytest
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
 from chaoslab.fleet.run_name import run_name
-from chaoslab.record.journal import History
 from tests.docker_runs import (
     Engine,
     engine_with_images,
     nothing_is_left,
 )
-from tests.whole_runs import await_round, start, verdict_of, whole
+from tests.whole_runs import await_round, begin, ended, passed
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.docker]
 PLAN = """
@@ -51,35 +50,26 @@ LOSS = """\
 def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     engine: Engine, tmp_path: Path, links: str
 ) -> None:
-    plan = tmp_path / "containers.yaml"
-    plan.write_text(PLAN.replace("LINKS", links).replace("MORE", LOSS))
-    verdict = verdict_of(start(str(plan), tmp_path / "runs"))
-    assert verdict["outcome"] == "PASS", whole(verdict)
-    (record,) = (tmp_path / "runs" / "containers").glob("2*")
-    assert nothing_is_left(engine, record)
+    ran = passed(PLAN.replace("LINKS", links).replace("MORE", LOSS), tmp_path)
+    assert nothing_is_left(engine, ran.record)
     died = [
         event
-        for event in History.read(record).of(Kind.ENGINE_REPORTED)
+        for event in ran.history.of(Kind.ENGINE_REPORTED)
         if (event.data["action"], event.data["node"]) == ("die", "learner-1")
     ]
     assert died[0].data["exit_code"] == 137
-    counted = History.read(record).of(Kind.LINK_COUNTED)
+    counted = ran.history.of(Kind.LINK_COUNTED)
     assert max(event.payload.dropped for event in counted if event.data["dropped"]) > 10
 
 
 @pytest.mark.soak
 def test_a_container_that_somebody_else_ends_is_named(engine: Engine, tmp_path: Path) -> None:
-    plan = tmp_path / "containers.yaml"
-    plan.write_text(PLAN.replace("LINKS", "none").replace("MORE", ""))
-    run = start(str(plan), tmp_path / "runs")
-    record = await_round(tmp_path / "runs", 10)
+    run = begin(PLAN.replace("LINKS", "none").replace("MORE", ""), tmp_path)
+    record = await_round(tmp_path, 10)
     engine.kill(f"chaoslab-{run_name(record)}-learner-0.1", "SIGKILL")
-    verdict = verdict_of(run)
-    assert run.returncode == ExitCode.FAIL
-    findings = verdict["findings"]
-    assert isinstance(findings, list)
-    (unasked,) = (one["codes"] for one in findings if one["check"] == "unasked")
-    assert "exit_not_asked" in unasked
+    ran = ended(run, tmp_path)
+    assert ran.code == ExitCode.FAIL
+    assert "exit_not_asked" in ran.finding("unasked")["codes"]
     assert nothing_is_left(engine, record)
 
 
@@ -92,17 +82,13 @@ HANGS = (
 def test_a_learner_that_hangs_is_unhealthy_by_the_engine_s_own_word(
     engine: Engine, tmp_path: Path
 ) -> None:
-    plan = tmp_path / "containers.yaml"
     dies = next(line for line in PLAN.splitlines() if "id: dies" in line)
     hangs = PLAN.replace(dies, f"  - {HANGS}")
-    plan.write_text(hangs.replace("LINKS", "none").replace("MORE", ""))
-    verdict = verdict_of(start(str(plan), tmp_path / "runs"))
-    assert verdict["outcome"] == "PASS", whole(verdict)
-    (record,) = (tmp_path / "runs" / "containers").glob("2*")
-    told = History.read(record).of(Kind.ENGINE_REPORTED)
+    ran = passed(hangs.replace("LINKS", "none").replace("MORE", ""), tmp_path)
+    told = ran.history.of(Kind.ENGINE_REPORTED)
     states = [one.data["health"] for one in told if one.data["node"] == "learner-1"]
     assert [state for state in states if state][:2] == ["healthy", "unhealthy"]
     assert not any(
         one.data["health"] == "unhealthy" for one in told if one.data["node"] == "syncer"
     )
-    assert nothing_is_left(engine, record)
+    assert nothing_is_left(engine, ran.record)

@@ -58,18 +58,3 @@ def test_a_plan_can_be_scheduled_with_other_seeds_and_reads_back_equal(
         assert from_lines(to_lines(its_schedule), FAULTS) == its_schedule
     (tmp_path / "resolved.yaml").write_text(resolved_yaml(plan))
     assert loaded(tmp_path / "resolved.yaml") == plan
-
-
-def test_half_of_the_learners_die_for_at_least_five_seconds() -> None:
-    plan, its_schedule = drawn(FOLDER / "kill_half.yaml")
-    (injection,) = its_schedule.injections
-    assert len(injection.targets) == plan.training.learner_count / 2 >= 2
-    assert injection.for_s is not None
-    assert injection.for_s >= 5
-
-
-def test_the_soak_is_stochastic_and_leaves_half_of_the_learners_alive() -> None:
-    plan, its_schedule = drawn(FOLDER / "mtbf_soak.yaml")
-    assert all(spec.arrivals is not None for spec in plan.faults)
-    assert plan.limits.min_alive >= plan.training.learner_count / 2
-    assert len(its_schedule.injections) >= 4

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,23 +91,6 @@ def test_a_plan_reaches_the_program_in_a_container_word_by_word(
     for spec in specs_of(tmp_path, canary, NodeSite(listen="0.0.0.0:4600")):
         given = spec.command[1:]
         assert shown((*ENTRY, *SHOWN, *given)) == list(given)
-
-
-@pytest.mark.deep
-@pytest.mark.alone
-def test_a_plan_reaches_the_program_of_a_process_word_by_word(
-    tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with local_stage(tmp_path / "run", Remembered()) as stage:
-        for spec in specs_of(tmp_path, canary, NodeSite()):
-            given = spec.command[1:]
-            stage.fleet.start(replace(spec, command=(*SHOWN, *given), labels={"x": "`id`"}))
-            stage.until(Kind.NODE_EXITED, node=spec.name)
-            home = tmp_path / "run" / "nodes" / spec.name
-            filled = {"{incarnation}": "1", "{directory}": str(home)}
-            got = json.loads((home / "1" / "stdout.log").read_text())
-            assert got == [filled.get(word, word) for word in given]
 
 
 @pytest.mark.deep

@@ -37,7 +37,8 @@ expect:
 
 
 def test_one_joins_and_one_leaves_and_everybody_ends_with_the_same(tmp_path: Path) -> None:
-    history, statuses = passed(PLAN, tmp_path)
+    ran = passed(PLAN, tmp_path)
+    history = ran.history
     assert history.newcomers == ("learner-2",)
     joined = next(e for e in history.of(Kind.LEARNER_JOINED) if e.payload.learner == "learner-2")
     assert joined.data["source"] in ("donor", "syncer")
@@ -45,4 +46,4 @@ def test_one_joins_and_one_leaves_and_everybody_ends_with_the_same(tmp_path: Pat
     assert {e.payload.learner for e in history.of(Kind.LEARNER_FINAL)} >= {"learner-1", "learner-2"}
     left = [e for e in history.of(Kind.MEMBER_LEFT) if e.payload.learner == "learner-0"]
     assert left[0].payload.reason == "said_goodbye"
-    assert statuses == ["proved", "proved"]
+    assert ran.statuses == ["proved", "proved"]

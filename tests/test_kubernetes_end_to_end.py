@@ -3,10 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -14,9 +11,8 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import EngineReported, LearnerStep, NodeStarted
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
-from chaoslab.record.journal import History
 from tests.cluster import CONTEXT, NAMESPACE, STATE, cluster
-from tests.whole_runs import await_event, start, verdict_of, whole
+from tests.whole_runs import Ran, await_event, begin, ended, whole
 
 pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 AWAY_S = 20.0
@@ -42,20 +38,6 @@ expect:
 """
 
 
-class Ran(NamedTuple):
-    """A run that has ended, and what it told."""
-
-    record: Path
-    verdict: Mapping[str, object]
-
-    def finding(self, check: str) -> Mapping[str, Any]:
-        """The finding of a check."""
-        findings = self.verdict["findings"]
-        assert isinstance(findings, list)
-        (found,) = [one for one in findings if one["check"] == check]
-        return cast("Mapping[str, Any]", found)
-
-
 def pid_of_api_server() -> int:
     """Of the test cluster, once that has answered; who started it otherwise has no such file."""
     file = STATE / "pid" / "kube-apiserver"
@@ -68,28 +50,25 @@ def pid_of_api_server() -> int:
 def by_cluster(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """The cluster brings a learner back; after that its API server stands still for a while."""
     folder = tmp_path_factory.mktemp("by-cluster")
-    plan = folder / "by-cluster.yaml"
-    plan.write_text(PLAN)
     with pytest.MonkeyPatch.context() as patched, cluster(patched) as here:
         pid = pid_of_api_server()
-        run = start(str(plan), folder / "runs")
-        await_event(folder / "runs", Kind.FAULT_HEALED, within_s=600)
+        run = begin(PLAN, folder)
+        await_event(folder, Kind.FAULT_HEALED, within_s=600)
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(subprocess.TimeoutExpired):  # nothing can end without it
                 run.wait(AWAY_S)
         finally:
             os.kill(pid, signal.SIGCONT)
-        verdict = verdict_of(run, limit_s=600)
-        (record,) = (folder / "runs" / "by-cluster").glob("2*")
+        ran = ended(run, folder)
         # an end that is seen late is weak evidence
-        assert verdict["outcome"] in ("PASS", "UNKNOWN"), whole(verdict)
-        assert remains(here, run_name(record)) == ()
-    return Ran(record, verdict)
+        assert ran.verdict["outcome"] in ("PASS", "UNKNOWN"), whole(ran.verdict)
+        assert remains(here, run_name(ran.record)) == ()
+    return ran
 
 
 def test_where_the_cluster_heals_its_own_time_is_told(by_cluster: Ran) -> None:
-    history = History.read(by_cluster.record)
+    history = by_cluster.history
     again = [(one.payload.node, one.payload.incarnation, one.payload.started_by)
              for one in history.of(NodeStarted)
              if one.payload.started_by or one.payload.incarnation > 1]  # fmt: skip
@@ -107,7 +86,7 @@ def test_training_goes_on_while_the_api_server_stands_still(by_cluster: Ran) -> 
     assert CONTEXT in contact["reason"]
     assert continuity["outcome"] == "PASS"
     assert continuity["observed"] < AWAY_S / 2
-    history = History.read(by_cluster.record)
+    history = by_cluster.history
     for life in (("learner-0", 2), ("learner-1", 1)):
         told = [one.payload for one in history.of(LearnerStep)
                 if (one.source, one.payload.incarnation) == life]  # fmt: skip

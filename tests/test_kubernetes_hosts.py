@@ -7,9 +7,8 @@ import pytest
 from chaoslab.core.payloads import HostLost, HostStarted, NodeExited
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
-from chaoslab.record.journal import History
 from tests.cluster import CONTEXT, NAMESPACE, cluster
-from tests.whole_runs import start, verdict_of, whole
+from tests.whole_runs import passed
 
 pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 SLICE = "learner-1"
@@ -46,14 +45,10 @@ def test_a_learner_that_loses_a_host_comes_back_and_contributes(
     words = {"CONTEXT": CONTEXT, "NAMESPACE": NAMESPACE, "FAULT": fault, "HOST": str(host)}
     for word, value in words.items():
         text = text.replace(word, value)
-    plan = tmp_path / "pod-hosts.yaml"
-    plan.write_text(text)
     with cluster(monkeypatch) as here:
-        verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
-        (record,) = (tmp_path / "runs" / "pod-hosts").glob("2*")
-        assert verdict["outcome"] == "PASS", whole(verdict)
-        assert remains(here, run_name(record)) == ()
-    history = History.read(record)
+        ran = passed(text, tmp_path)
+        assert remains(here, run_name(ran.record)) == ()
+    history = ran.history
     lost = [one.payload for one in history.of(HostLost) if one.payload.signal is not None]
     assert [(one.host, one.signal) for one in lost] == [(host, signal)]
     first, *_ = [one.payload for one in history.of(NodeExited) if one.payload.node == SLICE]

@@ -1,17 +1,14 @@
 """A whole run in a real cluster whose JobSet brings a learner back."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
 from chaoslab.core.payloads import EngineReported, NodeExited, NodeStarted
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
-from chaoslab.record.journal import History
 from tests.cluster import CONTEXT, NAMESPACE, cluster, need_job_sets
-from tests.whole_runs import start, verdict_of, whole
+from tests.whole_runs import passed
 
 pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 PLAN = """
@@ -39,34 +36,22 @@ expect:
 def test_a_learner_that_was_killed_comes_back_by_the_cluster_and_the_others_train_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = tmp_path / "job-sets.yaml"
     text = PLAN
     for word, value in {"CONTEXT": CONTEXT, "NAMESPACE": NAMESPACE}.items():
         text = text.replace(word, value)
-    plan.write_text(text)
     with cluster(monkeypatch) as here:
         need_job_sets(here)
-        verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
-        (record,) = (tmp_path / "runs" / "job-sets").glob("2*")
-        assert verdict["outcome"] == "PASS", whole(verdict)
-        assert remains(here, run_name(record), has_job_sets=True) == ()
-    history = History.read(record)
+        ran = passed(text, tmp_path)
+        assert remains(here, run_name(ran.record), has_job_sets=True) == ()
+    history = ran.history
     started = [(one.payload.node, one.payload.incarnation, one.payload.started_by)
                for one in history.of(NodeStarted) if one.payload.started_by]  # fmt: skip
     assert started == [("learner-0", 2, "cluster")]
     training = [one.payload.node for one in history.of(NodeExited) if one.payload.signal]
     assert training == ["learner-0"], "and nobody else was ended"
-    rejoin = finding(verdict, "rejoin")
-    assert rejoin["outcome"] == "PASS", whole(verdict)
+    rejoin = ran.finding("rejoin")
     told = [one.payload for one in history.of(EngineReported)]
     restarts = [(one.node, one.restarts) for one in told if one.action == "job_restart"]
     assert restarts == [("learner-0", 1)]
     assert rejoin["numbers"]["job_restarts"] == {"learner-0 (injection-0)": 1}
     assert rejoin["numbers"]["cluster_start_s"]["learner-0 (injection-0)"] < 10.0
-
-
-def finding(verdict: Mapping[str, object], check: str) -> Mapping[str, Any]:
-    findings = verdict["findings"]
-    assert isinstance(findings, list)
-    (found,) = [one for one in findings if one["check"] == check]
-    return cast("Mapping[str, Any]", found)

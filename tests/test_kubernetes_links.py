@@ -9,7 +9,6 @@ import pytest
 from chaoslab.core.payloads import LinkCounted
 from chaoslab.links.base import Links
 from chaoslab.links.effects import Bandwidth, Latency, Refuse
-from chaoslab.record.journal import History
 from chaoslab.undo.base import NoUndoLog, UndoLog
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.cluster import CONTEXT, NAMESPACE, Cluster, cluster, image
@@ -17,7 +16,7 @@ from tests.contracts.fleet_kit import wait_until
 from tests.contracts.link_kit import LinkKit
 from tests.contracts.link_measures import BOTH, DOWN, UP, rate_mb_per_s, stage_of
 from tests.contracts.link_stage import Upstream, dial, is_open, median_delay_s
-from tests.whole_runs import start, verdict_of, whole
+from tests.whole_runs import passed
 
 from chaoslab.fleet.kubernetes.resources import JOBS, PODS  # isort: skip  # after lightkube, see tests.cluster
 from chaoslab.fleet.kubernetes.manifests import PodSettings  # isort: skip
@@ -58,18 +57,13 @@ expect:
 def test_a_far_link_and_a_partition_between_pods_are_proved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = tmp_path / "pod-links.yaml"
-    plan.write_text(PLAN)
     with cluster(monkeypatch) as here:
-        verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
-        (record,) = (tmp_path / "runs" / "pod-links").glob("2*")
-        assert verdict["outcome"] == "PASS", whole(verdict)
-        assert remains(here, run_name(record)) == ()
-    history = History.read(record)
-    assert [story.status for story in history.faults] == ["proved", "proved"], whole(verdict)
-    counted = [event.payload for event in history.of(LinkCounted)]
+        ran = passed(PLAN, tmp_path)
+        assert remains(here, run_name(ran.record)) == ()
+    assert ran.statuses == ["proved", "proved"]
+    counted = [event.payload for event in ran.history.of(LinkCounted)]
     assert {one.link for one in counted} == {"learner-0", "learner-1"}
-    assert not open_undos(record)
+    assert not open_undos(ran.record)
 
 
 # ---------------------------------------------------------------- without a training

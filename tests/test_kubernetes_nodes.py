@@ -21,7 +21,7 @@ from chaoslab.undo.log import open_undos
 from tests.cluster import CONTEXT, NAMESPACE, Cluster, cluster, image
 from tests.contracts.fleet_kit import wait_until
 from tests.fleet.kubernetes.test_cleanup import killed_when
-from tests.whole_runs import ROOT, start, verdict_of, whole
+from tests.whole_runs import ROOT, passed
 
 pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 FIRST, SECOND = "chaoslab-test", "chaoslab-test-2"
@@ -88,14 +88,10 @@ def evidence_of(history: History, fault: str) -> dict[str, Any]:
 def test_training_goes_on_without_a_kubelet_and_moves_off_a_drained_machine(
     tmp_path: Path, here: Cluster
 ) -> None:
-    plan = tmp_path / "machines.yaml"
-    plan.write_text(PLAN)
-    verdict = verdict_of(start(str(plan), tmp_path / "runs"), limit_s=600)
-    (record,) = (tmp_path / "runs" / "machines").glob("2*")
-    assert verdict["outcome"] == "PASS", whole(verdict)
-    assert remains(here, run_name(record)) == ()
-    assert not is_cordoned_by(here, SECOND, run_name(record))
-    history = History.read(record)
+    ran = passed(PLAN, tmp_path)
+    run, history = run_name(ran.record), ran.history
+    assert remains(here, run) == ()
+    assert not is_cordoned_by(here, SECOND, run)
 
     stopped = evidence_of(history, "node.stop")
     assert len(stopped) == 2

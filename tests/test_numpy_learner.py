@@ -28,8 +28,9 @@ def test_learners_in_numpy_survive_kills_of_one_of_them_and_of_the_syncer(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{EXAMPLES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-    history, statuses = passed((EXAMPLES / "numpy_run.yaml").read_text(), tmp_path)
-    assert statuses == ["proved", "proved"]
+    ran = passed((EXAMPLES / "numpy_run.yaml").read_text(), tmp_path)
+    history = ran.history
+    assert ran.statuses == ["proved", "proved"]
     joined = [e.payload for e in history.of(Kind.LEARNER_JOINED)]
     assert next(one.source for one in joined if one.incarnation == 2) in ("donor", "syncer")
     assert "resumed" in {one.source for one in joined}, "the others dialled the syncer again"

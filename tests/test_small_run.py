@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.record.journal import History
 from tests.harness.machine import MARK, look
-from tests.whole_runs import start, verdict_of, whole
+from tests.whole_runs import passed
 
 pytestmark = pytest.mark.alone
 
@@ -50,13 +49,7 @@ def test_a_killed_learner_comes_back_and_trains_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(MARK, mark := str(tmp_path))
-    plan, records = tmp_path / "small.yaml", tmp_path / "records"
-    plan.write_text(PLAN)
-    run = start(str(plan), records, "--no-control")
-    verdict = verdict_of(run)
-    assert verdict["outcome"] == "PASS", f"outcome {verdict['outcome']}: {whole(verdict)}"
-    assert run.returncode == 0
-    history = History.read((records / "latest").resolve())
+    history = passed(PLAN, tmp_path, "--no-control").history
     (story,) = history.faults
     assert (story.targets, story.status) == (("learner-1",), "proved")
     lives = [e.payload.node for e in history.of(Kind.NODE_STARTED)]

@@ -13,35 +13,9 @@ from typing import Any
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.diloco.learner.checkpoints import LearnerStore
-from chaoslab.diloco.model.fragments import fingerprint, specs_from_json
-from chaoslab.diloco.wire.identity import Tokens
 from tests.training_processes import ROOT, SYNCER, Processes
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone]
-
-
-def test_a_training_runs_to_its_stop_rule_and_all_end_with_the_same_parameters(
-    tmp_path: Path,
-) -> None:
-    """With a share of their own values; without one, trainings below and of two hosts do."""
-    with Processes(tmp_path, learners=2, stop_rounds=30, blend=0.5).start() as training:
-        assert [training.exit_code(name) for name in (*training.names, SYNCER)] == [0, 0, 0]
-        final = training.wait(Kind.SYNCER_FINAL)
-        assert final["rounds"] >= 30
-        number, unit = final["reason"].split()
-        assert (final["was_asked"], unit) == (False, "rounds")
-        assert 30 <= int(number) <= final["rounds"], "a round that was open is closed after it"
-        assert final["stored_digests"] == final["digests"]
-        assert final["stored_momentum_digests"] == final["momentum_digests"]
-        accounts = training.told(Kind.LEARNER_FINAL)
-        assert {account["learner"] for account in accounts} == set(training.names)
-        for account in accounts:
-            assert account["versions"] == final["versions"]
-            assert account["digests"] == final["digests"]
-        both = [merged for merged in training.told(Kind.ROUND_MERGED)
-                if len(merged["contributors"]) == 2]  # fmt: skip
-        assert both, "they trained together"
 
 
 def test_spoilt_updates_are_refused_or_bounded_and_their_learners_take_part_again(
@@ -124,17 +98,6 @@ def test_a_rejoiner_comes_back_although_its_donor_dies_while_it_serves(tmp_path:
         training.contributes("learner-2", mark=mark, incarnation=2)
 
 
-def test_asked_to_leave_before_it_could_join_a_learner_leaves(tmp_path: Path) -> None:
-    with Processes(tmp_path, learners=1) as training:
-        training.address = "127.0.0.1:1"
-        Tokens.load_or_create(tmp_path / SYNCER / "tokens", ["learner-0"])
-        training.start_learner("learner-0")
-        training.wait(Kind.LEARNER_STARTED)
-        training.signal("learner-0", signal.SIGTERM)
-        assert training.exit_code("learner-0") == 0
-        assert training.wait(Kind.LEARNER_LEFT)["reason"] == "asked", "training has not stopped"
-
-
 # ---------------------------------------------------------------- one training, many troubles
 
 
@@ -164,77 +127,30 @@ def now(training: Processes, name: str) -> Mapping[str, Any]:
     return training.told(Kind.MEMBER_JOINED, learner=name)[-1]
 
 
-def pushes_accepted_after_leaving(training: Processes, left: Mapping[str, Any]) -> int:
-    """How many pushes were accepted from a membership that had ended."""
-    mark = training.place_after(left)
-    return len(training.told(Kind.PUSH_ACCEPTED, mark=mark, epoch=left["epoch"]))
-
-
-def test_a_killed_learner_is_missed_at_once_and_its_next_life_joins_from_a_donor(
-    training: Processes,
-) -> None:
-    before = now(training, "learner-1")
-
-    def heard() -> int:
-        """Where the syncer heard that it stood, as far as its sampled steps say."""
-        accepted = training.told(Kind.PUSH_ACCEPTED, learner="learner-1")[-1]["step"]
-        steps = training.told(Kind.LEARNER_STEP, learner="learner-1")
-        return max((one["data_position"] for one in steps if one["step"] <= accepted), default=0)
-
-    training.until(lambda: heard() > 0, "a push after a sampled step")
-    position = heard()
-    mark = training.mark()
-    training.kill("learner-1")
-    left = training.wait(Kind.MEMBER_LEFT, mark=mark, learner="learner-1")
-    assert (left["reason"], left["members"]) == ("closed", 2)
-    training.contributes("learner-0", mark=training.place_after(left))  # nobody waits for it
-    training.start_learner("learner-1")
-    member = training.wait(Kind.MEMBER_JOINED, mark=mark, learner="learner-1")
-    assert member["incarnation"] == before["incarnation"] + 1
-    assert (member["source"], member["members"]) == ("donor", 3)
-    joined = training.wait(Kind.LEARNER_JOINED, mark=mark, learner="learner-1")
-    assert joined["donor"] in ("learner-0", "learner-2")
-    assert joined["data_position"] >= position, "it goes on where the syncer heard that it stood"
-    training.contributes("learner-1", mark=mark, incarnation=member["incarnation"])
-
-
-def test_a_wedged_learner_is_dropped_and_released_joins_again_in_the_same_life(
-    training: Processes,
+@pytest.mark.parametrize(("hold", "release"), [
+    (signal.SIGUSR1, signal.SIGUSR2), (signal.SIGSTOP, signal.SIGCONT),
+], ids=["wedged", "stopped"])  # fmt: skip
+def test_a_learner_that_does_not_step_is_dropped_and_released_joins_again_in_the_same_life(
+    training: Processes, hold: signal.Signals, release: signal.Signals
 ) -> None:
     before = now(training, "learner-0")
     mark = training.mark()
-    training.signal("learner-0", signal.SIGUSR1)
+    training.signal("learner-0", hold)
     training.wait(Kind.MEMBER_SUSPECTED, mark=mark, learner="learner-0")
     left = training.wait(Kind.MEMBER_LEFT, mark=mark, learner="learner-0")
-    assert left["reason"] == "no_progress", "although its heartbeats went on"
+    assert left["reason"] == "no_progress", "also where its heartbeats go on"
     training.contributes("learner-1", mark=training.place_after(left))
     assert training.is_running("learner-0")
-    assert training.told(Kind.MEMBER_JOINED, mark=mark) == [], "not while it is wedged"
-    training.signal("learner-0", signal.SIGUSR2)
+    assert training.told(Kind.MEMBER_JOINED, mark=mark) == [], "not while it is held"
+    training.signal("learner-0", release)
+    fenced = training.wait(Kind.LEARNER_FENCED, mark=mark, learner="learner-0")
+    assert fenced["epoch"] == before["epoch"]
     again = training.wait(Kind.MEMBER_JOINED, mark=mark, learner="learner-0")
     assert (again["incarnation"], again["source"]) == (before["incarnation"], "resumed")
     assert again["epoch"] > before["epoch"]
     training.contributes("learner-0", mark=mark, epoch=again["epoch"])
-    assert training.wait(Kind.LEARNER_FENCED, mark=mark)["epoch"] == before["epoch"]
-    assert pushes_accepted_after_leaving(training, left) == 0
-
-
-def test_a_learner_that_was_stopped_for_long_is_fenced_and_joins_again(
-    training: Processes,
-) -> None:
-    before = now(training, "learner-2")
-    mark = training.mark()
-    training.signal("learner-2", signal.SIGSTOP)
-    left = training.wait(Kind.MEMBER_LEFT, mark=mark, learner="learner-2")
-    training.contributes("learner-1", mark=training.place_after(left))
-    training.signal("learner-2", signal.SIGCONT)
-    fenced = training.wait(Kind.LEARNER_FENCED, mark=mark, learner="learner-2")
-    assert fenced["epoch"] == before["epoch"]
-    again = training.wait(Kind.MEMBER_JOINED, mark=mark, learner="learner-2")
-    assert (again["incarnation"], again["source"]) == (before["incarnation"], "resumed")
-    assert again["epoch"] > before["epoch"]
-    training.contributes("learner-2", mark=mark, epoch=again["epoch"])
-    assert pushes_accepted_after_leaving(training, left) == 0
+    late = training.told(Kind.PUSH_ACCEPTED, mark=training.place_after(left), epoch=left["epoch"])
+    assert late == [], "pushes of a membership that had ended"
 
 
 def test_a_killed_syncer_costs_the_learners_nothing(training: Processes) -> None:
@@ -294,26 +210,6 @@ def went_on(training: Processes, versions: Mapping[str, int], mark: int) -> None
         assert merged["round"] > number
         now_at[fragment], tokens = merged["version"], merged["committed_tokens"]
     assert now_at != versions
-
-
-def test_asked_to_leave_a_learner_keeps_a_checkpoint_and_the_others_go_on(
-    training: Processes,
-) -> None:
-    mark = training.mark()
-    training.signal("learner-0", signal.SIGTERM)
-    assert training.exit_code("learner-0") == 0
-    left = training.wait(Kind.LEARNER_LEFT, mark=mark, learner="learner-0")
-    assert left["reason"] == "asked"
-    gone = training.wait(Kind.MEMBER_LEFT, mark=mark, learner="learner-0")
-    assert gone["reason"] == "said_goodbye"
-    specs = specs_from_json((training.folder / SYNCER / "state" / "specs.json").read_text())
-    store = LearnerStore(
-        training.folder / "learner-0" / "checkpoints", fingerprint=fingerprint(specs)
-    )
-    newest = store.load_newest()
-    assert newest is not None
-    assert newest.step == left["step"]
-    training.contributes("learner-1", mark=training.place_after(gone))
 
 
 def test_asked_to_end_the_syncer_ends_training_in_order(training: Processes) -> None:

@@ -1,12 +1,13 @@
 """Whole runs as a user starts them: `chaoslab run` in a process of its own, and what it told."""
 
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
@@ -24,7 +25,51 @@ def start(
     )
 
 
-def verdict_of(run: "subprocess.Popen[str]", limit_s: float = 560) -> Mapping[str, object]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A run that has ended."""
+
+    code: int
+    verdict: Mapping[str, Any]
+    record: Path
+
+    @property
+    def history(self) -> History:
+        """What it recorded."""
+        return History.read(self.record)
+
+    @property
+    def statuses(self) -> list[str]:
+        """Of its injections, by what they left of evidence."""
+        return [one["status"] for one in self.verdict["injections"]]
+
+    def finding(self, check: str) -> Mapping[str, Any]:
+        """The one finding of a check."""
+        (found,) = [one for one in self.verdict["findings"] if one["check"] == check]
+        return dict(found)
+
+
+def begin(plan: str, folder: Path, *more: str) -> "subprocess.Popen[str]":
+    """A run of a plan of this text; its record is below the folder."""
+    file = folder / "plan.yaml"
+    file.write_text(plan)
+    return start(str(file), folder, *more)
+
+
+def ended(run: "subprocess.Popen[str]", folder: Path) -> Ran:
+    """A run that has begun, once it is over."""
+    verdict = verdict_of(run)
+    return Ran(code=run.returncode, verdict=verdict, record=(folder / "latest").resolve())
+
+
+def passed(plan: str, folder: Path, *more: str) -> Ran:
+    """A run of a plan of this text, which must PASS."""
+    ran = ended(begin(plan, folder, *more), folder)
+    assert (ran.code, ran.verdict["outcome"]) == (0, "PASS"), whole(ran.verdict)
+    return ran
+
+
+def verdict_of(run: "subprocess.Popen[str]", limit_s: float = 600) -> Mapping[str, object]:
     """Once it has ended by itself; a run that takes too long is ended."""
     try:
         told, _ = run.communicate(timeout=limit_s)
@@ -66,22 +111,3 @@ def await_round(folder: Path, number: int, within_s: float = 200) -> Path:
                 return journal.parent
         time.sleep(0.1)
     raise AssertionError(f"no round {number} within {within_s:g} s")
-
-
-def passed(plan: str, folder: Path) -> tuple[History, list[str]]:
-    """The record of a run of this text, which must PASS, and the status of each injection."""
-    file = folder / "plan.yaml"
-    file.write_text(plan)
-    done = subprocess.run(
-        [sys.executable, "-m", "chaoslab", "run", str(file), "--json", "--out", str(folder)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
-    )
-    verdict = json.loads(done.stdout)
-    assert done.returncode == 0, f"{whole(verdict)}\n{done.stderr}"
-    return History.read((folder / "latest").resolve()), [
-        one["status"] for one in verdict["injections"]
-    ]

@@ -66,16 +66,6 @@ def test_a_run_that_is_renewed_outlives_its_lease_though_no_pod_finds_a_machine(
         wait_until(lambda: not remains(here, run))
 
 
-@pytest.mark.soak
-def test_twenty_kills_of_the_harness_leave_nothing(tmp_path: Path, here: Cluster) -> None:
-    for index in range(20):
-        run_directory = tmp_path / str(index)
-        run_directory.mkdir()
-        killed_when(("opened", "started", "paused")[index % 3], run_directory)
-        wait_until(lambda at=run_directory: not open_undos(at))
-        assert remains(here, run_name(run_directory)) == ()
-
-
 @pytest.mark.parametrize("is_job_set", [pytest.param(False, marks=pytest.mark.gate), True])
 def test_without_harness_and_janitor_the_cluster_deletes_everything(
     tmp_path: Path, here: Cluster, is_job_set: bool

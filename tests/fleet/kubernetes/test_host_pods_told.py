@@ -96,6 +96,7 @@ def test_it_has_started_when_all_its_hosts_run_and_what_they_print_comes_after_t
 ) -> None:
     assert found.starts(1) == []
     found.life._hosts[1].pod_printed(NOTICED)
+    found.life._hosts[1].pod_printed(b"no event\n")
     assert found.heard() == []
     assert not found.life.has_started
     first, *rest = found.starts(0)
@@ -103,7 +104,7 @@ def test_it_has_started_when_all_its_hosts_run_and_what_they_print_comes_after_t
     assert first.data["container"] == "pod-0"
     assert found.life.machines == {"m-0", "m-1"}
     home = tmp_path / "nodes" / "learner-0" / "1"
-    assert (home / "host-1" / "stdout.log").read_bytes() == NOTICED
+    assert (home / "host-1" / "stdout.log").read_bytes() == NOTICED + b"no event\n"
     assert (home / "stdout.log").read_bytes() == b""
 
 

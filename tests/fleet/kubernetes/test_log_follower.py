@@ -99,10 +99,13 @@ def test_where_the_watch_is_silent_the_server_is_asked() -> None:
     assert told.next() == ("started", "p")
 
 
-def test_a_pod_that_is_gone_before_it_ran_has_ended() -> None:
+@pytest.mark.parametrize("state", [waiting("ContainerCreating"), RUNNING], ids=["waits", "runs"])
+def test_a_pod_that_is_gone_has_ended(state: Any) -> None:
     following = Following()
-    following.see(waiting("ContainerCreating"))
+    following.see(state)
     told = following.begin()
+    if state is RUNNING:
+        assert told.next() == ("started", "p")
     following.pods.lose("p")
     assert told.next() == ("ended", None)
 

@@ -44,6 +44,7 @@ def test_a_pod_without_a_container_waits_for_the_scheduler() -> None:
                    "message": "0/1 nodes are available"}]  # fmt: skip
     state = seen(None, conditions=conditions)
     assert state.waiting == "Unschedulable: 0/1 nodes are available"
+    assert seen(None, phase="Pending").waiting == "Pending"
     assert (state.has_started, state.has_ended, state.is_hopeless) == (False, False, False)
 
 

@@ -9,9 +9,8 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.payloads import NodeCounted, NodeStressed, Status
 from chaoslab.faults.compute import ComputeSlow
-from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.kubernetes import names, stress_drivers
+from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.resources import PODS
@@ -105,15 +104,6 @@ def test_a_lower_limit_slows_learners_and_is_lifted(
     assert owing == [names.UNLIMIT_POD] * 2
     assert limits(fleet) == [WHOLE, WHOLE]
     assert owed(tmp_path) == []
-
-
-def test_a_limit_that_was_not_lowered_is_not_taken_for_a_fault(
-    director: Director, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stress_drivers, "resize", lambda *_: None)
-    monkeypatch.setattr(stress_drivers, "await_resized", lambda *_: None)
-    pieces = director.carry_out(FAULT, injection_of(FAULT, for_s=FOR_S))
-    assert [piece.code for piece in pieces] == [Code.NO_EFFECT, Code.NO_EFFECT]
 
 
 def test_a_limit_that_the_machine_has_not_got_is_refused_with_the_kubelets_reason(
