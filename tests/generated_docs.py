@@ -12,14 +12,13 @@ import ast
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
+from typing import TypeVar, cast, get_args
 
-import chaoslab.core.events
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.codes import Code as FindingCode
@@ -35,10 +34,12 @@ from chaoslab.prepare.kinds import kinds as plan_kinds
 from chaoslab.prepare.plans import bundled_plans
 from tests import generated_experiments as experiments
 from tests import generated_reference as reference
+from tests.generated_reference import said_below
 from tests.generated_reference import table as _table
 from tests.test_floors import PACKAGE, PACKAGES
 
 ROOT = PACKAGE.parent
+_Kind = TypeVar("_Kind", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,28 +112,33 @@ def modules() -> Iterator[tuple[str, str]]:
 
 
 def kinds() -> str:
-    """Every kind of event, by who writes it, with the fields of its payload; from the source."""
-    source = Path(chaoslab.core.events.__file__).read_text(encoding="utf-8")
-    (body,) = [one.body for one in ast.parse(source).body
-               if isinstance(one, ast.ClassDef) and one.name == "Kind"]  # fmt: skip
+    """Every kind of event, by who writes it, with the fields of its payload."""
     carried = payloads()
-    tables: list[tuple[str, list[tuple[str, str]]]] = []
-    for before, node in pairwise(body):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
-            continue
-        if heading := _heading(source, before.end_lineno or 0, node.lineno):
-            tables.append((heading, []))
-        kind = Kind(node.value.value)
-        tables[-1][1].append((f"`{kind}`", _carried(carried[kind])))
     return "\n\n".join(
-        f"**{heading[0].upper()}{heading[1:]}**\n\n{_table(('kind', 'data'), rows)}"
-        for heading, rows in tables
+        f"**{heading[0].upper()}{heading[1:]}**\n\n"
+        + _table(("kind", "data"), [(f"`{kind}`", _carried(carried[kind])) for kind, _ in members])
+        for heading, members in _groups(Kind)
     )
 
 
-def _heading(source: str, after: int, before: int) -> str:
-    lines = source.splitlines()[after : before - 1]
-    return " ".join(line.strip().removeprefix("# -- ") for line in lines if "# -- " in line)
+def _groups(kind: type[_Kind]) -> Sequence[tuple[str, list[tuple[_Kind, str]]]]:
+    """The members of an enum with what its source says of each, below each heading in that."""
+    (found,) = ast.parse(source := inspect.getsource(kind)).body
+    body = cast("ast.ClassDef", found).body
+    groups: list[tuple[str, list[tuple[_Kind, str]]]] = []
+    for before, node, after in zip(body[:-1], body[1:], [*body[2:], None], strict=True):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            lines = source.splitlines()[before.end_lineno : node.lineno - 1]
+            heading = " ".join(line.strip()[5:] for line in lines if "# -- " in line)
+            if heading or not groups:
+                groups.append((heading, []))
+            groups[-1][1].append((kind[node.targets[0].id], said_below(after)))
+    return groups
+
+
+def _members(kind: type[_Kind]) -> Iterator[tuple[_Kind, str]]:
+    for _, members in _groups(kind):
+        yield from members
 
 
 def _carried(payload: type[Payload]) -> str:
@@ -144,7 +150,7 @@ def _carried(payload: type[Payload]) -> str:
         (node,) = ast.parse(inspect.getsource(kind)).body
         for field, after in pairwise([*node.body, None]):  # type: ignore[attr-defined]  # a class
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                described[field.target.id] = _said(after)
+                described[field.target.id] = said_below(after)
     shown = []
     for one in fields(payload):  # type: ignore[arg-type]  # it is one
         said = "; ".join(filter(None, (described[one.name].rstrip("."), _values(one.type))))
@@ -162,12 +168,6 @@ def _values(hint: object) -> str:
     return ""
 
 
-def _said(node: ast.stmt | None) -> str:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return " ".join(str(node.value.value).split())
-    return ""
-
-
 # ---------------------------------------------------------------- catalogues and plans
 
 
@@ -181,31 +181,19 @@ def faults() -> str:
 
 
 def evidence_codes() -> str:
-    """Every reason code of evidence with its status, from the source itself."""
-    (body,) = [node.body for node in ast.parse(inspect.getsource(Code)).body
-               if isinstance(node, ast.ClassDef)]  # fmt: skip
-    said = {
-        node.targets[0].id: _said(after)
-        for node, after in pairwise(body)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    rows = [(f"`{code.value}`", code.status.value, said[code.name]) for code in Code]
+    """Every reason code of evidence with its status."""
+    rows = [(f"`{code.value}`", code.status.value, said) for code, said in _members(Code)]
     return _table(("code", "status", "meaning"), rows)
 
 
 def finding_codes() -> str:
-    """Every code of findings, by what it is about, from the source itself."""
-    source = inspect.getsource(FindingCode)
-    (body,) = [one.body for one in ast.parse(source).body if isinstance(one, ast.ClassDef)]
-    rows: list[tuple[str, list[str]]] = []
-    for before, node, after in zip(body[:-1], body[1:], [*body[2:], None], strict=True):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
-            continue
-        if heading := _heading(source, before.end_lineno or 0, node.lineno):
-            rows.append((heading, []))
-        said = _said(after)
-        rows[-1][1].append(f"`{node.value.value}`{f' ({said.rstrip(chr(46))})' if said else ''}")
-    return _table(("about", "codes"), [(heading, ", ".join(codes)) for heading, codes in rows])
+    """Every code of findings, by what it is about."""
+    rows = [
+        (heading, ", ".join(f"`{code}`{f' ({said.rstrip(chr(46))})' if said else ''}"
+                            for code, said in members))
+        for heading, members in _groups(FindingCode)
+    ]  # fmt: skip
+    return _table(("about", "codes"), rows)
 
 
 def layers() -> str:
@@ -217,14 +205,8 @@ def layers() -> str:
 
 
 def acting_layers() -> str:
-    """Every layer on which faults act, from the source itself."""
-    (body,) = [node.body for node in ast.parse(inspect.getsource(Layer)).body
-               if isinstance(node, ast.ClassDef)]  # fmt: skip
-    rows = [
-        (str(node.value.value), _said(after))
-        for node, after in pairwise(body)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-    ]
+    """Every layer on which faults act."""
+    rows = [(layer.value, said) for layer, said in _members(Layer)]
     return _table(("acts on", "which is"), rows)
 
 

@@ -279,7 +279,7 @@ def _class(kind: type) -> str:
         (f"`{name}`", f"`{ast.unparse(node.annotation)}`", said)
         for node, after in pairwise([*body, ast.Pass()])
         if isinstance(node, ast.AnnAssign) and (name := ast.unparse(node.target))[0] != "_"
-        for said in [_said(after)]
+        for said in [said_below(after)]
     ]
     methods = [
         f"- `{_signature(node)}`: {_flat(ast.get_docstring(node))}"
@@ -311,8 +311,8 @@ def _annotation(node: ast.FunctionDef) -> str:
     return ast.unparse(node.returns).strip("'") if node.returns else "None"
 
 
-def _said(node: ast.stmt) -> str:
-    """The docstring below a field."""
+def said_below(node: ast.stmt | None) -> str:
+    """The docstring below a field or a member."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return _flat(str(node.value.value))
     return ""

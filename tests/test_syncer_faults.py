@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,20 +25,17 @@ CRASH = Injection(
 )
 
 
-def test_the_run_goes_on_with_the_syncers_next_life(tmp_path: Path) -> None:
+def test_the_run_goes_on_and_settles_once_all_contribute_to_the_syncers_next_life(
+    tmp_path: Path,
+) -> None:
     history = Stage(tmp_path, [CRASH]).execute()
 
     assert ending(history) == ("completed", "")
-    assert [e.payload.is_recovered for e in history.of(Kind.SYNCER_READY)] == [False, True]
+    first, second = history.of(Kind.SYNCER_READY)
+    assert (first.payload.is_recovered, second.payload.is_recovered) == (False, True)
     assert history.faults[0].status == "proved"
-
-
-def test_settling_waits_until_every_learner_contributes_to_the_new_life(tmp_path: Path) -> None:
-    history = Stage(tmp_path, [CRASH]).execute()
-
     settled = the(history, Kind.RUN_SETTLED)
-    merged = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > 0]
-    back = next(e for e in merged if e.seq > history.of(Kind.SYNCER_READY)[1].seq)
+    back = next(e for e in history.of(Kind.ROUND_MERGED) if e.seq > second.seq)
     assert settled.payload.is_settled
     assert settled.seq > back.seq
 
@@ -53,23 +51,13 @@ def test_nobody_is_believed_to_be_a_member_while_there_is_no_syncer(tmp_path: Pa
     assert {event.payload.believed for event in counts} == {0}
 
 
-# ---------------------------------------------------------------- what is refused
-
-
-def refused(injection: Injection) -> str:
-    with pytest.raises(PlanError) as caught:
+@pytest.mark.parametrize(("changes", "named"), [
+    ({"fault": "process.kill", "settings": ProcessKill()}, "syncer.kill"),
+    ({"targets": ("learner-1",)}, "target:"), ({"for_s": None}, "for:"),
+], ids=["processes", "learners", "for ever"])  # fmt: skip
+def test_a_fault_on_the_syncer_is_for_it_alone_and_gives_it_back(
+    changes: dict[str, Any], named: str
+) -> None:
+    injection = replace(CRASH, **changes)
+    with pytest.raises(PlanError, match=named):
         refuse_wrong_roles(injection, fault_of(injection))
-    return str(caught.value)
-
-
-def test_a_fault_on_processes_is_not_for_the_syncer() -> None:
-    text = refused(replace(CRASH, fault="process.kill", settings=ProcessKill()))
-    assert "syncer.kill" in text
-
-
-def test_a_fault_on_the_syncer_is_not_for_learners() -> None:
-    assert "target: {syncer: all}" in refused(replace(CRASH, targets=("learner-1",)))
-
-
-def test_a_syncer_must_be_given_back() -> None:
-    assert "for: 5s" in refused(replace(CRASH, for_s=None))
