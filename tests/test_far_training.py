@@ -2,7 +2,6 @@
 
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,15 +87,3 @@ def test_a_learner_comes_back_by_its_certificate_and_a_stranger_does_not_get_in(
 def no_key_in(folder: Path) -> bool:
     files = [path for path in folder.rglob("*") if path.is_file()]
     return bool(files) and not any(b"PRIVATE KEY" in path.read_bytes() for path in files)
-
-
-def test_a_syncer_off_loopback_without_certificates_does_not_start(
-    stage: Stage, tmp_path: Path
-) -> None:
-    run = Launch(plan=PLAN, snapshots=tmp_path / "snapshots", tokens=tmp_path / "tokens")
-    spec = run.syncer()
-    words = ["0.0.0.0:0" if word == run.node_site.listen else word for word in spec.command]
-    stage.fleet.start(replace(spec, command=tuple(words)))
-    exited = stage.until(Kind.NODE_EXITED)
-    assert exited.data["exit_code"] == 2
-    assert "--tls-ca" in str(exited.data["last_words"])

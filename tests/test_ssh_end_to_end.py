@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,11 +12,10 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.core.process_identity import identify
 from chaoslab.record.journal import History
-from tests.contracts.fleet_kit import wait_until
 from tests.fleet.namespace_hosts import can_be_apart, lan
 from tests.fleet.sshd import SshHost
 from tests.ssh_runs import PLAN, fleet_of_hosts, left_on, write_inventory
-from tests.whole_runs import ROOT, await_round, start, verdict_of, whole
+from tests.whole_runs import ROOT, start, verdict_of, whole
 
 
 def start_two(folder: Path, inventory: Path, inside: Sequence[str] = ()) -> "subprocess.Popen[str]":
@@ -75,17 +73,6 @@ def here() -> str:
     found = identify(os.getpid())
     assert found is not None
     return found.namespaces
-
-
-@pytest.mark.deep
-def test_a_run_that_is_interrupted_leaves_nothing_on_its_hosts(tmp_path: Path) -> None:
-    with fleet_of_hosts(tmp_path, 1, 1) as (inventory, hosts):
-        run = start_two(tmp_path, inventory)
-        await_round(tmp_path / "runs", 3)
-        run.send_signal(signal.SIGINT)
-        run.communicate(timeout=120)
-        assert run.returncode == 130
-        wait_until(lambda: left_on(hosts) == [])
 
 
 @pytest.mark.deep

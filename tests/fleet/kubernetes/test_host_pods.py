@@ -9,16 +9,8 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
-from chaoslab.core.payloads import HostLost, NodeExited, NodeStarted, Status
-from chaoslab.faults.base import Fault
-from chaoslab.faults.host import HostKill
-from chaoslab.faults.pod import JobRestart, PodEvict, PodImage
-from chaoslab.faults.process_pause import ProcessPause
 from chaoslab.fleet.base import Hosts, NodeSpec
-from chaoslab.record.journal import Journal
-from chaoslab.undo.log import UndoLogFile
 from tests.cluster import Cluster, small_fleet
-from tests.contracts.fault_kit import VICTIMS, Director, injection_of
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import learner
 from tests.fleet.local_stage import Remembered
@@ -42,22 +34,6 @@ def of_two(name: str) -> NodeSpec:
 @pytest.fixture
 def spec() -> NodeSpec:
     return of_two("learner-0")
-
-
-@pytest.fixture
-def director(tmp_path: Path, here: Cluster) -> Iterator[Director]:
-    """Two learners of two hosts that step."""
-    clock = WallClock()
-    with (
-        Journal(tmp_path, clock) as journal,
-        UndoLogFile(tmp_path) as undo_log,
-        small_fleet(tmp_path, clock, here, undo_log) as fleet,
-    ):
-        for name in VICTIMS:
-            fleet.start(of_two(name))
-        found = Director(fleet=fleet, clock=clock, journal=journal)
-        found.wait_for_steps(VICTIMS)
-        yield found
 
 
 def lost(stage: Stage) -> list[tuple[object, object]]:
@@ -103,19 +79,3 @@ def test_faults_on_machines_are_for_learners_of_one_host(stage: Stage, spec: Nod
     stage.until_step_of(1)
     with pytest.raises(FleetError, match="learner-0"):
         stage.fleet.beside(spec.name)  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("fault", [
-    HostKill(), ProcessPause(), PodEvict(), PodImage(), JobRestart(),
-], ids=lambda fault: fault.name)  # fmt: skip
-def test_faults_are_proved_on_learners_of_two_hosts(fault: Fault, director: Director) -> None:
-    for piece in director.carry_out(fault, injection_of(fault, for_s=15.0)):
-        assert piece.status is Status.PROVED, piece.text
-    director.wait_for_steps(VICTIMS)
-    history = director.journal.history
-    again = 1 if isinstance(fault, ProcessPause) else 2
-    started = {one.payload.incarnation for one in history.of(NodeStarted)}
-    assert started == set(range(1, again + 1))
-    assert {one.payload.incarnation for one in history.of(NodeExited)} == set(range(1, again))
-    is_one_host = isinstance(fault, HostKill)
-    assert bool(history.of(HostLost)) == is_one_host, "what ends all of it loses no host"
