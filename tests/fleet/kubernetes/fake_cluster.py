@@ -57,6 +57,8 @@ class FakeCluster(ForwardingCluster):
         """By plural and name: `jobs/a`."""
         self.calls: list[str] = []
         """What was asked for that may change something, such as `delete jobs/a`."""
+        self.listed: list[str] = []
+        """Selectors of what was listed."""
         self.refuses: dict[str, Exception] = {}
         """By such a call: the error that it ends with."""
         self.logs: dict[str, Sequence[bytes]] = {}
@@ -96,6 +98,7 @@ class FakeCluster(ForwardingCluster):
     def list(
         self, resource: Resource, selector: str, *, in_full: bool = True
     ) -> tuple[Sequence[Mapping[str, Any]], str]:
+        self.listed.append(selector)
         return [one for one in self.of(resource.plural) if _fits(one, selector)], "1"
 
     def of(self, plural: str) -> Sequence[dict[str, Any]]:
