@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
-from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.prepare.launch import compilation_cache
 from tests.fleet.sshd import SshHost, ssh_hosts
+from tests.whole_runs import left_over
 
 PLAN = """
 version: 1
@@ -74,14 +72,4 @@ def inventory_of(hosts: Sequence[SshHost], *counts: int) -> str:
 def left_on(hosts: Sequence[SshHost]) -> list[str]:
     """Folders of runs and processes of nodes that are still there."""
     folders = [str(one) for host in hosts for one in host.home.glob(".chaoslab/runs/*")]
-    marks = [mark for mark in map(_mark, psutil.process_iter()) if mark]
-    return folders + [
-        mark for mark in marks if any(mark.startswith(f"{host.home}/") for host in hosts)
-    ]
-
-
-def _mark(process: psutil.Process) -> str:
-    try:
-        return process.environ().get(NODE_MARK, "")
-    except psutil.Error:
-        return ""
+    return folders + [str(one) for host in hosts for one in left_over(host.home)]

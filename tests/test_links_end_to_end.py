@@ -5,13 +5,11 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.undo.log import open_undos
-from tests.whole_runs import await_round, begin, ended, passed
+from tests.whole_runs import await_round, begin, ended, left_over, passed
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone]
 PLAN = """
@@ -44,15 +42,9 @@ FROZEN_AND_FAR = """
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A place to run in; whatever is left of it afterwards is a failure."""
     yield tmp_path
-    marked = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(NODE_MARK, "").startswith(str(tmp_path)):
-                marked.append(process)
-                process.kill()
-        except psutil.Error:
-            continue
-    assert not marked
+    for process in (left := left_over(tmp_path)):
+        process.kill()
+    assert not left
 
 
 @pytest.mark.toxiproxy

@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.journal import History, Observer
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.undo.log import open_undos
+from tests.whole_runs import left_over
 
 pytestmark = pytest.mark.deep
 ROOT = Path(__file__).parent.parent
@@ -77,18 +76,6 @@ def node_pid(root: Path, node: str) -> int:
     (record,) = (root / "runs" / "tiny").glob("2*")
     started = History.read(record).of(Kind.NODE_STARTED)
     return next(event.payload.pid for event in reversed(started) if event.payload.node == node)
-
-
-def left_over(root: Path) -> list[int]:
-    """Processes that a run below `root` started and that still live."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if str(root) in process.environ().get(NODE_MARK, ""):
-                found.append(process.pid)
-        except psutil.Error:
-            continue
-    return found
 
 
 def judged(plan: Path, root: Path, observers: Sequence[Observer] = ()) -> Judged:

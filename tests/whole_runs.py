@@ -5,11 +5,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from chaoslab.core.events import Kind
+from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.record.journal import History
 
 ROOT = Path(__file__).parent.parent
@@ -79,6 +83,16 @@ def verdict_of(run: "subprocess.Popen[str]", limit_s: float = 600) -> Mapping[st
             run.wait(60)
     found = json.loads(told)
     assert isinstance(found, dict)
+    return found
+
+
+def left_over(root: Path) -> list[psutil.Process]:
+    """Processes that a run below a folder started and that still live."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if str(root) in process.environ().get(NODE_MARK, ""):
+                found.append(process)
     return found
 
 
