@@ -17,14 +17,12 @@ from chaoslab.fleet.nodes.arrivals import Arrivals
 from tests.fleet.kubernetes.fake_cluster import FakeCluster
 from tests.virtual_clock import VirtualClock
 
-LATE, AWAY = (20.0, True), (15.0, False)
-
 
 @pytest.mark.parametrize(("answers", "told"), [
     ([(0.01, True), (0.9, True)], []),
-    ([LATE], [(0.5, 20.0)]),
-    ([AWAY, (5.0, True)], [(0.5, 20.0)]),
-    ([(0.0, False), AWAY, (5.0, True)], [(0.5, 20.0)]),
+    ([(20.0, True)], [(0.5, 20.0)]),
+    ([(15.0, False), (5.0, True)], [(0.5, 20.0)]),
+    ([(0.0, False), (20.0, False), (0.0, True)], [(0.5, 20.0)]),
     ([(3.0, True), (0.1, True), (2.0, True)], [(0.5, 3.0), (3.6, 2.0)]),
 ])  # fmt: skip
 def test_each_time_without_an_answer_is_reported_from_the_last_answer_on(
