@@ -4,6 +4,8 @@ import io
 import json
 import re
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from os import PathLike
 from pathlib import Path
@@ -18,7 +20,10 @@ from chaoslab.prepare.plans import Asked, decode, prepare
 
 PLAN = "fault_plans/first_gate.yaml"
 GITHUB = ".github/workflows/resilience.yml"
+GITLAB = ".gitlab/resilience.yml"
 TEST = "tests/test_resilience.py"
+BUILTIN = ("--trains", "builtin", "--ci")
+WORKFLOWS = pytest.mark.parametrize(("ci", "file"), [("github", GITHUB), ("gitlab", GITLAB)])
 
 
 @pytest.fixture(autouse=True)
@@ -31,36 +36,42 @@ def init(*words: str, answers: str | None = None) -> Result:
     return CliRunner().invoke(main, ("init", *words), input=answers)
 
 
-def files(project: Path) -> dict[str, str]:
-    return {str(p.relative_to(project)): p.read_text() for p in project.rglob("*") if p.is_file()}
+def files(project: Path) -> dict[str, bytes | None]:
+    """Content of each file, None of whatever else is there."""
+    found = (path for path in project.rglob("*"))
+    return {
+        str(path.relative_to(project)): path.read_bytes() if path.is_file() else None
+        for path in found
+        if path.is_file() or path.is_symlink() or not any(path.iterdir())
+    }
 
 
 def plan() -> FaultPlan:
     return decode(Asked(plan=PLAN))[0]
 
 
-def test_an_empty_folder_gets_plan_workflow_and_test(project: Path) -> None:
-    done = init("--trains", "builtin", "--ci", "github")
+@pytest.mark.parametrize(
+    ("ci", "workflow"), [("github", {GITHUB}), ("gitlab", {GITLAB, ".gitlab-ci.yml"})]
+)
+def test_an_empty_folder_gets_plan_workflow_and_test_and_nothing_the_second_time(
+    project: Path, ci: str, workflow: set[str]
+) -> None:
+    done = init(*BUILTIN, ci)
     assert done.exit_code == 0, done.output
-    assert set(files(project)) == {PLAN, GITHUB, TEST}
     assert "?" not in done.stderr, "nothing is asked"
-    assert f"next: chaoslab run {PLAN}" in done.stderr
+    before = files(project)
+    assert set(before) == {PLAN, TEST, *workflow}
     assert prepare(Asked(plan=PLAN)).warnings == ()
-    compile(files(project)[TEST], TEST, "exec")
+    compile(before[TEST] or b"", TEST, "exec")
+    assert init(*BUILTIN, ci).exit_code == 0
+    assert files(project) == before
 
 
 def test_what_no_flag_answers_is_asked(project: Path) -> None:
     done = init(answers="task\nmy.module:make\ngitlab\n")
     assert done.exit_code == 0, done.output
     assert plan().training.task == "my.module:make"
-    assert set(files(project)) == {PLAN, ".gitlab/resilience.yml", ".gitlab-ci.yml", TEST}
-
-
-def test_without_answers_the_flags_are_named(project: Path) -> None:
-    done = init(answers="")
-    assert done.exit_code == 2
-    assert "--trains, --program, --ci" in done.stderr
-    assert files(project) == {}
+    assert GITLAB in files(project)
 
 
 def test_an_interrupt_at_a_question_is_no_missing_answer(project: Path) -> None:
@@ -72,9 +83,7 @@ def test_an_interrupt_at_a_question_is_no_missing_answer(project: Path) -> None:
             raise KeyboardInterrupt
 
     done = CliRunner().invoke(main, ("init",), input=io.BufferedReader(Interrupted()))
-    assert done.exit_code == 130
-    assert done.stderr.endswith("chaoslab: interrupted\n")
-    assert files(project) == {}
+    assert (done.exit_code, files(project)) == (130, {})
 
 
 def test_a_learner_of_ones_own_is_in_the_plan(project: Path) -> None:
@@ -83,123 +92,73 @@ def test_a_learner_of_ones_own_is_in_the_plan(project: Path) -> None:
     assert set(files(project)) == {PLAN, TEST}
 
 
-def test_a_name_of_the_wrong_form_is_refused_and_nothing_is_written(project: Path) -> None:
-    done = init("--trains", "task", "--program", "a.b", "--ci", "none")
-    assert done.exit_code == 2
-    assert "'a.b'" in done.stderr
-    assert "--program: " in done.stderr
+TASK, LEARNER = ("--trains", "task", "--program"), ("--trains", "learner", "--program")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "--trains, --program, --ci"),
+        ((*TASK, "a.b"), "--program: "),
+        *(((*trains, name), repr(name)) for trains in (TASK, LEARNER)
+          for name in ("a: [b", "a.b\nc: d", "a.\udcff:b")),
+        (("--trains", "builtin", "--install", "chaoslab\n  - run: more"), "--install"),
+    ],
+)  # fmt: skip
+def test_a_wrong_answer_is_refused_and_nothing_is_written(
+    project: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = init(*words, *(("--ci", "github") if words else ()), answers="")
+    assert (done.exit_code, files(project)) == (2, {}), done.output
+    assert said in done.stderr
     assert "/first_gate.yaml" not in done.stderr, "no file that is there no more"
-    assert not re.search(r"\d+:\d+", done.stderr), "nor a position in it"
-    assert files(project) == {}
-
-
-@pytest.mark.parametrize("trains", ["task", "learner"])
-@pytest.mark.parametrize("program", ["a: [b", "a.b\nc: d", "a.\udcff:b"])
-def test_no_name_can_break_the_plan(project: Path, trains: str, program: str) -> None:
-    done = init("--trains", trains, "--program", program, "--ci", "none")
-    assert done.exit_code == 2, done.output
-    assert f"got {program!r}" in done.stderr
-    assert files(project) == {}
-
-
-def test_a_requirement_that_would_end_its_line_is_refused(project: Path) -> None:
-    done = init("--trains", "builtin", "--ci", "github", "--install", "chaoslab\n  - run: more")
-    assert done.exit_code == 2
-    assert "--install" in done.stderr
-    assert files(project) == {}
-
-
-def test_twice_is_as_once(project: Path) -> None:
-    for ci in ("github", "gitlab"):
-        init("--trains", "builtin", "--ci", ci)
-        before = files(project)
-        done = init("--trains", "builtin", "--ci", ci)
-        assert done.exit_code == 0
-        assert "written" not in done.stdout
-        assert files(project) == before
-
-
-def test_nothing_is_overwritten_nor_written_half(project: Path) -> None:
-    (project / "tests").mkdir()
-    (project / TEST).write_text("mine")
-    done = init("--trains", "builtin", "--ci", "github")
-    assert done.exit_code == 2
-    assert f"{TEST}: " in done.stderr
-    assert files(project) == {TEST: "mine"}
-    assert init("--trains", "builtin", "--ci", "github", "--no-test").exit_code == 0
 
 
 def test_the_next_command_names_the_plan_as_a_shell_takes_it(project: Path) -> None:
     (project / "p é 日本").mkdir()
-    asked = ("p é 日本", "--trains", "builtin", "--ci", "none")
+    asked = ("p é 日本", *BUILTIN, "none")
     again = f"chaoslab run 'p é 日本/{PLAN}'"
     assert f"next: {again}   " in init(*asked).stderr
     assert json.loads(init(*asked, "--json").stdout)["next"] == again
 
 
-@pytest.mark.parametrize("way", ["fault_plans", ".gitlab", "tests"])
-def test_a_file_in_the_way_of_a_folder_is_named_and_nothing_is_written(
-    project: Path, way: str
+@pytest.mark.parametrize(
+    ("way", "make"),
+    [
+        *((way, Path.touch) for way in (TEST, "fault_plans", ".gitlab", "tests")),
+        (".gitlab-ci.yml", Path.mkdir),
+        (TEST, partial(Path.symlink_to, target="nowhere/at_all.py")),
+    ],
+)
+def test_what_is_in_the_way_is_named_and_nothing_is_written(
+    project: Path, way: str, make: Callable[[Path], None]
 ) -> None:
-    (project / way).write_text("mine")
-    done = init("--trains", "builtin", "--ci", "gitlab")
+    (project / way).parent.mkdir(exist_ok=True)
+    make(project / way)
+    before = files(project)
+    done = init(*BUILTIN, "gitlab")
     assert done.exit_code == 2, done.output
     assert f"{way}: " in done.stderr
-    assert [one.name for one in project.iterdir()] == [way]
-
-
-def test_what_was_written_goes_again_if_the_rest_cannot_be_written(project: Path) -> None:
-    (project / "tests").mkdir()
-    (project / TEST).symlink_to("nowhere/at_all.py")
-    done = init("--trains", "builtin", "--ci", "github")
-    assert done.exit_code == 2, done.output
-    assert f"{TEST}: " in done.stderr
-    assert [one.name for one in project.iterdir()] == ["tests"]
-    assert (project / TEST).is_symlink()
-
-
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that takes no files")
-def test_a_folder_that_takes_no_files_is_refused() -> None:
-    done = init("/proc", "--trains", "builtin", "--ci", "none")
-    assert done.exit_code == 2, done.output
-    assert "/proc/fault_plans: " in done.stderr
-
-
-def test_a_folder_in_the_place_of_the_gitlab_file_is_refused(project: Path) -> None:
-    (project / ".gitlab-ci.yml").mkdir()
-    done = init("--trains", "builtin", "--ci", "gitlab")
-    assert done.exit_code == 2, done.output
-    assert ".gitlab-ci.yml: " in done.stderr
-    assert files(project) == {}
-
-
-def test_a_gitlab_file_in_another_encoding_is_left_alone(project: Path) -> None:
-    (project / ".gitlab-ci.yml").write_bytes(b"# \xfc\ninclude: {local: .gitlab/resilience.yml}\n")
-    done = init("--trains", "builtin", "--ci", "gitlab")
-    assert done.exit_code == 0, done.output
-    assert "add to" not in done.stdout, "the line is there"
-    assert (project / ".gitlab-ci.yml").read_bytes().startswith(b"# \xfc\n")
-
-
-def test_an_own_gitlab_file_is_left_alone_and_the_line_is_shown(project: Path) -> None:
-    (project / ".gitlab-ci.yml").write_text("test: {script: [make]}\n")
-    done = init("--trains", "builtin", "--ci", "gitlab")
-    assert "add to .gitlab-ci.yml: include: {local: .gitlab/resilience.yml}" in done.stdout
-    assert files(project)[".gitlab-ci.yml"] == "test: {script: [make]}\n"
+    assert files(project) == before
+    if way == TEST:
+        assert init(*BUILTIN, "gitlab", "--no-test").exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("there", "installed"),
+    ("content", "has_hint"),
     [
-        ("pyproject.toml", "pip install . 'chaoslab @ file:x'"),
-        ("requirements.txt", "pip install -r requirements.txt 'chaoslab @ file:x'"),
-        ("readme", "pip install 'chaoslab @ file:x'"),
+        (b"# \xfc\ninclude: {local: .gitlab/resilience.yml}\n", False),
+        (b"test: {script: [make]}\n", True),
     ],
 )
-def test_the_workflow_installs_the_project_too(project: Path, there: str, installed: str) -> None:
-    (project / there).touch()
-    init("--trains", "builtin", "--ci", "github", "--install", "chaoslab @ file:x")
-    assert f"run: {installed}\n" in files(project)[GITHUB]
+def test_an_own_gitlab_file_is_left_alone_and_a_line_that_it_lacks_is_shown(
+    project: Path, content: bytes, has_hint: bool
+) -> None:
+    (project / ".gitlab-ci.yml").write_bytes(content)
+    done = init(*BUILTIN, "gitlab")
+    assert done.exit_code == 0, done.output
+    assert ("include: {local: .gitlab/resilience.yml}" in done.stdout) is has_hint
+    assert files(project)[".gitlab-ci.yml"] == content
 
 
 def came_from(monkeypatch: pytest.MonkeyPatch, said: str | None) -> None:
@@ -213,65 +172,73 @@ def came_from(monkeypatch: pytest.MonkeyPatch, said: str | None) -> None:
     monkeypatch.setattr(metadata, "distribution", lambda name: Noted(Path(name)))
 
 
+VCS = {"url": "https://git.example/c.git", "vcs_info": {"vcs": "git", "commit_id": "c0de"}}
+WHEEL = {"url": "https://example.org/c.whl", "archive_info": {}}
+
+
 @pytest.mark.parametrize(
-    ("said", "installed"),
+    ("there", "said", "words", "installed"),
     [
-        (None, "pip install chaoslab"),
-        ({"url": "https://git.example/c.git", "vcs_info": {"vcs": "git", "commit_id": "c0de"}},
-         "pip install 'chaoslab @ git+https://git.example/c.git@c0de'"),
-        ({"url": "https://example.org/c.whl", "archive_info": {}},
-         "pip install 'chaoslab @ https://example.org/c.whl'"),
+        ("readme", None, (), "pip install chaoslab"),
+        ("pyproject.toml", VCS, (), "pip install . 'chaoslab @ git+https://git.example/c.git@c0de'"),
+        ("requirements.txt", WHEEL, (),
+         "pip install -r requirements.txt 'chaoslab @ https://example.org/c.whl'"),
+        ("readme", WHEEL, ("--install", "chaoslab @ file:x"), "pip install 'chaoslab @ file:x'"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(("ci", "file"), [("github", GITHUB), ("gitlab", ".gitlab/resilience.yml")])
-def test_the_workflow_installs_chaoslab_from_where_this_one_came(
-    project: Path, monkeypatch: pytest.MonkeyPatch, said: object, installed: str, ci: str, file: str
-) -> None:
+@WORKFLOWS
+def test_the_workflow_installs_the_project_and_chaoslab_from_where_this_one_came(
+    project: Path, monkeypatch: pytest.MonkeyPatch, there: str, said: object,
+    words: tuple[str, ...], installed: str, ci: str, file: str,
+) -> None:  # fmt: skip
+    (project / there).touch()
     came_from(monkeypatch, None if said is None else json.dumps(said))
-    done = init("--trains", "builtin", "--ci", ci)
+    done = init(*BUILTIN, ci, *words)
     assert done.exit_code == 0, done.output
-    assert installed in commands(files(project)[file])
+    assert installed in commands(project / file)
     assert "--install" not in done.stderr
 
 
-@pytest.mark.parametrize(("ci", "file"), [("github", GITHUB), ("gitlab", ".gitlab/resilience.yml")])
+@WORKFLOWS
 def test_a_workflow_never_installs_the_name_of_a_package_that_came_from_a_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch, ci: str, file: str
 ) -> None:
     came_from(monkeypatch, json.dumps({"url": "file:///here", "dir_info": {"editable": True}}))
-    done = init("--trains", "builtin", "--ci", ci)
+    done = init(*BUILTIN, ci)
     assert done.exit_code == 0, done.output
-    found = commands(files(project)[file])
+    found = commands(project / file)
     assert not [line for line in found if line.startswith("pip install")]
     (unset,) = (line for line in found if "what pip installs" in line)
     ended = subprocess.run(("sh", "-c", unset), capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
 
 
-def commands(workflow: str) -> list[str]:
+def commands(workflow: Path) -> list[str]:
     """The shell commands of a workflow, as its YAML gives them."""
-    tree = YAML(typ="safe", pure=True).load(workflow)
+    tree = YAML(typ="safe", pure=True).load(workflow.read_text())
     if "jobs" not in tree:
         return [str(line) for line in tree["resilience"]["script"]]
     return [str(step["run"]) for step in tree["jobs"]["gate"]["steps"] if "run" in step]
 
 
-@pytest.mark.parametrize("ci", ["github", "gitlab"])
-def test_each_record_is_kept_once_and_its_tests_are_reported_once(project: Path, ci: str) -> None:
-    init("--trains", "builtin", "--ci", ci)
+@WORKFLOWS
+def test_each_record_is_kept_once_and_its_tests_are_reported_once(
+    project: Path, ci: str, file: str
+) -> None:
+    init(*BUILTIN, ci)
     run = project / "runs/first_gate/20261120T120000Z-c0ffee"
     run.mkdir(parents=True)
     (run / "junit.xml").touch()
     (run.parent / "latest").symlink_to(run.name)
-    text = files(project)[GITHUB if ci == "github" else ".gitlab/resilience.yml"]
+    text = (project / file).read_text()
     (pattern,) = re.findall(r"(?:path|junit): (runs/first_gate/\S+)", text)
     (found,) = project.glob(pattern)
     assert found.relative_to(run) in {Path(), Path("junit.xml")}
 
 
 def test_the_workflow_runs_proposed_code_without_rights_or_secrets(project: Path) -> None:
-    init("--trains", "builtin", "--ci", "github")
-    text = files(project)[GITHUB]
+    init(*BUILTIN, "github")
+    text = (project / GITHUB).read_text()
     workflow = YAML(typ="safe", pure=True).load(text)
     assert workflow["permissions"] == {"contents": "read"}
     assert "secrets." not in text
