@@ -30,80 +30,56 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_compare_shows_both_sides_and_ends_with_1_only_when_asked(runs: Path) -> None:
+    changed: Mapping[str, Json] = {"commit": "b" * 40, "has_changes": True}
+    more: Mapping[str, Json] = {"git": changed, "versions": {"jax": "0.7" * 30}}
     record(runs, {"rejoin": 0.5})
-    record(runs, {"rejoin": 0.3, "unasked": -1.0}, day=1, seed=2)
+    record(runs, {"rejoin": 0.3, "unasked": -1.0}, day=1, seed=2, **more)
     done = call("compare", "000000", "000001")
     assert done.exit_code == 0
-    assert "rejoin" in done.stdout
-    assert "-20%" in done.stdout
-    assert "A  PASS  kill_half/000000\n" in done.stdout
-    assert "seed" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    for said in ("rejoin", "-20%", "A  PASS  kill_half/000000\n", "seed", "b" * 12 + "+"):
+        assert said in done.stdout
+    assert "b" * 13 not in done.stdout
+    found = json.loads(call("compare", "000000", "000001", "--json").stdout)
+    assert found["findings"][0]["margin_change"] == pytest.approx(-0.2)
+    assert {"area": "seed", "what": "seed", "before": "1", "after": "2"} in found["changes"]
     assert call("compare", "000000", "000001", "--max-drop", "10%").exit_code == 1
     assert call("compare", "000001", "000000", "--max-drop", "10%").exit_code == 0
+    assert call("compare", "000000", "000001", "--max-drop", "10").exit_code == 2
 
 
 def test_compare_says_why_a_check_that_passed_does_not_any_more(runs: Path) -> None:
     record(runs, {"rejoin": 0.5, "ledger": None, "late": -1.0})
     record(runs, {"rejoin": -0.3, "ledger": Outcome.UNKNOWN, "late": -2.0}, day=1)
     said = call("compare", "000000", "000001").stdout
-    assert "rejoin in B: rejoin says so" in said
-    assert "ledger in B: ledger is UNKNOWN" in said
-    assert "late in B" not in said
-
-
-def test_compare_fits_80_columns_and_names_commits_short(runs: Path) -> None:
-    record(runs, {"rejoin": 0.5})
-    changed: Mapping[str, Json] = {"commit": "b" * 40, "has_changes": True}
-    record(runs, {"rejoin": 0.3}, day=1, git=changed, versions={"jax": "0.7" * 30})
-    said = call("compare", "000000", "000001").stdout
-    assert max(map(len, said.splitlines())) <= 80
-    assert "b" * 12 + "+" in said
-    assert "b" * 13 not in said
+    assert re.findall("^ *(.*) in B: ", said, re.MULTILINE) == ["rejoin", "ledger"]
 
 
 def test_compare_leads_to_a_run_that_lies_elsewhere_by_its_path(runs: Path) -> None:
     record(runs, {"rejoin": 0.5})
     record(runs.parent / "others", {"rejoin": 0.5}, day=1)
     elsewhere = next(runs.parent.glob("others/kill_half/*"))
-    assert "show 000000 " in call("compare", str(elsewhere), "000000").stderr
-    assert (
-        f"show others/kill_half/{elsewhere.name} "
-        in call("compare", "000000", str(elsewhere)).stderr
-    )
-
-
-def test_compare_as_json_has_findings_and_changes(runs: Path) -> None:
-    record(runs, {"rejoin": 0.5})
-    record(runs, {"rejoin": 0.3}, day=1, seed=2)
-    found = json.loads(call("compare", "000000", "000001", "--json").stdout)
-    assert found["findings"][0]["margin_change"] == pytest.approx(-0.2)
-    assert found["changes"] == [{"area": "seed", "what": "seed", "before": "1", "after": "2"}]
-
-
-def test_a_drop_without_its_unit_is_a_usage_error_that_says_what_to_write(runs: Path) -> None:
-    done = call("compare", "a", "b", "--max-drop", "10")
-    assert done.exit_code == 2
-    assert "write 10%" in done.stderr
+    there = str(elsewhere)
+    assert "show 000000 " in call("compare", there, "000000").stderr
+    assert f"show others/kill_half/{elsewhere.name} " in call("compare", "000000", there).stderr
 
 
 def test_trend_shows_an_eroding_margin_and_the_gate_fails(runs: Path) -> None:
     for day, margin in enumerate(SLIPPING):
-        record(runs, {"rejoin": margin}, day=day)
+        record(runs, {"rejoin": margin, "loss_parity": 2 - margin, "ledger": None}, day=day)
     done = call("trend", "kill_half")
     assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
     assert "rejoin is eroding: -42% in 7 runs" in done.stdout
+    assert "loss_parity is eroding" not in done.stdout
+    assert "…" not in done.stdout
     assert call("trend", "kill_half", "--gate").exit_code == 1
     assert call("trend", "kill_half", "--gate", "--max-drop", "50%").exit_code == 0
 
 
 def test_trend_of_checks_without_margins_fails_no_gate(runs: Path) -> None:
     record(runs, {"ledger": None})
-    done = call("trend", "kill_half", "--gate")
-    assert (done.exit_code, "margin" in done.stdout) == (0, True)
-
-
-def test_status_without_runs_is_no_pass(runs: Path) -> None:
-    assert call("status").exit_code == 3
+    assert call("trend", "kill_half", "--gate").exit_code == 0
 
 
 def test_runs_in_a_folder_with_spaces_are_suggested_as_a_shell_takes_them(runs: Path) -> None:
@@ -127,35 +103,20 @@ def test_more_runs_are_made_of_the_plan_as_it_was_carried_out(runs: Path, comman
     assert f"chaoslab run {newest.relative_to(Path.cwd())}" in call(*words).stderr
 
 
-def test_trend_keeps_its_intervals_at_80_columns(runs: Path) -> None:
-    for day, margin in enumerate(SLIPPING * 3):
-        record(runs, {"rejoin": margin, "loss_parity": 2 - margin}, day=day)
-    lines = call("trend", "kill_half").stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert any("interval" in line for line in lines)
-    assert not any("…" in line for line in lines)
-
-
-def test_trend_of_an_unknown_plan_names_the_nearest(runs: Path) -> None:
-    record(runs, {"rejoin": 0.5})
-    done = call("trend", "kil_half")
-    assert done.exit_code == 2
-    assert "kill_half" in done.stderr
-
-
-def test_trend_takes_the_file_of_a_plan(runs: Path) -> None:
+def test_trend_takes_the_file_of_a_plan_and_names_the_nearest_of_an_unknown_one(runs: Path) -> None:
     record(runs, {"rejoin": 0.5})
     Path("mine.yaml").write_text("version: 1\nname: kill_half\n")
     found = json.loads(call("trend", "mine.yaml", "--json").stdout)
     assert (found["plan"], len(found["runs"])) == ("kill_half", 1)
+    done = call("trend", "kil_half")
+    assert (done.exit_code, "kill_half" in done.stderr) == (2, True)
 
 
 def test_status_shows_each_plan_and_the_worst_is_its_exit_code(runs: Path) -> None:
+    assert call("status").exit_code == 3, "no run is no pass"
     record(runs, {"rejoin": 0.5}, plan="good")
-    assert call("status", "--any-code").exit_code == 0
-    assert call("status", "--any-code", "--max-age", "1h").exit_code == 3
-    assert call("status").exit_code == 3
-    assert "\n0 of 1 plan passes\n" in call("status").stdout
+    for words, code in (((), 3), (("--any-code",), 0), (("--any-code", "--max-age", "1h"), 3)):
+        assert call("status", *words).exit_code == code
     record(runs, {"rejoin": -0.5}, plan="bad")
     done = call("status", "--any-code")
     assert done.exit_code == 1
@@ -168,54 +129,45 @@ def test_a_damaged_record_hides_no_other(runs: Path) -> None:
         record(runs, {"rejoin": 0.5}, day=day)
     damaged = next(runs.glob("kill_half/*-000002"))
     (damaged / "run.json").write_text("")
-    assert re.search(r"000002 +kill_half +damaged ", call("list").stdout)
     states = [(one["state"], one["damage"]) for one in json.loads(call("list", "--json").stdout)]
     assert states[1:] == [("PASS", None)] * 2
-    assert "run.json cannot be read" in states[0][1]
+    assert "run.json" in states[0][1]
     assert call("list", "--verdict", "damaged").stdout.count("kill_half") == 1
-    status = call("status", "--any-code")
-    assert (status.exit_code, "damaged" in status.stdout) == (3, True)
+    for words, code in (("list", 0), ("status --any-code", 3), ("trend kill_half", 0)):
+        done = call(*words.split())
+        assert (done.exit_code, "damaged" in done.stdout) == (code, True), words
     shown = call("show", "000002")
-    assert (shown.exit_code, "run.json cannot be read" in shown.stderr) == (4, True)
-    trend = call("trend", "kill_half")
-    assert (trend.exit_code, "left out: 1 damaged" in trend.stdout) == (0, True)
+    assert (shown.exit_code, "run.json" in shown.stderr) == (4, True)
     assert call("plan", "kill_half").exit_code == 0
+
+
+NEEDED = {
+    "show": {"journal.jsonl", "verdict.json", "run.json"},
+    "judge": {"journal.jsonl", "run.json"},
+}
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "name", ["journal.jsonl", "verdict.json", "run.json", "plan.resolved.yaml"]
-)
+    "name",
+    ["journal.jsonl", "verdict.json", "run.json", "plan.resolved.yaml", "plan.source.yaml",
+     "schedule.jsonl"],
+)  # fmt: skip
 def test_no_command_waits_for_a_pipe_in_a_record(runs: Path, name: str) -> None:
     text = "version: 1\nname: kill_half\nseed: 1\n"
-    path = record(runs, {"rejoin": 0.5}, text=text).directory.path
-    (path / name).unlink()
-    os.mkfifo(path / name)
-    for words in (("list",), ("status",), ("gc",), ("trend", "kill_half")):
-        done = call(*words)
-        assert done.exit_code in {0, 2, 3, 4}, (words, done.output)
-    needed = {
-        "show": {"journal.jsonl", "verdict.json", "run.json"},
-        "judge": {"journal.jsonl", "run.json"},
-    }
-    for command, files in needed.items():
-        done = call(command, str(path))
-        if name in files:
-            assert (done.exit_code, "not a regular file" in done.stderr) == (4, True)
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["plan.resolved.yaml", "plan.source.yaml", "schedule.jsonl"])
-def test_no_command_waits_for_a_pipe_in_the_place_of_a_plan(runs: Path, name: str) -> None:
-    path = record(runs, {"rejoin": -0.5}).directory.path
+    path = record(runs, {"rejoin": -0.5}, text=text).directory.path
     for file in (name, "nodes/learner-1/1/stderr.log"):
         (path / file).parent.mkdir(parents=True, exist_ok=True)
         (path / file).unlink(missing_ok=True)
         os.mkfifo(path / file)
-    for words in (("replay",), ("replay", "--minimise"), ("report",), ("compare", "latest")):
-        done = call(words[0], str(path), *(str(path) if w == "latest" else w for w in words[1:]))
-        assert done.exit_code in {0, 2, 4}, (words, done.output)
-        assert not done.output.startswith("Traceback")
+    asked = [["list"], ["status"], ["gc"], ["trend", "kill_half"], ["compare", str(path), "latest"]]
+    asked += [[command, str(path)] for command in ("show", "judge", "replay", "report")]
+    for words in asked:
+        done = call(*words)
+        assert done.exit_code in range(5), (words, done.output)
+        assert "Traceback" not in done.output
+        if name in NEEDED.get(words[0], ()):
+            assert (done.exit_code, "not a regular file" in done.stderr) == (4, True)
 
 
 def test_gc_keeps_a_damaged_record_unless_asked(runs: Path) -> None:
@@ -243,27 +195,18 @@ def test_a_record_without_a_sound_beginning_hides_no_other(runs: Path, started: 
     assert [one["lasted_s"] for one in found] == [None, 41.0]
 
 
-def test_gc_lists_and_removes_only_with_yes(runs: Path) -> None:
+def test_gc_lists_and_removes_only_by_rules_and_with_yes(runs: Path) -> None:
     for day in range(3):
         record(runs, {"rejoin": 0.5}, day=day)
+    assert re.search(r"kill_half +3 +3 +- +- ", call("gc", "--yes").stdout)
     listed = call("gc", "--older-than", "1h")
     assert "would remove 2 of 3 records" in listed.stdout
     assert re.search(r"kill_half/000000 +PASS .* too old", listed.stdout)
-    assert "must stay: 1 among the newest of its plan" in listed.stdout
     assert len(list(runs.glob("kill_half/*"))) == 3
     done = call("gc", "--older-than", "1h", "--yes", "--json")
     assert done.exit_code == 0
     assert [one["why"] for one in json.loads(done.stdout)["removed"]] == ["too old"] * 2
     assert len(list(runs.glob("kill_half/*"))) == 1
-
-
-def test_gc_without_rules_shows_the_size_and_removes_nothing(runs: Path) -> None:
-    for day in range(3):
-        record(runs, {"rejoin": 0.5}, day=day)
-    done = call("gc", "--yes")
-    assert re.search(r"kill_half +3 +3 +- +- ", done.stdout)
-    assert "\n3 records, " in done.stdout
-    assert len(list(runs.glob("kill_half/*"))) == 3
 
 
 def test_gc_sums_many_records_by_plan_and_names_them_with_all(runs: Path) -> None:
@@ -277,9 +220,11 @@ def test_gc_sums_many_records_by_plan_and_names_them_with_all(runs: Path) -> Non
     assert any(re.search(r"corrupt_checkpoint +15 +8 +7 .* 7 ", line) for line in lines)
     whole = call("gc", "--older-than", "1h", "--all").stdout
     assert max(map(len, whole.splitlines())) <= 80
-    assert len(re.findall("too old", whole)) == 21
-    assert len(re.findall("stays, not PASS", whole)) == 7
-    assert len(re.findall("stays, among the newest", whole)) == 2
+    assert [whole.count(why) for why in ("too old", "stays, not PASS", "stays, among")] == [
+        21,
+        7,
+        2,
+    ]
 
 
 def test_two_ids_with_the_same_end_are_shown_whole(runs: Path) -> None:
@@ -287,5 +232,4 @@ def test_two_ids_with_the_same_end_are_shown_whole(runs: Path) -> None:
     second = first.with_name("20261103T000000Z-000000")
     shutil.copytree(first, second)
     said = call("compare", first.name, second.name).stdout
-    assert f"kill_half/{first.name}" in said
-    assert f"kill_half/{second.name}" in said
+    assert all(f"kill_half/{one.name}" in said for one in (first, second))
