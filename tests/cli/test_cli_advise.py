@@ -15,16 +15,10 @@ def advise(*words: str) -> Result:
     return CliRunner().invoke(main, ["advise", *words])
 
 
-def test_it_says_what_to_choose_why_how_sensitive_it_is_and_what_it_does_not_know() -> None:
+def test_it_says_what_to_choose_and_the_json_has_the_alternatives() -> None:
     done = advise(*ASKED)
     assert done.exit_code == ExitCode.PASS, done.output
-    for text in ("M = 8, of 25,000 chips", "K = 1", "P = 24 fragments", "3x failures",
-                 "55.4"):  # fmt: skip
-        assert text in done.stdout
-    assert "advise: 100 %" in done.stderr
-
-
-def test_the_json_has_the_choice_and_its_alternatives() -> None:
+    assert all(text in done.stdout for text in ("M = 8, ", "K = 1", "P = 24 ", "55.4"))
     told = json.loads(advise(*ASKED, "--json").stdout)
     assert (told["learners"], told["quorum"], told["keeps_pace"]) == (8, 1, True)
     assert told["rounds"]["fragments"] == 24
@@ -35,7 +29,6 @@ def test_the_json_has_the_choice_and_its_alternatives() -> None:
 def test_a_link_that_is_too_thin_for_everything_ends_with_exit_code_1() -> None:
     done = advise(*ASKED, "--gbps", "0.001")
     assert done.exit_code == ExitCode.FAIL
-    assert "no setting that was tried keeps pace" in done.stdout
     assert "0.4% of the planned rounds" in done.stdout
 
 
@@ -71,13 +64,12 @@ def test_a_mistake_is_refused_and_says_what_to_write(words: tuple[str, ...], sai
     assert "simulations to do" not in done.stderr
 
 
-@pytest.mark.deep
-def test_failures_that_stop_nearly_everything_are_answered_and_named() -> None:
-    done = advise(*ASKED, "--chips", "2048", "--mtbi", "10m")
-    assert done.exit_code == ExitCode.PASS, done.output
-    assert "most of the chip time is lost in pauses" in done.stdout
-
-
-def test_few_failures_ask_for_few_learners() -> None:
-    done = advise(*ASKED, "--chips", "2048", "--mtbi", "10y")
-    assert "M = 1 has as much" in done.stdout
+@pytest.mark.parametrize(
+    ("mtbi", "said"),
+    [
+        ("10y", "M = 1 has as much"),
+        pytest.param("10m", "most of the chip time is lost", marks=pytest.mark.deep),
+    ],
+)
+def test_few_failures_ask_for_few_learners_and_too_many_are_named(mtbi: str, said: str) -> None:
+    assert said in advise(*ASKED, "--chips", "2048", "--mtbi", mtbi).stdout

@@ -77,11 +77,6 @@ def test_trend_shows_an_eroding_margin_and_the_gate_fails(runs: Path) -> None:
     assert call("trend", "kill_half", "--gate", "--max-drop", "50%").exit_code == 0
 
 
-def test_trend_of_checks_without_margins_fails_no_gate(runs: Path) -> None:
-    record(runs, {"ledger": None})
-    assert call("trend", "kill_half", "--gate").exit_code == 0
-
-
 def test_runs_in_a_folder_with_spaces_are_suggested_as_a_shell_takes_them(runs: Path) -> None:
     spaced = runs.with_name("all runs")
     for day, margin in enumerate(SLIPPING):
@@ -96,11 +91,10 @@ def test_runs_in_a_folder_with_spaces_are_suggested_as_a_shell_takes_them(runs: 
     assert f"next: chaoslab show '{newest}'   " in done.stderr
 
 
-@pytest.mark.parametrize("command", ["trend", "status"])
-def test_more_runs_are_made_of_the_plan_as_it_was_carried_out(runs: Path, command: str) -> None:
+def test_more_runs_are_made_of_the_plan_as_it_was_carried_out(runs: Path) -> None:
     newest = record(runs, {"rejoin": 0.5}).directory.path / RESOLVED_PLAN
-    words = ("status", "--max-age", "1m") if command == "status" else ("trend", "kill_half")
-    assert f"chaoslab run {newest.relative_to(Path.cwd())}" in call(*words).stderr
+    for words in (("status", "--max-age", "1m"), ("trend", "kill_half")):
+        assert f"chaoslab run {newest.relative_to(Path.cwd())}" in call(*words).stderr
 
 
 def test_trend_takes_the_file_of_a_plan_and_names_the_nearest_of_an_unknown_one(runs: Path) -> None:

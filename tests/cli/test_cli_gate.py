@@ -18,28 +18,22 @@ EVERYBODY = frozenset({"learner-0", "learner-1", "learner-2"})
 def test_a_run_that_is_broken_on_purpose_is_accepted_if_it_fails(
     fleets: FakeFleets, tmp_path: Path
 ) -> None:
+    assert run_once("--expect", "fail").exit_code == 1
     fleets.troubles = Troubles(not_back=EVERYBODY)
     done = run_once("--expect", "fail")
     assert done.exit_code == 0, done.output
-    assert "gate: --expect fail: learners_rejoin, rejoin failed, as expected" in done.stderr
-    assert json.loads((tmp_path / "runs/latest/verdict.json").read_text())["exit_code"] == 1
-    assert call("judge").exit_code == 1
+    verdict = json.loads((tmp_path / "runs/latest/verdict.json").read_text())
+    assert verdict["exit_code"] == call("judge").exit_code == 1
+    assert [one["rejoined"] for one in verdict["learners_rejoined"].values()] == [False]
     assert call("judge", "--expect", "fail").exit_code == 0
-
-
-def test_a_pass_is_not_what_was_expected_of_a_broken_run(fleets: FakeFleets) -> None:
-    done = run_once("--expect", "fail")
-    assert done.exit_code == 1
-    assert "gate: --expect fail: the verdict is PASS" in done.stderr
+    assert run_once().exit_code == 1
 
 
 def test_a_weak_pass_fails_if_asked_and_the_verdict_stays(fleets: FakeFleets) -> None:
     done = run_once("--fail-on", "weak", "--min-margin", "1%")
     assert done.exit_code == 0, done.output
     done = call("judge", "--fail-on", "weak", "--min-margin", "99.9%")
-    assert done.exit_code == 1
-    assert "of the attainable margin, less than 99.9%" in done.stderr
-    assert "PASS" in done.stdout
+    assert (done.exit_code, "PASS" in done.stdout) == (1, True)
 
 
 def test_a_gate_decides_on_each_of_several_runs(fleets: FakeFleets) -> None:
@@ -53,10 +47,10 @@ def test_a_gate_decides_on_each_of_several_runs(fleets: FakeFleets) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--expect", "fail", "--fail-on", "weak"), "leave out --fail-on"),
-        (("--min-margin", "5%"), "also write --fail-on weak"),
-        (("--fail-on", "weak", "--min-margin", "5"), "write a share between 0% and 100%"),
-        (("--notify", "http://127.0.0.1/"), f"${SECRET} is not set"),
+        (("--expect", "fail", "--fail-on", "weak"), "--fail-on"),
+        (("--min-margin", "5%"), "--fail-on weak"),
+        (("--fail-on", "weak", "--min-margin", "5"), "--min-margin"),
+        (("--notify", "http://127.0.0.1/"), SECRET),
         (("--metrics", "9464"), "HOST:PORT"),
         (("--otlp", "localhost:4318"), "http://localhost:4318"),
         (("--upload", "bucket/gates"), "URL"),

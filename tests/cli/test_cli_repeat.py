@@ -46,17 +46,9 @@ def test_every_finding_has_its_flake_rate_with_an_interval(
     assert [one["exit_code"] for one in whole["records"]] == [0, 1, 0, 0]
     rejoin = next(one for one in whole["findings"] if one["check"] == "rejoin")
     assert (rejoin["failed"], rejoin["flake_rate"]) == (1, 0.25)
-    low, high = rejoin["flake_interval"]
-    assert (round(low, 3), round(high, 3)) == (0.046, 0.699)
+    assert rejoin["flake_interval"] == pytest.approx([0.046, 0.699], abs=0.001)
     assert rejoin["margin_min"] is not None
     assert records(tmp_path) == 4
-
-
-def test_each_run_is_announced_and_the_page_ends_with_the_rates(flaky: FlakyFleets) -> None:
-    done = run_once("--repeat", "2", "--quiet", "--no-control")
-    assert done.exit_code == 0
-    assert "1/2 PASS runs/one_dies/" in done.stderr
-    assert "2 runs: 2 PASS; " in done.stdout
 
 
 def test_until_failure_ends_with_the_first_run_that_is_not_pass(
@@ -72,7 +64,7 @@ def test_a_gate_tolerates_what_it_says(flaky: FlakyFleets, tolerated: str, exit_
     flaky.failing = frozenset({1})
     done = run_once("--repeat", "2", "--tolerate", tolerated, "--quiet", "--no-control")
     assert done.exit_code == exit_code
-    assert ("tolerated: " in done.stderr) is (exit_code == 0)
+    assert "1/2 FAIL runs/one_dies/" in done.stderr
 
 
 def test_a_harness_that_breaks_ends_the_repetition_and_is_never_tolerated(
@@ -81,7 +73,6 @@ def test_a_harness_that_breaks_ends_the_repetition_and_is_never_tolerated(
     flaky.crash = FleetError("the world is gone")
     done = run_once("--repeat", "5", "--tolerate", "99%", "--quiet", "--no-control")
     assert (done.exit_code, records(tmp_path)) == (ExitCode.BROKEN, 1)
-    assert "the world is gone" in done.stderr
 
 
 def test_an_interrupt_ends_the_repetition_after_its_summary(
@@ -93,21 +84,13 @@ def test_an_interrupt_ends_the_repetition_after_its_summary(
     assert "1 run:" in done.stdout
 
 
-def test_tolerance_without_repetition_is_refused(flaky: FlakyFleets, tmp_path: Path) -> None:
-    done = run_once("--tolerate", "5%")
-    assert done.exit_code == 2
-    assert "--repeat" in done.stderr
-    assert not (tmp_path / "runs").exists()
-
-
 @pytest.mark.parametrize(
-    "asked", [("--repeat", "2", "--tolerate", "2"), ("--until-failure", "--tolerate", "1")]
+    "asked", ["--tolerate 5%", "--repeat 2 --tolerate 2", "--until-failure --tolerate 1"]
 )
 def test_a_tolerance_that_no_run_can_exceed_is_refused(
-    flaky: FlakyFleets, tmp_path: Path, asked: tuple[str, ...]
+    flaky: FlakyFleets, tmp_path: Path, asked: str
 ) -> None:
-    done = run_once(*asked)
-    assert done.exit_code == 2
+    assert run_once(*asked.split()).exit_code == 2
     assert not (tmp_path / "runs").exists()
 
 
@@ -115,8 +98,3 @@ def test_a_tolerance_that_no_run_can_exceed_is_refused(
 def test_a_tolerance_is_a_number_of_runs_or_a_share_below_all(text: str) -> None:
     with pytest.raises(PlanError, match="--tolerate"):
         allowed(text)
-
-
-def test_a_percentage_is_a_share_and_a_bare_number_counts_runs() -> None:
-    assert (allowed("5%"), allowed("0%"), allowed("2")) == (0.05, 0.0, 2)
-    assert isinstance(allowed("2"), int)
