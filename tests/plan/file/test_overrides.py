@@ -3,6 +3,7 @@
 import pytest
 
 from chaoslab.core.errors import PlanError
+from chaoslab.plan.model import Stop
 from tests.plan.file.catalogue import HEAD, KILL, Kill, Loader, Rejoin, Signal
 
 
@@ -13,20 +14,12 @@ def told(load: Loader, text: str, *overrides: str) -> str:
 
 
 def test_an_override_replaces_or_adds_a_value(load: Loader) -> None:
-    plan = load(HEAD + "training: {learners: 2}", "training.learners=8", "training.outer.lr=0.5",
+    plan = load(HEAD + "training: {learners: 2, stop: {time: 9s}}", "training.learners=7",
+                "training.learners=8", "training.outer.lr=0.5", "training.stop={rounds: 5}",
                 "limits.protected=[learner-1]", "description=two words")  # fmt: skip
     assert (plan.training.learners, plan.training.outer.lr) == (8, 0.5)
+    assert plan.training.stop == Stop(rounds=5)
     assert (plan.limits.protected, plan.description) == (("learner-1",), "two words")
-
-
-def test_the_last_of_two_overrides_wins(load: Loader) -> None:
-    assert load(HEAD, "seed=1", "seed=2").seed == 2
-
-
-def test_a_whole_part_can_be_replaced(load: Loader) -> None:
-    plan = load(HEAD + "training: {learners: 2, stop: {time: 9s}}", "training.stop={rounds: 5}")
-    assert (plan.training.learners, plan.training.stop.rounds) == (2, 5)
-    assert plan.training.stop.time_s is None
 
 
 def test_a_fault_is_reached_by_its_number_or_by_its_name(load: Loader) -> None:
@@ -54,38 +47,36 @@ def test_seed_and_fleet_have_flags_of_their_own(load: Loader) -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("training.learners=x", "training.learners: 'x' is not a whole number"),
-        ("training.lerners=8", "training.lerners: unknown key `lerners`; did you mean `learners`?"),
-        ("trainin.learners=8", "trainin: unknown key `trainin`; did you mean `training`?"),
-        ("settle=30", "write 30s"),
-        ("settle=", "has no value"),
-        ("training.learners", "write it as key=value"),
-        ("=3", "write it as key=value"),
-        ("training..learners=3", "write it as key=value"),
+        ("training.learners=x", "training.learners: 'x'"),
+        ("training.lerners=8", "`learners`"),
+        ("trainin.learners=8", "`training`"),
+        ("training.outer.lr=-1", "training.outer.lr: "),
+        ("training.model=nanoo", "training.model: "),
+        ("settle=30", "30s"),
+        ("settle=", "no value"),
+        ("training.learners", "key=value"),
+        ("=3", "key=value"),
+        ("training..learners=3", "key=value"),
         ("seed.x=3", "`seed` is 5"),
-        ("faults.late.for=3s", "unknown entry of `faults` `late`"),
-        ("faults.7.for=3s", "unknown entry of `faults` `7`"),
+        ("faults.late.for=3s", "`late`"),
+        ("faults.7.for=3s", "`7`"),
         ("settle=[1", "YAML"),
     ],
 )
 def test_a_mistaken_override_is_named(load: Loader, override: str, words: str) -> None:
-    message = told(load, HEAD + "seed: 5\n" + KILL, override)
+    message = told(load, HEAD + "seed: 5\ntraining: {model: nano}\n" + KILL, override)
     assert message.startswith(f"--set {override}: ")
     assert words in message
     assert len(message.splitlines()) == 1
 
 
 def test_mistakes_of_overrides_and_of_the_file_are_told_together(load: Loader) -> None:
-    message = told(load, HEAD + "settle: 3\n", "seed=x").splitlines()
-    assert [
-        line.partition(": ")[0].endswith(end)
-        for line, end in zip(message, ("seed=x", "3:9"), strict=True)
-    ] == [True, True]
+    first, second = told(load, HEAD + "settle: 3\n", "seed=x").splitlines()
+    assert first.startswith("--set seed=x: ")
+    assert ":3:9: " in second
 
 
 def test_a_mistake_is_one_line_whatever_was_written(load: Loader) -> None:
     said = told(load, HEAD, "wrong\nkey=\x1b[31m", "\udcff=\udcff")
-    assert [line.startswith("--set ") for line in said.split("\n")[:2]] == [True, True]
-    assert r"wrong\nkey" in said
-    assert r"\udcff" in said
+    assert [line[:6] for line in said.split("\n")[:2]] == ["--set "] * 2
     assert said.replace("\n", "").isprintable()

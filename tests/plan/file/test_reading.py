@@ -1,5 +1,7 @@
 """What a correct plan becomes."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from chaoslab.core.units import Relative
@@ -73,106 +75,65 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
     assert plan.abort == (AbortRule(no_round_for_s=120), AbortRule(alive_below=2))
 
 
+TARGET, AT, FOR = "target: {learners: 1}", "at: {round: 3}", "for: 5s"
+
+
 @pytest.mark.parametrize(
-    ("target", "means"),
+    ("written", "means"),
     [
-        ("learners: 50%", Target(share=0.5)),
-        ("learners: 2, pick: first", Target(count=2, pick=Pick.FIRST)),
-        ("learners: all, exclude: [learner-1]", Target(everyone=True, exclude=("learner-1",))),
-        ("learners: [learner-0, learner-3]", Target(names=("learner-0", "learner-3"))),
-        ("reserve: all", Target(everyone=True, reserve=True)),
-        ("reserve: 1", Target(count=1, reserve=True)),
-        ("reserve: [learner-4]", Target(names=("learner-4",), reserve=True)),
-        ("syncer: all", Target(syncer=True)),
-        ("region: eu", Target(labels={"region": "eu"})),
-        ("learners: 1, region: eu", Target(count=1, labels={"region": "eu"})),
+        *((f"target: {{{target}}}, {AT}, {FOR}", {"target": means}) for target, means in (
+            ("learners: 50%", Target(share=0.5)),
+            ("learners: 2, pick: first", Target(count=2, pick=Pick.FIRST)),
+            ("learners: all, exclude: [learner-1]", Target(everyone=True, exclude=("learner-1",))),
+            ("learners: [learner-0, learner-3]", Target(names=("learner-0", "learner-3"))),
+            ("reserve: all", Target(everyone=True, reserve=True)),
+            ("reserve: 1", Target(count=1, reserve=True)),
+            ("reserve: [learner-4]", Target(names=("learner-4",), reserve=True)),
+            ("syncer: all", Target(syncer=True)),
+            ("region: eu", Target(labels={"region": "eu"})),
+            ("learners: 1, region: eu", Target(count=1, labels={"region": "eu"})),
+        )),
+        *((f"{TARGET}, at: {{{when}}}, {FOR}", {"at": means}) for when, means in (
+            ("time: 30s", Trigger(time_s=30)),
+            ("round: 48", Trigger(round=48)),
+            ("step: 200, of: learner-1", Trigger(step=200, of="learner-1")),
+            ("loss: 2.5", Trigger(loss=2.5)),
+            ("phase: push, of: learner-1", Trigger(phase=Phase.PUSH, of="learner-1")),
+            ("phase: written, of: syncer, after_round: 48, hold: 5s",
+             Trigger(phase=Phase.WRITTEN, of="syncer", after_round=48, hold_s=5)),
+            ("after: first, offset: 2s", Trigger(after="first", offset_s=2)),
+        )),
+        *((f"{TARGET}, {AT}, {length}", {"outage": means}) for length, means in (
+            ("for: rest", Outage(rest=True)),
+            ("outage: {dist: lognormal, median: 10s, sigma: 0.9, at_most: 1m}",
+             Outage(dist=Distribution.LOGNORMAL, seconds=10, sigma=0.9, at_most_s=60)),
+            ("outage: {dist: weibull, mean: 10s, shape: 0.8}",
+             Outage(dist=Distribution.WEIBULL, seconds=10, shape=0.8)),
+            ("outage: {dist: exponential, mean: 3s}",
+             Outage(dist=Distribution.EXPONENTIAL, seconds=3)),
+        )),
+        *((f"{TARGET}, {FOR}, arrivals: {{{arrivals}}}", {"arrivals": means})
+          for arrivals, means in (
+            ("per: fleet, mtbf: 90s, dist: weibull, shape: 0.8, start: 30s, until: 5m, most: 3",
+             Arrivals(per="fleet", dist=Distribution.WEIBULL, mtbf_s=90, shape=0.8, start_s=30,
+                      until_s=300, most=3)),
+            ("dist: trace, trace: [12s, 1m]",
+             Arrivals(dist=Distribution.TRACE, trace_s=(12, 60))),
+        )),
     ],
-)
-def test_a_target_is_read(load: Loader, target: str, means: Target) -> None:
-    plan = load(one_fault(f"fault: process.kill, target: {{{target}}}, at: {{round: 3}}, for: 5s"))
-    assert plan.faults[0].target == means
+)  # fmt: skip
+def test_a_fault_is_read(load: Loader, written: str, means: Mapping[str, object]) -> None:
+    plan = load(
+        f"{HEAD}{KILL.replace('fault:', 'id: first, fault:')}- {{fault: process.kill, {written}}}\n"
+    )
+    first, fault = plan.faults
+    assert first.outage == Outage(seconds=5)
+    assert {key: getattr(fault, key) for key in means} == means
 
 
 def test_a_fault_that_only_the_syncer_can_have_needs_no_target(load: Loader) -> None:
     plan = load(one_fault("fault: syncer.crash, at: {round: 3}, for: 5s"))
     assert plan.faults[0].target == Target(syncer=True)
-
-
-@pytest.mark.parametrize(
-    ("when", "means"),
-    [
-        ("time: 30s", Trigger(time_s=30)),
-        ("round: 48", Trigger(round=48)),
-        ("step: 200, of: learner-1", Trigger(step=200, of="learner-1")),
-        ("loss: 2.5", Trigger(loss=2.5)),
-        ("phase: push, of: learner-1", Trigger(phase=Phase.PUSH, of="learner-1")),
-        (
-            "phase: written, of: syncer, after_round: 48, hold: 5s",
-            Trigger(phase=Phase.WRITTEN, of="syncer", after_round=48, hold_s=5),
-        ),
-    ],
-)
-def test_a_trigger_is_read(load: Loader, when: str, means: Trigger) -> None:
-    plan = load(one_fault(f"fault: process.kill, target: {{learners: 1}}, at: {{{when}}}, for: 5s"))
-    assert plan.faults[0].at == means
-
-
-def test_a_fault_may_follow_another(load: Loader) -> None:
-    plan = load(
-        KILL.replace("fault:", "id: first, fault:").join([HEAD, ""])
-        + "- {fault: process.kill, target: {learners: 1}, at: {after: first, offset: 2s}, for: 1s}"
-    )
-    assert plan.faults[1].at == Trigger(after="first", offset_s=2)
-
-
-@pytest.mark.parametrize(
-    ("length", "means"),
-    [
-        ("for: 5s", Outage(seconds=5)),
-        ("for: rest", Outage(rest=True)),
-        (
-            "outage: {dist: lognormal, median: 10s, sigma: 0.9, at_most: 1m}",
-            Outage(dist=Distribution.LOGNORMAL, seconds=10, sigma=0.9, at_most_s=60),
-        ),
-        (
-            "outage: {dist: weibull, mean: 10s, shape: 0.8}",
-            Outage(dist=Distribution.WEIBULL, seconds=10, shape=0.8),
-        ),
-        (
-            "outage: {dist: exponential, mean: 3s}",
-            Outage(dist=Distribution.EXPONENTIAL, seconds=3),
-        ),
-    ],
-)
-def test_an_outage_is_read(load: Loader, length: str, means: Outage) -> None:
-    plan = load(
-        one_fault(f"fault: process.kill, target: {{learners: 1}}, at: {{round: 3}}, {length}")
-    )
-    assert plan.faults[0].outage == means
-
-
-def test_arrivals_are_read(load: Loader) -> None:
-    plan = load(
-        one_fault(
-            "fault: process.kill, target: {learners: all}, for: 5s, arrivals: {per: fleet, "
-            "mtbf: 90s, dist: weibull, shape: 0.8, start: 30s, until: 5m, most: 3}"
-        )
-    )
-    assert plan.faults[0].arrivals == Arrivals(
-        per="fleet",
-        dist=Distribution.WEIBULL,
-        mtbf_s=90,
-        shape=0.8,
-        start_s=30,
-        until_s=300,
-        most=3,
-    )
-
-
-def test_a_trace_of_arrivals_is_a_list_of_times(load: Loader) -> None:
-    arrivals = "arrivals: {dist: trace, trace: [12s, 1m]}"
-    plan = load(one_fault(f"fault: process.kill, target: {{learners: 1}}, for: 5s, {arrivals}"))
-    assert plan.faults[0].arrivals == Arrivals(dist=Distribution.TRACE, trace_s=(12, 60))
 
 
 def test_settings_are_the_fields_of_the_fault_in_their_units(load: Loader) -> None:
@@ -205,20 +166,15 @@ def test_checks_are_read_like_faults(load: Loader) -> None:
     ]
 
 
-def test_a_fault_without_a_name_gets_one_from_its_kind_and_place(load: Loader) -> None:
-    plan = load(
-        HEAD
-        + KILL
-        + "- {fault: process.crash_loop, target: {learners: 1}, at: {round: 9}, for: 9s}"
-    )
+def test_a_fault_without_a_name_gets_one_from_its_kind_and_knows_where_it_was_written(
+    load: Loader,
+) -> None:
+    loop = "- {fault: process.crash_loop, target: {learners: 1}, at: {round: 9}, for: 9s}\n"
+    plan = load(HEAD + KILL + loop + "expect:\n- {check: rejoin}\n")
     assert [spec.id for spec in plan.faults] == ["kill-0", "crash-loop-1"]
     assert plan.faults[1].settings == Loop()
-
-
-def test_faults_and_checks_know_where_they_were_written(load: Loader) -> None:
-    plan = load(HEAD + KILL + "expect:\n- {check: rejoin}\n")
-    assert plan.faults[0].where.endswith("trial.yaml:4:3")
-    assert plan.expect[0].where.endswith("trial.yaml:6:3")
+    places = [spec.where.partition(":")[2] for spec in (*plan.faults, *plan.expect)]
+    assert places == ["4:3", "5:3", "7:3"]
 
 
 def test_yes_and_no_are_text_and_numbers_have_all_forms_of_yaml(load: Loader) -> None:

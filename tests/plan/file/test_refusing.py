@@ -131,10 +131,6 @@ def test_a_mistake_is_named_with_its_place_and_its_key(
     assert len(message.splitlines()) == 1
 
 
-def test_an_anchor_that_nobody_refers_to_does_no_harm(load: Loader) -> None:
-    assert load(HEAD + "seed: &x 3").seed == 3
-
-
 FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
 
 
@@ -211,14 +207,64 @@ def test_a_mistake_in_a_fault_is_named(load: Loader, entry: str, words: str) -> 
     assert words in message
 
 
-def test_a_plan_needs_its_version_and_its_name(load: Loader) -> None:
-    assert "version: is missing: write `version: 1`" in told(load, "name: trial")
-    assert "name: is missing: write `name: my-plan`" in told(load, "version: 1")
-    assert "trial.yaml:1:10: version: must be 1" in told(load, "version: 2\nname: trial")
-    assert "'a/b' is not a name" in told(load, "version: 1\nname: a/b")
-    assert "'latest' is not a name: use" in told(load, "version: 1\nname: latest")
-    assert "`latest` names the newest run" in told(load, "version: 1\nname: latest")
-    assert "is not a name" not in told(load, "version: 2\nname: latest-2")
+TWICE = KILL.replace("fault:", "id: x, fault:")
+AT_PHASE = KILL.replace("at: {round: 3}", "id: dies, at: {phase: push}")
+ENDLESS = KILL.replace("at: {round: 3}", "arrivals: {mtbf: 9s}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: trial", "version: "),
+        ("version: 1", "name: "),
+        ("version: 2\nname: trial", ":1:10: version: "),
+        ("version: 1\nname: a/b", "'a/b'"),
+        ("version: 1\nname: latest", "'latest'"),
+        (HEAD + "training:\n  learners: 2\n  learners: 3\n",
+         ":5:3: training.learners: .*trial.yaml:4:3"),
+        (HEAD + "training: &t {learners: 2}\nlimits: *t\n", "aliases"),
+        (HEAD + "training: {<<: {learners: 2}}\n", "`<<`"),
+        (HEAD + "training: {learners: ${vars.n}}", "quotes"),
+        *((text, r":\d+:\d+: .*YAML") for text in ("a: [1", "a: b: c", "a:\n\t- b")),
+        (HEAD + "---\nb: 2\n", r":\d+:\d+: .*YAML"),
+        *((text, ":1:1: ") for text in ("", "3", "- a", "just words")),
+        (HEAD + "faults:\n  - id: a\n    fault: process.kill\n   target: {learners: 1}\n",
+         ":6:4: .*column 4.*line 4.*column 3"),
+        (HEAD + "training:\n  learners: 3\n    quorum: 1\n", ":5:11: .*line 4.*column 3"),
+        (HEAD + "faults:\n- id: a\n    fault: process.kill\n", ":5:10: .*column 3"),
+        (HEAD + "faults:\n\t- id: a\n", ":4:1: .*tab"),
+        (HEAD + "training: {learners: 3\nseed: 3\n", ":4:5: .*`{` of line 3"),
+        (HEAD + '"a\u2028b": {c: [\n', ":4:1: "),
+        (HEAD + "description: what: and why\n", ":3:18: .*quotes"),
+        (HEAD + TWICE + TWICE.split("\n", 1)[1], ":5:3: fault id 'x'"),
+        (HEAD + KILL.replace("round: 3", "after: nothing"), "`after: nothing`"),
+        (HEAD + AT_PHASE + "gameday: {holds: [dies]}", "gameday.holds: 'dies'"),
+        (HEAD + KILL.replace("round: 3", "round: 121"), ":4:.*round 121"),
+        (HEAD + ENDLESS, ":4:.*`until: 90s`"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_with_its_place(load: Loader, text: str, words: str) -> None:
+    message = told(load, text)
+    assert re.search(words, message, re.DOTALL), message
+    assert "token" not in message
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "seed: &x 3",
+        KILL.replace("for: 5s", "outage: {dist: exponential, mean: 11m, at_most: 1m}"),
+        KILL.replace("5s", "11m") + "limits: {timeout: 12m}\n",
+        KILL.replace("5s", "rest"),
+        "training: {task: 'a.b:make', fragments: 400}",
+        "training: {model: small, fragments: 110}",
+        AT_PHASE + "gameday: {owner: Ann}",
+        ENDLESS.replace("mtbf: 9s", "mtbf: 9s, until: 60s"),
+        ENDLESS + "\ntraining: {stop: {time: 60s}}",
+    ],
+)
+def test_what_is_near_to_a_mistake_is_accepted(load: Loader, more: str) -> None:
+    load(HEAD + more)
 
 
 def test_all_mistakes_are_told_together_in_the_order_of_the_file(load: Loader) -> None:
@@ -232,40 +278,11 @@ def test_all_mistakes_are_told_together_in_the_order_of_the_file(load: Loader) -
     assert places == sorted(places)
 
 
-def test_a_key_that_is_written_twice_is_refused_with_both_places(load: Loader) -> None:
-    message = told(load, HEAD + "training:\n  learners: 2\n  learners: 3\n")
-    assert "trial.yaml:5:3: training.learners: is written twice" in message
-    assert "trial.yaml:4:3" in message
-
-
-def test_aliases_and_merge_keys_are_refused(load: Loader) -> None:
-    assert "aliases" in told(load, HEAD + "training: &t {learners: 2}\nlimits: *t\n")
-    assert "unknown key `<<`" in told(load, HEAD + "training: {<<: {learners: 2}}\n")
-
-
-def test_a_reference_in_braces_without_quotes_is_explained(load: Loader) -> None:
-    assert "${…} needs quotes" in told(load, HEAD + "training: {learners: ${vars.n}}")
-
-
-@pytest.mark.parametrize("text", ["a: [1", "a: b: c", "a:\n\t- b", HEAD + "---\nb: 2\n"])
-def test_what_is_not_yaml_is_refused_with_its_place(load: Loader, text: str) -> None:
-    assert re.search(r"trial\.yaml:\d+:\d+: .*YAML", told(load, text))
-
-
-@pytest.mark.parametrize("text", ["", "3", "- a", "just words"])
-def test_what_is_not_a_mapping_is_refused(load: Loader, text: str) -> None:
-    assert "trial.yaml:1:1: a plan must be a mapping" in told(load, text)
-
-
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"absent\.yaml: the plan cannot be read"):
-        load_file(tmp_path / "absent.yaml", KINDS)
-
-
-def test_a_byte_that_is_not_utf_8_is_named_with_its_place(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes("version: 1\nname: é".encode() + b"caf\xe9\n")
-    with pytest.raises(PlanError, match=r"latin\.yaml:2:11: .* byte 0xe9 is not UTF-8: save"):
-        load_file(tmp_path / "latin.yaml", KINDS)
+    for place in ("absent.yaml: ", "latin.yaml:2:11: .*0xe9"):
+        with pytest.raises(PlanError, match=place):
+            load_file(tmp_path / place.partition(":")[0], KINDS)
 
 
 @pytest.mark.parametrize(
@@ -273,69 +290,16 @@ def test_a_byte_that_is_not_utf_8_is_named_with_its_place(tmp_path: Path) -> Non
 )
 def test_what_is_nested_too_deep_is_refused_with_its_place(load: Loader, line: str) -> None:
     message = told(load, HEAD + line)
-    assert "more than 50 levels" in message
     assert "trial.yaml:3:" in message
     assert len(message) < 300
-    assert "more than 50 levels" in told(load, HEAD, f"settle={line[3:]}")
-    assert "more than 50 levels" in told(load, HEAD, ".".join("a" * 3000) + "=1")
-
-
-def test_a_mistake_of_an_override_is_named_by_the_override(load: Loader) -> None:
-    written = HEAD + "training:\n  model: nano\n  outer: {lr: 0.7}\n"
-    message = told(load, written, "training.outer.lr=-1")
-    assert message.startswith("--set training.outer.lr=-1: training.outer.lr: ")
-    assert told(load, written, "training.model=nanoo").startswith("--set training.model=nanoo: ")
-    assert told(load, HEAD, "training.inner.lr=0").startswith("--set training.inner.lr=0: ")
-
-
-def test_an_outage_may_be_cut_below_the_timeout_or_last_to_the_end(load: Loader) -> None:
-    load(HEAD + KILL.replace("for: 5s", "outage: {dist: exponential, mean: 11m, at_most: 1m}"))
-    load(HEAD + KILL.replace("5s", "11m") + "limits: {timeout: 12m}\n")
-    load(HEAD + KILL.replace("5s", "rest"))
-
-
-def test_a_task_of_ones_own_may_have_any_number_of_fragments(load: Loader) -> None:
-    load(HEAD + "training: {task: 'a.b:make', fragments: 400}")
-    load(HEAD + "training: {model: small, fragments: 110}")
-
-
-def test_two_faults_with_one_name_are_refused_where_the_second_stands(load: Loader) -> None:
-    twice = (
-        KILL.replace("fault:", "id: x, fault:")
-        + KILL.replace("fault:", "id: x, fault:").split("\n", 1)[1]
-    )
-    assert "trial.yaml:5:3: fault id 'x'" in told(load, HEAD + twice)
-
-
-def test_a_fault_that_waits_for_an_unknown_one_is_refused(load: Loader) -> None:
-    assert "`after: nothing`" in told(load, HEAD + KILL.replace("round: 3", "after: nothing"))
-
-
-def test_a_fault_that_waits_for_a_phase_cannot_wait_for_an_operator(load: Loader) -> None:
-    at_phase = HEAD + KILL.replace("at: {round: 3}", "id: dies, at: {phase: push}")
-    load(at_phase + "gameday: {owner: Ann}")
-    message = told(load, at_phase + "gameday: {holds: [dies]}")
-    assert "gameday.holds: 'dies' waits for a phase of the protocol" in message
-
-
-def test_a_fault_that_waits_for_a_round_after_the_end_is_refused(load: Loader) -> None:
-    message = told(load, HEAD + KILL.replace("round: 3", "round: 121"))
-    assert "trial.yaml:4:" in message
-    assert "round 121" in message
-
-
-def test_arrivals_that_no_end_is_known_of_are_refused(load: Loader) -> None:
-    endless = HEAD + KILL.replace("at: {round: 3}", "arrivals: {mtbf: 9s}")
-    assert "trial.yaml:4:" in told(load, endless)
-    assert "write `until: 90s` below `arrivals`" in told(load, endless)
-    load(endless.replace("mtbf: 9s", "mtbf: 9s, until: 60s"))
-    load(endless + "\ntraining: {stop: {time: 60s}}")
+    for override in (f"settle={line[3:]}", ".".join("a" * 3000) + "=1"):
+        assert "50 levels" in told(load, HEAD, override)
 
 
 def test_an_empty_catalogue_refuses_every_name(tmp_path: Path) -> None:
     path = tmp_path / "trial.yaml"
     path.write_text(HEAD + "expect: [{check: rejoin}]")
-    with pytest.raises(PlanError, match=r"unknown check `rejoin` .*; known: none"):
+    with pytest.raises(PlanError, match=r"`rejoin`.* none"):
         load_file(path, Kinds())
 
 
@@ -346,29 +310,6 @@ def test_a_setting_that_no_plan_could_write_is_our_own_mistake(tmp_path: Path) -
         odd = make_dataclass("Odd", [(name, kind)])
         with pytest.raises((HarnessBug, PackageError), match=name):
             load_file(path, Kinds(faults={"a.odd": odd}))
-
-
-@pytest.mark.parametrize(
-    ("text", "place", "says"),
-    [
-        ("faults:\n  - id: a\n    fault: process.kill\n   target: {learners: 1}\n", "6:4",
-         "begins in column 4, and what it belongs to (line 4) in column 3"),
-        ("training:\n  learners: 3\n    quorum: 1\n", "5:11",
-         "is indented deeper than line 4, which has a value already: begin it in column 3"),
-        ("faults:\n- id: a\n    fault: process.kill\n", "5:10", "begin it in column 3"),
-        ("faults:\n\t- id: a\n", "4:1", "a tab cannot indent, use spaces"),
-        ("training: {learners: 3\nseed: 3\n", "4:5",
-         "the `{` of line 3 is not closed before this: a `,` or the `}` is missing"),
-        ('"a\u2028b": {c: [\n', "4:1", "invalid YAML"),
-        ("description: what: and why\n", "3:18", 'needs quotes: key: "text: more text"'),
-    ],
-)  # fmt: skip
-def test_wrong_yaml_is_told_what_to_write(load: Loader, text: str, place: str, says: str) -> None:
-    said = told(load, HEAD + text)
-    assert f":{place}: " in said
-    assert says in said
-    assert "block" not in said
-    assert "token" not in said
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from chaoslab.plan.file import json_schema
-from tests.plan.file.catalogue import CHECKS, FAULTS, HEAD, KILL, KINDS, one_fault
+from tests.plan.file.catalogue import HEAD, KILL, KINDS, one_fault
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +71,3 @@ def test_it_carries_the_words_of_settings_and_their_defaults(schema: dict[str, A
     assert (signal["description"], signal["default"]) == ("How it is ended.", "SIGKILL")
     assert schema["$defs"]["Rejoin"]["properties"]["within"]["default"] == "30s"
     assert schema["$defs"]["Training"]["properties"]["suspect_after"]["default"] == "2s"
-
-
-def test_there_is_one_variant_for_each_fault_and_check(schema: dict[str, Any]) -> None:
-    faults = schema["properties"]["faults"]["items"]["oneOf"]
-    checks = schema["properties"]["expect"]["items"]["oneOf"]
-    assert (len(faults), len(checks)) == (len(FAULTS), len(CHECKS))

@@ -1,7 +1,6 @@
 """Plans and rosters for the tests of the schedule."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from chaoslab.plan.model import (
     Arrivals,
@@ -16,22 +15,9 @@ from chaoslab.plan.model import (
     Trigger,
 )
 from chaoslab.plan.schedule import Schedule, roster_of, schedule
+from tests.plan.file.catalogue import Kill, Ramp
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
-    takes_away: ClassVar[bool] = True
-    signal: str = "SIGKILL"
-    offsets_s: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slow:
-    takes_away: ClassVar[bool] = False
-    ratio: float = 0.5
-
-
-FAULTS: dict[str, type] = {"process.kill": Kill, "compute.slow": Slow}
+FAULTS: dict[str, type] = {"process.kill": Kill, "compute.ramp": Ramp}
 
 
 def fault(
@@ -46,7 +32,7 @@ def fault(
     """One fault, at round 5 and for 5 s unless told otherwise."""
     return FaultSpec(
         id=name,
-        fault="process.kill" if isinstance(settings, Kill) else "compute.slow",
+        fault="compute.ramp" if isinstance(settings, Ramp) else "process.kill",
         settings=settings,
         target=target,
         at=at or (None if arrivals else Trigger(round=5)),

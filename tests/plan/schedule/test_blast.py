@@ -1,5 +1,6 @@
 """The limits: no instant whose time is known may break one."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from chaoslab.core.errors import PlanError
 from chaoslab.plan.model import Arrivals, FaultSpec, Limits, Outage, Target, Trigger
 from chaoslab.plan.schedule import Schedule
-from tests.plan.schedule.drawing import Slow, drawn, fault, plan_of
+from tests.plan.file.catalogue import Kill, Ramp
+from tests.plan.schedule.drawing import drawn, fault, plan_of
 
 
 def named(index: int, name: str, at: Trigger, seconds: float = 5.0, **more: object) -> FaultSpec:
@@ -17,56 +19,45 @@ def named(index: int, name: str, at: Trigger, seconds: float = 5.0, **more: obje
     return fault(target, name=name, at=at, outage=Outage(seconds=seconds), **more)  # type: ignore[arg-type]
 
 
-def test_one_injection_that_leaves_too_few_is_refused() -> None:
-    spec = fault(Target(count=3), name="three")
-    with pytest.raises(PlanError) as refused:
-        drawn(plan_of(spec, limits=Limits(min_alive=2)))
-    assert str(refused.value).startswith("trial.yaml:three: ")
-    assert all(part in str(refused.value) for part in ("round 5", "`limits.min_alive` is 2"))
-
-
-def test_one_injection_that_hits_too_many_is_refused() -> None:
-    spec = fault(Target(share=0.75))
-    with pytest.raises(PlanError, match="3 of 4 learners"):
-        drawn(plan_of(spec, limits=Limits(max_affected=0.5)))
-    assert drawn(plan_of(spec, limits=Limits(max_affected=0.75))).injections
-
-
-def test_a_fault_that_takes_nobody_away_does_not_count_as_a_death() -> None:
-    spec = fault(Target(everyone=True), settings=Slow())
-    assert drawn(plan_of(spec, limits=Limits(min_alive=4))).injections
-    with pytest.raises(PlanError, match="4 of 4 learners"):
-        drawn(plan_of(spec, limits=Limits(max_affected=0.9)))
-
-
-def test_the_syncer_is_no_learner_to_the_limits() -> None:
-    spec = fault(Target(syncer=True))
-    assert drawn(plan_of(spec, limits=Limits(min_alive=4, max_affected=0.0))).injections
+ALL = Target(everyone=True)
+MOST = Target(share=0.75)
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("target", "settings", "limits", "says"),
     [
-        (Trigger(time_s=10), Trigger(time_s=12)),
-        (Trigger(time_s=12), Trigger(time_s=10)),
-        (Trigger(round=9), Trigger(round=9)),
-        (Trigger(time_s=10), Trigger(time_s=10)),
+        (Target(count=3), Kill(), Limits(min_alive=2), "trial.yaml:it: .*`limits.min_alive` is 2"),
+        (MOST, Kill(), Limits(max_affected=0.5), "3 of 4 learners"),
+        (MOST, Kill(), Limits(max_affected=0.75), None),
+        (ALL, Ramp(ratio=1), Limits(min_alive=4), None),  # it takes nobody away
+        (ALL, Ramp(ratio=1), Limits(max_affected=0.9), "4 of 4 learners"),
+        (Target(syncer=True), Kill(), Limits(min_alive=4, max_affected=0.0), None),
     ],
 )
-def test_two_planned_faults_that_are_sure_to_overlap_count_together(
-    first: Trigger, second: Trigger
+def test_one_injection_is_held_to_the_limits_of_learners(
+    target: Target, settings: object, limits: Limits, says: str | None
+) -> None:
+    plan = plan_of(fault(target, settings=settings), limits=limits)
+    with pytest.raises(PlanError, match=says) if says else nullcontext():
+        assert drawn(plan).injections
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_sure"),
+    [
+        (Trigger(time_s=10), Trigger(time_s=12), True),
+        (Trigger(time_s=12), Trigger(time_s=10), True),
+        (Trigger(round=9), Trigger(round=9), True),
+        (Trigger(time_s=10), Trigger(time_s=15), False),
+        (Trigger(time_s=10), Trigger(round=9), False),
+    ],
+)
+def test_two_planned_faults_count_together_if_they_are_sure_to_overlap(
+    first: Trigger, second: Trigger, is_sure: bool
 ) -> None:
     faults = named(0, "one", first), named(1, "two", second)
-    with pytest.raises(PlanError, match="2 learners"):
-        drawn(plan_of(*faults, limits=Limits(min_alive=3)))
-
-
-def test_two_planned_faults_that_do_not_overlap_count_alone() -> None:
-    limits = Limits(min_alive=3)
-    apart = named(0, "one", Trigger(time_s=10)), named(1, "two", Trigger(time_s=15))
-    assert len(drawn(plan_of(*apart, limits=limits)).injections) == 2
-    unknown = named(0, "one", Trigger(time_s=10)), named(1, "two", Trigger(round=9))
-    assert len(drawn(plan_of(*unknown, limits=limits)).injections) == 2
+    with pytest.raises(PlanError, match="2 learners") if is_sure else nullcontext():
+        assert len(drawn(plan_of(*faults, limits=Limits(min_alive=3))).injections) == 2
 
 
 def test_the_time_after_another_fault_is_known_from_it() -> None:

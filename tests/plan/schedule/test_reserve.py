@@ -36,12 +36,8 @@ def hit(*faults: FaultSpec, limits: Limits | None = None) -> list[tuple[str, ...
 
 
 def test_names_go_on_where_the_learners_end() -> None:
-    plan = growing()
-    assert plan.training.reserve_names == ("learner-4", "learner-5")
-    assert [(node.name, node.role) for node in roster_of(plan)][-2:] == [
-        ("learner-4", "reserve"),
-        ("learner-5", "reserve"),
-    ]
+    roster = [(node.name, node.role) for node in roster_of(growing())]
+    assert roster[-2:] == [("learner-4", "reserve"), ("learner-5", "reserve")]
 
 
 @pytest.mark.parametrize(
@@ -66,20 +62,22 @@ def test_learners_that_are_not_there_are_never_drawn_as_victims() -> None:
     assert hit(fault(Target(everyone=True))) == [tuple(f"learner-{i}" for i in range(4))]
 
 
-def test_a_reserve_that_there_is_not_is_refused() -> None:
-    plan = plan_of(join())
-    with pytest.raises(PlanError, match=r"reserve: 2"):
+@pytest.mark.parametrize(
+    ("spec", "reserve", "says"),
+    [
+        (join(), 0, "reserve: 2"),
+        (join(Target(names=("learner-1",))), 2, "learner-1 .*reserve: all"),
+        (fault(Target(names=("learner-4",))), 2, "learner-4 of the reserve"),
+    ],
+    ids=["no reserve", "there from the start", "never brought in"],
+)
+def test_who_cannot_be_brought_in_or_hit_is_refused(
+    spec: FaultSpec, reserve: int, says: str
+) -> None:
+    plan = growing(spec)
+    plan = replace(plan, training=replace(plan.training, reserve=reserve))
+    with pytest.raises(PlanError, match=says):
         schedule(plan, roster_of(plan))
-
-
-def test_who_is_there_from_the_start_cannot_be_brought_in() -> None:
-    with pytest.raises(PlanError, match=r"learner-1 .*reserve: all"):
-        hit(join(Target(names=("learner-1",))))
-
-
-def test_who_is_never_brought_in_cannot_be_hit() -> None:
-    with pytest.raises(PlanError, match="learner-4 of the reserve"):
-        hit(fault(Target(names=("learner-4",))))
 
 
 def test_a_joining_learner_is_under_no_fault_that_the_limits_count() -> None:
