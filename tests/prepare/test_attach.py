@@ -58,16 +58,13 @@ def test_a_namespace_and_its_context_are_not_empty(target: str) -> None:
         Target.of(target)
 
 
-@pytest.mark.parametrize("target", ["processes", "processes:7", "compose:day"])
+@pytest.mark.parametrize("target", ["processes:7", "compose:day"])
 def test_others_can_start_nodes_again_by_a_setting(target: str) -> None:
     ours, others = settings_of(target), settings_of(target, "fleet.restarts=false")
     assert isinstance(ours, Processes | Compose)
     assert replace(ours, restarts=False) == others
-
-
-def test_settings_of_the_training_itself_are_refused() -> None:
-    with pytest.raises(PlanError, match="learners"):
-        settings_of("processes", "training.learners=3")
+    with pytest.raises(PlanError, match="learners"):  # those of the training itself are refused
+        settings_of(target, "training.learners=3")
 
 
 def test_a_namespace_stays_that_of_the_context_in_which_it_was_found(

@@ -83,42 +83,31 @@ def syncer(placed: Placed, tmp_path: Path) -> Iterator[RunningSyncer]:
 # ---------------------------------------------------------------- who needs them
 
 
-@pytest.mark.parametrize("listen", ["127.0.0.1:0", "localhost:4600", "[::1]:0"])
-def test_on_loopback_nodes_have_tokens_and_no_certificates(listen: str) -> None:
-    run = launch(site=NodeSite(listen=listen))
-    specs = (run.syncer(), *run.learners(dict.fromkeys(LEARNERS, "127.0.0.1:1")))
-    assert not any(spec.private_files for spec in specs)
-    assert not any(word.startswith("--tls") for spec in specs for word in spec.command)
-    assert "--tokens" in specs[0].command
-    assert all("--token-file" in spec.command for spec in specs[1:])
-
-
 @pytest.mark.parametrize(
-    "listen", ["0.0.0.0:4600", "[::]:0", "10.0.0.2:4600", "syncer.example:4600"]
+    ("listen", "is_far"),
+    [
+        *((here, False) for here in ("127.0.0.1:0", "localhost:4600", "[::1]:0")),
+        *((far, True) for far in ("0.0.0.0:4600", "[::]:0", "10.0.0.2:4600", "syncer.example:1")),
+    ],
 )
-def test_elsewhere_every_node_has_a_certificate_and_none_a_token(listen: str) -> None:
+def test_nodes_have_tokens_on_loopback_and_a_certificate_of_their_own_elsewhere(
+    listen: str, is_far: bool
+) -> None:
     run = launch(site=NodeSite(listen=listen))
     specs = (run.syncer(), *run.learners(dict.fromkeys(LEARNERS, "proxy:1")))
-    keys = {spec.private_files["key.pem"] for spec in specs}
-    assert len(keys) == len(specs)
-    assert len({spec.private_files["ca.pem"] for spec in specs}) == 1
-    assert not any(word.startswith("--token") for spec in specs for word in spec.command)
-    assert not any("--private-network" in spec.command for spec in specs)
+    for spec in specs:
+        words = " ".join(spec.command)
+        assert (" --tls" in words, " --token" in words) == (is_far, not is_far)
+    assert len({spec.private_files.get("key.pem") for spec in specs}) == (4 if is_far else 1)
+    assert len({spec.private_files.get("ca.pem") for spec in specs}) == 1
 
 
 def test_the_authoritys_key_is_given_to_nobody(placed: Placed) -> None:
     for spec in placed.specs.values():
         assert sorted(spec.private_files) == ["ca.pem", "certificate.pem", "key.pem"]
-        assert b"PRIVATE" not in spec.private_files["ca.pem"]
-        assert b"PRIVATE" not in spec.private_files["certificate.pem"]
-        shown = repr(spec) + "".join(spec.command)
-        assert "PRIVATE" not in shown
-
-
-def test_whoever_only_reads_snapshots_has_no_certificate() -> None:
-    evaluator = launch().evaluator()
-    assert not evaluator.private_files
-    assert not any(word.startswith("--tls") for word in evaluator.command)
+        public = spec.private_files["ca.pem"] + spec.private_files["certificate.pem"]
+        assert "PRIVATE" not in public.decode() + repr(spec) + "".join(spec.command)
+    assert not launch().evaluator().private_files, "it only reads snapshots"
 
 
 def test_those_that_may_join_later_have_theirs_from_the_start() -> None:
@@ -147,23 +136,19 @@ def certificate_of(spec: NodeSpec) -> x509.Certificate:
     return x509.load_pem_x509_certificate(spec.private_files["certificate.pem"])
 
 
-def test_each_names_its_node_alone_and_one_end(placed: Placed) -> None:
+def test_each_names_its_node_alone_and_one_end_for_as_long_as_the_run_may_take(
+    placed: Placed,
+) -> None:
+    now = datetime.now(UTC)
     for name, spec in placed.specs.items():
         assert names_in(spec) == [name]
-        use = certificate_of(spec).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
-        serves = ExtendedKeyUsageOID.SERVER_AUTH
-        dials = ExtendedKeyUsageOID.CLIENT_AUTH
-        assert list(use.value) == [serves if name == "syncer" else dials]
-
-
-def test_they_are_valid_for_as_long_as_the_run_may_take(placed: Placed) -> None:
-    now = datetime.now(UTC)
-    for spec in placed.specs.values():
         certificate = certificate_of(spec)
+        use = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+        ends = {"syncer": ExtendedKeyUsageOID.SERVER_AUTH}
+        assert list(use.value) == [ends.get(name, ExtendedKeyUsageOID.CLIENT_AUTH)]
         assert certificate.not_valid_before_utc <= now - MARGIN + timedelta(minutes=1)
-        left = certificate.not_valid_after_utc - now
         limit = timedelta(seconds=PLAN.limits.timeout_s)
-        assert limit < left <= limit + MARGIN
+        assert limit < certificate.not_valid_after_utc - now <= limit + MARGIN
 
 
 @pytest.mark.parametrize("timeout_s", [1e9, 1e300, math.inf])
@@ -180,20 +165,11 @@ def test_learners_of_the_run_get_in_also_through_a_proxys_address(
     syncer: RunningSyncer, placed: Placed
 ) -> None:
     assert placed.tls("learner-0").server_name == "syncer"
-    for name in LEARNERS:
-        learner = HandLearner(syncer, name, tls=placed.tls(name))
+    for name, incarnation in (*((name, 1) for name in LEARNERS), (LEARNERS[0], 2)):
+        learner = HandLearner(syncer, name, incarnation, tls=placed.tls(name))
         learner.join()
         learner.close()
     assert not syncer.hub.refusals.totals
-
-
-def test_a_later_incarnation_gets_in_by_the_same_certificate(
-    syncer: RunningSyncer, placed: Placed
-) -> None:
-    for incarnation in (1, 2):
-        learner = HandLearner(syncer, "learner-0", incarnation, tls=placed.tls("learner-0"))
-        learner.join()
-        learner.close()
 
 
 def refused(syncer: RunningSyncer, tls: Tls | None, reason: RefusalReason) -> None:
@@ -219,23 +195,24 @@ def test_without_a_certificate_nobody_gets_in(syncer: RunningSyncer, placed: Pla
     assert not syncer.told.of(Kind.MEMBER_JOINED)
 
 
-def test_in_plaintext_nobody_gets_in(syncer: RunningSyncer) -> None:
-    refused(syncer, None, RefusalReason.NO_TLS)
-
-
-def test_a_certificate_of_another_run_is_refused(
-    syncer: RunningSyncer, placed: Placed, strange: Placed
+@pytest.mark.parametrize(
+    ("of_whom", "reason"),
+    [
+        ("nobody", RefusalReason.NO_TLS),
+        ("another run", RefusalReason.UNTRUSTED_CERTIFICATE),
+        ("the syncer", RefusalReason.UNTRUSTED_CERTIFICATE),
+    ],
+)
+def test_with_no_certificate_of_a_learner_of_the_run_nobody_gets_in(
+    syncer: RunningSyncer, placed: Placed, strange: Placed, of_whom: str, reason: RefusalReason
 ) -> None:
     ours = placed.tls("learner-0").ca
-    theirs = strange.tls("learner-0", ca=ours)
-    refused(syncer, theirs, RefusalReason.UNTRUSTED_CERTIFICATE)
-
-
-def test_the_syncers_own_certificate_does_not_let_a_learner_in(
-    syncer: RunningSyncer, placed: Placed
-) -> None:
-    as_learner = placed.tls("syncer", server_name="syncer")
-    refused(syncer, as_learner, RefusalReason.UNTRUSTED_CERTIFICATE)
+    made = {
+        "nobody": None,
+        "another run": strange.tls("learner-0", ca=ours),
+        "the syncer": placed.tls("syncer", server_name="syncer"),
+    }
+    refused(syncer, made[of_whom], reason)
 
 
 def test_another_learners_certificate_does_not_give_its_name(

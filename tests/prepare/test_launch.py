@@ -57,32 +57,27 @@ def flags(spec: NodeSpec) -> Mapping[str, str]:
 
 
 def test_the_syncer_is_told_the_rules_as_json_and_chooses_its_port() -> None:
-    spec = launch().syncer()
-    found = flags(spec)
-    assert spec.command[2] == "chaoslab.diloco.syncer"
-    assert found["--address"] == "127.0.0.1:0"
-    assert found["--name"] == "syncer"
-    assert found["--incarnation"] == "{incarnation}"
-    assert found["--directory"] == "{directory}"
-    assert found["--snapshots"] == "/runs/one/snapshots"
-    assert found["--tokens"] == "/runs/one/tokens"
-    assert json.loads(found["--settings-json"]) == settings(PLAN.training)
+    found = flags(launch().syncer())
+    assert json.loads(found.pop("--settings-json")) == settings(PLAN.training)
+    expected = {
+        "--address": "127.0.0.1:0", "--name": "syncer", "--incarnation": "{incarnation}",
+        "--directory": "{directory}", "--snapshots": "/runs/one/snapshots",
+        "--tokens": "/runs/one/tokens",
+    }  # fmt: skip
+    assert found.items() >= expected.items()
 
 
 def test_every_learner_knows_the_syncer_its_shard_and_the_same_seed() -> None:
     specs = launch().learners(
         {name: f"127.0.0.1:{5000 + n}" for n, name in enumerate(PLAN.training.learner_names)}
     )
-    assert [spec.name for spec in specs] == list(PLAN.training.learner_names)
     for shard, spec in enumerate(specs):
-        found = flags(spec)
-        assert spec.role is Role.LEARNER
-        assert found["--syncer"] == f"127.0.0.1:{5000 + shard}"
-        assert (found["--shard"], found["--shards"]) == (str(shard), "4")
-        assert found["--name"] == f"learner-{shard}"
-        assert found["--seed"] == "7"
-        assert found["--model"] == "nano"
-        assert found["--data"] == "stdlib"
+        expected = {
+            "--syncer": f"127.0.0.1:{5000 + shard}", "--shard": str(shard), "--shards": "4",
+            "--name": f"learner-{shard}", "--seed": "7", "--model": "nano", "--data": "stdlib",
+        }  # fmt: skip
+        assert flags(spec).items() >= expected.items()
+        assert (spec.name, spec.role) == (f"learner-{shard}", Role.LEARNER)
 
 
 def test_the_inner_optimizer_reaches_the_learner_exactly() -> None:
@@ -92,11 +87,8 @@ def test_the_inner_optimizer_reaches_the_learner_exactly() -> None:
     )  # fmt: skip
     plan = replace(PLAN, training=replace(PLAN.training, inner=inner))
     found = flags(launch(plan).learners(ADDRESSES)[0])
-    assert float(found["--lr"]) == 1e-4
-    assert float(found["--final-share"]) == 0.05
-    assert float(found["--weight-decay"]) == 0.2
-    keys = ("--warmup-steps", "--decay-steps", "--batch", "--sequence")
-    assert [int(found[key]) for key in keys] == [3, 70, 2, 64]
+    told = {key: float(found[f"--{key.replace('_', '-')}"]) for key in asdict(inner)}
+    assert told == asdict(inner)
 
 
 @pytest.mark.parametrize(
@@ -141,15 +133,6 @@ def test_a_learner_of_several_hosts_is_one_node_whose_command_says_so() -> None:
     assert "--hosts" not in usual.command
 
 
-def test_learners_that_may_lose_a_host_hear_test_hooks() -> None:
-    lost = FaultSpec(
-        id="lost", fault="host.kill", settings=HostKill(), target=Target(count=1),
-        at=Trigger(time_s=1.0), outage=Outage(seconds=1.0),
-    )  # fmt: skip
-    specs = launch(replace(PLAN, faults=(lost,))).learners(ADDRESSES)
-    assert {spec.hears for spec in specs} == {True}
-
-
 def test_a_task_of_ones_own_replaces_the_model_everywhere() -> None:
     plan = replace(PLAN, training=replace(PLAN.training, task="my.task:make"))
     for spec in (launch(plan).learners(ADDRESSES)[0], launch(plan).evaluator()):
@@ -168,22 +151,20 @@ def test_a_program_of_ones_own_takes_the_place_and_the_flags_of_a_role() -> None
 
 def test_the_evaluator_reads_the_snapshots_with_the_same_model_and_data() -> None:
     spec = launch().evaluator()
-    found = flags(spec)
+    expected = {
+        "--snapshots": "/runs/one/snapshots", "--model": "nano", "--data": "stdlib",
+        "--sequence": "128", "--at-most": "10",
+    }  # fmt: skip
+    assert flags(spec).items() >= expected.items()
     assert spec.role is Role.EVALUATOR
-    assert spec.command[2] == "chaoslab.diloco.evaluate"
-    assert found["--snapshots"] == "/runs/one/snapshots"
-    assert (found["--model"], found["--data"], found["--sequence"]) == ("nano", "stdlib", "128")
-    assert int(found["--at-most"]) == 10
 
 
-def test_nodes_run_on_one_thread_and_leave_the_platform_alone() -> None:
-    for spec in (launch().syncer(), *launch().learners(ADDRESSES), launch().evaluator()):
+def test_nodes_run_on_one_thread_and_with_the_labels_of_the_plan() -> None:
+    made = launch(replace(PLAN, fleet=FleetSpec(labels={"learner-1": {"region": "eu"}})))
+    specs = (made.syncer(), *made.learners(ADDRESSES), made.evaluator())
+    assert [spec.labels for spec in specs[:3]] == [{}, {}, {"region": "eu"}]
+    for spec in specs:
         assert spec.environment == {"NPROC": "1"}
-
-
-def test_labels_of_the_plan_go_to_their_nodes() -> None:
-    plan = replace(PLAN, fleet=FleetSpec(labels={"learner-1": {"region": "eu"}}))
-    assert [spec.labels for spec in launch(plan).learners(ADDRESSES)[:2]] == [{}, {"region": "eu"}]
 
 
 def test_the_compilation_cache_outlives_the_run_and_can_be_moved(
@@ -271,8 +252,8 @@ def test_snapshots_are_thinned_where_nobody_knows_the_tokens_of_a_task() -> None
 def test_the_defaults_of_a_plan_are_those_of_syncer_and_learner() -> None:
     given = json.dumps({**settings(Training()), "stop_rounds": None, "evaluate_every": None})
     assert Settings.from_json(given) == Settings()
-    inner = asdict(Inner(decay_steps=InnerSettings().decay_steps))
-    assert InnerSettings(**{key: inner[key] for key in asdict(InnerSettings())}) == InnerSettings()
+    inner, theirs = asdict(Inner()), asdict(InnerSettings())
+    assert {key: inner[key] for key in theirs} == {**theirs, "decay_steps": inner["decay_steps"]}
 
 
 def test_the_models_of_plans_are_those_that_learners_know() -> None:
@@ -281,29 +262,34 @@ def test_the_models_of_plans_are_those_that_learners_know() -> None:
     assert [*TENSORS] == [*get_args(get_type_hints(Training)["model"])]
 
 
-def test_nodes_hear_the_harness_only_if_a_fault_or_its_trigger_asks_something_of_them() -> None:
-    at = Trigger(phase=Phase.WRITTEN)
-    waits = FaultSpec(
-        id="it", fault="syncer.kill", settings=object(), target=Target(syncer=True), at=at,
+def with_fault(settings: object, at: Trigger) -> FaultPlan:
+    spec = FaultSpec(
+        id="it", fault="it", settings=settings, target=Target(count=1), at=at,
         outage=Outage(seconds=5.0),
     )  # fmt: skip
-    for plan, hears in ((PLAN, False), (replace(PLAN, faults=(waits,)), True)):
-        specs = [launch(plan).syncer(), *launch(plan).learners(ADDRESSES)]
-        assert {spec.hears for spec in specs} == {hears}
-        assert {"--test-hooks" in spec.command for spec in specs} == {hears}
-        assert not launch(plan).evaluator().hears
+    return replace(PLAN, faults=(spec,))
 
 
-def test_a_plan_that_fills_disks_gives_every_node_that_keeps_state_a_volume() -> None:
-    fills = FaultSpec(
-        id="full", fault="storage.disk_full", settings=StorageDiskFull(), target=Target(count=1),
-        at=Trigger(round=5), outage=Outage(seconds=5.0),
-    )  # fmt: skip
-    for plan, has_volume in ((PLAN, False), (replace(PLAN, faults=(fills,)), True)):
-        specs = (launch(plan).syncer(), *launch(plan).learners(ADDRESSES))
-        assert {spec.has_volume for spec in specs} == {has_volume}
-        assert [spec.keeps for spec in specs] == ["state", *["checkpoints"] * 4]
-        assert not launch(plan).evaluator().has_volume
+@pytest.mark.parametrize(
+    ("plan", "hears", "has_volume"),
+    [
+        (PLAN, False, False),
+        (with_fault(object(), Trigger(phase=Phase.WRITTEN)), True, False),
+        (with_fault(HostKill(), Trigger(round=5)), True, False),
+        (with_fault(StorageDiskFull(), Trigger(round=5)), False, True),
+    ],
+    ids=["no fault", "at a phase", "of a host", "of a disk"],
+)
+def test_nodes_hear_the_harness_and_have_volumes_if_a_fault_asks_for_it(
+    plan: FaultPlan, hears: bool, has_volume: bool
+) -> None:
+    specs = [launch(plan).syncer(), *launch(plan).learners(ADDRESSES)]
+    assert {spec.hears for spec in specs} == {hears}
+    assert {"--test-hooks" in spec.command for spec in specs} == {hears}
+    assert {spec.has_volume for spec in specs} == {has_volume}
+    assert [spec.keeps for spec in specs] == ["state", *["checkpoints"] * 4]
+    evaluator = launch(plan).evaluator()
+    assert (evaluator.hears, evaluator.has_volume) == (False, False)
 
 
 def test_learners_are_told_how_often_to_save() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.prepare.lint import _other_model
 from chaoslab.prepare.plans import Asked, Prepared, bundled_plans, decode, prepare
 from chaoslab.selftest.trial import PLANS
 
@@ -36,84 +35,60 @@ REST = KILL.replace("4s}", "rest}")
 
 
 @pytest.mark.parametrize(
-    ("given", "place", "words"),
+    ("given", "words"),
     [
-        (
-            {"faults": REST, "expect": "{check: rejoin}"},
-            ":6:", "'dies'",
-        ),
+        ({"faults": REST, "expect": "{check: rejoin}"}, ":6:.*'dies'"),
         (
             {"expect": "{check: rejoin}\n  - {check: learners_rejoin, expected: false}"},
-            ":9:", "expect[1].expected: ",
+            r":9:.*expect\[1\].expected: ",
         ),
-        (
-            {"expect": "{check: rejoin, within: 100000s}"},
-            ":8:", "expect[0].within: ",
-        ),
+        ({"expect": "{check: rejoin, within: 100000s}"}, r":8:.*expect\[0\].within: "),
         (
             {"setting": "training.algorithm=data_parallel",
              "faults": KILL.replace("process.kill", "network.freeze")},
-            ":6:", "faults[0].fault: 'dies' shapes links to the syncer",
+            r":6:.*faults\[0\].fault: 'dies'",
         ),
         (
             {"setting": "training.algorithm=elastic_data_parallel",
              "more": "fleet: {kind: docker}\n"},
-            "", "`elastic_data_parallel` runs on the fleets local, not on docker",
+            "`elastic_data_parallel`.* docker",
         ),
-        ({"expect": "{check: continuity, max_gap: 10m}"}, ":8:", "expect[0].max_gap: "),
-        ({"expect": "{check: continuity, floor: 1h}"}, ":8:", "expect[0].floor: "),
-        (
-            {"faults": KILL.replace("round: 20", "time: 5m")},
-            ":6:", "faults[0].at: 'dies'",
-        ),
+        ({"expect": "{check: continuity, max_gap: 10m}"}, r":8:.*expect\[0\].max_gap: "),
+        ({"expect": "{check: continuity, floor: 1h}"}, r":8:.*expect\[0\].floor: "),
+        ({"faults": KILL.replace("round: 20", "time: 5m")}, r":6:.*faults\[0\].at: 'dies'"),
         (
             {"faults": KILL.replace("round: 20", "time: 3m") + "\n  - {id: again, fault: "
              "process.kill, target: {learners: 1}, at: {after: dies, offset: 58s}, for: 4s}"},
-            ":7:", "faults[1].at: 'again' comes after 4m2s",
+            r":7:.*faults\[1\].at: 'again'.*4m2s",
         ),
         (
             {"faults": KILL.replace("at: {round: 20}", "arrivals: {mtbf: 1s, start: 5m, until: 6m}")
              + "\n  - " + KILL.replace("dies", "two")},
-            ":6:", "faults[0].arrivals.start: ",
+            r":6:.*faults\[0\].arrivals.start: ",
         ),
         (
             {"faults": CRASH, "expect": "{check: continuity, max_gap: 6s}"},
-            ":8:", "expect[0].max_gap: 'crash'",
+            r":8:.*expect\[0\].max_gap: 'crash'",
         ),
         (
             {"faults": CRASH, "more": "abort: [{when: {no_round_for: 5s}}]\n"},
-            ":5:", "abort[0].when.no_round_for: 'crash'",
+            r":5:.*abort\[0\].when.no_round_for: 'crash'",
         ),
-        (
-            {"expect": "{check: injections, min_proved: 2}"},
-            ":8:", "expect[0].min_proved: ",
-        ),
-        (
-            {"expect": "{check: staleness, max_rounds: -1}"},
-            ":8:", "expect[0].max_rounds: must be at least 0, got -1",
-        ),
-        (
-            {"expect": "{check: continuity, max_gap: 0s}"},
-            ":8:", "expect[0].max_gap: must be above 0s",
-        ),
-        (
-            {"expect": "{check: survivors, max_slowdown: 0x}"},
-            ":8:", "expect[0].max_slowdown: must be above 0x",
-        ),
-        ({"setting": "baseline.window=0 rounds"}, "--set", "baseline.window: must be at least 2"),
-        (
-            {"more": "abort: [{when: {alive_below: 9}}]\n"},
-            ":5:", "abort[0].when.alive_below: must be at most 4",
-        ),
+        ({"expect": "{check: injections, min_proved: 2}"}, r":8:.*expect\[0\].min_proved: "),
+        ({"expect": "{check: staleness, max_rounds: -1}"}, r":8:.*expect\[0\].max_rounds: .*-1"),
+        ({"expect": "{check: continuity, max_gap: 0s}"}, r":8:.*expect\[0\].max_gap: .*0s"),
+        ({"expect": "{check: survivors, max_slowdown: 0x}"}, r"expect\[0\].max_slowdown: .*0x"),
+        ({"setting": "baseline.window=0 rounds"}, "--set.*baseline.window: .*2"),
+        ({"more": "abort: [{when: {alive_below: 9}}]\n"}, r":5:.*abort\[0\].when.alive_below: "),
+        *(({"setting": f"training.step_time={text}"}, f"training.step_time: .*{text}")
+          for text in ("60", "quick", "0s", "2h")),
     ],
 )  # fmt: skip
 def test_what_can_never_be_is_refused_with_its_place(
-    tmp_path: Path, given: dict[str, str], place: str, words: str
+    tmp_path: Path, given: dict[str, str], words: str
 ) -> None:
-    with pytest.raises(PlanError) as refused:
+    with pytest.raises(PlanError, match=words):
         prepared(tmp_path, **given)
-    assert words in str(refused.value)
-    assert place in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -192,13 +167,9 @@ def test_an_evaluator_that_may_load_another_model_than_the_learner_is_doubtful(
 ) -> None:
     (warning,) = prepared(tmp_path, more=f"control: twin\n{LEARNER}").warnings
     assert "trial.yaml:6:20: fleet.programs.learner: " in warning
-    assert "'nano', whatever 'json.tool' trains: write `fleet.programs.evaluator`" in warning
     with_both = LEARNER.replace("tool}", "tool, evaluator: json.tool}")
     assert prepared(tmp_path, more=f"control: twin\n{with_both}").warnings == ()
     assert prepared(tmp_path, more=LEARNER).warnings == (), "nothing is evaluated"
-    path = tmp_path / "task.yaml"
-    path.write_text(f"version: 1\nname: trial\ntraining: {{task: json.tool:main}}\n{LEARNER}")
-    assert list(_other_model(*decode(Asked(plan=str(path), settings=["control=twin"])))) == []
 
 
 SPEEDS = "{check: goodput}\n  - {check: survivors, max_slowdown: 1.05x}"
@@ -214,32 +185,11 @@ def test_speeds_of_learners_that_share_cores_are_doubtful_without_a_step_time(
 
     (warning,) = warnings(cores=2)
     assert "goodput and survivors: 4 learners share 2 cores" in warning
-    assert "`training.step_time: auto`" in warning
     assert warnings(cores=4) == ()
     assert warnings(cores=2, step_time="auto") == warnings(cores=2, step_time="60ms") == ()
     assert warnings(cores=2, expect="{check: survivors, max_slowdown: 3x}") == ()
     (warning,) = warnings(cores=4, expect="{check: goodput, max_share: 110%}")
     assert "goodput.max_share" in warning
-
-
-@pytest.mark.parametrize(
-    ("written", "words"),
-    [
-        ("60", "'60' is not a step time: write 60ms, auto or off"),
-        ("quick", "'quick' is not a step time: write 60ms, auto or off"),
-        ("true", "True is not a step time: write auto"),
-        ("0s", "must be 1ms to 10m, auto or off, got 0s"),
-        ("2h", "must be 1ms to 10m, auto or off, got 2h"),
-    ],
-)
-def test_a_step_time_that_is_none_is_refused_where_it_stands(
-    tmp_path: Path, written: str, words: str
-) -> None:
-    path = tmp_path / "trial.yaml"
-    path.write_text(HEAD.replace("learners: 4}", f"step_time: {written}}}"))
-    with pytest.raises(PlanError) as refused:
-        decode(Asked(plan=str(path)))
-    assert f"trial.yaml:3:23: training.step_time: {words}" in str(refused.value)
 
 
 def test_a_plan_on_record_is_read_whatever_can_never_be_in_it(tmp_path: Path) -> None:

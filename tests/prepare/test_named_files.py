@@ -43,14 +43,11 @@ def test_what_is_in_a_file_counts(
     assert len({None, before, after}) == 3
 
 
-@pytest.mark.parametrize("plan", [PLAN, OWN_PROGRAM])
-def test_a_plan_of_what_comes_with_chaoslab_names_none(plan: FaultPlan) -> None:
-    assert digest(plan, is_simulated=False) is None
-    assert digest(plan, is_simulated=True) is None
-
-
-def test_a_simulation_has_no_task() -> None:
-    assert digest(TASK, is_simulated=True) is None
+def test_what_comes_with_chaoslab_and_a_task_of_a_simulation_are_no_files_of_a_plan() -> None:
+    for plan in (PLAN, OWN_PROGRAM):
+        assert digest(plan, is_simulated=False) is None
+    for plan in (PLAN, TASK):
+        assert digest(plan, is_simulated=True) is None
 
 
 @pytest.mark.parametrize(

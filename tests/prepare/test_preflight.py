@@ -52,12 +52,6 @@ def hold_against(fleet: Hosts, folder: Path, text: str = TEXT) -> None:
     refuse_impossible(plan, schedule(plan, roster_of(plan)), fleet, LinkSetup())
 
 
-def test_what_a_fleet_lacks_is_placed_at_the_fault_that_needs_it(tmp_path: Path) -> None:
-    with pytest.raises(AbilityError, match=r"two\.yaml:6:3: .*kill") as refused:
-        hold_against(Hosts(), tmp_path)
-    assert refused.value.where
-
-
 @pytest.mark.parametrize("asked", ["for: 20s", "for: 5m", "for: rest"])
 def test_a_fault_that_cannot_last_so_long_is_refused(tmp_path: Path, asked: str) -> None:
     text = TEXT.replace("process.kill", "node.stop").replace("for: 5s", asked)
@@ -71,11 +65,10 @@ class Short(Hosts):
     remedies: ClassVar[Mapping[Ability, str]] = {Ability.KILL: "write fleet.sharp: true"}
 
 
-def test_what_a_setting_would_give_is_named(tmp_path: Path) -> None:
+def test_what_a_fleet_lacks_is_placed_at_the_fault_that_needs_it(tmp_path: Path) -> None:
+    with pytest.raises(AbilityError, match=r"two\.yaml:6:3: .*kill"):
+        hold_against(Hosts(), tmp_path)
     with pytest.raises(AbilityError, match=r"fleet\.sharp: true$"):
         hold_against(Short(), tmp_path)
-
-
-def test_what_is_wrong_with_a_host_is_placed_at_no_fault(tmp_path: Path) -> None:
-    with pytest.raises(AbilityError, match=r"^host-0 has no interpreter$"):
+    with pytest.raises(AbilityError, match=r"^host-0 has no interpreter$"):  # at no fault
         hold_against(Hosts(problem="host-0 has no interpreter"), tmp_path)

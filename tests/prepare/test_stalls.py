@@ -20,49 +20,43 @@ def warnings(folder: Path, training: str, *faults: str) -> tuple[str, ...]:
     return prepare(Asked(plan=str(path))).warnings
 
 
-@pytest.mark.parametrize("algorithm", ["streaming", "diloco"])
-def test_a_learner_that_is_waited_for_and_never_comes_back_is_a_warning_at_its_place(
-    tmp_path: Path, algorithm: str
+LATE = KILL.replace("round: 20", "time: 3m")
+OTHER = KILL.replace("dies", "dies-too").replace("learner-1", "learner-3") % "rest"
+UNKNOWN = "target: {learners: 1, pick: at_phase}, at: {phase: push}, for: rest}"
+
+
+@pytest.mark.parametrize(
+    ("training", "faults", "said"),
+    [
+        *((f"algorithm: {algorithm}", [KILL % "rest"],
+           [f"trial.yaml:6:{KILL.index('%s') + 5}: faults[0].for: 'dies' takes learner-1"])
+          for algorithm in ("streaming", "diloco")),
+        ("algorithm: streaming", [LATE % "1m"], ["takes learner-1"]),
+        ("quorum: 3", [KILL % "rest", OTHER],
+         ["faults[0].for: 'dies' takes learner-1", "faults[1].for: 'dies-too' takes learner-3"]),
+        ("algorithm: streaming", [f"{{id: dies, fault: process.kill, {UNKNOWN}"],
+         ["takes a learner"]),
+    ],
+)  # fmt: skip
+def test_a_learner_that_a_round_needs_and_that_never_comes_back_is_a_warning_at_its_place(
+    tmp_path: Path, training: str, faults: list[str], said: list[str]
 ) -> None:
-    (warning,) = warnings(tmp_path, f"algorithm: {algorithm}", KILL % "rest")
-    assert f"trial.yaml:6:{KILL.index('%s') + 5}: faults[0].for: 'dies' takes learner-1" in warning
-    assert f"`algorithm: {algorithm}`" in warning
-
-
-def test_a_learner_that_would_come_back_after_the_end_of_the_run_never_does(tmp_path: Path) -> None:
-    late = KILL.replace("round: 20", "time: 3m")
-    (warning,) = warnings(tmp_path, "algorithm: streaming", late % "1m")
-    assert "takes learner-1 away until the run ends" in warning
-    assert warnings(tmp_path, "algorithm: streaming", late % "59s") == ()
-
-
-def test_fewer_learners_than_the_quorum_are_a_warning_for_each_fault_that_takes_one(
-    tmp_path: Path,
-) -> None:
-    other = KILL.replace("dies", "dies-too").replace("learner-1", "learner-3") % "rest"
-    first, second = warnings(tmp_path, "quorum: 3", KILL % "rest", other)
-    assert "faults[0].for: 'dies' takes learner-1 away" in first
-    assert "faults[1].for: 'dies-too' takes learner-3 away" in second
-
-
-def test_a_learner_that_is_only_known_at_a_phase_counts(tmp_path: Path) -> None:
-    unknown = "target: {learners: 1, pick: at_phase}, at: {phase: push}, for: rest}"
-    fault = f"{{id: dies, fault: process.kill, {unknown}"
-    (warning,) = warnings(tmp_path, "algorithm: streaming", fault)
-    assert "takes a learner away" in warning
+    found = warnings(tmp_path, training, *faults)
+    assert [part in one for part, one in zip(said, found, strict=True)] == [True] * len(said)
 
 
 @pytest.mark.parametrize(
     ("training", "faults"),
     [
         ("algorithm: streaming", [KILL % "6s"]),
+        ("algorithm: streaming", [LATE % "59s"]),
         ("quorum: 3", [KILL % "rest"]),
         ("algorithm: streaming, reserve: 1", [KILL % "rest", JOIN]),
         ("algorithm: streaming", [KILL.replace("process.kill", "compute.slow") % "rest"]),
         ("algorithm: streaming", [KILL.replace("process.kill", "process.restart") % "rest"]),
         ("algorithm: streaming", [KILL.replace("process.kill", "network.reset") % "rest"]),
     ],
-    ids=["healed", "enough left", "replaced", "slow", "restarted", "reconnects"],
+    ids=["healed", "healed late", "enough left", "replaced", "slow", "restarted", "reconnects"],
 )
 def test_as_many_learners_as_a_round_needs_are_no_warning(
     tmp_path: Path, training: str, faults: list[str]
