@@ -61,6 +61,50 @@ figure: {measure: bandwidth, along: utilisation, lines: method}
 """Without chance, and not in percent."""
 
 
+SIMULATED = """
+version: 1
+name: small
+question: What does a quorum of all cost?
+simulate: plan
+base:
+  plan: kill_one
+  training.step_time: 50ms
+  training.stop.rounds: 90
+  faults: []
+  expect: [{check: versions}]
+matrix:
+  way: {one: {training.quorum: 1}, all: {training.quorum: 4}}
+  chips: {alike: {}}
+seeds: 2
+tables:
+  - {rows: way, measures: [goodput, uptime]}
+"""
+"""Cells that are plans."""
+
+REAL = """
+version: 1
+name: small
+question: What does compression save?
+run: plan
+base:
+  plan: kill_one
+  lost_periods: 100%          # however busy this machine is
+  training.learners: 2
+  training.step_time: 30ms
+  training.stop: {rounds: 600}
+  baseline: {warmup: 6 rounds, window: 6 rounds, max_variation: 200%}
+  faults: []
+  expect: [{check: versions}]
+quick: {training.stop: {rounds: 20}}
+matrix:
+  wire: {f32: {training.compression: f32}, int4: {training.compression: int4}}
+seeds: 2
+tables:
+  - {rows: wire, measures: [passes, goodput, rejoin]}
+"""
+"""Cells that are real runs."""
+
+
 def stated(study: str) -> list[dict[str, str]]:
     """The results on the page of a study of experiments/."""
     results = Path(__file__).parents[2] / "experiments" / study / "results.csv"

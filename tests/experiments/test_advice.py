@@ -57,11 +57,8 @@ def test_a_link_that_is_too_thin_is_said_to_be() -> None:
     assert hopeless.least_bytes_per_s > 0.01 * GBIT
 
 
-def test_there_are_no_more_learners_than_slices() -> None:
+def test_there_are_no_more_learners_than_slices_or_than_are_allowed() -> None:
     assert advised(FOUR_SLICES).learners.learners == 4
-
-
-def test_there_are_no_more_learners_than_are_allowed() -> None:
     assert advised(replace(FOUR_SLICES, most_learners=2)).learners.learners == 2
 
 

@@ -39,33 +39,47 @@ def _look(monkeypatch: pytest.MonkeyPatch) -> Look:
     return look
 
 
-def test_the_border_of_a_duration_is_found_to_one_part_in_twenty(look: Look) -> None:
-    search = look(OUTAGE, lambda value: value <= 42.0)
-    edge = search.edge()
-    assert edge.passes <= 42.0 < edge.fails <= 1.05 * edge.passes
-    assert len(search.found) <= 10
+BORDERS: dict[Axis, tuple[float, ...]] = {
+    OUTAGE: (1.0, 1.5, 42.0, 270.0),
+    NUMBER: (1, 4, 9),
+    replace(RATE, question=Question.LINK): (80e3, 900e3),
+}
 
 
-@pytest.mark.parametrize("up_to", [1, 4, 9])
-def test_the_border_of_a_whole_number_is_exact(look: Look, up_to: int) -> None:
-    found = look(NUMBER, lambda value: value <= up_to).to_json()
-    assert (found["passes"], found["fails"]) == (str(up_to), str(up_to + 1))
-
-
-def test_all_may_pass_or_none(look: Look) -> None:
-    for up_to, ends in {900.0: ("5m", None), 0.5: (None, "1s")}.items():
-        found = look(OUTAGE, lambda value, most=up_to: value <= most).to_json()
-        assert (found["passes"], found["fails"], found["tried"]) == (*ends, 2)
-
-
-@pytest.mark.parametrize("question", [Question.LINK, Question.RATE])
-def test_where_less_is_harsher_the_least_passes_of_all_and_the_most_fails_of_none(
-    look: Look, question: Question
+@pytest.mark.parametrize(
+    ("axis", "border"), [(axis, border) for axis in BORDERS for border in BORDERS[axis]]
+)
+def test_a_border_is_found_to_one_part_in_twenty_and_exactly_in_whole_numbers(
+    look: Look, axis: Axis, border: float
 ) -> None:
-    axis = replace(RATE, question=question)
-    for passes, ends in {True: ("10kB/s", None), False: (None, "1MB/s")}.items():
-        found = look(axis, lambda _, answer=passes: answer).to_json()
-        assert (found["passes"], found["fails"]) == ends
+    less_is_harsher = axis.question is Question.LINK
+    promised = Search(axis=axis, asked=Asked(plan="kill_half")).left()
+    search = look(axis, lambda value: value >= border if less_is_harsher else value <= border)
+    edge = search.edge()
+    low, high = sorted((edge.passes, edge.fails))
+    assert low <= border <= high <= (low + 1 if axis is NUMBER else 1.05 * low)
+    assert (edge.passes > edge.fails) is less_is_harsher
+    assert edge.reason.endswith("is too much")
+    assert len(search.found) <= min(promised, 11)
+    assert search.left() == 0
+
+
+@pytest.mark.parametrize(
+    ("axis", "ends"),
+    [
+        (OUTAGE, ("5m", "1s")),
+        *((replace(RATE, question=question), ("10kB/s", "1MB/s"))
+          for question in (Question.LINK, Question.RATE)),
+    ],
+)  # fmt: skip
+def test_the_harshest_value_passes_of_all_and_the_mildest_fails_of_none(
+    look: Look, axis: Axis, ends: tuple[str, str]
+) -> None:
+    every, none = (
+        look(axis, lambda _, answer=passes: answer).to_json() for passes in (True, False)
+    )
+    assert (every["passes"], every["fails"], every["tried"]) == (ends[0], None, 2)
+    assert (none["passes"], none["fails"]) == (None, ends[1])
 
 
 def test_what_is_found_first_does_not_matter() -> None:
@@ -76,26 +90,11 @@ def test_what_is_found_first_does_not_matter() -> None:
         assert (edge.fails, edge.reason) == (OUTAGE.low, "mild")
 
 
-def test_less_may_be_harsher(look: Look) -> None:
-    edge = look(RATE, lambda value: value >= 80e3).edge()
-    assert 76e3 <= edge.fails < 80e3 <= edge.passes <= 84e3
-    assert edge.reason.endswith("is too much")
-
-
 def test_an_interrupt_keeps_what_was_found(look: Look) -> None:
     search = look(OUTAGE, lambda value: value <= 42.0, interrupted_after=4)
     edge, found = search.edge(), search.to_json()
     assert edge.passes <= 42.0 < edge.fails
     assert (found["tried"], found["finished"]) == (4, False)
-
-
-def test_no_more_values_are_tried_than_progress_promised(look: Look) -> None:
-    for axis in (OUTAGE, NUMBER, RATE):
-        promised = Search(axis=axis, asked=Asked(plan="kill_half")).left()
-        for border in (axis.low, 1.5 * axis.low, 0.9 * axis.high):
-            search = look(axis, lambda value, most=border: value <= most)
-            assert len(search.found) <= promised
-            assert search.left() == 0
 
 
 def test_a_plan_that_is_refused_does_not_pass() -> None:

@@ -9,7 +9,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.experiments.file import load
 from chaoslab.sim.renewal.failure_models import Fleet
 from chaoslab.sim.renewal.scenario import Policy, Scenario
-from tests.experiments.studies import SMALL, THIN, written
+from tests.experiments.studies import REAL, SIMULATED, SMALL, THIN, written
 
 
 def test_cells_are_the_combinations_of_the_matrix_over_the_base(tmp_path: Path) -> None:
@@ -37,53 +37,67 @@ def test_an_override_changes_what_the_file_says(tmp_path: Path) -> None:
     assert {cell.settings.change_s for cell in cells if isinstance(cell.settings, Scenario)} == {20}
 
 
+SYSTEMS = "system:\n    rigid: {policy: rigid}\n    decoupled: {policy: decoupled, learners: 2}"
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("study", "before", "after", "said"),
     [
-        ("simulate: renewal", "simulate: renewals", "small.yaml:5:11: simulate: "),
-        ("seeds: 3", "seeds: 1", "seeds: "),
-        ("seeds: 3", "seed: 3", "small.yaml:14:1: seed: "),
-        ("horizon: 2h", "horizon: 2", "small.yaml:6:17: base.horizon: "),
-        ("horizon: 2h", "horizn: 2h", "`horizon`"),
-        ("learners: 2}", "learners: 0}",
+        (REAL, "run: plan", "run: renewal", "small.yaml:5:6: run: "),
+        (REAL, "run: plan", "run: plan\nsimulate: plan", "simulate: "),
+        (REAL, "run: plan\n", "", "simulate: "),
+        (REAL, "{rounds: 20}", "{round: 20}", "training.stop=.*`rounds`"),
+        (REAL, "goodput, rejoin", "goodput, rejoins", "`rejoins`"),
+        (REAL, "lost_periods: 100%", "lost_periods: 3", "base.lost_periods: "),
+        (REAL, "lost_periods: 100%", "loss_to_reach: low", "loss_to_reach: "),
+        (SIMULATED, "plan: kill_one", "plan: kill_on", "small.yaml:7:9: .*kill_one"),
+        (SIMULATED, "  plan: kill_one\n", "", "`plan: kill_half`"),
+        (SIMULATED, "training.quorum: 4", "training.quorum: 5", "quorum=5: .*way all"),
+        (SIMULATED, "training.quorum: 4", "training.quorun: 4", "`quorum`"),
+        (SIMULATED, "plan: kill_one", "plan: kill_one\n  loss_to_reach: 1.8", "loss_to_reach"),
+        (SIMULATED, "[goodput, uptime]", "[goodput, uptimes]", "`uptimes`"),
+        (SIMULATED, "[goodput, uptime]}", "[goodput], measure: uptime}", "`columns`"),
+        (SIMULATED, "measures: [goodput, uptime]}", "measure: uptime}", "`columns`|together"),
+        (THIN, "matrix:", "seeds: 5\nmatrix:", "small.yaml:.*seeds: "),
+        (SMALL, "[300k, 1.2M]\n", "[300k, 1.2M]\n  uptime: {all: {quorum: 1}}\n",
+         "small.yaml:14:11: matrix.uptime: "),
+        (SMALL, "simulate: renewal", "simulate: renewals", "small.yaml:5:11: simulate: "),
+        (SMALL, "seeds: 3", "seeds: 1", "seeds: "),
+        (SMALL, "seeds: 3", "seed: 3", "small.yaml:14:1: seed: "),
+        (SMALL, "horizon: 2h", "horizon: 2", "small.yaml:6:17: base.horizon: "),
+        (SMALL, "horizon: 2h", "horizn: 2h", "`horizon`"),
+        (SMALL, "learners: 2}", "learners: 0}",
          "small.yaml:12:46: matrix.system.decoupled.learners: "),
-        ("policy: rigid", "policy: rigit", "small.yaml:11:21: .*`rigid`"),
-        ("[300k, 1.2M]", "[300k, 1.2X]", "small.yaml:13:17: "),
-        ("rows: system\n", "rows: systems\n", "`systems`"),
-        ("[57, 27]", "[57]", "values.rigid: "),
-        ("values: {rigid", "values: {rgid", "`rgid`"),
-        ("    where: {failures: one_per_year}\n", "", "where: .*failures"),
-        ("{slice_chips: assumed}", "{slices: assumed}", "`slices`"),
-        ("{measure: goodput, along", "{measure: goodputs, along", "`goodputs`"),
-        ("version: 1", "version: 2", "version: "),
-        ("name: small", "name: ../escaped", "small.yaml:3:7: name: "),
-        ("goodput, rows: system, columns: chips}", "goodput, rows: system, columns: system}",
+        (SMALL, "policy: rigid", "policy: rigit", "small.yaml:11:21: .*`rigid`"),
+        (SMALL, "[300k, 1.2M]", "[300k, 1.2X]", "small.yaml:13:17: "),
+        (SMALL, "rows: system\n", "rows: systems\n", "`systems`"),
+        (SMALL, "[57, 27]", "[57]", "values.rigid: "),
+        (SMALL, "values: {rigid", "values: {rgid", "`rgid`"),
+        (SMALL, "    where: {failures: one_per_year}\n", "", "where: .*failures"),
+        (SMALL, "{slice_chips: assumed}", "{slices: assumed}", "`slices`"),
+        (SMALL, "{measure: goodput, along", "{measure: goodputs, along", "`goodputs`"),
+        (SMALL, "version: 1", "version: 2", "version: "),
+        (SMALL, "name: small", "name: ../escaped", "small.yaml:3:7: name: "),
+        (SMALL, "goodput, rows: system, columns: chips}", "goodput, rows: system, columns: system}",
          r"small.yaml:25:47: tables\[0\].columns: "),
-        ("rows: system\n    columns: chips", "rows: chips\n    columns: chips",
+        (SMALL, "rows: system\n    columns: chips", "rows: chips\n    columns: chips",
          r"small.yaml:19:14: published\[0\].columns: "),
-        ("along: chips, lines: system", "along: system, lines: system",
+        (SMALL, "along: chips, lines: system", "along: system, lines: system",
          r"small.yaml:27:50: figure.lines: "),
-        ("system:\n    rigid: {policy: rigid}\n    decoupled: {policy: decoupled, learners: 2}",
-         "system: rigid", "matrix.system: "),
+        (SMALL, SYSTEMS, "system: rigid", "matrix.system: "),
     ],
 )  # fmt: skip
-def test_a_mistake_is_named_where_it_is(tmp_path: Path, before: str, after: str, said: str) -> None:
-    assert before in SMALL
+def test_a_mistake_is_named_where_it_is(
+    tmp_path: Path, study: str, before: str, after: str, said: str
+) -> None:
+    assert before in study
     with pytest.raises(PlanError, match=said):
-        load(written(tmp_path, SMALL.replace(before, after, 1)))
+        load(written(tmp_path, study.replace(before, after, 1)), quick_seeds=2)
 
 
-def test_a_dimension_with_the_name_of_a_measure_is_refused(tmp_path: Path) -> None:
-    text = SMALL[: SMALL.index("seeds: 3")] + "  uptime: {all: {quorum: 1}}\n"
-    with pytest.raises(PlanError, match=r"small.yaml:14:11: matrix.uptime: "):
-        load(written(tmp_path, text))
-
-
-def test_what_has_no_chance_has_one_seed_and_takes_no_other(tmp_path: Path) -> None:
+def test_what_has_no_chance_has_one_seed(tmp_path: Path) -> None:
     experiment, cells = load(written(tmp_path, THIN))
     assert (experiment.seeds, len(cells)) == (1, 4)
-    with pytest.raises(PlanError, match=r"small.yaml:.*seeds: "):
-        load(written(tmp_path, THIN.replace("matrix:", "seeds: 5\nmatrix:")))
 
 
 @pytest.mark.parametrize("key", ["name", "question", "simulate", "base", "matrix"])

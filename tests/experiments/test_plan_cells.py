@@ -4,68 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.experiments.file import load
 from chaoslab.experiments.plan_cells import MEASURES, cell_of, measure
 from chaoslab.experiments.results import key_of
 from chaoslab.plan.file.writing import written as plan_of
-
-STUDY = """
-version: 1
-name: small
-question: What does a quorum of all cost?
-simulate: plan
-base:
-  plan: kill_one
-  training.step_time: 50ms
-  training.stop.rounds: 90
-  faults: []
-  expect: [{check: versions}]
-matrix:
-  way: {one: {training.quorum: 1}, all: {training.quorum: 4}}
-  chips: {alike: {}}
-seeds: 2
-tables:
-  - {rows: way, measures: [goodput, uptime]}
-"""
-
-
-def written(folder: Path, text: str = STUDY) -> Path:
-    path = folder / "small.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
+from tests.experiments.studies import SIMULATED, written
 
 
 def test_a_cell_is_the_plan_with_its_keys(tmp_path: Path) -> None:
-    _, cells = load(written(tmp_path))
+    _, cells = load(written(tmp_path, SIMULATED))
     one, every = (cell.settings for cell in cells)
     assert "training.quorum=1" in one.settings
     assert "quorum: 4" in every.resolved
     assert "kind: sim" in every.resolved
     assert key_of("plan", cells[0]) != key_of("plan", cells[1])
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ("plan: kill_one", "plan: kill_on", "small.yaml:7:9: .*kill_one"),
-        ("  plan: kill_one\n", "", "`plan: kill_half`"),
-        (
-            "training.quorum: 4",
-            "training.quorum: 5",
-            "quorum=5: .*way all",
-        ),
-        ("training.quorum: 4", "training.quorun: 4", "`quorum`"),
-        ("plan: kill_one", "plan: kill_one\n  loss_to_reach: 1.8", "loss_to_reach"),
-        ("[goodput, uptime]", "[goodput, uptimes]", "`uptimes`"),
-        ("[goodput, uptime]}", "[goodput], measure: uptime}", "`columns`"),
-        ("measures: [goodput, uptime]}", "measure: uptime}", "belong together"),
-    ],
-)
-def test_a_mistake_is_named_where_it_is(tmp_path: Path, before: str, after: str, said: str) -> None:
-    assert before in STUDY
-    with pytest.raises(PlanError, match=said):
-        load(written(tmp_path, STUDY.replace(before, after, 1)))
 
 
 COSTS = ("fleet.costs: c.toml", "c.toml", "start_s = {}.0\n")
@@ -84,7 +36,7 @@ def test_a_file_that_a_plan_names_counts_by_what_is_in_it(
     keys = []
     for number in (1, 2, 1):
         Path(file).write_text(contents.format(number))
-        _, cells = load(written(tmp_path, STUDY.replace("faults: []", named)))
+        _, cells = load(written(tmp_path, SIMULATED.replace("faults: []", named)))
         keys.append(key_of("plan", cells[0]))
     assert keys[0] == keys[2] != keys[1]
 

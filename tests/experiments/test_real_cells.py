@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from chaoslab.checks.verdict import Verdict
 from chaoslab.cli.main import main
-from chaoslab.core.errors import ExitCode, FleetError, PlanError
+from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.experiments import real_cells
 from chaoslab.experiments.file import load
@@ -20,73 +19,28 @@ from chaoslab.experiments.real_cells import MEASURES, measure
 from chaoslab.experiments.simulated_runs import simulated
 from chaoslab.prepare.plans import prepare
 from chaoslab.record.run_directory import list_runs
-from chaoslab.run.judged_run import Judged
-
-STUDY = """
-version: 1
-name: small
-question: What does compression save?
-run: plan
-base:
-  plan: kill_one
-  lost_periods: 100%          # however busy this machine is
-  training.learners: 2
-  training.step_time: 30ms
-  training.stop: {rounds: 600}
-  baseline: {warmup: 6 rounds, window: 6 rounds, max_variation: 200%}
-  faults: []
-  expect: [{check: versions}]
-quick: {training.stop: {rounds: 20}}
-matrix:
-  wire: {f32: {training.compression: f32}, int4: {training.compression: int4}}
-seeds: 2
-tables:
-  - {rows: wire, measures: [passes, goodput, rejoin]}
-"""
+from tests.experiments.studies import REAL, written
 
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "small.yaml"
-    path.write_text(STUDY, encoding="utf-8")
-    return path
+    return written(tmp_path, REAL)
 
 
 def test_a_cell_is_the_plan_on_its_own_fleet(study: Path) -> None:
     experiment, cells = load(study)
     assert (experiment.kind, experiment.seeds, len(cells)) == ("run plan", 2, 2)
     for cell in cells:
-        assert "kind: local" in cell.settings.resolved
-        assert "rounds: 600" in cell.settings.resolved
-        assert "control: none" in cell.settings.resolved
+        for line in ("kind: local", "rounds: 600", "control: none"):
+            assert line in cell.settings.resolved
 
 
 def test_quick_settings_take_the_place_of_those_of_the_base(study: Path) -> None:
     experiment, cells = load(study, quick_seeds=1)
     assert experiment.seeds == 1
-    settings = [cell.settings for cell in cells]
-    assert all(isinstance(one, PlanCell) and "rounds: 20" in one.resolved for one in settings)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ("run: plan", "run: renewal", "small.yaml:5:6: run: "),
-        ("run: plan", "run: plan\nsimulate: plan", "simulate: "),
-        ("run: plan\n", "", "simulate: "),
-        ("{rounds: 20}", "{round: 20}", "training.stop=.*`rounds`"),
-        ("goodput, rejoin", "goodput, rejoins", "`rejoins`"),
-        ("lost_periods: 100%", "lost_periods: 3", "base.lost_periods: "),
-        ("lost_periods: 100%", "loss_to_reach: low", "loss_to_reach: "),
-    ],
-)
-def test_a_mistake_is_named_where_it_is(study: Path, before: str, after: str, said: str) -> None:
-    assert before in STUDY
-    study.write_text(STUDY.replace(before, after, 1), encoding="utf-8")
-    with pytest.raises(PlanError, match=said):
-        load(study, quick_seeds=1)
+    assert all("rounds: 20" in cell.settings.resolved for cell in cells)
 
 
 @pytest.fixture
@@ -159,8 +113,7 @@ def test_a_run_that_was_not_finished_gives_no_result(
 ) -> None:
     cell = ended(faults=[])
     judged = real_cells.carry_out(prepare(cell.asked(1)), Path())
-    verdict: Verdict = replace(judged.verdict, exit_code=code)
-    bad: Judged = replace(judged, verdict=verdict, error=error)
+    bad = replace(judged, verdict=replace(judged.verdict, exit_code=code), error=error)
     monkeypatch.setattr(real_cells, "carry_out", lambda *_: bad)
     with pytest.raises(raised):
         measure(cell, 1)
@@ -194,7 +147,6 @@ def test_real_runs_are_made_once_and_kept_on_record(study: Path) -> None:
     assert [run.plan_name for run in runs] == ["kill_one", "kill_one"]
     lines = Path("runs/experiments/small/quick/results.jsonl").read_text("utf-8").splitlines()
     assert all(json.loads(line)["values"]["fails"] == 0 for line in lines)
-    assert "| f32 |" in Path("runs/experiments/small/quick/README.md").read_text("utf-8")
     assert "0 runs to do" in again()
     assert len(list_runs(Path("runs"))) == 2
     assert not Path("small").exists()
