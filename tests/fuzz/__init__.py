@@ -6,7 +6,5 @@ A target has `one(seed: int) -> None`. It draws everything from `random.Random(s
 is repeated by its seed alone. It may also have `SECONDS_MAX`, the CPU time of one seed.
 """
 
-TARGETS: tuple[str, ...] = (
-    "journals", "plan_files", "proxy_api", "syncer_messages", "wire_frames",
-)  # fmt: skip
+TARGETS: tuple[str, ...] = ("journals", "plan_files", "proxy_api", "syncer_messages")
 """Modules of this package, one for each thing that is fuzzed. To add one: a module and its name."""

@@ -30,7 +30,7 @@ class Defect:
     text: str
 
     def __str__(self) -> str:
-        again = f"python -m tests.fuzz {self.target} --first {self.seed} --seeds 1"
+        again = f"python -c 'from tests.fuzz.{self.target} import one; one({self.seed})'"
         return f"{self.target}, seed {self.seed}: {self.text}\nrepeat it with: {again}"
 
 

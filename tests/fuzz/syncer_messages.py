@@ -81,13 +81,13 @@ class _Script:
         return item
 
     def send(self, session: int, message: pb.ToLearner) -> None:
-        if message.WhichOneof("body") == "welcome":
-            self.epochs[session] = message.epoch
-            self.held[session] = {}
+        body = message.WhichOneof("body")
+        if body == "welcome":
+            self.epochs[session], self.held[session] = message.epoch, {}
             self._is_asked_for_initial = message.welcome.source == "initial"
-        if message.WhichOneof("body") == "pull":
+        elif body == "pull":
             self.pulls.setdefault(session, []).append(message.pull)
-        if message.WhichOneof("body") == "checkpoint_request":
+        elif body == "checkpoint_request":
             self.requests.append(message.checkpoint_request.request)
 
     def send_payload(
@@ -258,6 +258,7 @@ class _Inline:
 
     def __init__(self) -> None:
         self.closing = threading.Event()
+        self.close = self.closing.set
 
     def at_once(self, job: Callable[[], _T], then: Callable[[_T], None]) -> None:
         then(job())
@@ -265,10 +266,7 @@ class _Inline:
     in_order = at_once
 
     def finish(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closing.set()
+        """It is done."""
 
 
 def one(seed: int) -> None:

@@ -12,7 +12,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.fuzz.plans import draw, is_possible, simulated
 from chaoslab.fuzz.search import shrink, try_seeds
-from chaoslab.fuzz.trial import HARNESS, Trial, run, without
+from chaoslab.fuzz.trial import HARNESS, Trial, run
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan, Phase
 from chaoslab.replay.minimise import Ending
@@ -24,28 +24,29 @@ _ALL, _SOAK, _CHUNK = 1000, 2000, 40
 """Seeds of the deep tests, up to which they are no soak, and how many of them one test does."""
 
 
-def test_a_seed_gives_the_same_plan_whenever_it_is_drawn() -> None:
-    assert [draw(seed) for seed in SEEDS] == [draw(seed) for seed in SEEDS]
-    assert len({resolved_yaml(draw(seed)) for seed in SEEDS}) == len(SEEDS)
+def test_a_seed_gives_the_same_plan_whenever_it_is_drawn_and_it_can_be_carried_out() -> None:
+    plans = [draw(seed) for seed in SEEDS]
+    assert plans == [draw(seed) for seed in SEEDS]
+    assert len({resolved_yaml(plan) for plan in plans}) == len(SEEDS)
+    assert all(map(is_possible, plans))
 
 
-def test_every_plan_can_be_carried_out() -> None:
-    assert all(is_possible(draw(seed)) for seed in SEEDS)
-
-
-def test_all_kinds_of_targets_are_drawn_and_faults_overlap() -> None:
-    plans = [draw(seed) for seed in range(60)]
+def test_faults_of_all_kinds_are_drawn_and_overlap_and_come_at_points_of_the_protocol() -> None:
+    plans = [draw(seed) for seed in range(200)]
     faults = list(chain.from_iterable(plan.faults for plan in plans))
     assert any(fault.target.syncer for fault in faults)
     assert any(len(fault.target.names) > 1 for fault in faults)
     assert any(fault.fault.startswith("network.") for fault in faults)
     assert any(_overlap(plan) for plan in plans)
-
-
-def test_faults_come_at_points_of_the_protocol_too() -> None:
-    faults = list(chain.from_iterable(draw(seed).faults for seed in range(200)))
-    phases = {fault.at.phase for fault in faults if fault.at is not None}
-    assert phases > set(Phase)
+    assert {fault.at.phase for fault in faults if fault.at is not None} > set(Phase)
+    donating = [
+        (fault, {other.id: other.fault for other in plan.faults})
+        for plan in plans
+        for fault in plan.faults
+        if fault.at is not None and fault.at.phase is Phase.DONATE
+    ]
+    assert donating
+    assert all(by_id[f"{one.id}k"] == "process.kill" for one, by_id in donating)
 
 
 def _overlap(plan: FaultPlan) -> bool:
@@ -71,35 +72,16 @@ def test_invariants_hold(seed: int) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("first", range(0, _ALL, _CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, _ALL, _CHUNK),
+        *(pytest.param(first, marks=pytest.mark.soak) for first in range(_ALL, _SOAK, _CHUNK)),
+    ],
+)
 def test_invariants_hold_for_many_seeds(first: int) -> None:
-    hold(first)
-
-
-@pytest.mark.deep
-@pytest.mark.soak
-@pytest.mark.parametrize("first", range(_ALL, _SOAK, _CHUNK))
-def test_invariants_hold_for_more_seeds(first: int) -> None:
-    hold(first)
-
-
-def hold(first: int) -> None:
-    """For this seed and those of its chunk."""
     trials = try_seeds(range(first, first + _CHUNK), jobs=1)
     assert {seed: trial.reasons for seed, trial in trials if trial.is_failing} == {}
-
-
-def test_whoever_donates_does_so_for_a_learner_that_was_killed() -> None:
-    plans = [draw(seed) for seed in range(100)]
-    faults = [{fault.id: fault for fault in plan.faults} for plan in plans]
-    donating = [
-        (fault, by_id)
-        for by_id in faults
-        for fault in by_id.values()
-        if fault.at is not None and fault.at.phase is Phase.DONATE
-    ]
-    assert donating
-    assert all(by_id[f"{one.id}k"].fault == "process.kill" for one, by_id in donating)
 
 
 def test_what_was_simulated_is_freed() -> None:
@@ -161,9 +143,3 @@ def test_an_interrupt_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(draw(0))
     assert sent
-
-
-def test_a_part_of_a_plan_keeps_its_training() -> None:
-    plan = draw(3)
-    assert without(plan, ()).training == plan.training
-    assert without(plan, ()).faults == ()
