@@ -46,20 +46,18 @@ def test_a_journal_cut_at_every_byte_of_its_last_lines_is_read_and_judged(tmp_pa
         assert shown.exit_code == ExitCode.PASS, shown.output
 
 
-def test_a_run_that_died_before_it_had_a_journal_is_unknown(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "exit_code"), [(None, ExitCode.UNKNOWN), ("completed", ExitCode.BROKEN)]
+)
+def test_without_a_journal_a_run_that_died_is_unknown_and_a_finished_one_is_refused(
+    tmp_path: Path, outcome: str | None, exit_code: ExitCode
+) -> None:
     record = tmp_path / "little" / "20261120T000000Z-abcdef"
     record.mkdir(parents=True)
-    (record / RUN_JSON).write_text(json.dumps({"plan": "little", "outcome": None}))
+    (record / RUN_JSON).write_text(json.dumps({"plan": "little", "outcome": outcome}))
+    if outcome:
+        (record / "plan.resolved.yaml").write_text(little())
     judged = chaoslab("judge", "abcdef", "--out", str(tmp_path))
-    assert judged.exit_code == ExitCode.UNKNOWN
-    assert chaoslab("show", "abcdef", "--out", str(tmp_path)).exit_code == ExitCode.PASS
-
-
-def test_a_journal_that_is_missing_from_a_finished_run_is_named(tmp_path: Path) -> None:
-    record = tmp_path / "little" / "20261120T000000Z-abcdef"
-    record.mkdir(parents=True)
-    (record / RUN_JSON).write_text(json.dumps({"plan": "little", "outcome": "completed"}))
-    (record / "plan.resolved.yaml").write_text(little())
-    judged = chaoslab("judge", "abcdef", "--out", str(tmp_path))
-    assert judged.exit_code == ExitCode.BROKEN
-    assert JOURNAL in judged.output
+    assert (judged.exit_code, JOURNAL in judged.output) == (exit_code, outcome is not None)
+    shown = chaoslab("show", "abcdef", "--out", str(tmp_path))
+    assert shown.exit_code == (ExitCode.BROKEN if outcome else ExitCode.PASS)

@@ -173,41 +173,26 @@ def judged(harness: Harness, record: Path) -> str:
     return "UNKNOWN"
 
 
-def strike_all(kills: Iterator[Kill], folder: Path, api: str | None) -> None:
-    """One after the other; each is told, so that it can be repeated."""
-    for kill in kills:
-        say(f"{kill}: {strike(kill, folder / str(kill.number), api)}")
-
-
-def say(line: str) -> None:
-    """At once with -s, and on failure."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def seed_of(config: pytest.Config) -> int:
-    """The one that was asked for, or a new one."""
-    asked = config.getoption("--kills-seed")
-    return secrets.randbelow(1_000_000) if asked is None else int(asked)
-
-
-def test_a_harness_that_is_killed_leaves_nothing_at_eight_moments(
-    tmp_path: Path, pytestconfig: pytest.Config
+@pytest.mark.parametrize(
+    "is_long",
+    [
+        False,
+        pytest.param(True, marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
+    ],
+    ids=["at each moment once", "however often"],
+)
+def test_a_harness_that_is_killed_leaves_nothing(
+    tmp_path: Path, pytestconfig: pytest.Config, toxiproxy: str | None, is_long: bool
 ) -> None:
-    seed = seed_of(pytestconfig)
-    say(f"seed {seed}")
-    kills = list(draw(seed, len(MOMENTS), {"little": crowded(little())}))
-    strike_all(iter(kills), tmp_path, None)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(7200)
-def test_a_harness_that_is_killed_leaves_nothing_however_often(
-    tmp_path: Path, pytestconfig: pytest.Config, toxiproxy: str | None
-) -> None:
-    seed, count = seed_of(pytestconfig), pytestconfig.getoption("--kills")
-    say(f"seed {seed}")
-    plans = {"little": crowded(little()), "real": REAL}
-    if toxiproxy is not None:
-        plans["toxiproxy"] = by_somebodys(toxiproxy)
-    strike_all(draw(seed, count, plans), tmp_path, toxiproxy)
+    """Each kill is told, at once with -s and on failure, so that it can be repeated."""
+    asked = pytestconfig.getoption("--kills-seed")
+    seed = secrets.randbelow(1_000_000) if asked is None else int(asked)
+    plans = {"little": crowded(little())}
+    if is_long:
+        plans["real"] = REAL
+        plans |= {} if toxiproxy is None else {"toxiproxy": by_somebodys(toxiproxy)}
+    count = pytestconfig.getoption("--kills") if is_long else len(MOMENTS)
+    for kill in draw(seed, count, plans):
+        said = strike(kill, tmp_path / str(kill.number), toxiproxy if is_long else None)
+        sys.stdout.write(f"seed {seed}, {kill}: {said}\n")
+        sys.stdout.flush()
