@@ -3,7 +3,6 @@
 import pytest
 
 from chaoslab.calibration.samples import samples_of
-from chaoslab.calibration.shared_machine import cores_of
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.journal import History
 from chaoslab.sim.costs import FLOP
@@ -42,10 +41,13 @@ class Machine:
             waited_s=0.0, throttled_s=0.0, cpu_pressure=0.0, io_pressure=0.0, memory_pressure=0.0,
         )  # fmt: skip
 
-    def step(self, name: str, time_s: float, step: int) -> None:
+    def step(
+        self, name: str, time_s: float, step: int, step_s: float = 0.1,
+        period_s: float | None = 0.1,
+    ) -> None:  # fmt: skip
         self.say(
             time_s, name, Kind.LEARNER_STEP, learner=name, incarnation=1, epoch=1, step=step,
-            steps=5, step_s=0.1, period_s=0.1, overruns=0, loss=4.0, tokens=step * TOKENS,
+            steps=5, step_s=step_s, period_s=period_s, overruns=0, loss=4.0, tokens=step * TOKENS,
             data_position=step, waited_s=0.0,
         )  # fmt: skip
 
@@ -60,23 +62,19 @@ class Machine:
         )
 
 
-def test_a_start_beside_three_others_on_two_cores_is_half_of_what_it_took() -> None:
-    machine = Machine()
-    machine.sample(1.0, own=2.0)
-    for name in "abcd":
-        machine.start(name, 0.0, 1.6)
-    assert samples_of(machine.history)["start_s"] == pytest.approx([0.8] * 4)
-    assert samples_of(machine.history)["cores"] == [2.0]
-
-
-def test_loading_steps_beside_three_others_on_two_cores_is_half_of_what_it_took() -> None:
-    machine = Machine()
+@pytest.mark.parametrize(("fleet", "share"), [("local", 0.5), ("ssh", 1.0)])
+def test_a_start_beside_three_others_on_two_cores_is_half_of_what_it_took(
+    fleet: str, share: float
+) -> None:
+    """Nodes with machines of their own share nothing."""
+    machine = Machine(fleet=fleet)
     machine.sample(1.0, own=2.0)
     for name in "abcd":
         machine.start(name, 0.0, 1.6, compiles_s=0.8)
     found = samples_of(machine.history)
-    assert found["start_s"] == pytest.approx([0.8] * 4)
-    assert found["compile_s"] == pytest.approx([0.4] * 4)
+    assert found["start_s"] == pytest.approx([1.6 * share] * 4)
+    assert found["compile_s"] == pytest.approx([0.8 * share] * 4)
+    assert found.get("cores") == ([2.0] if fleet == "local" else None)
 
 
 def test_a_start_counts_in_full_while_there_is_a_core_for_it() -> None:
@@ -88,16 +86,6 @@ def test_a_start_counts_in_full_while_there_is_a_core_for_it() -> None:
     found = samples_of(machine.history)["start_s"]
     assert found == pytest.approx([0.5 + 0.4 * 2 / 3, 0.4 + 0.4 * 2 / 3 + 0.1, 0.5 * 2 / 3 + 0.5],
                                   abs=0.04)  # fmt: skip
-
-
-def test_nodes_with_machines_of_their_own_share_nothing() -> None:
-    machine = Machine(fleet="ssh")
-    machine.sample(1.0, own=2.0)
-    for name in "abcd":
-        machine.start(name, 0.0, 1.6)
-    assert cores_of(machine.history) is None
-    assert samples_of(machine.history)["start_s"] == pytest.approx([1.6] * 4)
-    assert "cores" not in samples_of(machine.history)
 
 
 @pytest.mark.parametrize(("platform", "is_measured"), [("cpu", True), ("tpu", False)])
