@@ -11,7 +11,7 @@ from chaoslab.selftest.mutants import Part, learner, syncer
 from chaoslab.selftest.mutants.fleets import FLEETS
 from chaoslab.selftest.trial import Trial, program_of
 
-NAMES = sorted({**syncer.MUTANTS, **learner.MUTANTS})
+MUTANTS = {**syncer.MUTANTS, **learner.MUTANTS}
 RULES = {
     "unasked", "baseline", "evidence", "entries", "links", "refused", "run", "stop", "residue",
     "strangers", "training_continues", "learners_rejoin", "heal",
@@ -43,11 +43,10 @@ def stands_in(part: Part) -> None:
         )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_replaces_parts_that_exist_by_what_fits_in_their_place(name: str) -> None:
-    parts = {**syncer.MUTANTS, **learner.MUTANTS}[name]
-    assert parts
-    for part in parts:
+    assert MUTANTS[name]
+    for part in MUTANTS[name]:
         stands_in(part)
 
 
@@ -73,8 +72,7 @@ def test_a_trial_says_what_is_wrong_and_who_must_find_it(trial: Trial) -> None:
     if trial.is_control:
         assert not any((trial.wrong, trial.codes, trial.settings))
         return
-    assert trial.wrong
-    assert trial.codes
+    assert all((trial.wrong, trial.codes))
     assert trial.check in (expected & CHECKS.keys()) | RULES
     assert set(trial.culprits) <= set(prepared.plan.training.learner_names)
     assert trial.programs or trial.fleet or trial.settings, "something has to be wrong"

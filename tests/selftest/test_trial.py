@@ -50,46 +50,32 @@ def verdict(*findings: Finding, exit_code: ExitCode = ExitCode.FAIL) -> Verdict:
     )
 
 
-def test_a_mutant_is_caught_by_the_finding_that_was_meant() -> None:
-    assert answer_of(TRIAL, verdict(FINE, OTHER, FOUND)) == (Answer.CAUGHT, FOUND)
+RESIDUE = Finding(check="residue", outcome=Outcome.UNKNOWN, reason="left", codes=(Code.LEFT_OVER,))
+MESSY = replace(TRIAL, check="residue", codes=(Code.LEFT_OVER,), culprits=())
 
 
 @pytest.mark.parametrize(
-    "found",
+    ("trial", "findings", "exit_code", "answer", "told"),
     [
-        replace(FOUND, check="continuity"),
-        replace(FOUND, codes=(Code.MERGED_TWICE,)),
-        replace(FOUND, culprits=("learner-2",)),
+        (TRIAL, (FINE, OTHER, FOUND), ExitCode.FAIL, Answer.CAUGHT, FOUND),
+        *((TRIAL, (FINE, found), ExitCode.FAIL, Answer.MISTAKEN, found) for found in (
+            replace(FOUND, check="continuity"),
+            replace(FOUND, codes=(Code.MERGED_TWICE,)),
+            replace(FOUND, culprits=("learner-2",)),
+        )),
+        (TRIAL, (FINE, replace(FOUND, outcome=Outcome.PASS)), ExitCode.FAIL, Answer.MISSED, None),
+        (CONTROL, (FINE,), ExitCode.FAIL, Answer.PASSED, None),
+        (CONTROL, (FINE, OTHER), ExitCode.FAIL, Answer.ALARM, OTHER),
+        (TRIAL, (FOUND,), ExitCode.INTERRUPTED, Answer.INTERRUPTED, None),
+        (MESSY, (RESIDUE,), ExitCode.BROKEN, Answer.CAUGHT, RESIDUE),
+        (TRIAL, (RESIDUE,), ExitCode.BROKEN, Answer.BROKEN, RESIDUE),
     ],
-    ids=["by another check", "with another code", "with another culprit"],
-)
-def test_whoever_is_caught_for_another_reason_is_not_caught(found: Finding) -> None:
-    assert answer_of(TRIAL, verdict(FINE, found)) == (Answer.MISTAKEN, found)
-
-
-def test_a_finding_that_passes_catches_nobody() -> None:
-    passed = replace(FOUND, outcome=Outcome.PASS)
-    assert answer_of(TRIAL, verdict(FINE, passed)) == (Answer.MISSED, None)
-
-
-def test_a_control_passes_or_is_a_false_alarm() -> None:
-    assert answer_of(CONTROL, verdict(FINE)) == (Answer.PASSED, None)
-    assert answer_of(CONTROL, verdict(FINE, OTHER)) == (Answer.ALARM, OTHER)
-
-
-def test_an_interrupted_trial_tells_nothing() -> None:
-    cut = verdict(FOUND, exit_code=ExitCode.INTERRUPTED)
-    assert answer_of(TRIAL, cut)[0] is Answer.INTERRUPTED
-
-
-def test_residue_may_be_what_was_to_be_found_and_breaks_every_other_trial() -> None:
-    residue = Finding(
-        check="residue", outcome=Outcome.UNKNOWN, reason="left", codes=(Code.LEFT_OVER,)
-    )
-    left = verdict(residue, exit_code=ExitCode.BROKEN)
-    messy = replace(TRIAL, check="residue", codes=(Code.LEFT_OVER,), culprits=())
-    assert answer_of(messy, left)[0] is Answer.CAUGHT
-    assert answer_of(TRIAL, left)[0] is Answer.BROKEN
+)  # fmt: skip
+def test_a_mutant_is_caught_by_the_finding_that_was_meant_and_a_control_by_none(
+    trial: Trial, findings: tuple[Finding, ...], exit_code: ExitCode, answer: Answer,
+    told: Finding | None,
+) -> None:  # fmt: skip
+    assert answer_of(trial, verdict(*findings, exit_code=exit_code)) == (answer, told)
 
 
 def test_a_harness_that_breaks_before_there_is_a_record_is_a_result_too(
@@ -100,8 +86,7 @@ def test_a_harness_that_breaks_before_there_is_a_record_is_a_result_too(
 
     monkeypatch.setattr(module, "carry_out", break_off)
     result = carry_out_trial(CONTROL, tmp_path)
-    assert (result.answer, result.sentence) == (Answer.BROKEN, "the disk is full")
-    assert not result.answer.is_right
+    assert (result.answer, result.answer.is_right) == (Answer.BROKEN, False)
 
 
 def test_an_interrupt_between_two_trials_keeps_the_answers_of_those_before(
@@ -118,7 +103,6 @@ def test_an_interrupt_between_two_trials_keeps_the_answers_of_those_before(
     done = CliRunner().invoke(main, ["selftest", "--json", "--out", str(tmp_path)])
     assert done.exit_code == ExitCode.INTERRUPTED
     assert [one["answer"] for one in json.loads(done.stdout)["trials"]] == ["caught"]
-    assert "interrupted after 1 trial" in done.stderr
 
 
 @pytest.mark.parametrize(
