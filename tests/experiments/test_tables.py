@@ -116,7 +116,7 @@ def test_a_figure_has_a_panel_for_each_fleet_and_a_line_for_each_system(tmp_path
         *drawn.texts
     }
     assert min(*drawn.published, *drawn.simulated) > 0
-    (legend,) = (one for one in drawn.root.iter() if one.text == name)
+    (legend,) = (one for one in drawn.root.iter("{*}text") if one.text == name)
     assert float(legend.attrib["x"]) + 7 * len(name) < float(
         drawn.root.attrib["viewBox"].split()[2]
     )

@@ -118,18 +118,19 @@ def test_settings_that_it_does_not_know_are_named(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", ["torchft", "nvrx"])
 def test_learners_and_syncer_are_started_in_its_environment(tmp_path: Path, name: str) -> None:
-    own = {"torchft": "torchft={heartbeat_timeout: 1500ms, quorum_retries: 3}", "nvrx": "nvrx={}"}
-    asked = {"torchft": TORCHFT, "nvrx": NVRX}[name]
-    plan, _ = decode(Asked(plan="kill_half", settings=(*asked, f"training.{own[name]}")))
+    own = "training.torchft={heartbeat_timeout: 1500ms, quorum_retries: 3}"
+    asked = {"torchft": (*TORCHFT, own), "nvrx": NVRX}[name]
+    plan, _ = decode(Asked(plan="kill_half", settings=asked))
     launch = Launch(plan=plan, snapshots=tmp_path, tokens=tmp_path)
     python = str(systems.environment_python(name))
     addresses = dict.fromkeys(plan.training.learner_names, "127.0.0.1:1")
     for spec in (launch.syncer(), *launch.learners(addresses)):
         assert spec.command[:5] == (python, "-m", "chaoslab.systems.node", name, spec.role)
         assert ("TORCH_CPP_LOG_LEVEL" in spec.environment) is (name == "nvrx")
-        if name == "torchft":
-            said = json.loads(spec.command[spec.command.index("--system-settings") + 1])
-            assert said == {"heartbeat_timeout_s": 1.5, "quorum_retries": 3}
+    syncer = launch.syncer().command
+    said = json.loads(syncer[syncer.index("--system-settings") + 1])
+    given = {"heartbeat_timeout_s": 1.5, "quorum_retries": 3}
+    assert said == (given if name == "torchft" else {})
     evaluator = launch.evaluator()
     assert evaluator.command[0] != python
     assert "TORCH_CPP_LOG_LEVEL" not in evaluator.environment

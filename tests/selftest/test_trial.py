@@ -66,7 +66,7 @@ MESSY = replace(TRIAL, check="residue", codes=(Code.LEFT_OVER,), culprits=())
         (TRIAL, (FINE, replace(FOUND, outcome=Outcome.PASS)), ExitCode.FAIL, Answer.MISSED, None),
         (CONTROL, (FINE,), ExitCode.FAIL, Answer.PASSED, None),
         (CONTROL, (FINE, OTHER), ExitCode.FAIL, Answer.ALARM, OTHER),
-        (TRIAL, (FOUND,), ExitCode.INTERRUPTED, Answer.INTERRUPTED, None),
+        (TRIAL, (FOUND,), ExitCode.INTERRUPTED, Answer.INTERRUPTED, FOUND),
         (MESSY, (RESIDUE,), ExitCode.BROKEN, Answer.CAUGHT, RESIDUE),
         (TRIAL, (RESIDUE,), ExitCode.BROKEN, Answer.BROKEN, RESIDUE),
     ],
