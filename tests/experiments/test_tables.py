@@ -94,14 +94,16 @@ def test_the_csv_has_a_line_for_each_cell(tmp_path: Path) -> None:
     assert (lines[2]["goodput_published"], lines[4]["goodput_published"]) == ("0.88", "")
 
 
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
 class Picture:
     """What is drawn in the figure of a grid."""
 
     def __init__(self, it: Grid) -> None:
         self.root = Xml.fromstring(svg(it, it.experiment.figure, footer="made by <hand>"))
-        space = "{http://www.w3.org/2000/svg}"
-        self.texts = [one.text or "" for one in self.root.iter(f"{space}text")]
-        circles = self.root.findall(f"{space}circle")
+        self.texts = [one.text or "" for one in self.root.iter(f"{SPACE}text")]
+        circles = self.root.findall(f"{SPACE}circle")
         is_hollow = [one.get("fill") == "none" for one in circles]
         levels = [float(one.get("cy", "0")) for one in circles]
         self.published = [y for y, hollow in zip(levels, is_hollow, strict=True) if hollow]
@@ -116,7 +118,7 @@ def test_a_figure_has_a_panel_for_each_fleet_and_a_line_for_each_system(tmp_path
         *drawn.texts
     }
     assert min(*drawn.published, *drawn.simulated) > 0
-    (legend,) = (one for one in drawn.root.iter("{*}text") if one.text == name)
+    (legend,) = (one for one in drawn.root.iter(f"{SPACE}text") if one.text == name)
     assert float(legend.attrib["x"]) + 7 * len(name) < float(
         drawn.root.attrib["viewBox"].split()[2]
     )
