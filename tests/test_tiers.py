@@ -147,3 +147,10 @@ def test_the_last_lines_of_a_red_run_name_test_verdict_and_record(suite: pytest.
     ]
     assert record.startswith("  record ")
     assert (Path(record.split()[1]) / "verdict.json").exists()
+
+
+def test_the_last_lines_name_a_module_that_cannot_be_imported(suite: pytest.Pytester) -> None:
+    write(suite, "broken", "import no_such_module")
+    code, lines = run(suite)
+    assert code == pytest.ExitCode.INTERRUPTED
+    assert "FAILED test_cases/test_broken.py" in lines

@@ -70,7 +70,7 @@ class TierReport:
         self._began_s = time.monotonic()
         self._spent_s: Counter[str] = Counter()
         self._quick_s: Counter[str] = Counter()
-        self._failed: list[pytest.TestReport] = []
+        self._failed: list[pytest.TestReport | pytest.CollectReport] = []
         self._disturbed: dict[str, str] = {}
         """One test for each record."""
         self._passed = config.option.passed
@@ -88,9 +88,15 @@ class TierReport:
             with self._passed.open("a", encoding="utf-8") as file:
                 file.write(f"{facts['id']}\n")
 
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._failed.append(report)
+
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport | pytest.CollectReport
+    ) -> tuple[str, str, str] | None:
         """A run that was disturbed is counted as such, neither as passed nor as failed."""
-        if "disturbed" in dict(report.user_properties):
+        if "disturbed" in dict(getattr(report, "user_properties", ())):
             return "disturbed", "D", "DISTURBED"
         return None
 
@@ -142,7 +148,7 @@ class TierReport:
     def _red(self) -> Iterator[str]:
         for report in self._failed:
             yield f"FAILED {report.nodeid}"
-            if record := dict(report.user_properties).get("record"):
+            if record := dict(getattr(report, "user_properties", ())).get("record"):
                 yield from (f"  {line}" for line in verdict_lines(Path(str(record))))
 
 

@@ -4,7 +4,7 @@ CASES = {"a heal that starts no process": fails(REJOIN, lambda: …, Code.NOT_RE
 
 @each(CASES)
 def test_rejoin(case: Case) -> None:
-case.hold()
+    case.hold()
 """
 
 from collections.abc import Callable, Mapping
