@@ -7,6 +7,7 @@ all do the rest. `tests/tiers.py` has the tiers; `pytest` alone runs the quick o
 
 import os
 import signal
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -39,6 +40,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job 
 
 BASE = pytest.StashKey[Path]()
 """The folder of all temporary folders of this process."""
+BEGAN = pytest.StashKey[float]()
+"""When the first test of a module began, as the clock of files tells it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -84,6 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What needs a Toxiproxy server is skipped without one, unless CHAOSLAB_REQUIRE names it."""
+    _module(item).stash.setdefault(BEGAN, time.time())
     is_required = "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", "")
     needs_it = item.get_closest_marker("toxiproxy") is not None
     if needs_it and not is_required and server_binary.find() is None:
@@ -98,7 +102,9 @@ def pytest_runtest_makereport(
     report = yield
     base = item.config.stash.get(BASE, None)
     starts_processes = tier_of(item) != "quick" or item.get_closest_marker("alone")
-    record = newest_record(base) if base and starts_processes and report.failed else None
+    record = None
+    if base and starts_processes and report.failed:
+        record = newest_record(base, since=_module(item).stash.get(BEGAN, 0.0))
     if record:
         found = [("record", str(record))]
         if "UNKNOWN" in report.longreprtext and is_disturbed(record):
@@ -106,6 +112,10 @@ def pytest_runtest_makereport(
             report.outcome = "skipped"
         report.user_properties = [*report.user_properties, *found]
     return report
+
+
+def _module(item: pytest.Item) -> pytest.Item | pytest.Module:
+    return item.getparent(pytest.Module) or item
 
 
 def _is_chosen(item: pytest.Item, config: pytest.Config) -> bool:

@@ -175,7 +175,12 @@ def _verdict(record: Path) -> Mapping[str, Any]:
     return found
 
 
-def newest_record(folder: Path) -> Path | None:
-    """Of all run directories below it, without twins, the one that was written to last."""
+def newest_record(folder: Path, *, since: float) -> Path | None:
+    """Of the run directories below it, without twins, the one that was written to last.
+
+    `since`: and not before this time, in seconds since the epoch.
+    """
     journals = [path for path in folder.rglob("journal.jsonl") if path.parent.name != "control"]
-    return max(journals, key=lambda path: path.stat().st_mtime).parent if journals else None
+    written = {path: path.stat().st_mtime for path in journals if ".twins" not in path.parts}
+    newest = max(written, key=lambda path: written[path], default=None)
+    return newest.parent if newest and written[newest] >= since else None
