@@ -485,11 +485,11 @@ def test_runs_are_listed_by_plan_verdict_and_number(fleets: FakeFleets) -> None:
         (("--plan", "one_dies", "--last", "7"), ["one_dies"]),
         (("--verdict", "pass"), ["another", "one_dies"]),
         (("--verdict", "fail"), []),
-        (("--last", "1"), ["another"]),
     ):
         listed = json.loads(call("list", "--json", *words).stdout)
         assert sorted(one["plan"] for one in listed) == plans_found, words
         assert all(one["verdict"] == "PASS" for one in listed)
+    assert len(json.loads(call("list", "--json", "--last", "1").stdout)) == 1
     assert "another, one_dies" in call("list", "--verdict", "running").stdout
 
 
