@@ -223,6 +223,7 @@ class Story(ModelTraining):
             if name not in without:
                 self.say(Kind.LEARNER_FENCED, name, **learner.whose, reason="unavailable")
                 self.join(learner, "resumed")
+        self.published.extend(enumerate(self.versions))
         return self.say(Kind.FAULT_HEALED, **opened.data)
 
     def leave(self, name: str) -> Self:

@@ -134,7 +134,11 @@ def absences(history: History) -> tuple[Absence, ...]:
 
 def busy_stretches(history: History, learner: str) -> Stretches:
     """When a learner was under a fault, or on its way back from one; they may overlap."""
-    under = [(w.start_s, w.end_s) for w in fault_windows(history) if learner in w.story.targets]
+    under = [
+        (window.start_s, window.end_s)
+        for window in fault_windows(history)
+        if learner in window.story.targets and not window.story.brings_in
+    ]
     away = [(one.gone_s, one.back_s) for one in absences(history) if one.learner == learner]
     return [*under, *away]
 

@@ -10,6 +10,7 @@ CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
     {
         "training_continues": "chaoslab.checks.answer_checks:TrainingContinues",
         "learners_rejoin": "chaoslab.checks.answer_checks:LearnersRejoin",
+        "participation": "chaoslab.checks.participation:Participation",
         "injections": "chaoslab.checks.injections:Injections",
         "continuity": "chaoslab.checks.progress:Continuity",
         "quorum_progress": "chaoslab.checks.quorum:QuorumProgress",

@@ -36,6 +36,7 @@ class Code(StrEnum):
     NOT_JOINED = "not_joined"
     OWN_INITIAL_STATE = "own_initial_state"
     # -- learners that no fault touched
+    WORKED_TOO_LITTLE = "worked_too_little"
     SLOWED = "slowed"
     STOOD_STILL = "stood_still"
     STEP_TIMES_FALSE = "step_times_false"

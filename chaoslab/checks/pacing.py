@@ -33,6 +33,7 @@ _OF_SPEED = frozenset(
         Code.PACE_TOO_HIGH,
         Code.PACE_NOT_REGAINED,
         Code.SLOWED,
+        Code.WORKED_TOO_LITTLE,
     }
 )
 """Violations that a machine without enough cores can explain."""

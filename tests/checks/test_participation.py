@@ -1,0 +1,117 @@
+"""Participation: every member works, from the baseline or from its return to the end."""
+
+import pytest
+
+from chaoslab.checks.codes import Code
+from chaoslab.checks.participation import Participation
+from chaoslab.core.errors import PlanError
+from tests.checks.cases import Case, doubts, each, fails, passes
+from tests.histories import Story
+
+CHECK = Participation()
+TOO_LITTLE = Code.WORKED_TOO_LITTLE
+
+
+def back() -> Story:
+    """learner-1 was killed, is back, and has contributed three times."""
+    return Story().baseline().kill("learner-1").train(6).heal().train(4)
+
+
+def joined() -> Story:
+    return Story(reserve=("learner-4",)).baseline().bring_in("learner-4").train(4)
+
+
+def outage() -> Story:
+    return Story().baseline().lose_syncer().stall(6).regain_syncer().train(20)
+
+
+CASES = {
+    "a run without faults": passes(CHECK, lambda: Story().baseline().train(20).end()),
+    "one that is back and works on": passes(CHECK, lambda: back().train(20).end()),
+    "one that joined": passes(CHECK, lambda: joined().train(20).end()),
+    "one that was asked to leave": passes(
+        CHECK, lambda: Story().baseline().train(10).leave("learner-2").train(20).end()
+    ),
+    "an outage of the syncer": passes(CHECK, lambda: outage().end()),
+    "one that is slow under its fault": passes(
+        CHECK,
+        lambda: (
+            Story().baseline().touch("learner-1").slow("learner-1", 4).train(6)
+            .slow("learner-1", 1).heal().train(20).end()
+        ),
+    ),
+    "all slow at once": passes(
+        CHECK,
+        lambda: (
+            Story().baseline().slow("learner-0", 4).slow("learner-1", 4).slow("learner-2", 4)
+            .slow("learner-3", 4).train(30).end()
+        ),
+    ),
+    "one that contributes no more after its return": fails(
+        CHECK, lambda: back().mute("learner-1").train(20).end(), TOO_LITTLE, of=("learner-1",)
+    ),
+    "one that contributes no more, and no fault touched it": fails(
+        CHECK,
+        lambda: Story().baseline().train(10).mute("learner-2").train(20).end(),
+        TOO_LITTLE,
+        of=("learner-2",),
+    ),
+    "one that no fault touched, suspected and never back": fails(
+        CHECK,
+        lambda: Story().baseline().train(4).freeze("learner-3").train(20).end(),
+        TOO_LITTLE,
+        of=("learner-3",),
+    ),
+    "one at a quarter of its pace": fails(
+        CHECK,
+        lambda: Story().baseline().slow("learner-0", 4).train(20).end(),
+        TOO_LITTLE,
+        of=("learner-0",),
+    ),
+    "one that joined and contributes no more": fails(
+        CHECK, lambda: joined().mute("learner-4").train(20).end(), TOO_LITTLE, of=("learner-4",)
+    ),
+    "one that is not heard again after an outage": fails(
+        CHECK,
+        lambda: (
+            Story().baseline().lose_syncer().stall(6).regain_syncer(without=("learner-2",))
+            .train(60).end()
+        ),
+        TOO_LITTLE,
+        of=("learner-2",),
+    ),
+    "no baseline": doubts(CHECK, lambda: Story().start().train(20).end(), Code.NO_BASELINE),
+    "too few rounds": doubts(
+        CHECK, lambda: Story().baseline().train(1).end(), Code.TOO_FEW_SAMPLES
+    ),
+    "silent for a moment before the end": doubts(
+        CHECK,
+        lambda: (
+            back().train(12).kill("learner-1").train(6).heal().train(1.5).mute("learner-1")
+            .train(1).end()
+        ),
+        Code.TOO_FEW_SAMPLES,
+    ),
+}  # fmt: skip
+
+
+@each(CASES)
+def test_participation(case: Case) -> None:
+    case.hold()
+
+
+def test_the_window_and_what_was_done_instead_are_named() -> None:
+    story = back().mute("learner-1").train(20).end()
+    found = CHECK.judge(story.history())
+    assert "learner-1 contributed to" in found.reason
+    assert "rounds did without it" in found.reason or "did not answer" in found.reason
+    least = found.numbers["least_share"]
+    assert isinstance(least, dict)
+    assert least["learner-1"] == 0.0
+    assert least["learner-0"] > 0.8
+
+
+@pytest.mark.parametrize("share", [0.0, 0.00001, 1.2])
+def test_a_bound_that_binds_nothing_is_refused(share: float) -> None:
+    with pytest.raises(PlanError):
+        Participation(min_share=share)
