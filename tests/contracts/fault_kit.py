@@ -170,6 +170,7 @@ class FaultKit:
         injection = injection_of(fault)
         before = {name for name, node in fleet.nodes.items() if node.is_alive}
         director.carry_out(fault, injection)
+        assert not fleet.held
         lives = [node.incarnation for node in fleet.nodes.values()]
         for _ in range(2):
             fault.heal(injection, fleet)

@@ -36,7 +36,9 @@ class WatchedLink(ListedLink):
 
 
 class NoFleet:
-    """Implements `fleet.base.Fleet`; `touched` are the nodes that a fault acted upon."""
+    """Implements `fleet.base.Fleet`; `touched` are the nodes that a fault acted upon, `held` what
+    was done to them and not undone.
+    """
 
     kind = "none"
     abilities = frozenset(Ability)
@@ -47,6 +49,7 @@ class NoFleet:
         self._nodes: dict[str, Node] = {}
         self._links: dict[str, WatchedLink] = {}
         self.touched: set[str] = set()
+        self.held: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -98,39 +101,82 @@ class NoFleet:
         self.kill(*names)
 
     def kill_host(self, name: str, host: int) -> None:
-        self.pause(name)
+        self.notice(name)
         self.kill(name)
 
     fail_chip = kill_host
 
-    def pause(self, *names: str) -> None:
+    def notice(self, *names: str) -> None:
         """FleetError if one should not be alive."""
         for name in names:
             if not self._nodes[name].is_alive:
                 raise FleetError(f"{name} is not running")
             self.touched.add(name)
 
-    wedge = notice = unplug = try_chip = pause
+    try_chip = notice
 
     def tell(self, name: str, *_: object, **__: object) -> None:
-        self.pause(name)
-
-    stress = tell
+        self.notice(name)
 
     def stop_kubelet(self, injection: str, *names: str, for_s: float) -> None:
-        self.pause(*names)
+        self.notice(*names)
 
     def damage(self, name: str, *_: object, **__: object) -> None:
-        self.resume(name)
+        self._nodes[name]
         self.touched.add(name)
 
-    fill_disk = cut_power = hold_chip = damage
+    cut_power = damage
+
+    def pause(self, *names: str) -> None:
+        self._hold("paused", *names)
+
+    def wedge(self, *names: str) -> None:
+        self._hold("wedged", *names)
+
+    def unplug(self, *names: str) -> None:
+        self._hold("unplugged", *names)
+
+    def stress(self, name: str, *_: object, **__: object) -> None:
+        self._hold("stressed", name)
+
+    def fill_disk(self, name: str, *_: object, **__: object) -> None:
+        self.damage(name)
+        self.held.add(("full", name))
+
+    def hold_chip(self, name: str, *_: object, **__: object) -> None:
+        self.damage(name)
+        self.held.add(("chip", name))
+
+    def _hold(self, what: str, *names: str) -> None:
+        self.notice(*names)
+        self.held |= {(what, name) for name in names}
 
     def resume(self, name: str, *_: str) -> None:
+        self._let_go("paused", name)
+
+    def unwedge(self, name: str, *_: str) -> None:
+        self._let_go("wedged", name)
+
+    def plug(self, name: str, *_: str) -> None:
+        self._let_go("unplugged", name)
+
+    def relieve(self, name: str, *_: str) -> None:
+        self._let_go("stressed", name)
+
+    def free_disk(self, name: str, *_: str) -> None:
+        self._let_go("full", name)
+
+    def free_chip(self, name: str, *_: str) -> None:
+        self._let_go("chip", name)
+
+    def _let_go(self, what: str, name: str) -> None:
         """KeyError if there is no such node."""
         self._nodes[name]
+        self.held.discard((what, name))
 
-    unwedge = relieve = plug = free_disk = free_chip = upgrade = resume
+    def upgrade(self, name: str, *_: str) -> None:
+        """KeyError if there is no such node."""
+        self._nodes[name]
 
     def uncordon(self, injection: str) -> None:
         """Of an injection nothing is kept."""
