@@ -172,6 +172,13 @@ def noticed() -> Record:
         down_s=approx(0.9),
     ),
     case(
+        "a restart of one that ended by itself",
+        alive(ProcessRestart())
+        .add(10.0, Kind.NODE_EXITED, signal=None, exit_code=1)
+        .add(10.1, Kind.NODE_STARTED, incarnation=2),
+        Code.NOT_KILLED,
+    ),
+    case(
         "a restart without a next life",
         alive(ProcessRestart(), for_s=0.0).add(10.1, Kind.NODE_EXITED, signal="SIGKILL"),
         Code.NOT_RESTARTED,
