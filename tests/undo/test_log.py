@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.core.process_identity import boot_id
 from chaoslab.undo.log import OBLIGATIONS, UndoLogFile
+from chaoslab.undo.verbs import UndoEntry
 
 
 @pytest.fixture
@@ -36,3 +38,12 @@ def test_what_outlives_the_boot_is_on_disk_before_it_is_done(
 ) -> None:
     UndoLogFile(tmp_path).open(do, node="learner-1")
     assert synced == [2]
+
+
+@pytest.mark.parametrize(("facts", "until_s"), [({}, 5.0), ({"boot_id": "another"}, None)])
+def test_a_time_counts_on_the_boot_whose_clock_it_is_of(
+    tmp_path: Path, facts: dict[str, str], until_s: float | None
+) -> None:
+    said = {"boot_id": boot_id(), "until_s": 5.0, **facts}
+    entry = UndoEntry(number=0, do="unpause_container", facts=said, directory=tmp_path)
+    assert entry.until_s == until_s
