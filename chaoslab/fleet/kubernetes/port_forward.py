@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from typing import Final, Protocol, cast
 
 from httpx2.websockets import HTTPXWSException, WebSocketSession
+from wsproto.utilities import ProtocolError
 
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.resources import PODS
@@ -25,6 +26,10 @@ _DATA: Final = 0
 _ERROR: Final = 1
 _PORT_BYTES: Final = 2
 """Each channel begins with the number of its port."""
+_BREAKS: Final = (
+    HTTPXWSException,
+    ProtocolError,  # such as a server that has closed it before anything was sent
+)
 
 
 class Channels(Protocol):
@@ -55,7 +60,7 @@ class PortStream:
         """See `socket.sendall`."""
         try:
             self._channels.send_bytes(bytes((_DATA,)) + data)
-        except HTTPXWSException as error:
+        except _BREAKS as error:
             raise _broken(error) from error
 
     def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - `http.client` reads alone
@@ -83,7 +88,7 @@ class PortStream:
             raise TimeoutError("timed out")
         try:
             message = self._channels.receive_bytes(left_s)
-        except HTTPXWSException as error:
+        except _BREAKS as error:
             raise _broken(error) from error
         if message and message[0] in self._arrived:
             self._arrived[message[0]] += message[1:]

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("lightkube")
 
 from httpx2.websockets import WebSocketDisconnect, WebSocketNetworkError
+from wsproto.utilities import LocalProtocolError
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster, PortStream
@@ -39,6 +40,13 @@ class Channels:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+class Closed(Channels):
+    """A server that has closed the websocket before anything is sent."""
+
+    def send_bytes(self, data: bytes) -> None:
+        raise LocalProtocolError("it cannot be sent in state CLOSED")
 
 
 class Forwarding(ForwardingCluster):
@@ -105,3 +113,8 @@ def test_nothing_is_read_after_the_deadline() -> None:
     channels = Channels(b"\0" + answer({}), then=AssertionError())
     with pytest.raises(FleetError, match="pod"):
         asked(channels, within_s=0.0)
+
+
+def test_a_connection_that_the_server_closed_at_once_is_broken() -> None:
+    with pytest.raises(FleetError):
+        asked(Closed(then=TimeoutError()))
