@@ -9,6 +9,7 @@ import pytest
 from chaoslab.core.payloads import LinkCounted
 from chaoslab.links.base import Links
 from chaoslab.links.effects import Bandwidth, Latency, Refuse
+from chaoslab.links.proxied.http_api import Way
 from chaoslab.undo.base import NoUndoLog, UndoLog
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.cluster import CONTEXT, NAMESPACE, Cluster, cluster, image
@@ -157,6 +158,11 @@ class TestPodLinks(LinkKit):
         self.here, self.keeper = here, keeper
         with links_of(keeper, NoUndoLog()) as links:
             yield links
+
+    def way_to_the_proxy(self, links: Links) -> Way:
+        assert isinstance(links, PodLinks)
+        pod, _, port = links.api.address.partition(":")
+        return links.host.cluster.way(pod, int(port))
 
     def end_the_proxy(self, links: Links) -> None:
         assert isinstance(links, PodLinks)
