@@ -215,6 +215,7 @@ HINTS: Mapping[Code, str] = {
     Code.NOT_JOINED: _COMES_BACK,
     Code.OWN_INITIAL_STATE: _PROTOCOL,
     # -- learners that no fault touched
+    Code.WORKED_TOO_LITTLE: _BUSY,
     Code.SLOWED: _PACED,
     Code.STOOD_STILL: _BUSY,
     Code.STEP_TIMES_FALSE: _PROTOCOL,
