@@ -117,6 +117,11 @@ def _emptied(event: Event, busy: Stretches) -> Event:
     return event
 
 
+def is_full(sample: Event[MachineSampled]) -> bool:
+    """Whether somebody may have had to wait for a core of the machine."""
+    return sample.payload.idle_cores <= _IDLE_SHARE * sample.payload.cores
+
+
 # ---------------------------------------------------------------- what disturbed
 
 
@@ -135,8 +140,7 @@ def _busy(history: History) -> Iterator[Disturbance]:
     usual = [_left_cores(sample) for sample in _of_baseline(history)]
     run: list[Event[MachineSampled]] = []
     for sample in history.of(MachineSampled) if usual else ():
-        is_full = sample.payload.idle_cores <= _IDLE_SHARE * sample.payload.cores
-        if is_full and _left_cores(sample) < _LEFT_SHARE * min(usual):
+        if is_full(sample) and _left_cores(sample) < _LEFT_SHARE * min(usual):
             run.append(sample)
         elif run:
             yield _stretch(run)

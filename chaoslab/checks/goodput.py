@@ -19,7 +19,7 @@ from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.capacity import pace_shares, slowed
 from chaoslab.checks.codes import Code
-from chaoslab.checks.outages import outages
+from chaoslab.checks.outages import outages, whole_s
 from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches, overlap_s, union
 from chaoslab.checks.timeline import (
@@ -169,15 +169,13 @@ def _caught_up(history: History) -> Iterator[_CaughtUp]:
 
     What the learners did meanwhile is committed by those merges, so it counts with them.
     """
-    fragments = {event.payload.fragment for event in history.of(RoundMerged)}
     for outage in outages(history):
-        left, end_s = set(fragments), outage.until_s
-        for merged in history.between(outage.healed_s, outage.until_s, RoundMerged):
-            if left and outage.healed_s < merged.time_s:
-                left.discard(merged.payload.fragment)
-                end_s = merged.time_s if not left else end_s
-        is_whole = not left or not outage.was_to_be_healed
-        yield _CaughtUp(start_s=outage.gone_s, end_s=end_s, is_whole=is_whole)
+        end_s = whole_s(history, outage)
+        yield _CaughtUp(
+            start_s=outage.gone_s,
+            end_s=outage.until_s if end_s is None else end_s,
+            is_whole=end_s is not None or not outage.was_to_be_healed,
+        )
 
 
 def _away_s(history: History) -> float:

@@ -21,7 +21,7 @@ from chaoslab.checks.timeline import (
 )
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import NodeStarted, PushAccepted, SyncerReady
+from chaoslab.core.payloads import NodeStarted, PushAccepted, RoundMerged, SyncerReady
 from chaoslab.record.journal import FaultStory, History
 
 _START_S = 5.0
@@ -104,6 +104,19 @@ def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
     The start of the next process of the syncer is a part of it, `_START_S` at most.
     """
     return overlap_s([(outage.gone_s, outage.served_s) for outage in found], start_s, end_s)
+
+
+def whole_s(history: History, outage: Outage) -> float | None:
+    """When every fragment had been merged once more after an outage; None if that never was."""
+    left = {event.payload.fragment for event in history.of(RoundMerged)}
+    if not left:
+        return outage.until_s
+    for merged in history.between(outage.healed_s, outage.until_s, RoundMerged):
+        if merged.time_s > outage.healed_s:
+            left.discard(merged.payload.fragment)
+            if not left:
+                return merged.time_s
+    return None
 
 
 def _outage(history: History, story: FaultStory, until_s: float, *, is_last: bool) -> Outage:

@@ -27,7 +27,8 @@ from typing import ClassVar, NamedTuple
 from chaoslab.checks.absence import busy_stretches
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
-from chaoslab.checks.outages import outages
+from chaoslab.checks.disturbances import is_full
+from chaoslab.checks.outages import outages, whole_s
 from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches, holds, union
 from chaoslab.checks.timeline import (
@@ -58,8 +59,6 @@ from chaoslab.record.journal import History
 
 _WINDOW_ROUNDS = 12
 _STANDS_STILL = 0.1
-_IDLE_SHARE = 0.1
-"""Of all cores: with more of them idle, nobody had to wait for a core."""
 _BACK_WITHIN_S = 30.0
 """A learner whose fault did not take it away is on duty so long after the heal at the latest."""
 
@@ -109,7 +108,7 @@ class Participation:
                 share, what = self._least(window, learner, usual)
                 least[learner] = min(share, least.get(learner, share))
                 if share < self.min_share:
-                    found.append(self._violation(window, learner, share, what, history))
+                    found.append(self._violation(window, learner, usual, share, what))
                     broken.append((window.start_s, window.end_s))
         worst = min(least.values(), default=1.0)
         finding = conclude(
@@ -139,7 +138,7 @@ class Participation:
         return shares[what], what
 
     def _violation(
-        self, window: _Window, learner: str, share: float, what: str, history: History
+        self, window: _Window, learner: str, usual: "_Usual", share: float, what: str
     ) -> Violation:
         did = {
             "rounds": f"contributed to {window.own} of {window.rounds} rounds",
@@ -149,7 +148,7 @@ class Participation:
         when = f"from {window.start_s:.1f} to {window.end_s:.1f} s"
         text = (
             f"{learner} {did} {when}: {share:.0%} of what is expected of it, and the bound is "
-            f"{self.min_share:.0%}{_instead(window, learner, history)}"
+            f"{self.min_share:.0%}{_instead(window, learner, usual)}"
         )
         return Violation.at(window.last, Code.WORKED_TOO_LITTLE, text, learner)
 
@@ -183,16 +182,13 @@ class _Usual:
     """What each learner did in the baseline, and what all have done since."""
 
     def __init__(self, history: History, end_s: float) -> None:
+        self.history = history
         self.rounds = [e for e in history.of(RoundMerged) if not e.payload.is_restated]
         measured = history.last(BaselineMeasured)
         step_s = measured.payload.step_s if measured else {}
         self._pace = {who: 1 / own_s for who, own_s in step_s.items() if own_s > 0}
         self._keeps_pace = history.last(PaceSet) is not None
-        self._full = [
-            event.time_s
-            for event in history.of(MachineSampled)
-            if event.payload.idle_cores <= _IDLE_SHARE * event.payload.cores
-        ]
+        self._full = [event.time_s for event in history.of(MachineSampled) if is_full(event)]
         self.own = {who: _own(parts_of(history, who)) for who in history.learners}
         self._steps = {
             who: _Steps.of(of_learner(history, LearnerStep, who)) for who in history.learners
@@ -203,7 +199,7 @@ class _Usual:
             for who, own in self.own.items()
         }
         self.first = {who: _firsts(parts_of(history, who)) for who in history.learners}
-        self.duties = {who: _duty(history, who, end_s, self.rounds) for who in history.learners}
+        self.duties = {who: _duty(history, who, end_s) for who in history.learners}
 
     def share(self, learner: str) -> float:
         """Of the rounds of the baseline, those that it contributed to; 1 if it was not there."""
@@ -260,12 +256,10 @@ def _firsts(parts: Sequence[Part]) -> frozenset[int]:
 # ---------------------------------------------------------------- duty
 
 
-def _duty(
-    history: History, learner: str, baseline_s: float, rounds: Sequence[Event[RoundMerged]]
-) -> Stretches:
+def _duty(history: History, learner: str, baseline_s: float) -> Stretches:
     """When it has to work: not under a fault of its own, on the way back, or without a syncer."""
     given = [part.time_s for part in parts_of(history, learner)]
-    busy = [*_faulted(history, learner, given), *_syncerless(history, learner, rounds)]
+    busy = [*_faulted(history, learner, given), *_syncerless(history, learner)]
     start_s = baseline_s
     if learner not in history.founders:
         start_s = given[0] if given else inf
@@ -286,19 +280,13 @@ def _faulted(
         yield from_s, min(back_s, until_s + _BACK_WITHIN_S)
 
 
-def _syncerless(
-    history: History, learner: str, rounds: Sequence[Event[RoundMerged]]
-) -> Iterator[tuple[float, float]]:
+def _syncerless(history: History, learner: str) -> Iterator[tuple[float, float]]:
     """Outages of the syncer, each until it was heard again and all fragments were merged again."""
     for outage in outages(history):
-        left, whole_s = {event.payload.fragment for event in rounds}, outage.until_s
-        for event in rounds:
-            if left and outage.healed_s < event.time_s <= outage.until_s:
-                left.discard(event.payload.fragment)
-                whole_s = event.time_s if not left else whole_s
-        heard = outage.returns.get(learner)
+        again_s, heard = whole_s(history, outage), outage.returns.get(learner)
         heard_s = min(heard.time_s if heard else inf, outage.healed_s + _BACK_WITHIN_S)
-        yield outage.gone_s, max(whole_s, min(heard_s, outage.until_s))
+        back_s = outage.until_s if again_s is None else max(again_s, heard_s)
+        yield outage.gone_s, min(back_s, outage.until_s)
 
 
 def _leaves_s(history: History, learner: str) -> float:
@@ -369,14 +357,18 @@ def _weight_share(
     return weight / expected if expected else None
 
 
-def _instead(window: _Window, learner: str, history: History) -> str:
-    """What it did instead, as the end of a sentence."""
-    said = []
+def _instead(window: _Window, learner: str, usual: _Usual) -> str:
+    """What it did on duty instead, as the end of a sentence."""
+    history, duty, said = usual.history, usual.duties[learner], []
     for kind, what in ((MemberLeft, "dropped"), (MemberSuspected, "suspected")):
-        times = of_learner_between(history, kind, learner, window.start_s, window.end_s)
-        said += [f"it was {what} at {times[0].time_s:.1f} s"] if times else []
-    rounds = list(history.between(window.start_s, window.end_s, RoundMerged))
-    missed = sum(learner in event.payload.missed for event in rounds)
+        seen = of_learner_between(history, kind, learner, window.start_s, window.end_s)
+        times_s = [event.time_s for event in seen if holds(duty, event.time_s)]
+        said += [f"it was {what} at {times_s[0]:.1f} s"] if times_s else []
+    missed = sum(
+        learner in event.payload.missed
+        for event in history.between(window.start_s, window.end_s, RoundMerged)
+        if holds(duty, event.time_s)
+    )
     unasked = window.rounds - window.own - missed
     said += [f"it did not answer {plural(missed, 'pull')}"] if missed > 0 else []
     said += [f"{plural(unasked, 'round')} did without it"] if unasked > 0 else []
