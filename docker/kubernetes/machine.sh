@@ -25,7 +25,9 @@ prepare_machine() {
   modprobe -q br_netfilter 2>/dev/null || true
   echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables
   echo 1 >/proc/sys/net/ipv4/ip_forward
-  ip link add "$bridge" type bridge
+  # an address of its own: otherwise it takes one of its pods', another whenever they come and go,
+  # and what is then on its way is lost; a reset of a connection is not sent again
+  ip link add "$bridge" address 02:63:68:61:6f:73 type bridge
   ip address add "$address/${pods#*/}" dev "$bridge"
   ip link set "$bridge" up
   iptables -w -N "$chain" # the Docker engine drops what nobody accepts
