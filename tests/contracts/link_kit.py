@@ -1,8 +1,8 @@
 """What every kind of links promises. A kind's tests subclass the kit and say how to make it.
 
-Everything that has a strength is measured where it arrives, against what was asked, within a
-tolerance; everything else is yes or no. What a kind cannot do it must say (`abilities`), and
-refuse.
+Everything that has a strength is measured where it arrives, against what was asked, within bounds
+that a busy machine does not cross; everything else is yes or no. What a kind cannot do it must say
+(`abilities`), and refuse.
 """
 
 import socket
@@ -51,10 +51,10 @@ from tests.contracts.link_stage import (
     Upstream,
     dial,
     digest_of,
+    fastest_delay_s,
     how_it_ends,
     is_open,
     is_silent,
-    median_delay_s,
     read_exactly,
     receive,
     receiving,
@@ -125,7 +125,7 @@ class LinkKit:
         other = stage.links.create("learner-1", upstream.address)
         assert set(stage.links.links) == {"learner-0", "learner-1"}
         stage.link.shape("injection-0", BOTH, Latency(mean_s=0.05))
-        assert median_delay_s(upstream.connect(other), UP) < 0.05
+        assert fastest_delay_s(upstream.connect(other), UP) < 0.05
         with pytest.raises(FleetError, match="learner-0"):
             stage.links.create("learner-0", upstream.address)
 
@@ -137,21 +137,16 @@ class LinkKit:
             assert_refused(stage, measure.effect)
             pytest.skip(f"links: {stage.links.kind} has no {', '.join(sorted(missing))}")
         measured = take(measure, stage)
-        assert measure.holds(measured[-1]), (measured, measure.asked, measure.tolerance)
+        assert measure.holds(measured[-1]), (measured, measure.at_least, measure.at_most)
 
-    @pytest.mark.parametrize(
-        ("per", "mb_per_s", "within", "caveat"),
-        [
-            (Per.LINK, 4, 0.6, "each connection"),
-            (Per.CONNECTION, 16, 3, "one rate for all connections"),
-        ],
-    )
+    @pytest.mark.parametrize("per", list(Per))
     def test_a_rate_is_shared_by_connections_or_holds_for_each_of_them(
-        self, stage: Stage, per: Per, mb_per_s: float, within: float, caveat: str
+        self, stage: Stage, per: Per
     ) -> None:
-        caveats = stage.links.caveats(Bandwidth(rate_bytes_per_s=4e6, per=per))
-        if not any(caveat in one for one in caveats):
-            assert_soon(lambda: abs(shared_rate_mb_per_s(stage, per) - mb_per_s) <= within)
+        """Links that cannot, say so and do the other."""
+        is_other = stage.links.caveats(Bandwidth(rate_bytes_per_s=4e6, per=per))
+        above, below = (2, 4.6) if (per is Per.LINK) != bool(is_other) else (6, 19)
+        assert_soon(lambda: above < shared_rate_mb_per_s(stage, per) < below)
 
     def test_lost_packets_are_sent_again_and_nothing_is_missing(self, stage: Stage) -> None:
         if LinkAbility.LOSS not in stage.links.abilities:
@@ -240,11 +235,11 @@ class LinkKit:
         pair = stage.connect()
         stage.link.shape("injection-0", UP, Latency(mean_s=0.03))
         stage.link.shape("injection-1", UP, Latency(mean_s=0.06))
-        assert_soon(lambda: 0.088 < median_delay_s(pair, UP) < 0.11)
+        assert_soon(lambda: 0.088 < fastest_delay_s(pair, UP) < 0.11)
         stage.link.clear("injection-0")
-        assert_soon(lambda: 0.058 < median_delay_s(pair, UP) < 0.08)
+        assert_soon(lambda: 0.058 < fastest_delay_s(pair, UP) < 0.08)
         stage.link.clear("injection-1")
-        assert_soon(lambda: median_delay_s(pair, UP) < QUICK_S)
+        assert_soon(lambda: fastest_delay_s(pair, UP) < QUICK_S)
 
     @pytest.mark.parametrize("first", ["injection-0", "injection-1"])
     def test_a_freeze_and_a_latency_heal_in_either_order(self, stage: Stage, first: str) -> None:
@@ -298,7 +293,7 @@ class LinkKit:
         pair = stage.connect()
         for mean_s in (0.05, 0.02, 0.0):
             stage.link.shape("injection-0", BOTH, Latency(mean_s=mean_s))
-            assert_soon(lambda wanted=mean_s: abs(median_delay_s(pair, DOWN) - wanted) < QUICK_S)
+            assert_soon(lambda wanted=mean_s: abs(fastest_delay_s(pair, DOWN) - wanted) < QUICK_S)
 
     def test_removal_under_load_loses_nothing(self, stage: Stage) -> None:
         pair, size = stage.connect(), 40_000_000
