@@ -108,7 +108,8 @@ def _believed(history: History) -> Iterator[Violation]:
 def _passed_over(history: History) -> Iterator[Violation]:
     """Starts that did not find what had been saved last and was never damaged."""
     whole: dict[str, list[tuple[str, float]]] = {}
-    """By learner: files that it said it saved and that no damage has hit since, oldest first."""
+    """By learner: files that it said it saved, oldest first, without those that damage has hit, or
+    has shown to be there no more."""
     for event in history.of(StorageDamaged, CheckpointSaved, CheckpointFound):
         said = event.payload
         learner = said.node if isinstance(said, StorageDamaged) else said.learner
@@ -116,8 +117,8 @@ def _passed_over(history: History) -> Iterator[Violation]:
         others = [(name, saved_s) for name, saved_s in known if name != file]
         if isinstance(said, CheckpointSaved):
             whole[learner] = [*others, (said.file, event.time_s)]
-        elif isinstance(said, StorageDamaged):
-            whole[learner] = others
+        elif isinstance(said, StorageDamaged):  # others that are gone were removed by the learner
+            whole[learner] = [one for one in others if one[0] in said.untouched]
         elif known and known[-1] in others and (file is None or len(others) < len(known)):
             newest, saved_s = known[-1]
             text = (

@@ -28,7 +28,9 @@ class DiskFaults:
             raise FleetError(f"{name} keeps no checkpoints")
         if not disk.files:
             raise FleetError(f"{name} keeps no file yet")
-        for file in tuple(disk.files if every else disk.files[-1:]):
+        hit = tuple(disk.files if every else disk.files[-1:])
+        untouched: list[Json] = [file.name for file in disk.files if file not in hit]
+        for file in hit:
             before: dict[str, Json] = {
                 "bytes_before": file.size_bytes, "digest_before": file.digest,
             }  # fmt: skip
@@ -39,7 +41,8 @@ class DiskFaults:
                 _damage(file, how)
                 after = {"bytes_after": file.size_bytes, "digest_after": file.digest}
             data: dict[str, Json] = {"node": name, "file": file.name, "how": how.value}
-            self._world.report(name, Kind.STORAGE_DAMAGED, {**data, **before, **after})
+            told = {**data, **before, **after, "untouched": untouched}
+            self._world.report(name, Kind.STORAGE_DAMAGED, told)
 
     def fill(self, name: str) -> None:
         """See `HasVolumes.fill_disk`."""

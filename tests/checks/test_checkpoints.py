@@ -23,11 +23,10 @@ def saves(story: Story, file: str) -> Story:
     return story.say(Kind.CHECKPOINT_SAVED, "learner-1", learner="learner-1", incarnation=1, **told)
 
 
-def damaged(story: Story) -> Story:
+def damaged(story: Story, *untouched: str) -> Story:
     changed: dict[str, Json] = {"digest_before": "a", "digest_after": "b"}
-    return story.say(
-        Kind.STORAGE_DAMAGED, "learner-1", node="learner-1", file=FILE, how="corrupt", **changed
-    )
+    told: dict[str, Json] = {"file": FILE, "how": "corrupt", "untouched": list(untouched)}
+    return story.say(Kind.STORAGE_DAMAGED, "learner-1", node="learner-1", **told, **changed)
 
 
 def finds(story: Story, file: str | None, *refused: str) -> Story:
@@ -58,15 +57,17 @@ def another_starts() -> Story:
 
 CHECK, SOON = Checkpoints(), Checkpoints(again_within_s=10.0)
 CASES = {
-    "a damaged file that was refused": passes(CHECK, lambda: finds(damaged(saving()), OLDER, FILE)),
+    "a damaged file that was refused": passes(
+        CHECK, lambda: finds(damaged(saving(), OLDER), OLDER, FILE)
+    ),
     "a damaged file that was believed": failing(
         CHECK,
-        lambda: finds(damaged(saving()), FILE),
+        lambda: finds(damaged(saving(), OLDER), FILE),
         Code.DAMAGED_FILE_BELIEVED,
         of=("learner-1",),
     ),
     "a file that was written anew may be believed": passes(
-        CHECK, lambda: finds(saves(damaged(saving()), FILE), FILE)
+        CHECK, lambda: finds(saves(damaged(saving(), OLDER), FILE), FILE)
     ),
     "a learner that saves again after a refused write": passes(
         CHECK, lambda: saves(fails(saving()).train(5), FILE)
@@ -95,6 +96,12 @@ CASES = {
     "a start from nothing after all was damaged": passes(
         CHECK, lambda: finds(damaged(saves(Story().baseline(), FILE)), None, FILE)
     ),
+    "a start from nothing after the learner had removed the only file that was not damaged": passes(
+        CHECK, lambda: finds(damaged(saving()), None, FILE)
+    ),
+    "a start from nothing although damage left a file": failing(
+        CHECK, lambda: finds(damaged(saving(), OLDER), None, FILE), Code.OLDER_FILE_RESUMED
+    ),
     "what another learner saved does not count": passes(CHECK, another_starts),
 }
 
@@ -105,6 +112,6 @@ def test_checkpoints(case: Case) -> None:
 
 
 def test_refused_files_and_failed_writes_are_counted() -> None:
-    story = saves(fails(finds(damaged(saving()), OLDER, FILE)), FILE)
+    story = saves(fails(finds(damaged(saving(), OLDER), OLDER, FILE)), FILE)
     numbers = CHECK.judge(story.train(2).end().history()).numbers
     assert (numbers["refused_files"], numbers["failed"]) == (1, 1)

@@ -24,6 +24,7 @@ def struck(fault: Fault, *, after: str | None = "beef", size: int | None = 100) 
     record.add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
     before: dict[str, Json] = {"bytes_before": 100, "digest_before": "abcd"}
     left: dict[str, Json] = {"bytes_after": size, "digest_after": after}
+    left["untouched"] = [OLDER]
     record.add(10.2, Kind.STORAGE_DAMAGED, file=NEWEST, how="corrupt", **before, **left)
     return record.add(10.3, Kind.NODE_STARTED, incarnation=2)
 

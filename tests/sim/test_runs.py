@@ -122,6 +122,21 @@ def test_damage_that_is_merged_unbounded_shows_in_the_modelled_loss(tmp_path: Pa
     assert parity.outcome is Outcome.FAIL
 
 
+@pytest.mark.deep
+def test_all_checkpoints_lost_after_an_older_one_was_removed_pass(tmp_path: Path) -> None:
+    plan = tmp_path / "lost.yaml"
+    plan.write_text(
+        "version: 1\nname: lost\nseed: 3\n"
+        "training: {learners: 3, save_every: 1s, stop: {rounds: 150}}\n"
+        "faults:\n"
+        "  - {id: gone, fault: storage.lose_checkpoint, which: all, target: {learners: 1},\n"
+        "     at: {round: 80}, for: 6s}\n"
+        "expect: [{check: checkpoints}, {check: rejoin}]\n"
+    )
+    verdict = simulate(str(plan), tmp_path / "runs", "control=none").verdict
+    assert verdict.outcome is Outcome.PASS, verdict.explain()
+
+
 # ---------------------------------------------------------------- what is refused
 
 

@@ -222,6 +222,8 @@ class StorageDamaged(Payload, kind=Kind.STORAGE_DAMAGED):
     bytes_after: int | None
     """None: the file is gone."""
     digest_after: str | None
+    untouched: tuple[str, ...]
+    """All other files of the folder, to which nothing was done."""
 
 
 class _Volume(Payload):

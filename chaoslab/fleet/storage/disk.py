@@ -26,7 +26,7 @@ ROOM = "size=50%"
 NO_SUID, NO_DEVICES, REMOUNT = 2, 4, 32
 _TRIES = 20
 _DIGEST_BYTES = 16
-Measured: TypeAlias = Mapping[str, int | str | None]
+Measured: TypeAlias = Mapping[str, int | str | list[str] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,9 @@ def damage(folder: Path, how: str, *, every: bool) -> list[Measured]:
     """
     whole = (path for path in folder.glob("*") if path.is_file() and path.name[0] != ".")
     files = sorted(whole, key=lambda path: (path.stat().st_mtime_ns, path.name))
-    return [_damage(path, how) for path in (files if every else files[-1:])]
+    hit = files if every else files[-1:]
+    untouched = [path.name for path in files if path not in hit]
+    return [{**_damage(path, how), "untouched": untouched} for path in hit]
 
 
 def _damage(path: Path, how: str) -> Measured:
