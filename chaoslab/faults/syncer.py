@@ -77,13 +77,18 @@ class SyncerPause(PausesProcess):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncerDiskFull(FillsVolume):
-    """Leave no room on the volume of the syncer's state: what it merges cannot be written."""
+    """Leave no room on the volume of the syncer's state: what it merges cannot be written.
+
+    Learners overwrite what they trained between a push and its version, so that most of the work of
+    that time is lost, and `goodput` is lower than after a pause.
+    """
 
     name = "syncer.disk_full"
     summary = "no room for the syncer's state: nothing can be merged for good"
     imitates = "a disk that fills up under the state of the run"
     proof = "the syncer's own word that the disk refuses, and no round from then on"
     roles = _SYNCER
+    takes_away = True
     duration_key = "full_s"
 
     def look(self, window: EvidenceWindow) -> Found:

@@ -123,6 +123,25 @@ def test_damage_that_is_merged_unbounded_shows_in_the_modelled_loss(tmp_path: Pa
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("fault", ["syncer.disk_full", "syncer.pause"])
+def test_training_continues_after_the_syncer_could_merge_nothing(
+    tmp_path: Path, fault: str
+) -> None:
+    plan = tmp_path / "held.yaml"
+    plan.write_text(
+        "version: 1\nname: held\nseed: 11\ntraining: {learners: 4, stop: {rounds: 150}}\n"
+        "limits: {min_alive: 4}\n"
+        f"faults:\n  - {{id: held, fault: {fault}, target: {{syncer: all}}, at: {{round: 60}},\n"
+        "     for: 20s}\n"
+        "expect: [{check: continuity, max_gap: 40s}, {check: succession},\n"
+        "  {check: participation}, {check: recovery}, {check: ledger}, {check: cleanup}]\n"
+    )
+    verdict = simulate(str(plan), tmp_path / "runs", "control=none").verdict
+    assert verdict.outcome is Outcome.PASS, verdict.explain()
+    assert verdict.training_continued
+
+
+@pytest.mark.deep
 def test_all_checkpoints_lost_after_an_older_one_was_removed_pass(tmp_path: Path) -> None:
     plan = tmp_path / "lost.yaml"
     plan.write_text(
