@@ -7,6 +7,9 @@
 
 Equal tokens, not equal time: how fast they were committed is goodput's question. Where the twin
 ends, so does what can be said of the run: beyond it the answer is UNKNOWN at best.
+
+A share of a loss says nothing where losses may be 0 or below, as those of densities are. There a
+difference is a share of what was learnt: of how far losses have fallen.
 """
 
 import math
@@ -51,7 +54,8 @@ class LossParity:
     summary: ClassVar[str] = "evaluation loss at equal committed tokens, against the twin"
 
     max_delta: Share = 0.05
-    """By how much of the twin's loss the run's may be higher."""
+    """By how much of the twin's loss the run's may be higher. If any loss is not above 0: by how
+    much of the distance between the twin's highest and lowest loss."""
 
     def judge(self, history: History) -> Finding:
         """Interpolate both curves linearly at the largest committed tokens they share."""
@@ -65,11 +69,11 @@ class LossParity:
             return unknown(self.name, found.code, found.text, samples=counted)
         tokens = min(run[-1][0], twin[-1][0])
         mine, theirs = _at(run, tokens), _at(twin, tokens)
-        if not math.isfinite(theirs) or theirs <= 0:
-            return unknown(
-                self.name, Code.TWIN_NOT_COMPARABLE, f"the twin's loss is {theirs}", samples=samples
-            )
-        delta = mine / theirs - 1
+        whole = _whole(run, twin, theirs)
+        if not math.isfinite(theirs) or not whole:
+            reason = f"the twin's loss is {theirs}" + ("" if whole else " throughout")
+            return unknown(self.name, Code.TWIN_NOT_COMPARABLE, reason, samples=samples)
+        delta = (mine - theirs) / whole
         where = f"at {tokens:,.0f} committed tokens the loss is {mine:.4f}"
         if not math.isfinite(delta):
             last = history.of(EvaluationMeasured)[-1]
@@ -146,6 +150,14 @@ def _span(curve: _Curve) -> str:
     return f"from {curve[0][0]:,.0f} to {curve[-1][0]:,.0f} committed tokens"
 
 
+def _whole(run: _Curve, twin: _Curve, theirs: float) -> float:
+    """Of what a difference is a share: the twin's loss, or all that it learnt; 0 for nothing."""
+    if all(loss > 0 for _, loss in (*run, *twin) if math.isfinite(loss)):
+        return theirs
+    losses = [loss for _, loss in twin if math.isfinite(loss)]
+    return max(losses, default=0.0) - min(losses, default=0.0)
+
+
 def _coarse(curve: _Curve, tokens: float, whose: str = "run") -> str:
     """Why a loss between two evaluations says nothing there; empty if they are near enough."""
     if any(tokens == measured for measured, _ in curve):
@@ -193,7 +205,8 @@ class NumericHealth:
     summary: ClassVar[str] = "losses stay finite and do not run away"
 
     max_loss: Factor = 2.0
-    """Highest loss, against the untrained one."""
+    """Highest loss, against the untrained one: 2x allows a rise above it by as much as it is, or by
+    as much as losses fell below it if that is more, as of losses below 0."""
 
     def judge(self, history: History) -> Finding:
         """Look at every sampled training loss, every evaluation and every refused update."""
@@ -201,7 +214,10 @@ class NumericHealth:
         values = [event.payload.loss for event in losses]
         finite = [value for value in values if math.isfinite(value)]
         untrained = _untrained_loss(history)
-        bound = math.inf if untrained is None else self.max_loss * untrained
+        bound = math.inf
+        if untrained is not None:
+            reach = max(abs(untrained), untrained - min(finite))
+            bound = untrained + (self.max_loss - 1) * reach
         violations = [
             _unhealthy(event, value, bound, self.max_loss)
             for event, value in zip(losses, values, strict=True)
@@ -262,8 +278,7 @@ def _unhealthy(
             event, Code.LOSS_NOT_FINITE, f"{who}'s loss became {value} {where}", who
         )
     text = (
-        f"{who}'s loss was {value:.3f} {where}; the bound is {bound:.3f}, {factor:g}x the "
-        "untrained loss"
+        f"{who}'s loss was {value:.3f} {where}; the bound is {bound:.3f} (`max_loss: {factor:g}x`)"
     )
     return Violation.at(event, Code.LOSS_TOO_HIGH, text, who)
 

@@ -32,6 +32,27 @@ def test_losses_are_compared_at_equal_tokens(loss: float, outcome: Outcome, delt
     assert finding.codes == ((Code.LOSS_TOO_HIGH,) if outcome is Outcome.FAIL else ())
 
 
+@pytest.mark.parametrize(
+    ("twin", "loss", "outcome", "delta"),
+    [
+        ((-1.0, -3.0), -3.0, Outcome.PASS, 0.0),
+        ((-1.0, -3.0), -2.8, Outcome.FAIL, 0.1),
+        ((-1.0, -3.0), -3.2, Outcome.PASS, -0.1),
+        ((3.0, 0.0), 0.06, Outcome.PASS, 0.02),
+        ((3.0, 0.0), 0.3, Outcome.FAIL, 0.1),
+        ((1.0, -1.0), 0.2, Outcome.FAIL, 0.6),
+        ((2.0, 0.001), -0.001, Outcome.PASS, -0.001),
+    ],
+    ids=["equal", "worse", "better", "near zero", "above zero", "not below it", "just below it"],
+)
+def test_losses_that_are_not_all_positive_are_compared_by_what_the_twin_learnt(
+    twin: tuple[float, float], loss: float, outcome: Outcome, delta: float
+) -> None:
+    curve = [*zip((0, 1000), twin, strict=True)]
+    finding = LossParity().judge(evaluated([(0, twin[0]), (1000, loss)], curve))
+    assert (finding.outcome, finding.observed) == (outcome, pytest.approx(delta, abs=1e-5))
+
+
 def test_curves_are_compared_at_the_largest_tokens_they_share() -> None:
     twin = [(0, 5.0), (700, 2.3), (1000, 2.0)]
     finding = LossParity().judge(evaluated([(0, 5.0), (800, 3.0)], twin))
@@ -136,8 +157,17 @@ def test_a_run_is_not_its_own_twin() -> None:
         evaluated([(0, 5.0), (1000, 3.0)], [(0, 5.0), (100, 4.0)]),
         evaluated([(900, 3.0), (1000, 2.9)], [(0, 5.0), (700, 4.0)]),
         evaluated([(0, 5.0), (1000, 3.0)], [(0, 5.0), (1000, math.nan)]),
+        evaluated([(0, -1.0), (1000, -3.0)], [(0, -1.0), (1000, -1.0)]),
     ],
-    ids=["no twin", "one point", "no points", "twin died early", "no overlap", "twin diverged"],
+    ids=[
+        "no twin",
+        "one point",
+        "no points",
+        "twin died early",
+        "no overlap",
+        "twin diverged",
+        "twin learnt nothing",
+    ],
 )
 def test_what_cannot_be_compared_is_unknown(history: History) -> None:
     assert LossParity().judge(history).outcome is Outcome.UNKNOWN
@@ -222,6 +252,26 @@ def test_a_rise_above_the_untrained_loss_fails_wherever_it_was_evaluated() -> No
     finding = NumericHealth().judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert "at 2,000 committed tokens" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("losses", "outcome"),
+    [
+        ((-2.0, -3.0), Outcome.PASS),
+        ((-2.0, -1.0), Outcome.PASS),
+        ((-2.0, 0.5), Outcome.FAIL),
+        ((0.01, -4.0, 1.0), Outcome.PASS),
+        ((0.01, -4.0, 4.5), Outcome.FAIL),
+        ((0.0, -4.0), Outcome.PASS),
+    ],
+    ids=["falls", "rises a little", "runs away", "crosses zero", "and runs away", "from zero"],
+)
+def test_losses_below_zero_may_rise_by_as_much_as_others(
+    losses: tuple[float, ...], outcome: Outcome
+) -> None:
+    story = half_killed().end(losses=[(1000 * n, loss) for n, loss in enumerate(losses)])
+    story.without(Kind.LEARNER_STEP)
+    assert NumericHealth().judge(story.history()).outcome is outcome
 
 
 def test_without_an_evaluation_at_zero_the_highest_first_loss_is_the_reference() -> None:

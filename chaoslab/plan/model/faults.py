@@ -87,9 +87,9 @@ class Trigger:
             )
         if self.offset_s and self.after is None:
             raise PlanError("`offset` needs `after`: {after: half-dies, offset: 2s}")
-        numbers = [value for value in named if isinstance(value, int | float)]
-        if min(*numbers, self.offset_s, 0) < 0:
-            raise PlanError("the value of a trigger must be at least 0")
+        counts = [value for value in (self.time_s, self.round, self.step) if value is not None]
+        if min(*counts, self.offset_s, 0) < 0:
+            raise PlanError("the value of a trigger other than `loss` must be at least 0")
 
     def __str__(self) -> str:
         if self.time_s is not None:

@@ -70,11 +70,11 @@ class Stop:
     """Mean of the learners' latest training losses."""
 
     def __post_init__(self) -> None:
-        values = (self.rounds, self.tokens, self.steps, self.time_s, self.loss)
-        if all(value is None for value in values):
+        counts = (self.rounds, self.tokens, self.steps, self.time_s)
+        if all(value is None for value in (*counts, self.loss)):
             raise PlanError("`stop` needs at least one of rounds, tokens, steps, time, loss")
-        if any(value is not None and value <= 0 for value in values):
-            raise PlanError("every limit under `stop` must be above 0")
+        if any(value is not None and value <= 0 for value in counts):
+            raise PlanError("every limit under `stop` but `loss` must be above 0")
 
 
 HEADROOM: Final = 1.3

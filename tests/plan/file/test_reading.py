@@ -98,6 +98,7 @@ TARGET, AT, FOR = "target: {learners: 1}", "at: {round: 3}", "for: 5s"
             ("round: 48", Trigger(round=48)),
             ("step: 200, of: learner-1", Trigger(step=200, of="learner-1")),
             ("loss: 2.5", Trigger(loss=2.5)),
+            ("loss: -2.5", Trigger(loss=-2.5)),
             ("phase: push, of: learner-1", Trigger(phase=Phase.PUSH, of="learner-1")),
             ("phase: written, of: syncer, after_round: 48, hold: 5s",
              Trigger(phase=Phase.WRITTEN, of="syncer", after_round=48, hold_s=5)),
@@ -129,6 +130,10 @@ def test_a_fault_is_read(load: Loader, written: str, means: Mapping[str, object]
     first, fault = plan.faults
     assert first.outage == Outage(seconds=5)
     assert {key: getattr(fault, key) for key in means} == means
+
+
+def test_training_may_stop_at_a_loss_below_zero(load: Loader) -> None:
+    assert load(HEAD + "training: {stop: {loss: -2.5}}\n").training.stop == Stop(loss=-2.5)
 
 
 def test_a_fault_that_only_the_syncer_can_have_needs_no_target(load: Loader) -> None:
