@@ -21,6 +21,7 @@ from chaoslab.core.payloads import (
     LearnerAdopted,
     LearnerFinal,
     LearnerJoined,
+    Need,
     NodeExited,
     NodeStarted,
     RoundMerged,
@@ -38,6 +39,7 @@ class Agreement:
 
     name: ClassVar[str] = "agreement"
     summary: ClassVar[str] = "learners and syncer hold the same fragments, momentum too"
+    needs: ClassVar[Mapping[str, Need]] = {"": Need.WHOLE}
 
     def judge(self, history: History) -> Finding:
         """Compare every digest with that of the same version; without finals there is a doubt."""

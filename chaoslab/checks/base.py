@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.payloads import Need
 from chaoslab.record.journal import History
 
 
@@ -99,3 +100,12 @@ class Check(Protocol):
     def judge(self, history: History) -> Finding:
         """Judge a finished run from its record."""
         ...
+
+
+@runtime_checkable
+class HasNeeds(Protocol):
+    """What a check says in addition if it needs what a run by choice may not have."""
+
+    name: ClassVar[str]
+    needs: ClassVar[Mapping[str, Need]]
+    """By setting, which is then judged as if it were None; "": without that, all is left out."""

@@ -13,7 +13,7 @@ difference is a share of what was learnt: of how far losses have fallen.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
@@ -26,6 +26,7 @@ from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     EvaluationMeasured,
     LearnerStep,
+    Need,
     NodeExited,
     NodeStarted,
     PushRefusal,
@@ -52,6 +53,7 @@ class LossParity:
 
     name: ClassVar[str] = "loss_parity"
     summary: ClassVar[str] = "evaluation loss at equal committed tokens, against the twin"
+    needs: ClassVar[Mapping[str, Need]] = {"": Need.TWIN}
 
     max_delta: Share = 0.05
     """By how much of the twin's loss the run's may be higher. If any loss is not above 0: by how

@@ -12,7 +12,7 @@ Raw tokens, which also count work that was later overwritten or lost, stand besi
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.absence import Absence, absences
@@ -35,6 +35,7 @@ from chaoslab.core.payloads import (
     LearnerJoined,
     LinkCleared,
     LinkShaped,
+    Need,
     NodeExited,
     NodeStarted,
     RoundMerged,
@@ -52,6 +53,7 @@ class Goodput:
 
     name: ClassVar[str] = "goodput"
     summary: ClassVar[str] = "committed tokens per second against the share of capacity alive"
+    needs: ClassVar[Mapping[str, Need]] = {"max_share": Need.STEP_TIME}
 
     min_share: Share = 0.7
     """Of the baseline's committed tokens per second, times the share of learner time left."""

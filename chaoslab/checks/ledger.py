@@ -24,6 +24,7 @@ from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerFenced,
     MemberLeft,
+    Need,
     NodeExited,
     RoundAbandoned,
     RoundMerged,
@@ -43,6 +44,7 @@ class Ledger:
 
     name: ClassVar[str] = "ledger"
     summary: ClassVar[str] = "raw tokens = committed + lost + in flight; nothing applied twice"
+    needs: ClassVar[Mapping[str, Need]] = {"": Need.WHOLE}
 
     answer_within_s: float = 5.0
     """A push needs an answer, unless its learner, the syncer or training ended this soon after."""

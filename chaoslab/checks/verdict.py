@@ -32,6 +32,7 @@ from chaoslab.checks.answers import (
 from chaoslab.checks.base import Check, Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.disturbances import Disturbance, disturbances, weighed, without
+from chaoslab.checks.left_out import NotJudged, judgeable
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
 from chaoslab.checks.violations import unknown
@@ -48,7 +49,7 @@ _EXIT_CODES = {
     Outcome.FAIL: ExitCode.FAIL,
     Outcome.UNKNOWN: ExitCode.UNKNOWN,
 }
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 """Of verdict.json: the second number rises with added keys, the first with any other change."""
 _BROKEN_RECORD = "record"
 _ANSWERS = (TrainingContinues, LearnersRejoin)
@@ -99,6 +100,8 @@ class Verdict:
     """What could not be undone: `what`, `where`, `remedy`; empty in a clean run."""
     journal: Seal | None = None
     """Of the journal that was judged; None for one that was written without chains."""
+    not_judged: tuple[NotJudged, ...] = ()
+    """Checks of the plan, and settings of them, that the run was never to answer."""
 
     def to_json(self) -> Mapping[str, Json]:
         """The object of verdict.json, as `schema` describes it."""
@@ -112,6 +115,7 @@ class Verdict:
                 who: asdict(back) for who, back in self.learners_rejoined.items()
             },
             "findings": [finding_json(finding) for finding in self.findings],
+            "not_judged": [asdict(one) for one in self.not_judged],
             "injections": [_listed(asdict(injected)) for injected in self.injections],
             "residue": list(self.residue),
             "journal": None if self.journal is None else self.journal.to_json(),
@@ -159,10 +163,13 @@ def judge(history: History, expect: Sequence[Check]) -> Verdict:
     """Judge a run by its record: the rules that always hold, then what its plan expects.
 
     A line that lacks what its kind promises makes the verdict UNKNOWN at best, and says which.
+    What the run was never to answer is left out.
     """
     broken = []
+    not_judged: tuple[NotJudged, ...] = ()
     try:
         record = Record.of(history)
+        expect, not_judged = judgeable(record.history, expect)
     except MalformedEvent as error:
         record, broken = Record(history=history), [_broken(error)]
     findings = [_weighed(check, record) for check in expect]
@@ -171,19 +178,25 @@ def judge(history: History, expect: Sequence[Check]) -> Verdict:
         findings = [*broken, *always_judged(record.history), *findings]
         answers = [_weighed(check, record) for check in unnamed(record.history, expect)]
         findings = [*against_pass(answers, findings), *findings]
-        return _verdict(record, findings, rejoin_s)
+        return _verdict(record, findings, rejoin_s, not_judged)
     except MalformedEvent as error:
-        return _verdict(Record(history=History(())), [_broken(error), *findings], rejoin_s)
+        findings = [_broken(error), *findings]
+        return _verdict(Record(history=History(())), findings, rejoin_s, not_judged)
 
 
 def _broken(error: MalformedEvent) -> Finding:
     return unknown(_BROKEN_RECORD, Code.RECORD_BROKEN, f"a line of the record is broken: {error}")
 
 
-def _verdict(record: Record, findings: Sequence[Finding], rejoin_s: float) -> Verdict:
+def _verdict(
+    record: Record,
+    findings: Sequence[Finding],
+    rejoin_s: float,
+    not_judged: tuple[NotJudged, ...],
+) -> Verdict:
     history = record.history
     judged = findings or [
-        unknown("nothing", Code.NOTHING_TO_JUDGE, "the plan expects nothing, so nothing was judged")
+        unknown("nothing", Code.NOTHING_TO_JUDGE, "the plan expects nothing that could be judged")
     ]
     outcome = _worst(judged)
     return Verdict(
@@ -196,6 +209,7 @@ def _verdict(record: Record, findings: Sequence[Finding], rejoin_s: float) -> Ve
         injections=tuple(injections(history)),
         residue=tuple(residue(history)),
         journal=history.seal,
+        not_judged=not_judged,
     )
 
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
-from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import MalformedEvent
 from chaoslab.core.payloads import GamedayOpened, OperatorNoted
@@ -108,12 +107,6 @@ def _first(history: History, verdict: Verdict) -> Iterator[str]:
     yield table(("question", "answer", ""), rows)
 
 
-def _no_findings(verdict: Verdict) -> str:
-    if verdict.outcome is Outcome.PASS:
-        return "None: every check passed."
-    return "None, but for what only a fault-free twin shows, which no game-day has."
-
-
 def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> tuple[str, ...]:
     return (
         "## Faults",
@@ -127,7 +120,8 @@ def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> 
         "## Timeline",
         *_timeline(history),
         "## Findings",
-        _items(findings(verdict), _no_findings(verdict)),
+        _items(findings(verdict), "None: every check passed."),
+        *(f"Not judged: `{one.name}`: {one.reason}." for one in verdict.not_judged),
         "## Surprises",
         _items(surprises(history, found), "None."),
     )

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from chaoslab.checks.answers import STATUSES
 from chaoslab.checks.base import Outcome
-from chaoslab.checks.codes import Code
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action, OperatorActed, Status
@@ -30,13 +29,11 @@ class Item:
 
 
 def findings(verdict: Verdict) -> Sequence[Item]:
-    """Every check, and every rule of all runs, that did not pass; but for what only a twin shows,
-    which no game-day has.
-    """
+    """Every check, and every rule of all runs, that did not pass."""
     return [
         Item(kind="finding", text=f"{one.outcome} {one.check}: {one.reason}")
         for one in verdict.findings
-        if one.outcome is not Outcome.PASS and Code.NO_TWIN not in one.codes
+        if one.outcome is not Outcome.PASS
     ]
 
 

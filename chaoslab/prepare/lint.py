@@ -28,7 +28,7 @@ from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.plan.file import Document, Mistake
 from chaoslab.plan.file.conventions import keys_in
 from chaoslab.plan.file.shape import keys_of
-from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, FleetSpec, Trigger
+from chaoslab.plan.model import Distribution, FaultPlan, FaultSpec, FleetSpec, Trigger
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
@@ -309,10 +309,6 @@ def _without_subject(plan: FaultPlan) -> Iterator[str]:
         Rejoin: (any(map(_takes_learners, plan.faults)), "no fault takes a learner away"),
         Join: (any(map(_brings_in, plan.faults)), "no fault brings a learner in"),
         Succession: (any(f.target.syncer for f in plan.faults), "no fault hits the syncer"),
-        LossParity: (
-            plan.control is Control.TWIN,
-            "there is no twin to compare with: write `control: twin`",
-        ),
     }
     for spec in plan.expect:
         is_there, why = needs.get(type(spec.settings), (True, ""))
@@ -331,12 +327,6 @@ def _without_pace(plan: FaultPlan) -> Iterator[str]:
             f"expect: {' and '.join(speeds)}: {learners} learners share {plural(cores(), 'core')}, "
             "so that those that are left get faster; write `training.step_time: auto`"
         )
-    for spec in plan.expect:
-        if isinstance(spec.settings, Goodput) and spec.settings.max_share is not None:
-            yield (
-                f"expect: {spec.check}.max_share: without `training.step_time` nothing bounds the "
-                "speed of those that are left"
-            )
 
 
 def _impatient(plan: FaultPlan) -> Iterator[str]:

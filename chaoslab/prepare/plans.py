@@ -25,12 +25,12 @@ from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
+from chaoslab.prepare.lacking import not_judged
 from chaoslab.prepare.launch import programs, task_trial
 from chaoslab.prepare.links import link_kind, link_setup, unlinkable
 from chaoslab.prepare.lint import doubtful, impossible
 from chaoslab.prepare.preflight import untrainable
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
-from chaoslab.prepare.standing import judged_midway
 
 _PLAIN: Final = re.compile(r"[\w./-]*\.(ya?ml|toml)", re.ASCII)
 
@@ -90,7 +90,7 @@ class Prepared:
 def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
     plan, document = decode(asked)
-    plan, left_out = judged_midway(plan)
+    left_out = tuple(not_judged(plan))
     document.refuse((*missing(plan), *unlinkable(plan)))
     if fleet_of(plan).runs_here:
         document.refuse(untrainable(plan))

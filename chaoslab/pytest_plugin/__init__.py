@@ -90,6 +90,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     part = _part(pyfuncitem)
     if part is None:
         return None
+    if part.why_skipped:
+        pytest.skip(f"not judged: {part.why_skipped}")
     made = _runs(pyfuncitem.config).run(part.asked)
     pyfuncitem.user_properties.append(("chaoslab_record", str(made.record)))
     if problem := part.problem(made):

@@ -21,10 +21,12 @@ from shlex import quote
 import pytest
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.left_out import left_out
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import open_file, replace_file
+from chaoslab.prepare.lacking import lacking
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.prepare.plans import Asked, decode, prepare
 from chaoslab.report.console import Plain
@@ -52,6 +54,8 @@ class Part:
     id: str
     from_end: int = 0
     """Which finding, counted from the last: those of `expect` come last. 0: the verdict."""
+    why_skipped: str = ""
+    """Why the run does not answer it; empty if it does."""
 
     @property
     def is_verdict(self) -> bool:
@@ -91,11 +95,17 @@ def parts(marks: Sequence[pytest.Mark], config: pytest.Config) -> tuple[Part, ..
         raise pytest.UsageError(f"the mark `chaos`: {error}") from error
     seen: dict[str, int] = {}
     found = []
-    for number, spec in enumerate(plan.expect):
+    without = lacking(plan)
+    reasons = [
+        next((one.reason for one in left_out(spec.settings, without) if not one.setting), "")
+        for spec in plan.expect
+    ]
+    for number, (spec, reason) in enumerate(zip(plan.expect, reasons, strict=True)):
         seen[spec.check] = seen.get(spec.check, 0) + 1
         again = f":{seen[spec.check]}" if seen[spec.check] > 1 else ""
-        from_end = len(plan.expect) - number
-        found.append(Part(asked=asked, id=f"{spec.check}{again}", from_end=from_end))
+        from_end = sum(not other for other in reasons[number:])
+        part = Part(asked=asked, id=f"{spec.check}{again}", from_end=from_end, why_skipped=reason)
+        found.append(part)
     return (*found, Part(asked=asked, id=_VERDICT))
 
 

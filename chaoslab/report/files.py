@@ -4,6 +4,7 @@ run directory + Verdict ─► write_reports ─► the three files in the run's
 
 Deterministic: the same record and verdict give the same bytes. In junit.xml only PASS is green:
 FAIL is a <failure>, UNKNOWN is an <error>, because a gate that cannot tell must not let through.
+What the run was never to answer is <skipped>.
 """
 
 import json
@@ -74,7 +75,8 @@ def read_verdict(directory: Path) -> Verdict | None:
 
 
 def junit_xml(verdict: Verdict, history: History, directory: Path) -> str:
-    """One suite: a case for each finding, each injection's evidence, and the verdict itself.
+    """One suite: a case for each finding, each check or setting that was left out, each injection's
+    evidence, and the verdict itself.
 
     The path of the record is a property, and the last line of what is said of the verdict.
     """
@@ -89,6 +91,9 @@ def junit_xml(verdict: Verdict, history: History, directory: Path) -> str:
     for finding in verdict.findings:
         case = _case(suite, f"{plan}.expect", finding.check)
         _judge(case, finding.outcome, finding.reason, finding.codes)
+    for left in verdict.not_judged:
+        case = _case(suite, f"{plan}.expect", left.name)
+        Xml.SubElement(case, "skipped", message=_legal(left.reason))
     for one in verdict.injections:
         name = f"{one.id} {one.fault} on {', '.join(one.targets)}"
         proved = Outcome.PASS if one.status in ("proved", "moot") else Outcome.UNKNOWN
@@ -98,7 +103,10 @@ def junit_xml(verdict: Verdict, history: History, directory: Path) -> str:
         verdict.outcome,
         _explained(verdict, history, about["record"]),
     )
-    for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
+    counted_tags = {
+        "tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped",
+    }  # fmt: skip
+    for attribute, tag in counted_tags.items():
         suite.set(attribute, str(sum(1 for _ in suite.iter(tag))))
     suites = Xml.Element("testsuites")
     suites.append(suite)
@@ -173,6 +181,7 @@ def _findings(verdict: Verdict) -> tuple[str, str]:
         )
         for one in verdict.findings
     ]
+    rows += [("not judged", f"`{one.name}`", one.reason, "", "", "") for one in verdict.not_judged]
     return "### Findings", _table(head, rows)
 
 

@@ -179,6 +179,8 @@ def _findings(verdict: Verdict) -> Table:
         style = STYLES[OUTCOME_TONES[finding.outcome]]
         outcome = Text(finding.outcome.value, style=style)
         table.add_row(outcome, finding.check, Text(finding.reason), margin(finding))
+    for left in verdict.not_judged:
+        table.add_row(Text("not judged", style="dim"), left.name, Text(left.reason, style="dim"))
     return table
 
 

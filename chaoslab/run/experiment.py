@@ -22,13 +22,14 @@ from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import PaceSet, RunOutcome
+from chaoslab.core.payloads import Need, PaceSet, RunOutcome
 from chaoslab.core.secrets import Secrets
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.settings import FleetFactory
-from chaoslab.plan.model import Control, FaultPlan, Injection
+from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.plan.schedule import Schedule, to_lines
+from chaoslab.prepare.lacking import lacking
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 from chaoslab.record.journal import History, Journal, Observer
@@ -131,11 +132,13 @@ def run_plan(
                 undo_log=undo_log,
             )
             simulator = _simulator(fleet_setup)
+            without = lacking(plan, is_gameday=attached.inbox is not None)
+            wants_twin = Need.TWIN not in without
             basis = Basis(
                 provenance=twin.provenance(plan, links=kind, simulated_by=simulator),
                 plan_digest=directory.plan_digest() or "",
+                without=without,
             )
-            wants_twin = plan.control is Control.TWIN and attached.inbox is None
             its = _Twin(
                 plan=plan,
                 basis=basis,

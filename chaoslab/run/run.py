@@ -18,7 +18,7 @@ from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import RunOutcome
+from chaoslab.core.payloads import Need, RunOutcome
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Standing
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
@@ -58,6 +58,8 @@ class Basis:
     plan_digest: str = ""
     """SHA-256 of plan.resolved.yaml as it was written; empty without that file."""
     is_twin: bool = False
+    without: frozenset[Need] = frozenset()
+    """What the run was never to have."""
     least_tokens: Callable[[], float] = lambda: 0.0
     """A twin goes on until it has committed so many, beyond its stop rule: as its run did. Asked
     once it has reached that rule."""
@@ -315,6 +317,7 @@ class Run:
                 "plan_digest": self.basis.plan_digest,
                 "is_twin": self.basis.is_twin,
                 "provenance": self.basis.provenance,
+                "without": [need.value for need in sorted(self.basis.without)],
             },
         )
         try:

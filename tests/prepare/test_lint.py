@@ -149,7 +149,7 @@ SLOW = KILL.replace("process.kill", "compute.slow")
         ({"faults": CRASH, "expect": "{check: rejoin}"}, "rejoin will be UNKNOWN"),
         (
             {"expect": "{check: loss_parity}"},
-            "`control: twin`",
+            "loss_parity is not judged",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """verdict.json, junit.xml and report.md of runs that went well and of runs that did not."""
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -7,12 +8,15 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
+from rich.console import Console
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.convergence import LossParity
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
 from chaoslab.report.files import (
     junit_xml,
@@ -21,6 +25,8 @@ from chaoslab.report.files import (
     verdict_json,
     write_reports,
 )
+from chaoslab.report.page import verdict_page
+from chaoslab.report.web.verdict import verdict_data
 from tests.histories import Story, half_killed
 
 PLACE = Path("runs/a story/20261120T050742Z-3f9a1c")
@@ -98,10 +104,29 @@ def test_a_return_that_the_cut_left_open_is_unknown_everywhere() -> None:
     }  # fmt: skip
 
 
+def test_what_was_left_out_is_named_everywhere_and_skipped() -> None:
+    story = half_killed().end().altered(Kind.RUN_STARTED, lambda _: {"without": ["twin"]})
+    history = story.history()
+    verdict = judge(history, [Continuity(), LossParity()])
+    skipped = cases(verdict, history)["loss_parity"].find("skipped")
+    assert skipped is not None
+    reason = verdict.not_judged[0].reason
+    assert skipped.get("message") == reason
+    assert "| not judged | `loss_parity` |" in report_md(verdict, history, PLACE)
+    kept = json.loads(verdict_json(verdict))["not_judged"]
+    assert kept == [{"check": "loss_parity", "setting": "", "need": "twin", "reason": reason}]
+    page = io.StringIO()
+    Console(width=200, file=page).print(verdict_page(verdict, history, PLACE))
+    assert "not judged" in page.getvalue()
+    assert verdict_data(verdict, history)["not_judged"] == [["loss_parity", reason]]
+
+
 def test_the_suite_counts_its_cases() -> None:
     verdict, history = bad()
     suite = Xml.fromstring(junit_xml(verdict, history, PLACE)).find("testsuite")
-    for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
+    for attribute, tag in (
+        ("tests", "testcase"), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped"),
+    ):  # fmt: skip
         assert suite.get(attribute) == str(len(list(suite.iter(tag))))
     assert float(suite.get("time", "nan")) == history.end_s
     assert str(PLACE) in {one.get("value") for one in suite.iter("property")}

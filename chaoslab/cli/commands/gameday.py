@@ -136,7 +136,7 @@ def command(  # noqa: PLR0913  # one for each option
     With `gameday.sealed` of the plan and --key, faults also come that nobody sees before.
 
     The record holds charter.md, debrief.md and actions.md. No fault-free twin is run: checks that
-    compare with one are UNKNOWN.
+    compare with one are not judged.
 
     Exit codes are those of `chaoslab run`.
     """

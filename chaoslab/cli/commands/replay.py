@@ -37,7 +37,7 @@ from chaoslab.report.page import verdict_page
 @click.argument("run", shell_complete=completing.runs)
 @minimise_options
 @click.option("--no-control", is_flag=True, help="Skip the fault-free twin; checks that compare "
-              "with it are UNKNOWN.")  # fmt: skip
+              "with it are not judged.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print only the result, no progress.")
 @out_option
 @json_option

@@ -49,7 +49,7 @@ from chaoslab.run.judged_run import Judged, carry_out
 )
 @plan_options
 @click.option("--no-control", is_flag=True, help="Skip the fault-free twin; checks that compare "
-              "with it are UNKNOWN.")  # fmt: skip
+              "with it are not judged.")  # fmt: skip
 @gate_options
 @repeat_options
 @telemetry_options

@@ -17,6 +17,17 @@ class RunOutcome(StrEnum):
     BROKEN = "broken"
 
 
+class Need(StrEnum):
+    """What checks may need of a run, and a run by choice may not have."""
+
+    TWIN = "twin"
+    """Its fault-free twin."""
+    WHOLE = "whole_training"
+    """The training from its first step to its last."""
+    STEP_TIME = "step_time"
+    """A step time that learners keep."""
+
+
 class PlanEntry(Payload):
     """An entry of the plan's `faults`."""
 
@@ -51,6 +62,9 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     """Whether it is a fault-free twin; older records, which do not say it, may be one."""
     provenance: Mapping[str, Json] | None = None
     """Digest of each part that decides how it trains: a run and its twin have the same."""
+    without: tuple[Need, ...] = ()
+    """What it was never to have, so that checks which need it are left out: twin, whole_training,
+    step_time."""
 
 
 class PhaseEntered(Payload, kind=Kind.PHASE_ENTERED):

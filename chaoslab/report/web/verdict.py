@@ -48,6 +48,7 @@ def verdict_data(verdict: Verdict, history: History) -> Mapping[str, Json]:
             for one in answers(verdict, history)
         ],
         "findings": [_finding(one) for one in worst_first],
+        "not_judged": [[one.name, one.reason] for one in verdict.not_judged],
         "injections": list(_injections(verdict, history, lines)),
         "injections_counted": counted(verdict) if verdict.injections else "",
         "clocks": list(_clocks(timed)),

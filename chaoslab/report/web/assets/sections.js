@@ -51,7 +51,11 @@ function marginBar(margin) {
 function findings(verdict, jump) {
   const failed = verdict.findings.filter((one) => one.outcome !== "PASS").length;
   return section("findings", "Findings", `${plural(verdict.findings.length, "check")}, ${failed ? `${failed} not PASS` : "all PASS"}; the margin is the distance to the bound as a share of it`,
-    verdict.findings.map((one) => finding(one, verdict.lines, jump)));
+    [...verdict.findings.map((one) => finding(one, verdict.lines, jump)), ...verdict.not_judged.map(notJudged)]);
+}
+
+function notJudged([name, reason]) {
+  return element("p", { class: "dim" }, "not judged: ", element("code", {}, name), ` ${reason}`);
 }
 
 function finding(one, lines, jump) {

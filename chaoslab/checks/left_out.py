@@ -1,0 +1,82 @@
+"""Checks, and settings of checks, that a run was never to answer: named, and not judged.
+
+    run.started `without` ─┐
+    needs of each check ───┴─► judgeable ─► checks as they can be judged, and what was left out
+
+A run may have no fault-free twin because nobody asked for one. What would have been compared with
+it is then no doubt about the run. A twin that was asked for and is missing is one.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from typing import Final
+
+from chaoslab.checks.base import Check, HasNeeds
+from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.payloads import Need, RunStarted
+from chaoslab.record.journal import History
+
+_REASONS: Final[Mapping[Need, str]] = {
+    Need.TWIN: "the run was to have no fault-free twin (`--no-control`, `control: none`, a "
+    "game-day or `chaoslab attach`)",
+    Need.WHOLE: "the training had begun before the run, and goes on after it",
+    Need.STEP_TIME: "learners keep no step time (`training.step_time: off`, or `chaoslab attach`)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotJudged:
+    """A check of the plan, or one setting of it, that was left out."""
+
+    check: str
+    """Name of the check."""
+    setting: str
+    """The setting that was left out; empty: all of the check."""
+    need: Need
+    """What the run by choice did not have."""
+    reason: str
+    """The same as a sentence."""
+
+    @property
+    def name(self) -> str:
+        """`loss_parity`, or `goodput.max_share`."""
+        return f"{self.check}.{self.setting}" if self.setting else self.check
+
+
+def judgeable(
+    history: History, expect: Iterable[Check]
+) -> tuple[Sequence[Check], tuple[NotJudged, ...]]:
+    """The checks as this run can answer them, and what was left out."""
+    started = history.last(RunStarted)
+    without = started.payload.without if started else ()
+    checks: list[Check] = []
+    found: list[NotJudged] = []
+    for check in expect:
+        missing = left_out(check, without)
+        found += missing
+        if all(one.setting for one in missing):
+            checks.append(_unset(check, [one.setting for one in missing]))
+    return checks, tuple(found)
+
+
+def _unset(check: Check, settings: Sequence[str]) -> Check:
+    if not settings or not is_dataclass(check) or isinstance(check, type):
+        return check
+    return replace(check, **dict.fromkeys(settings))
+
+
+def left_out(check: object, without: Collection[Need]) -> tuple[NotJudged, ...]:
+    """All of a check, or those of its settings that have a value, for want of what they need."""
+    if not isinstance(check, HasNeeds):
+        return ()
+    missing = {
+        setting: need
+        for setting, need in check.needs.items()
+        if need in without and (not setting or getattr(check, setting) is not None)
+    }
+    if "" in missing:
+        missing = {"": missing[""]}
+    return tuple(
+        NotJudged(check=check.name, setting=setting, need=need, reason=_REASONS[need])
+        for setting, need in missing.items()
+    )

@@ -1,0 +1,48 @@
+"""What a run by choice does not have, and what of its plan is therefore not judged.
+
+control: none ────────────────────► no twin ──────────┐
+a training that others started ───► no twin, no whole ┼─► run.started `without` ─► `left_out`
+training.step_time: off ──────────► no step time ─────┘
+"""
+
+from collections.abc import Iterator
+
+from chaoslab.checks.left_out import left_out
+from chaoslab.core.errors import AbilityError
+from chaoslab.core.payloads import Need
+from chaoslab.core.units import Pacing
+from chaoslab.fleet.standing.found import FindsNodes
+from chaoslab.plan.model import Control, FaultPlan
+from chaoslab.prepare.kinds import fleet_of
+
+
+def lacking(plan: FaultPlan, *, is_gameday: bool = False) -> frozenset[Need]:
+    """What checks may need, and a run of this plan is not to have."""
+    is_standing = _is_standing(plan)
+    found = {
+        Need.TWIN: plan.control is Control.NONE or is_gameday or is_standing,
+        Need.WHOLE: is_standing,
+        Need.STEP_TIME: plan.training.step_time is Pacing.OFF,
+    }
+    return frozenset(need for need, is_lacking in found.items() if is_lacking)
+
+
+def not_judged(plan: FaultPlan) -> Iterator[str]:
+    """A sentence for each check, or setting of one, that is left out.
+
+    AbilityError if nothing is left of what is expected of a training that others started.
+    """
+    without = lacking(plan)
+    found = [one for spec in plan.expect for one in left_out(spec.settings, without)]
+    if _is_standing(plan) and 0 < len(plan.expect) == sum(not one.setting for one in found):
+        names = ", ".join(one.check for one in found)
+        raise AbilityError(
+            f"a training that goes on cannot answer {names}: expect something else, such as "
+            "continuity, rejoin or goodput"
+        )
+    for one in found:
+        yield f"expect: {one.name} is not judged: {one.reason}"
+
+
+def _is_standing(plan: FaultPlan) -> bool:
+    return isinstance(fleet_of(plan), FindsNodes)
