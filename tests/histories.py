@@ -52,8 +52,10 @@ class Story(ModelTraining):
         rejoin_s: float = 1.0,
         control: "Story | None" = None,
         pace: Pace | None = None,
+        syncer_starts_s: float = 0.0,
     ) -> None:
         super().__init__(learners, rejoin_s, pace or Pace())
+        self._syncer_starts_s = syncer_starts_s
         self.control = control
         self.reserve = tuple(reserve)
         self._injections = 0
@@ -102,6 +104,7 @@ class Story(ModelTraining):
         )
         self.enter("start")
         self._node_started(SYNCER, "syncer", 1)
+        self.now_s += self._syncer_starts_s
         ready: dict[str, Json] = {"rounds": 0, "committed_tokens": 0.0, "is_recovered": False}
         self.say(Kind.SYNCER_READY, SYNCER, address="here", **ready)
         for learner in self.learners.values():

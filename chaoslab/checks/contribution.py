@@ -5,7 +5,8 @@
 
 Judged over the time in which a fault slowed somebody; without such a fault over all of training
 since the baseline, because chips may differ from the start. Who was away for a part of that time is
-not compared.
+not compared. While the syncer was away, and until it had heard everybody and merged all again,
+weights follow who returned first: that time is left out.
 """
 
 from collections import defaultdict
@@ -18,7 +19,8 @@ from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.capacity import Slowed, slowed
 from chaoslab.checks.codes import Code
-from chaoslab.checks.stretches import Stretches, holds, union
+from chaoslab.checks.outages import Outage, outages, whole_s
+from chaoslab.checks.stretches import Stretches, holds, union, without
 from chaoslab.checks.timeline import (
     baseline_end_s,
     baseline_figure,
@@ -70,7 +72,7 @@ class ContributionShare:
     def judge(self, history: History) -> Finding:
         """Compare shares, then look whether anybody was dropped or waited for."""
         slow = tuple(slowed(history))
-        stretches = _stretches(history, slow)
+        stretches = without(_stretches(history, slow), _syncer_away(history))
         rounds = [e for e in history.of(RoundMerged) if holds(stretches, e.time_s)]
         if len(rounds) < self.min_rounds:
             reason = f"{plural(len(rounds), 'merge')} to judge by, and it takes {self.min_rounds}"
@@ -128,6 +130,17 @@ def _stretches(history: History, slow: Sequence[Slowed]) -> Stretches:
     if slow:
         return union((one.start_s + _ONSET_S, one.end_s) for one in slow)
     return [(baseline_end_s(history) or 0.0, training_end_s(history))]
+
+
+def _syncer_away(history: History) -> Stretches:
+    return union((one.gone_s, _over_s(history, one)) for one in outages(history))
+
+
+def _over_s(history: History, outage: Outage) -> float:
+    """When everybody had been heard again and every fragment been merged once more."""
+    heard_s = [event.time_s if event else outage.until_s for event in outage.returns.values()]
+    merged_s = whole_s(history, outage)
+    return max([outage.until_s if merged_s is None else merged_s, *heard_s])
 
 
 def _accounts(history: History, stretches: Stretches) -> tuple[_Account, ...]:

@@ -21,11 +21,22 @@ from chaoslab.checks.timeline import (
 )
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import NodeStarted, PushAccepted, RoundMerged, SyncerReady
+from chaoslab.core.payloads import (
+    Need,
+    NodeStarted,
+    PushAccepted,
+    RoundMerged,
+    RunStarted,
+    SyncerReady,
+)
 from chaoslab.record.journal import FaultStory, History
 
 _START_S = 5.0
-"""A process of the syncer is ready within this time, also on a busy machine."""
+"""A process of the syncer may need this time until it is ready, also on a busy machine."""
+_SLOWER = 2.0
+"""It may need so many times as long as the first one of the run did, if that is more."""
+_UNSEEN_START_S = 30.0
+"""The same where the run did not see the first one start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +50,8 @@ class Outage:
     is_last: bool
     ready: Event | None
     """A new process of the syncer was ready; None as well if it lived on."""
+    start_s: float
+    """How long a new process may need until it is ready."""
     returns: Mapping[str, Event | None]
     """Each learner that was cut off, and the first of its work that was accepted again."""
     lent: frozenset[str]
@@ -67,7 +80,7 @@ class Outage:
     def served_s(self) -> float:
         """When a syncer could merge again: its start is not training that stands still."""
         ready_s = self.ready.time_s if self.ready else self.healed_s
-        return min(ready_s, self.healed_s + _START_S)
+        return min(ready_s, self.healed_s + self.start_s)
 
     def after_s(self, learner: str) -> float | None:
         """Seconds from the heal until the learner was heard again; None if it never was."""
@@ -101,7 +114,7 @@ def outages(history: History) -> tuple[Outage, ...]:
 def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
     """Seconds of a stretch for which an injection held the syncer, so that nobody could merge.
 
-    The start of the next process of the syncer is a part of it, `_START_S` at most.
+    The start of the next process of the syncer is a part of it, `start_s` at most.
     """
     return overlap_s([(outage.gone_s, outage.served_s) for outage in found], start_s, end_s)
 
@@ -132,6 +145,7 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
         until_s=until_s,
         is_last=is_last,
         ready=ready,
+        start_s=_start_s(history),
         returns={
             learner: heard(history, learner, since, until_s) if since else None
             for learner in sorted(members - taken_s.keys())
@@ -144,6 +158,18 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
             if heard(history, learner, since, gone_s) is None
         },
     )
+
+
+def _start_s(history: History) -> float:
+    """How long the syncer of this run may need to start: its imports may be slow."""
+    run = history.last(RunStarted)
+    if run is not None and Need.WHOLE in run.payload.without:
+        return _UNSEEN_START_S
+    started = next((e for e in history.of(NodeStarted) if e.payload.role == "syncer"), None)
+    ready = next(iter(history.of(SyncerReady)), None)
+    if started is None or ready is None:
+        return _START_S
+    return max(_START_S, _SLOWER * (ready.time_s - started.time_s))
 
 
 def _taken_s(history: History, story: FaultStory, until_s: float) -> Mapping[str, float]:

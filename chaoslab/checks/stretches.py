@@ -35,6 +35,20 @@ def union_by_name(stretches: Iterable[tuple[str, float, float]]) -> Mapping[str,
     return {name: union(own) for name, own in found.items()}
 
 
+def without(stretches: Stretches, taken: Stretches) -> Stretches:
+    """What is left of the stretches outside of those that are taken; both in order and apart."""
+    left: list[tuple[float, float]] = []
+    for start_s, end_s in stretches:
+        from_s = start_s
+        for taken_s, given_s in taken:
+            if from_s < min(taken_s, end_s):
+                left.append((from_s, min(taken_s, end_s)))
+            from_s = max(from_s, given_s)
+        if from_s < end_s:
+            left.append((from_s, end_s))
+    return left
+
+
 def overlap_s(stretches: Stretches, start_s: float, end_s: float) -> float:
     """Seconds of a stretch that lie in these; those in several count several times."""
     return sum(max(0.0, min(b, end_s) - max(a, start_s)) for a, b in stretches)

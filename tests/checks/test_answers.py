@@ -24,9 +24,17 @@ def never_back(for_s: float) -> Story:
     return Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(for_s)
 
 
-def without_syncer(starts_s: float) -> Story:
-    story = Story().baseline().lose_syncer().stall(6).regain_syncer(starts_s=starts_s)
-    return story.stall(4).train(9).end()
+def without_syncer(starts_s: float, *, first_s: float = 0.0) -> Story:
+    """Its next process takes `starts_s` until it is ready; its first one took `first_s`."""
+    story = Story(syncer_starts_s=first_s).baseline().lose_syncer().stall(6)
+    return story.regain_syncer(starts_s=starts_s).stall(4).train(9).end()
+
+
+def found_running(starts_s: float) -> Story:
+    """The run did not see its first process start."""
+    return without_syncer(starts_s).altered(
+        Kind.RUN_STARTED, lambda _: {"without": ["whole_training"]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,6 +50,9 @@ def without_syncer(starts_s: float) -> Story:
         (lambda: Story().start().train(9).end(), None, None),
         (lambda: without_syncer(4.0), True, 14.25),
         (lambda: without_syncer(11.0), False, 21.25),
+        (lambda: without_syncer(11.0, first_s=9.0), True, 21.25),
+        (lambda: without_syncer(21.0, first_s=9.0), False, 31.25),
+        (lambda: found_running(11.0), True, 21.25),
         (
             lambda: Story().baseline().lose_syncer(for_s=None).stall(9).prove().end(), False, 9.0,
         ),
@@ -49,7 +60,8 @@ def without_syncer(starts_s: float) -> Story:
     ids=[
         "to its end", "a short pause", "a long pause", "no more merges", "breaks off",
         "interrupted", "a long pause before the cut", "never measured",
-        "the next syncer starts", "the next syncer starts late", "no next syncer",
+        "the next syncer starts", "the next syncer starts late", "no later than the first",
+        "later than the first", "the first was not seen", "no next syncer",
     ],
 )  # fmt: skip
 def test_whether_training_continued(tell: Tell, answer: bool | None, gap_s: float | None) -> None:

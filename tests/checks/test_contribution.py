@@ -45,6 +45,22 @@ def is_dropped(story: Story) -> None:
                        members=3, reason="no_progress").train(6)  # fmt: skip
 
 
+def syncer_was_away() -> Story:
+    """The first merge after it weighs a hundred times as much, and learner-1 missed it."""
+    story = Story().baseline().train(3).lose_syncer().stall(6).regain_syncer()
+    while story.events[-1].kind is not Kind.ROUND_MERGED:
+        story.train(0.25)
+    merged = [event for event in story.events if event.kind is Kind.ROUND_MERGED]
+    weights = {f"learner-{n}": 0.0 if n == 1 else 100.0 for n in range(4)}
+
+    def change(event: Event) -> dict[str, Json]:
+        entries = event.data["contributors"]
+        factor = {name: weight * float(entries[0]["weight"]) for name, weight in weights.items()}
+        return {"contributors": [{**one, "weight": factor[one["learner"]]} for one in entries]}
+
+    return story.altered(Kind.ROUND_MERGED, change, which=len(merged) - 1).train(9).end()
+
+
 CHECK = ContributionShare()
 CASES = {
     "weights that follow tokens": passes(CHECK, lambda: slowed().end()),
@@ -66,6 +82,7 @@ CASES = {
         lambda: slow_and(*[lambda story: story.stall(0.75).train(0.25)] * 40, for_s=40),
         Code.SLOW_LEARNER_AWAITED,
     ),
+    "weights of the time in which the syncer came back": passes(CHECK, syncer_was_away),
     "too few merges": doubts(CHECK, lambda: slowed(for_s=3.0).end()),
 }
 
