@@ -80,7 +80,8 @@ class Journal:
         self._unseen: list[Event] | None = None
         """What observers will be shown; None while they are shown everything at once."""
         self.secrets = secrets or Secrets()
-        self._has_failed = False
+        self.trouble = ""
+        """Why it could not be written, the first time; empty if it always could."""
         try:
             self._file = JournalFile(directory, lines_at_once=lines_at_once)
         except OSError as error:
@@ -137,11 +138,9 @@ class Journal:
                 self._show(event)
 
     def _fail(self, error: OSError) -> None:
-        if not self._has_failed:
-            self._has_failed = True
-            raise FleetError(
-                f"the journal cannot be written ({error}): the run is healed and stopped"
-            ) from error
+        if not self.trouble:
+            self.trouble = f"the journal cannot be written ({error}): the run is healed and stopped"
+            raise FleetError(self.trouble) from error
 
     @property
     def seal(self) -> Seal:

@@ -29,6 +29,7 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.settings import FleetFactory
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.plan.schedule import Schedule, to_lines
+from chaoslab.prepare.disk_room import refuse_full_disk
 from chaoslab.prepare.lacking import lacking
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
@@ -105,6 +106,7 @@ def run_plan(
     links = links or LinkSetup()
     kind = links.ask().kind
     refuse_impossible(plan, schedule, fleet_setup.fleet, links)
+    refuse_full_disk(plan, root)
     calendar = _calendar(fleet_setup)
     directory = RunDirectory.create(root, plan.name, calendar)
     attached.made(directory)
@@ -201,17 +203,41 @@ def _carry_out(
             heartbeat=_heartbeat(means, directory),
             machine=None if means.fleet_setup.is_simulated else Machine(),
         )
-        try:
+        with _concluded(journal, partial(_conclude, run, journal, directory, means)):
             return run.execute(basis), journal.history
-        finally:
-            directory.note(
-                outcome=run.outcome.value,
-                reason=means.secrets.text("; ".join(run.remarks)),
-                ended=_calendar(means.fleet_setup).wall(),
-                journal=journal.seal.to_json(),
-            )
-            for log in directory.logs() if means.secrets.values else ():
-                means.secrets.rewrite(log)
+
+
+@contextmanager
+def _concluded(journal: Journal, conclude: Callable[[], None]) -> Iterator[None]:
+    """Conclude, whatever happens. A full disk refuses much one after another, also what follows
+    here: the error says all of it, and first that it was the disk of the journal.
+    """
+    first: FleetError | None = None
+    try:
+        yield
+    except FleetError as error:
+        first = error
+        raise
+    finally:
+        try:
+            conclude()
+        except FleetError as error:
+            if first is None:
+                raise
+            first.args = (f"{first}; {error}",)
+        if first is not None and journal.trouble not in str(first):
+            first.args = (f"{journal.trouble}; {first}",)
+
+
+def _conclude(run: Run, journal: Journal, directory: RunDirectory, means: _Means) -> None:
+    directory.note(
+        outcome=run.outcome.value,
+        reason=means.secrets.text("; ".join(run.remarks)),
+        ended=_calendar(means.fleet_setup).wall(),
+        journal=journal.seal.to_json(),
+    )
+    for log in directory.logs() if means.secrets.values else ():
+        means.secrets.rewrite(log)
 
 
 def _heartbeat(means: _Means, directory: RunDirectory) -> Heartbeat:

@@ -58,6 +58,7 @@ def test_a_full_disk_stops_the_run_healed_and_nothing_is_left(
         nothing_is_left(before, harness)
         volume.free(small_disk)
         must_have_stopped(harness, said)
+        assert "the journal cannot be written ([Errno 28]" in said
         healed = chaoslab("heal", str(harness.record))
         assert healed.exit_code == 0, healed.output
 

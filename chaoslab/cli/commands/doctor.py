@@ -24,6 +24,7 @@ from chaoslab.core.errors import AbilityError, ExitCode
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.realtime import is_realtime_permitted
 from chaoslab.fleet.remote.inventory import load
+from chaoslab.prepare.disk_room import nearest
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.record.provenance import cores
 from chaoslab.undo import leftovers as residue
@@ -147,7 +148,7 @@ def _memory() -> Examined:
 
 
 def _disk(runs_root: Path) -> Examined:
-    free = shutil.disk_usage(_nearest(runs_root)).free
+    free = shutil.disk_usage(nearest(runs_root)).free
     detail = f"{free / 1e9:.1f} GB free for {runs_root}"
     remedy = "remove old runs, or write elsewhere with --out"
     return _if(free >= _DISK_BYTES, "disk", detail, remedy)
@@ -165,17 +166,11 @@ def _cache() -> Examined:
     place = compilation_cache()
     detail = f"{place}{'' if place.exists() else ' (made by the first run)'}"
     remedy = "set CHAOSLAB_CACHE to a folder you may write"
-    return _if(os.access(_nearest(place), os.W_OK), "compilation cache", detail, remedy)
+    return _if(os.access(nearest(place), os.W_OK), "compilation cache", detail, remedy)
 
 
 def _if(is_enough: bool, name: str, detail: str, remedy: str) -> Examined:
     return ok(name, detail) if is_enough else limited(name, detail, remedy)
-
-
-def _nearest(place: Path) -> Path:
-    """The folder itself, or the one above it that exists."""
-    place = place.absolute()
-    return place if place.exists() else _nearest(place.parent)
 
 
 def _accelerators() -> Examined:
