@@ -8,7 +8,7 @@ it is then no doubt about the run. A twin that was asked for and is missing is o
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from chaoslab.checks.base import Check, HasNeeds
@@ -55,14 +55,9 @@ def judgeable(
         missing = left_out(check, without)
         found += missing
         if all(one.setting for one in missing):
-            checks.append(_unset(check, [one.setting for one in missing]))
+            unset = dict.fromkeys(one.setting for one in missing)
+            checks.append(replace(check, **unset) if unset else check)  # type: ignore[type-var]
     return checks, tuple(found)
-
-
-def _unset(check: Check, settings: Sequence[str]) -> Check:
-    if not settings or not is_dataclass(check) or isinstance(check, type):
-        return check
-    return replace(check, **dict.fromkeys(settings))
 
 
 def left_out(check: object, without: Collection[Need]) -> tuple[NotJudged, ...]:

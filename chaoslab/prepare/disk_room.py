@@ -8,14 +8,18 @@ What a model of the user's own takes is not known and not counted.
 """
 
 import shutil
+from math import inf
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import AbilityError
+from chaoslab.core.units import Pacing
 from chaoslab.fleet.settings import KeepsTime
 from chaoslab.plan.model import Control, FaultPlan
+from chaoslab.prepare.duration import guessed_step_s
 from chaoslab.prepare.kinds import fleet_of
 from chaoslab.prepare.launch import expected_steps
+from chaoslab.record.provenance import cores
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.model import PARAMETERS
 
@@ -27,6 +31,8 @@ _SNAPSHOTS, _SNAPSHOT_BYTES = 10, 4
 """How many the syncer writes, about, and what each takes for each parameter."""
 _RECORD_BYTES, _SIMULATED_BYTES = 1_500, 400
 """For each step of each learner, of journal and output; measured with `nano`."""
+_STEP_S: Final = 0.1
+"""Duration of a step of a task, which nobody knows beforehand."""
 _REPORTS_BYTES: Final = 2_000_000
 
 
@@ -43,7 +49,7 @@ def refuse_full_disk(plan: FaultPlan, root: Path) -> None:
 def needed_bytes(plan: FaultPlan) -> int:
     """What a run takes, roughly, its twin included."""
     training, fleet = plan.training, fleet_of(plan)
-    steps = len(training.roster) * (expected_steps(training) or 0.0)
+    steps = len(training.roster) * _steps(plan)
     step_bytes = _SIMULATED_BYTES if isinstance(fleet, KeepsTime) else _RECORD_BYTES
     record = _REPORTS_BYTES + steps * step_bytes
     kept = 0.0
@@ -53,6 +59,16 @@ def needed_bytes(plan: FaultPlan) -> int:
         kept = (checkpoints + _STATE_BYTES + snapshots) * PARAMETERS[training.model]
     runs = 2 if plan.control is Control.TWIN else 1
     return int(runs * (record + kept))
+
+
+def _steps(plan: FaultPlan) -> float:
+    """Of each learner, by the stop rule, and at most until the time of the run is over."""
+    training = plan.training
+    step_s = training.step_time
+    if isinstance(step_s, Pacing):
+        step_s = guessed_step_s(training, cores()) or _STEP_S
+    most_s = min(plan.limits.timeout_s, training.stop.time_s or inf)
+    return min(expected_steps(training) or inf, most_s / step_s)
 
 
 def nearest(place: Path) -> Path:

@@ -28,6 +28,13 @@ def test_it_takes_more_for_larger_models_more_learners_and_a_twin() -> None:
     assert needed() >= 2 * own
 
 
+def test_a_run_takes_no_more_than_it_can_write_until_its_time_is_over() -> None:
+    endless = ("control=none", "training.stop={rounds: 1000000000}")
+    assert needed(*endless) < 1_000_000_000
+    assert needed(*endless, "limits.timeout=1m") < needed(*endless, "limits.timeout=5m")
+    assert needed(*endless, "training.task=a:b", "limits.timeout=1m") < 20_000_000
+
+
 def test_a_simulation_takes_only_its_record() -> None:
     assert needed("training.model=small", fleet="sim") < 100_000_000
 
