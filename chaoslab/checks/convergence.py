@@ -223,7 +223,7 @@ class NumericHealth:
         violations = [
             _unhealthy(event, value, bound, self.max_loss)
             for event, value in zip(losses, values, strict=True)
-            if not value <= bound
+            if not math.isfinite(value) or value > bound
         ]
         refused = [
             e for e in history.of(PushRejected) if e.payload.reason is PushRefusal.NOT_FINITE

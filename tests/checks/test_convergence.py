@@ -207,7 +207,7 @@ HEALTH = NumericHealth()
 CASES = {
     **{
         f"a loss of {loss}": fails(HEALTH, lambda loss=loss: stepped(loss))
-        for loss in (math.nan, math.inf, 11.0)
+        for loss in (math.nan, math.inf, -math.inf, 11.0)
     },
     "a NaN in the evaluation": fails(
         HEALTH, lambda: half_killed().end(losses=[(1, math.nan)]), Code.LOSS_NOT_FINITE

@@ -123,7 +123,7 @@ def test_damage_that_is_merged_unbounded_shows_in_the_modelled_loss(tmp_path: Pa
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("fault", ["syncer.disk_full", "syncer.pause"])
+@pytest.mark.parametrize("fault", ["syncer.disk_full", "syncer.pause", "syncer.kill"])
 def test_training_continues_after_the_syncer_could_merge_nothing(
     tmp_path: Path, fault: str
 ) -> None:
@@ -134,9 +134,13 @@ def test_training_continues_after_the_syncer_could_merge_nothing(
         f"faults:\n  - {{id: held, fault: {fault}, target: {{syncer: all}}, at: {{round: 60}},\n"
         "     for: 20s}\n"
         "expect: [{check: continuity, max_gap: 40s}, {check: succession},\n"
-        "  {check: participation}, {check: recovery}, {check: ledger}, {check: cleanup}]\n"
+        "  {check: participation}, {check: recovery}, {check: contribution_share},\n"
+        "  {check: ledger}, {check: cleanup}]\n"
     )
-    verdict = simulate(str(plan), tmp_path / "runs", "control=none").verdict
+    costs = tmp_path / "costs.toml"
+    costs.write_text("syncer_start_s = 15\nsyncer_resume_s = 15\n")
+    settings = ("control=none", f"fleet.costs={costs}")
+    verdict = simulate(str(plan), tmp_path / "runs", *settings).verdict
     assert verdict.outcome is Outcome.PASS, verdict.explain()
     assert verdict.training_continued
 
