@@ -280,7 +280,7 @@ def fired(rule: AbortRule, progress: Progress, now_s: float, *, since_s: float) 
         return f"no round for {gap_s:.1f} s" if gap_s >= rule.no_round_for_s else None
     if rule.loss_above is not None:
         loss = progress.mean_loss()
-        is_above = loss is not None and (math.isnan(loss) or loss > rule.loss_above)
+        is_above = loss is not None and not (math.isfinite(loss) and loss <= rule.loss_above)
         return f"a mean training loss of {loss:.4g}" if is_above else None
     alive = len(progress.alive(Role.LEARNER))
     is_below = rule.alive_below is not None and alive < rule.alive_below

@@ -193,7 +193,7 @@ def test_no_round_for_counts_from_the_last_round_or_the_start_of_training() -> N
     assert fired(rule, told.progress, 15.0, since_s=2.0)
 
 
-@pytest.mark.parametrize("loss", [9.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("loss", [9.1, float("nan"), float("inf"), float("-inf")])
 def test_loss_above_fires_on_a_high_or_lost_loss(loss: float) -> None:
     rule = AbortRule(loss_above=9.0)
     fine = Told().stepped("learner-0", 1, at_s=1.0, loss=9.0)
