@@ -8,14 +8,10 @@ traceback in the run's directory.
 """
 
 import difflib
-import errno
 import importlib
-import io
-import os
 import platform
 import shlex
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Iterator
@@ -26,6 +22,7 @@ from typing import NoReturn
 import click
 
 from chaoslab.cli.invocation import Invocation
+from chaoslab.cli.streams import prepare_streams
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError
 from chaoslab.core.garbage import collect_seldom, without_collection
 from chaoslab.core.private_files import replace_file
@@ -105,8 +102,7 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does it, once there are streams that take what may have to be said."""
-        _open_missing_streams()
-        _print_what_the_locale_cannot()
+        prepare_streams()
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
@@ -150,9 +146,7 @@ class Commands(click.Group):
             ctx.exit(ExitCode.INTERRUPTED)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
-        except Exception as error:  # a crash must not leave with 1, which means FAIL
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise
+        except Exception as error:  # noqa: BLE001  # a crash must not leave with 1, which means FAIL
             _report_crash(ctx, error)
 
 
@@ -177,25 +171,6 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _open_missing_streams() -> None:
-    """Let nothing come from, or go to, a stream that is closed (`>&-`): the exit code still tells.
-
-    Otherwise its descriptor would be the next file's, and what a child prints would go there.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so that stream's
-            os.set_inheritable(nowhere, True)
-            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8", closefd=False))
-
-
-def _print_what_the_locale_cannot() -> None:
-    """Let `?` stand for signs that stdout or stderr cannot encode: a verdict must be printed."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
 
 
 def _print_versions(

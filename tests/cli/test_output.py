@@ -1,9 +1,11 @@
 """What every command prints alike."""
 
 import io
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,60 @@ def test_a_closed_stream_takes_nothing_from_the_others(streams: str, tmp_path: P
 def test_an_error_that_nobody_reads_is_still_the_exit_code(tmp_path: Path) -> None:
     done = with_closed("2>&-", "--no-such-option", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (ExitCode.REFUSED, "")
+
+
+def without_readers(streams: Collection[str], *words: str, cwd: Path) -> int:
+    """The exit code of `chaoslab` if nobody reads what these streams carry (`| true`)."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    ends = {name: writing if name in streams else subprocess.DEVNULL for name in BOTH}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    given = (sys.executable, "-m", "chaoslab", *words)
+    try:
+        done = subprocess.run(given, cwd=cwd, env=environment, **ends, check=False)
+    finally:
+        os.close(writing)
+    return done.returncode
+
+
+BOTH = ("stdout", "stderr")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--help",), ExitCode.PASS),
+        (("faults", "--json"), ExitCode.PASS),
+        (("--no-such-option",), ExitCode.REFUSED),
+        (("status",), ExitCode.UNKNOWN),
+    ],
+)
+def test_without_a_reader_a_command_ends_with_its_own_exit_code(
+    words: tuple[str, ...], code: ExitCode, tmp_path: Path
+) -> None:
+    assert without_readers(BOTH, *words, cwd=tmp_path) == code
+
+
+RUN = ("run", str(ROOT / "chaoslab/selftest/plans/killed.yaml"), "--fleet=sim", "--no-control")
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    ("streams", "more"),
+    [(("stdout",), ()), (("stderr",), ()), (BOTH, ("--json",)), (BOTH, ("--repeat", "2"))],
+)
+def test_a_run_goes_on_to_its_verdict_without_a_reader(
+    streams: tuple[str, ...], more: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert without_readers(streams, *RUN, *more, cwd=tmp_path) == ExitCode.PASS
+    assert json.loads((tmp_path / "runs/latest/run.json").read_text())["verdict"] == "PASS"
+
+
+@pytest.mark.gate
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_a_full_disk_behind_stderr_takes_nothing_from_a_run(tmp_path: Path) -> None:
+    done = with_closed("2>/dev/full", *RUN, cwd=tmp_path)
+    assert (done.returncode, "PASS" in done.stdout) == (ExitCode.PASS, True)
 
 
 @pytest.mark.gate

@@ -5,7 +5,6 @@
 It is imported by `chaoslab --help`, so it needs click alone; rich comes when a page is printed.
 """
 
-import errno
 import json
 import os
 import shlex
@@ -81,13 +80,11 @@ def print_result(
 
 @contextmanager
 def _printing() -> Iterator[None]:
-    """Text goes to stdout. A reader that is gone is left to click, which ends quietly."""
+    """Text goes to stdout; that its reader is gone is no error, see `cli.streams`."""
     try:
         yield
         sys.stdout.flush()
     except OSError as error:
-        if error.errno == errno.EPIPE:
-            raise
         _forget_stdout()
         raise FleetError(f"stdout cannot be written: {error.strerror}") from error
 
