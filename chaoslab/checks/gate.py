@@ -6,15 +6,18 @@ The verdict itself, its file and its reports stay as they are: they say what the
 somebody accepts.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.errors import ExitCode
+from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 
 MIN_MARGIN = 0.1
+_RULES = ("training_continues", "learners_rejoin", "unasked", "strangers")
+"""Rules of every run that can be FAIL, whatever the plan expects."""
 
 
 class FailOn(StrEnum):
@@ -40,16 +43,31 @@ class Gate:
     fail_on: FailOn | None = None
     min_margin: float = MIN_MARGIN
     """With WEAK: the smallest margin of a finding, as a share of the attainable one."""
-    expects_fail: bool = False
-    """For a run that is broken on purpose: a FAIL is accepted, and nothing else."""
+    must_fail: tuple[str, ...] = ()
+    """For a run that is broken on purpose: a FAIL of all these findings is accepted, by their names
+    in `Verdict.by_name`, and nothing else."""
+
+    def refuse_unknown(self, expect: Sequence[str]) -> None:
+        """PlanError for a name that can never fail where these checks are expected, in order."""
+        seen = Counter[str]()
+        known = list[str]()
+        for check in expect:
+            seen[check] += 1
+            known.append(check if seen[check] == 1 else f"{check} ({seen[check]})")
+        known = list(dict.fromkeys((*known, *_RULES)))
+        if wrong := [name for name in self.must_fail if name not in known]:
+            raise PlanError(
+                f"--expect fail:{wrong[0]} names nothing that can fail here: write fail:NAME with "
+                f"one of {', '.join(known)}"
+            )
 
     def judge(self, verdict: Verdict) -> Gated:
         """A run that was interrupted, or whose harness failed, is accepted by no gate."""
         own = verdict.exit_code
         if own in {ExitCode.INTERRUPTED, ExitCode.BROKEN}:
             return Gated(exit_code=own)
-        if self.expects_fail:
-            return _turned(verdict)
+        if self.must_fail:
+            return self._turned(verdict)
         if self.fail_on is not None and verdict.outcome is Outcome.UNKNOWN:
             return Gated(exit_code=ExitCode.FAIL, reasons=("--fail-on: the verdict is UNKNOWN",))
         if self.fail_on is FailOn.WEAK and verdict.outcome is Outcome.PASS:
@@ -66,12 +84,14 @@ class Gate:
                     f"attainable margin, less than {self.min_margin:.1%}"
                 )
 
-
-def _turned(verdict: Verdict) -> Gated:
-    if verdict.outcome is Outcome.FAIL:
-        checks = (one.check for one in verdict.findings if one.outcome is Outcome.FAIL)
-        why = f"--expect fail: {', '.join(dict.fromkeys(checks))} failed, as expected"
-        return Gated(exit_code=ExitCode.PASS, reasons=(why,))
-    if verdict.outcome is Outcome.PASS:
-        return Gated(exit_code=ExitCode.FAIL, reasons=("--expect fail: the verdict is PASS",))
-    return Gated(exit_code=verdict.exit_code)
+    def _turned(self, verdict: Verdict) -> Gated:
+        """A FAIL for another reason is none: what should have been found was missed."""
+        if verdict.outcome is Outcome.UNKNOWN:
+            return Gated(exit_code=verdict.exit_code)
+        failed = [name for name, one in verdict.by_name.items() if one.outcome is Outcome.FAIL]
+        asked = f"--expect fail:{', fail:'.join(self.must_fail)}"
+        found = f"{asked}: {', '.join(failed) or 'nothing'} failed"
+        if missed := [name for name in self.must_fail if name not in failed]:
+            why = f"{found}, and not {', '.join(missed)}"
+            return Gated(exit_code=ExitCode.FAIL, reasons=(why,))
+        return Gated(exit_code=ExitCode.PASS, reasons=(f"{found}, as expected",))

@@ -1,5 +1,6 @@
 """Which exit code a gate makes of a verdict."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.gate import FailOn, Gate
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.errors import ExitCode
+from chaoslab.core.errors import ExitCode, PlanError
 
 CODES = {
     Outcome.PASS: ExitCode.PASS,
@@ -38,7 +39,7 @@ def verdict(outcome: Outcome, *margins: float | None, exit_code: ExitCode | None
         (Gate(), CODES),
         *((Gate(fail_on=on), {**CODES, Outcome.UNKNOWN: ExitCode.FAIL}) for on in FailOn),
         (
-            Gate(expects_fail=True),
+            Gate(must_fail=("check-0",)),
             {**CODES, Outcome.PASS: ExitCode.FAIL, Outcome.FAIL: ExitCode.PASS},
         ),
     ],
@@ -48,6 +49,41 @@ def test_the_exit_code_is_that_of_the_verdict_unless_the_gate_says_otherwise(
     gate: Gate, codes: dict[Outcome, ExitCode]
 ) -> None:
     assert {one: gate.judge(verdict(one, 0.5, None)).exit_code for one in Outcome} == codes
+
+
+@pytest.mark.parametrize(
+    ("must_fail", "code"),
+    [
+        (("continuity",), ExitCode.FAIL),
+        (("rejoin",), ExitCode.PASS),
+        (("rejoin (2)",), ExitCode.FAIL),
+        (("rejoin", "ledger"), ExitCode.PASS),
+        (("rejoin", "continuity"), ExitCode.FAIL),
+        (("rejoin", "not judged"), ExitCode.FAIL),
+    ],
+)
+def test_a_run_that_failed_for_another_reason_is_not_the_expected_fail(
+    must_fail: tuple[str, ...], code: ExitCode
+) -> None:
+    outcomes = [
+        ("continuity", Outcome.PASS), ("rejoin", Outcome.FAIL), ("rejoin", Outcome.UNKNOWN),
+        ("ledger", Outcome.FAIL),
+    ]  # fmt: skip
+    findings = tuple(
+        Finding(check=check, outcome=outcome, reason="so it is") for check, outcome in outcomes
+    )
+    failed = replace(verdict(Outcome.FAIL), findings=findings)
+    found = Gate(must_fail=must_fail).judge(failed)
+    assert found.exit_code is code
+    assert len(found.reasons) == 1
+
+
+@pytest.mark.parametrize("name", ["", "rejon", "rejoin (3)", "ledger"])
+def test_a_name_that_can_never_fail_is_refused_with_those_that_can(name: str) -> None:
+    expect = ["rejoin", "continuity", "rejoin"]
+    Gate(must_fail=("rejoin (2)", "continuity", "unasked")).refuse_unknown(expect)
+    with pytest.raises(PlanError, match=f"fail:{re.escape(name)} .* rejoin, continuity, rejoin"):
+        Gate(must_fail=("rejoin", name)).refuse_unknown(expect)
 
 
 def test_a_pass_near_its_bound_is_weak() -> None:
@@ -83,6 +119,6 @@ def test_weak_is_what_used_up_the_margin_that_is_attainable(
 
 
 @pytest.mark.parametrize("code", [ExitCode.BROKEN, ExitCode.INTERRUPTED])
-@pytest.mark.parametrize("gate", [Gate(expects_fail=True), Gate(fail_on=FailOn.WEAK)])
+@pytest.mark.parametrize("gate", [Gate(must_fail=("check-0",)), Gate(fail_on=FailOn.WEAK)])
 def test_no_gate_accepts_a_run_that_was_cut_short(gate: Gate, code: ExitCode) -> None:
     assert gate.judge(verdict(Outcome.FAIL, exit_code=code)).exit_code is code

@@ -18,14 +18,16 @@ EVERYBODY = frozenset({"learner-0", "learner-1", "learner-2"})
 def test_a_run_that_is_broken_on_purpose_is_accepted_if_it_fails(
     fleets: FakeFleets, tmp_path: Path
 ) -> None:
-    assert run_once("--expect", "fail").exit_code == 1
+    assert run_once("--expect", "fail:rejoin").exit_code == 1
     fleets.troubles = Troubles(not_back=EVERYBODY)
-    done = run_once("--expect", "fail")
+    done = run_once("--expect", "fail:rejoin")
     assert done.exit_code == 0, done.output
     verdict = json.loads((tmp_path / "runs/latest/verdict.json").read_text())
     assert verdict["exit_code"] == call("judge").exit_code == 1
     assert [one["rejoined"] for one in verdict["learners_rejoined"].values()] == [False]
-    assert call("judge", "--expect", "fail").exit_code == 0
+    assert call("judge", "--expect", "fail:rejoin").exit_code == 0
+    assert call("judge", "--expect", "fail:unasked").exit_code == 1, "it failed otherwise"
+    assert call("judge", "--expect", "fail").exit_code == 2
     assert run_once().exit_code == 1
 
 
@@ -37,17 +39,20 @@ def test_a_weak_pass_fails_if_asked_and_the_verdict_stays(fleets: FakeFleets) ->
 
 
 def test_a_gate_decides_on_each_of_several_runs(fleets: FakeFleets) -> None:
-    done = run_once("--repeat", "2", "--expect", "fail", "--json")
+    done = run_once("--repeat", "2", "--expect", "fail:rejoin", "--json")
     assert done.exit_code == 1
     assert [one["exit_code"] for one in json.loads(done.stdout)["records"]] == [1, 1]
     fleets.troubles = Troubles(not_back=EVERYBODY)
-    assert run_once("--repeat", "2", "--expect", "fail").exit_code == 0
+    assert run_once("--repeat", "2", "--expect", "fail:rejoin").exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--expect", "fail", "--fail-on", "weak"), "--fail-on"),
+        (("--expect", "fail:rejoin", "--fail-on", "weak"), "--fail-on"),
+        (("--expect", "fail"), "rejoin"),
+        (("--expect", "fail:rejon"), "rejoin"),
+        (("--expect", "pass:rejoin"), "fail:rejoin"),
         (("--min-margin", "5%"), "--fail-on weak"),
         (("--fail-on", "weak", "--min-margin", "5"), "--min-margin"),
         (("--notify", "http://127.0.0.1/"), SECRET),

@@ -98,6 +98,7 @@ def command(  # noqa: PLR0913  # one for each group of options
     prepared = prepare(asked)
     invocation = context.ensure_object(Invocation)
     invocation.secrets = prepared.text.secrets
+    gate.refuse_unknown([spec.check for spec in prepared.plan.expect])
     if not is_begun:
         confirm(context, nodes, prepared.plan.name)
     with listening.begin() as listeners:

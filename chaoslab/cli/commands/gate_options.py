@@ -28,25 +28,27 @@ def gate_options(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--expect",
         "expected",
-        type=click.Choice(["fail"]),
-        help="Exit with 0 only for FAIL, as of a run that is broken on purpose.",
+        multiple=True,
+        metavar="fail:CHECK",
+        help="Exit with 0 only if this check is FAIL, as of a run that is broken on purpose; "
+        "repeatable: all of them.",
     )
     @wraps(function)
     def with_gate(
         *context: click.Context,
         fail_on: str | None,
         min_margin: str | None,
-        expected: str | None,
+        expected: tuple[str, ...],
         **others: object,
     ) -> None:
         if expected and fail_on:
-            raise PlanError("--expect fail accepts a FAIL alone: leave out --fail-on")
+            raise PlanError("--expect accepts a FAIL alone: leave out --fail-on")
         if min_margin is not None and fail_on != FailOn.WEAK:
             raise PlanError("--min-margin is about weak passes: also write --fail-on weak")
         gate = Gate(
             fail_on=FailOn(fail_on) if fail_on else None,
             min_margin=MIN_MARGIN if min_margin is None else _share(min_margin),
-            expects_fail=expected == "fail",
+            must_fail=tuple(map(_must_fail, expected)),
         )
         function(*context, gate=gate, **others)
 
@@ -59,6 +61,13 @@ def gated(gate: Gate, verdict: Verdict) -> ExitCode:
     for reason in found.reasons:
         click.echo(f"gate: {reason}", err=True)
     return found.exit_code
+
+
+def _must_fail(text: str) -> str:
+    outcome, _, check = text.partition(":")
+    if outcome != "fail":
+        raise PlanError(f"--expect {text}: write fail:CHECK, as fail:rejoin")
+    return check  # empty for a bare `fail`, which `Gate.refuse_unknown` refuses
 
 
 def _share(text: str) -> float:

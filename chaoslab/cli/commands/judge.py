@@ -59,10 +59,15 @@ def command(
     """
     directory = RunDirectory.open(run, root=out)
     if expect_from is None:
-        judged = judge_record(directory, recorded_checks(directory))
+        checks = recorded_checks(directory)
     else:
         plan, _ = decode(Asked(plan=expect_from))
-        judged = judged_by(expected(plan), directory)
+        checks = expected(plan)
+    gate.refuse_unknown([check.name for check in checks])
+    if expect_from is None:
+        judged = judge_record(directory, checks)
+    else:
+        judged = judged_by(checks, directory)
     path = shown_path(directory.path)
     print_result(
         judged.verdict.to_json(),

@@ -43,7 +43,7 @@ from chaoslab.run.judged_run import Judged, carry_out
         "chaoslab run kill_half --json --quiet | jq .training_continued",
         "chaoslab run kill_half --repeat 20 --tolerate 5%",
         "chaoslab run kill_half --fail-on weak --min-margin 20%",
-        "chaoslab run my_broken_syncer.yaml --expect fail",
+        "chaoslab run my_broken_syncer.yaml --expect fail:rejoin",
         "chaoslab run mtbf_soak --metrics :9464 --notify https://ci.example.com/hook",
     ),
 )
@@ -74,7 +74,8 @@ def command(  # noqa: PLR0913  # one for each group of options
     """Run a fault plan and judge the result.
 
     PLAN is a path or the name of an included plan. Progress is written to stderr, the verdict to
-    stdout, the record below --out. Ctrl-C heals all faults, writes the record and exits with 130.
+    stdout, the record below --out. Ctrl-C heals all faults, writes the record and exits with 130. A
+    reader of stdout or stderr that goes away (`| head -1`) changes nothing.
 
     --notify and --metrics tell others while it runs; they cannot delay or fail the run.
 
@@ -90,6 +91,7 @@ def command(  # noqa: PLR0913  # one for each group of options
     def run_once() -> Judged:
         prepared = prepare(asked)
         invocation.secrets = prepared.text.secrets
+        gate.refuse_unknown([spec.check for spec in prepared.plan.expect])
         judged = carry_out_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
         listeners.judged(judged)
         return judged
