@@ -151,6 +151,27 @@ def test_options_and_seed_are_words_of_their_own(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("missing", ["latest", "verdict.json", "junit.xml", "report.md"])
+def test_a_command_that_makes_no_verdict_is_red_whatever_it_ends_with(
+    tmp_path: Path, environment: Mapping[str, str], missing: str
+) -> None:
+    """As `chaoslab run PLAN --help`, or a run whose harness was killed."""
+    tool = Path(environment["PATH"].split(":")[0]) / "chaoslab"
+    tool.write_text(
+        f"#!/bin/sh\ncd runs; cp -r old new; ln -s new latest; rm -f {missing} */{missing}\n"
+    )
+    action = runner(tmp_path, environment, plan="kill_one", python_version="")
+    (action.work / "runs" / "old").mkdir(parents=True)
+    for name in ("verdict.json", "junit.xml", "report.md"):
+        (action.work / "runs" / "old" / name).write_text("{}")
+    (action.work / "runs" / "latest").symlink_to("old")
+    action.carry_out()
+    assert action.has_failed, action.log
+    assert "verdict.outcome" not in action.outputs
+    is_kept = "artifact" in action.used[-1][0]
+    assert is_kept == (missing != "latest"), "what there is of this run's record is kept"
+
+
 KILLED = ROOT / "chaoslab" / "selftest" / "plans" / "killed.yaml"
 
 

@@ -1,4 +1,4 @@
-"""The mark `chaos` and the fixture `chaos_run`, in a test session of its own, on a fake fleet."""
+"""The decorator `chaos` and the fixture `chaos_run` in sessions of their own, on a fake fleet."""
 
 import fcntl
 import os
@@ -112,12 +112,12 @@ def test_an_interrupt_ends_the_session(pytester: pytest.Pytester) -> None:
     assert done.ret == pytest.ExitCode.INTERRUPTED
 
 
-# ---------------------------------------------------------------- the mark
+# ---------------------------------------------------------------- the decorator
 
 MARKED = """
-    import pytest
+    from chaoslab.pytest_plugin import chaos
 
-    @pytest.mark.chaos("one_dies.yaml", seed=5)
+    @chaos("one_dies.yaml", seed=5)
     def test_one_dies(fleets, chaos_verdict):
         assert chaos_verdict.training_continued
         with open("calls", "a") as calls:
@@ -154,6 +154,7 @@ def test_the_test_of_a_finding_that_is_not_pass_fails_and_names_the_record(
         pytester,
         """
         import pytest
+        from chaoslab.pytest_plugin import chaos
         from tests.fakes import Troubles
 
         @pytest.fixture
@@ -161,7 +162,7 @@ def test_the_test_of_a_finding_that_is_not_pass_fails_and_names_the_record(
             everybody = frozenset({"learner-0", "learner-1", "learner-2"})
             fleets.troubles = Troubles(not_back=everybody)
 
-        @pytest.mark.chaos("one_dies.yaml")
+        @chaos("one_dies.yaml")
         def test_one_dies(nobody_returns):
             raise AssertionError("the body is for runs that pass")
         """,
@@ -189,13 +190,14 @@ def test_a_broken_harness_fails_each_test_and_is_tried_once(
         pytester,
         """
         import pytest
+        from chaoslab.pytest_plugin import chaos
         from tests.fakes import Troubles
 
         @pytest.fixture
         def broken(fleets):
             fleets.troubles = Troubles(crash_at_start=frozenset({"syncer"}))
 
-        @pytest.mark.chaos("one_dies.yaml")
+        @chaos("one_dies.yaml")
         def test_one_dies(broken):
             pass
         """,
@@ -210,40 +212,53 @@ def test_a_broken_harness_fails_each_test_and_is_tried_once(
 @pytest.mark.parametrize(
     ("body", "options", "said"),
     [
-        ("@pytest.mark.chaos('none.yaml')\ndef test_a(): pass", (), "none.yaml"),
-        ("@pytest.mark.chaos('one_dies.yaml', sed=3)\ndef test_a(): pass", (), "'sed'"),
-        ("@pytest.mark.chaos\ndef test_a(): pass", (), "'plan'"),
+        ("@chaos('none.yaml')\ndef test_a(): pass", (), "none.yaml"),
+        ("@chaos('one_dies.yaml', sed=3)\ndef test_a(): pass", (), "'sed'"),
+        ("@chaos()\ndef test_a(): pass", (), "'plan'"),
+        ("@chaos('one_dies.yaml')\n@chaos('b')\ndef test_a(): pass", (), "one `chaos`"),
         (
-            "@pytest.mark.chaos('one_dies.yaml')\n@pytest.mark.chaos('b')\ndef test_a(): pass",
-            (),
-            "chaos",
-        ),
-        (
-            "import unittest as u\n@pytest.mark.chaos\nclass A(u.TestCase):\n def test_a(self): 0",
+            "from unittest import*\n@chaos('b')\nclass A(TestCase):\n def test_a(self): 0",
             (),
             "chaos_run",
         ),
-        (
-            "@pytest.mark.chaos('one_dies.yaml')\ndef test_a(): pass",
-            ("--chaos-fleet=lokal",),
-            "`local`",
-        ),
+        ("@chaos('one_dies.yaml')\ndef test_a(): pass", ("--chaos-fleet=lokal",), "`local`"),
+        ("@pytest.mark.chaos('one_dies.yaml')\ndef test_a(): pass", (), "import chaos"),
     ],
-    ids=["no such plan", "unknown argument", "no plan", "two marks", "unittest", "unknown fleet"],
+    ids=[
+        "no such plan",
+        "unknown argument",
+        "no plan",
+        "two",
+        "unittest",
+        "unknown fleet",
+        "bare mark",
+    ],
 )
 def test_a_mark_that_cannot_work_is_refused_before_anything_runs(
     pytester: pytest.Pytester, body: str, options: tuple[str, ...], said: str
 ) -> None:
-    done = run(pytester, f"import pytest\n{body}", *options)
+    imports = "import pytest\nfrom chaoslab.pytest_plugin import chaos"
+    done = run(pytester, f"{imports}\n{body}", *options)
     assert done.ret in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED}
     assert said in done.stdout.str() + done.stderr.str()
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("argument", ["", "chaos_verdict"])
+def test_where_pytest_does_not_load_the_plugin_the_gate_is_red(
+    pytester: pytest.Pytester, argument: str
+) -> None:
+    pytester.makeini(f"[pytest]\npythonpath = {Path(__file__).parent.parent}\n")
+    test = f"@chaos('kill_one')\ndef test_a({argument}): pass"
+    pytester.makepyfile(f"from chaoslab.pytest_plugin import chaos\n{test}")
+    pytester.runpytest_subprocess(*PLUGIN[2:]).assert_outcomes(errors=1)
 
 
 @pytest.mark.deep
 def test_the_verdict_of_a_mark_is_not_to_be_had_without_one(pytester: pytest.Pytester) -> None:
     done = run(pytester, "def test_a(chaos_verdict): pass")
     done.assert_outcomes(errors=1)
-    done.stdout.fnmatch_lines(["*@pytest.mark.chaos*"])
+    done.stdout.fnmatch_lines(["*@chaos(PLAN)*"])
 
 
 @pytest.mark.deep

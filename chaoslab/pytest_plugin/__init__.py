@@ -1,6 +1,8 @@
-"""Fault plans as tests: the `chaos` mark and the `chaos_run` fixture.
+"""Fault plans as tests: the decorator `chaos` and the fixture `chaos_run`.
 
-    @pytest.mark.chaos("fault_plans/kill_half.yaml")      one run, one test for each finding
+    from chaoslab.pytest_plugin import chaos
+
+    @chaos("fault_plans/kill_half.yaml")                  one run, one test for each finding
     def test_half_of_the_learners_die(chaos_verdict):     the body: once, after a PASS
         assert chaos_verdict.longest_gap_s < 2
 
@@ -12,9 +14,9 @@ pytest loads this module for every test session where chaoslab is installed, so 
 else of it until a test asks for a run. `pytest_plugin.runs` makes the runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -22,11 +24,9 @@ if TYPE_CHECKING:
     from chaoslab.checks.verdict import Verdict
     from chaoslab.pytest_plugin.runs import Part, SharedRuns
 
-_MARK = (
-    "chaos(plan, *, set={}, seed=None, control=True): run this fault plan, with one test for each "
-    "finding and one for the verdict"
-)
-_PART = "_chaos_part"
+_MARK = "chaos: made by the decorator chaoslab.pytest_plugin.chaos, which runs a fault plan"
+_PART = "chaoslab_plugin"
+"""Fixture that only this plugin has; its value for a decorated test is the `Part` of it."""
 _GROUP = "chaoslab"
 """Of pytest-xdist: with `--dist loadgroup` one worker makes all runs, and no other waits."""
 
@@ -51,7 +51,30 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
 
 
-# ---------------------------------------------------------------- the mark
+# ---------------------------------------------------------------- the decorator
+
+_Test = TypeVar("_Test", bound=Callable[..., object] | type)
+
+
+def chaos(
+    plan: str | Path,
+    *,
+    set: Mapping[str, object] | None = None,  # noqa: A002  # as in `chaoslab run --set`
+    seed: int | None = None,
+    control: bool = True,
+) -> Callable[[_Test], _Test]:
+    """Run this fault plan, with one test for each finding and one for the verdict.
+
+    The arguments are those of `ChaosRun.__call__`. Where pytest has not loaded this plugin, as with
+    `-p no:chaoslab`, the test is an error: it asks for a fixture that is not there.
+    """
+    guard = pytest.mark.usefixtures(_PART)
+    mark = pytest.mark.chaos(plan, set=set, seed=seed, control=control)
+
+    def decorated(test: _Test) -> _Test:
+        return guard(mark(test))
+
+    return decorated
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -72,12 +95,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse the mark where it would do nothing, as on a method of unittest."""
+    """Refuse the decorator where it would do nothing, as on a method of unittest, and a mark
+    without it, which does nothing in a session without this plugin.
+    """
     for item in items:
-        if item.get_closest_marker("chaos") is not None and _part(item) is None:
+        if item.get_closest_marker("chaos") is None:
+            continue
+        if _part(item) is None:
             raise pytest.UsageError(
-                f"{item.nodeid}: the mark `chaos` works on functions and on methods of plain "
-                "classes; make it one, or use the fixture chaos_run"
+                f"{item.nodeid}: `chaos` works on functions and on methods of plain classes; make "
+                "it one, or use the fixture chaos_run"
+            )
+        if not any(_PART in mark.args for mark in item.iter_markers("usefixtures")):
+            raise pytest.UsageError(
+                f"{item.nodeid}: in the place of @pytest.mark.chaos(…) write "
+                "`from chaoslab.pytest_plugin import chaos` and @chaos(…): the test fails then "
+                "where pytest does not load chaoslab"
             )
 
 
@@ -101,7 +134,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
 
 @pytest.fixture(name=_PART, autouse=True)  # only such a fixture may be added to a test by a hook
 def chaos_part(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What a test with the mark `chaos` is about."""
+    """What a test that `chaos` decorates is about."""
     if _part(request.node) is not None and _RUNS not in request.config.stash:
         from chaoslab.pytest_plugin.runs import SharedRuns  # noqa: PLC0415  # heavy, see above
 
@@ -111,10 +144,10 @@ def chaos_part(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def chaos_verdict(request: pytest.FixtureRequest) -> "Verdict":
-    """The verdict of the run that the mark `chaos` of this test makes."""
+    """The verdict of the run that `chaos` makes for this test."""
     part = _part(request.node)
     if part is None:
-        pytest.fail("chaos_verdict: mark the test with @pytest.mark.chaos(PLAN)", pytrace=False)
+        pytest.fail("chaos_verdict: decorate the test with @chaos(PLAN)", pytrace=False)
     return _runs(request.config).run(part.asked).verdict
 
 

@@ -80,9 +80,9 @@ class Part:
 
 
 def parts(marks: Sequence[pytest.Mark], config: pytest.Config) -> tuple[Part, ...]:
-    """The tests of a function with the mark `chaos`; UsageError if plan or mark cannot work."""
+    """The tests of a function that `chaos` decorates; UsageError if its plan cannot work."""
     if len(marks) != 1:
-        raise pytest.UsageError("a test has one mark `chaos`: write one function for each plan")
+        raise pytest.UsageError("a test has one `chaos`: write one function for each plan")
     try:
         asked = asked_for(
             *marks[0].args,
@@ -92,7 +92,7 @@ def parts(marks: Sequence[pytest.Mark], config: pytest.Config) -> tuple[Part, ..
         )
         plan, _ = decode(asked)
     except (PlanError, TypeError) as error:
-        raise pytest.UsageError(f"the mark `chaos`: {error}") from error
+        raise pytest.UsageError(f"chaos: {error}") from error
     seen: dict[str, int] = {}
     found = []
     without = lacking(plan)

@@ -62,7 +62,9 @@ def test_an_empty_folder_gets_plan_workflow_and_test_and_nothing_the_second_time
     before = files(project)
     assert set(before) == {PLAN, TEST, *workflow}
     assert prepare(Asked(plan=PLAN)).warnings == ()
-    compile(before[TEST] or b"", TEST, "exec")
+    test = (before[TEST] or b"").decode()
+    compile(test, TEST, "exec")
+    assert "from chaoslab.pytest_plugin import chaos\n" in test, "else it passes without the plugin"
     assert init(*BUILTIN, ci).exit_code == 0
     assert files(project) == before
 
