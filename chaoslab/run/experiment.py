@@ -136,8 +136,9 @@ def run_plan(
             simulator = _simulator(fleet_setup)
             without = lacking(plan, is_gameday=attached.inbox is not None)
             wants_twin = Need.TWIN not in without
+            provenance = twin.provenance(plan, links=kind, simulated_by=simulator)
             basis = Basis(
-                provenance=twin.provenance(plan, links=kind, simulated_by=simulator),
+                provenance=provenance,
                 plan_digest=directory.plan_digest() or "",
                 without=without,
             )
@@ -147,7 +148,7 @@ def run_plan(
                 directory=directory,
                 root=root,
                 means=means,
-                name=twin.key(plan, links=kind, simulated_by=simulator) if wants_twin else None,
+                name=twin.key(plan, provenance) if wants_twin else None,
             )
             with its.made_beside() if wants_twin else nullcontext() as beside:
                 seen_by = [*observers, beside] if beside is not None else observers

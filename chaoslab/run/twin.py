@@ -1,7 +1,7 @@
 """The fault-free twin: the same plan and seed without faults, kept so that it is paid for once.
 
     plan ─► without_faults ─► RUN/control/ ─► journal ─► checks compare
-              └── key: training, seed, data, code ──► <runs root>/.twins/<key>/ (journal, run.json)
+              └── key: training, data, code, … ──► <runs root>/.twins/<key>/ (journal, run.json)
 
 Only a whole twin is kept: it ended by its stop rule, was evaluated, and lost no node on the way.
 Running it is `experiment`'s work.
@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -23,7 +23,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.core.private_files import NotPrivate, read
 from chaoslab.plan.model import FaultPlan
-from chaoslab.prepare.named_files import contents, data_files, foreign_sources
+from chaoslab.prepare.named_files import Loaded, contents, data_files, fleet_files, installed
 from chaoslab.record.journal import History
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON
 from chaoslab.record.provenance import host, versions
@@ -35,6 +35,11 @@ _PACKAGE = Path(chaoslab.__file__).parent
 _CODE = (".py", ".proto")
 _READS_RECORDS = frozenset({"archive", "checks", "cli", "replay", "report"})
 """Packages that only judge and show what was recorded: nothing trains otherwise for them."""
+_LONGEST = 4.0
+"""Times the committed tokens of the run that a kept twin may have: a longer one was evaluated too
+seldom where the run ended."""
+CODE = ("code", "versions", "environment", "costs")
+"""Parts of the provenance that are code, and what it computes with."""
 
 
 def without_faults(plan: FaultPlan, step_s: float | None) -> FaultPlan:
@@ -53,32 +58,42 @@ def provenance(
     """What decides how a plan trains, by part, each as a digest: equal for a run and its twin.
 
     `links` is the kind that carries the run, and so its twin. A simulation reads no data and is the
-    same on every machine: what it is `simulated_by`, with all costs, takes the place of both.
+    same on every machine.
     """
-    foreign = [file for files in foreign_sources(plan) for file in files or ()]
     parts: Mapping[str, object] = {
         "seed": plan.seed,
         "training": plan.training,
-        "fleet": [replace(plan.fleet, links=None), plan.labels],
+        "fleet": [replace(plan.fleet, links=None), plan.labels, contents(fleet_files(plan))],
         "links": links,
-        "code": [_own_code(), contents(foreign)],
     }
+    if simulated_by is None:
+        parts = {**parts, "data": contents(data_files(plan.training.data)), "host": host()}
+    return {**_digests(parts), **code(plan, simulated_by=simulated_by)}
+
+
+def code(plan: FaultPlan, *, simulated_by: object = None) -> Mapping[str, str]:
+    """The parts of the provenance in `CODE`: sources, versions and packages that are here now.
+
+    A simulation runs none of the plan's own programs: what it is `simulated_by`, with all costs,
+    takes the place of these and of all versions.
+    """
     if simulated_by is not None:
-        parts = {**parts, "costs": simulated_by}
-    else:
-        data = _states(data_files(plan.training.data))
-        parts = {**parts, "data": data, "versions": versions(), "host": host()}
+        return _digests({"code": _own_code(), "costs": simulated_by})
+    own = [_own_code(), contents(Loaded.by(plan).files)]
+    return _digests({"code": own, "versions": versions(), "environment": installed(plan)})
+
+
+def _digests(parts: Mapping[str, object]) -> Mapping[str, str]:
     return {part: fingerprint(value)[:16] for part, value in parts.items()}
 
 
-def key(plan: FaultPlan, *, links: str = "none", simulated_by: object = None) -> str | None:
-    """Name of the plan's twin among those kept: equal for runs that train alike.
+def key(plan: FaultPlan, parts: Mapping[str, str]) -> str | None:
+    """Name of the plan's twin among those kept, by its provenance: equal for runs that train alike.
 
     None when that cannot be known, because the source of the task or of a program is nowhere to be
     found: such a twin is made each time.
     """
-    is_known = None not in foreign_sources(plan)
-    parts = provenance(plan, links=links, simulated_by=simulated_by)
+    is_known = "costs" in parts or not Loaded.by(plan).lost
     return fingerprint(parts)[:32] if is_known else None
 
 
@@ -91,7 +106,7 @@ def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
     """Copy a kept twin of this run into an empty control/; False if none is kept.
 
     One that others could have written is left where it is, and one that is damaged, not whole, of
-    another run or shorter than this one is thrown away: each with a warning, and False.
+    another run, shorter than this one or far longer is thrown away: each with a warning, and False.
     """
     kept = root / TWINS / name
     if not is_kept(name, root):
@@ -119,7 +134,8 @@ def _trouble(run: History, control: RunDirectory) -> str:
         twin = History.read(control.path)
     except FleetError as error:
         return str(error)
-    if (its := reach_tokens(twin)) < (own := reach_tokens(run)):
+    its, own = reach_tokens(twin), reach_tokens(run)
+    if not own <= its <= _LONGEST * own:
         return f"it ends at {its:,.0f} committed tokens, and the run at {own:,.0f}"
     return why_not_comparable(run, twin)
 
@@ -153,11 +169,6 @@ def keep(name: str, root: Path, twin: RunDirectory, history: History) -> bool:
 
 
 # ---------------------------------------------------------------- what a training depends on
-
-
-def _states(files: Iterable[Path]) -> list[tuple[str, int, int]]:
-    """Name, size and time of change: what tells large files apart without reading them."""
-    return [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 
 @cache

@@ -1,6 +1,7 @@
 """The fault-free twin: what it is, when it can be used again, and when it is kept."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 
 from chaoslab.checks.control_run import why_not_whole
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Event, Kind
 from chaoslab.fleet.docker.settings import Containers, Docker
 from chaoslab.plan.model import (
     Baseline,
@@ -23,6 +24,8 @@ from chaoslab.plan.model import (
     Training,
     Trigger,
 )
+from chaoslab.plan.model.training import Algorithm
+from chaoslab.prepare import named_files
 from chaoslab.record.journal import History, Journal
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run import twin
@@ -96,6 +99,10 @@ def empty(folder: Path) -> RunDirectory:
 # ---------------------------------------------------------------- whose twin it is
 
 
+def key_of(plan: FaultPlan) -> str | None:
+    return twin.key(plan, twin.provenance(plan))
+
+
 @pytest.mark.parametrize(
     ("other", "is_another"),
     [
@@ -111,21 +118,25 @@ def empty(folder: Path) -> RunDirectory:
 def test_plans_that_train_otherwise_have_twins_of_their_own(
     other: FaultPlan, is_another: bool
 ) -> None:
-    assert (twin.key(other) != twin.key(PLAN)) is is_another
+    assert (key_of(other) != key_of(PLAN)) is is_another
 
 
-def test_data_that_changed_needs_a_new_twin(tmp_path: Path) -> None:
+def test_data_whose_content_changed_needs_a_new_twin_and_a_copy_of_it_none(tmp_path: Path) -> None:
     text = tmp_path / "books" / "one.txt"
     text.parent.mkdir()
     text.write_text("It was the best of times")
 
     def key(data: str) -> str | None:
-        return twin.key(replace(PLAN, training=replace(PLAN.training, data=data)))
+        return key_of(replace(PLAN, training=replace(PLAN.training, data=data)))
 
     sources = [str(text), str(text.parent), str(tmp_path / "**" / "*.txt")]
     before = [key(source) for source in sources]
     assert before == [key(source) for source in sources]
-    text.write_text("It was the worst of times, it was the age of wisdom")
+    changed = text.stat().st_mtime_ns
+    text.touch()
+    assert before == [key(source) for source in sources]
+    text.write_text("It was the best of timed")
+    os.utime(text, ns=(changed, changed))
     after = [key(source) for source in sources]
     assert all(old != new for old, new in zip(before, after, strict=True))
 
@@ -143,13 +154,71 @@ def test_a_task_or_a_program_of_ones_own_has_a_twin_until_its_source_changes(
         replace(PLAN, training=replace(PLAN.training, task=task)),
         replace(PLAN, fleet=replace(PLAN.fleet, programs=program)),
     )
-    before = [twin.key(plan) for plan in plans]
-    assert not {None, twin.key(PLAN)} & set(before)
+    before = [key_of(plan) for plan in plans]
+    assert not {None, key_of(PLAN)} & set(before)
     (package / "helper.py").write_text("WIDTH = 3\n")
-    after = [twin.key(plan) for plan in plans]
+    after = [key_of(plan) for plan in plans]
     assert not {None, *before} & set(after)
+    (package / "sizes.json").write_text("{}")
+    assert not set(after) & {key_of(plan) for plan in plans}, "files that are no sources count, too"
     shutil.rmtree(package)
-    assert [twin.key(plan) for plan in plans] == [None, None]
+    assert [key_of(plan) for plan in plans] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("file", "is_loaded"),
+    [("my_learner.py", True), ("my_model.py", True), ("my_layers/dense.py", True),
+     ("my_config.json", True), ("my_other_learner.py", False)],
+)  # fmt: skip
+def test_what_a_program_imports_or_is_given_needs_a_new_twin_when_it_changes(
+    file: str, *, is_loaded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_layers").mkdir()
+    for name, text in {
+        "my_learner.py": "def main():\n    import my_model\n",
+        "my_model.py": "from my_layers.dense import Dense\nimport nowhere_to_be_found\n",
+        "my_layers/__init__.py": "", "my_layers/dense.py": "from . import sizes\n",
+        "my_config.json": "{}", "my_other_learner.py": "",
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text)
+    program = {"learner": "my_learner --config=my_config.json"}
+    plan = replace(PLAN, fleet=replace(PLAN.fleet, programs=program))
+    before = key_of(plan)
+    assert before == key_of(plan) is not None
+    with (tmp_path / file).open("a") as changed:
+        changed.write("\n")
+    assert (key_of(plan) != before) is is_loaded
+
+
+def test_packages_that_a_program_of_ones_own_can_import_need_a_new_twin_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "my_learner.py").touch()
+    monkeypatch.syspath_prepend(str(packages))
+    plan = replace(PLAN, fleet=replace(PLAN.fleet, programs={"learner": "my_learner"}))
+    before = key_of(PLAN), key_of(plan)
+    (packages / "torch-2.9.dist-info").mkdir()
+    assert (key_of(PLAN) == before[0], key_of(plan) == before[1]) == (True, False)
+
+
+def test_the_environment_of_a_system_of_others_needs_a_new_twin_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named_files, "environment", lambda system: tmp_path / system)
+    theirs = replace(PLAN.training, system="torchft", algorithm=Algorithm.DILOCO)
+    plan = replace(PLAN, training=theirs)
+    before = key_of(plan)
+    (tmp_path / "torchft/lib/python3.11/site-packages/torch-2.9.dist-info").mkdir(parents=True)
+    assert key_of(plan) != before
+
+
+def test_a_simulation_runs_no_program_of_the_plan(tmp_path: Path) -> None:
+    plan = replace(PLAN, fleet=replace(PLAN.fleet, programs={"learner": "nowhere_to_be_found"}))
+    assert key_of(plan) is None
+    assert twin.key(plan, twin.provenance(plan, simulated_by="costs")) is not None
 
 
 @pytest.mark.parametrize(("package", "is_another"), [("diloco", True), ("report", False)])
@@ -169,7 +238,7 @@ def _key_in_a_new_process(plan: FaultPlan) -> str | None:
     """A process reads its own code once."""
     twin._own_code.cache_clear()
     try:
-        return twin.key(plan)
+        return key_of(plan)
     finally:
         twin._own_code.cache_clear()
 
@@ -276,6 +345,20 @@ def test_a_kept_twin_of_another_run_or_a_shorter_one_is_thrown_away(
     longer = History([replace(e, data=further) if e == last else e for e in run.events])
     assert not twin.fetch("abc", tmp_path, empty(tmp_path), longer)
     assert "committed tokens" in caplog.text
+
+
+@pytest.mark.parametrize(("times", "is_taken"), [(1.0, True), (0.3, True), (0.2, False)])
+def test_a_kept_twin_that_is_far_too_long_for_the_run_is_made_anew(
+    tmp_path: Path, run: History, times: float, *, is_taken: bool
+) -> None:
+    def shorter(event: Event) -> Event:
+        tokens = times * event.payload.committed_tokens
+        return replace(event, data={**event.data, "committed_tokens": tokens})
+
+    keep(tmp_path, ran(tmp_path))
+    short = [shorter(e) if e.kind is Kind.EVALUATION_MEASURED else e for e in run.events]
+    assert twin.fetch("abc", tmp_path, empty(tmp_path), History(short)) is is_taken
+    assert twin.is_kept("abc", tmp_path) is is_taken
 
 
 def test_a_place_where_nothing_can_be_kept_is_an_error(tmp_path: Path) -> None:
