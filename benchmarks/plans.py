@@ -100,7 +100,7 @@ def _said(run: Path) -> Mapping[str, Any]:
     git = json.loads((run / RUN_JSON).read_text(encoding="utf-8"))["git"] or {}
     sampled = History.read(run).of(MachineSampled)
     found = {name: one for name, one in verdict.by_name.items() if Code.NO_TWIN not in one.codes}
-    rooms = {name: one.room for name, one in found.items() if one.room is not None}
+    rooms = {name: one.margin for name, one in found.items() if one.margin is not None}
     findings = {name: " ".join([one.outcome.value, *one.codes]) for name, one in found.items()}
     tightest = min(rooms, key=rooms.__getitem__, default=None)
     return {

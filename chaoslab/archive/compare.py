@@ -34,15 +34,8 @@ class Pair:
 
     @property
     def change(self) -> float | None:
-        """By how much the margin rose, as a share of the attainable one; None unless both have one.
-
-        In shares of the bound if one of them, as before 1.2, does not say what is attainable.
-        """
-        if self.before is None or self.after is None:
-            return None
-        is_scaled = self.before.best is not None and self.after.best is not None
-        pair = (self.before, self.after)
-        was, is_now = (one.room if is_scaled else one.margin for one in pair)
+        """By how much the margin rose; None unless both have one."""
+        was, is_now = (None if one is None else one.margin for one in (self.before, self.after))
         return None if was is None or is_now is None else is_now - was
 
     @property

@@ -65,7 +65,7 @@ class Standing:
     damage: str = ""
     """Why the state is DAMAGED."""
     tightest: Finding | None = None
-    """The finding with the smallest share of its attainable margin."""
+    """The finding with the smallest margin."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -101,7 +101,7 @@ def _standing(
 ) -> Standing:
     last = next((run for run in runs if run.outcome is not None or run.damage), runs[0])
     verdict, damage = _read(last)
-    margins = [one for one in verdict.findings if one.room is not None] if verdict else []
+    margins = [one for one in verdict.findings if one.margin is not None] if verdict else []
     return Standing(
         plan=plan,
         state=State.DAMAGED
@@ -111,7 +111,7 @@ def _standing(
         age_s=last.age_s(now),
         is_running=is_held(runs[0].directory.path),
         damage=damage,
-        tightest=min(margins, key=lambda one: one.room or 0.0, default=None),
+        tightest=min(margins, key=lambda one: one.margin or 0.0, default=None),
     )
 
 

@@ -14,7 +14,7 @@ from statistics import median
 
 from chaoslab.archive.index import PastRun
 from chaoslab.archive.slope import RUNS_LEAST, Slope, slope
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
 from chaoslab.core.lazy_dataclass import dataclass
@@ -47,9 +47,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarginTrend:
-    """The margins of one check, each as a share of the attainable one, the oldest first; of the
-    runs in which it has one.
-    """
+    """The margins of one check, the oldest first; of the runs in which it has one."""
 
     check: str
     margins: tuple[float, ...]
@@ -107,7 +105,7 @@ class Trend:
     @property
     def has_margins(self) -> bool:
         """Whether a check had a margin in any of the runs."""
-        return any(one.room is not None for verdict in self.verdicts for one in verdict.findings)
+        return any(one.margin is not None for verdict in self.verdicts for one in verdict.findings)
 
     @property
     def runs_missing(self) -> int:
@@ -117,7 +115,7 @@ class Trend:
         if not self.has_margins:
             return 0
         newest = self.verdicts[-1].by_name
-        has_one = {name for name, finding in newest.items() if finding.room is not None}
+        has_one = {name for name, finding in newest.items() if finding.margin is not None}
         have = min((len(one.margins) for one in self.margins if one.check in has_one), default=0)
         return max(0, RUNS_LEAST - have)
 
@@ -200,22 +198,11 @@ def _unlike(run: PastRun, newest: PastRun) -> LeftOut | None:
 def _margins(verdicts: Sequence[Verdict]) -> tuple[MarginTrend, ...]:
     """Of every check that had a margin and an answer in any run."""
     series: dict[str, list[float]] = {}
-    measured = [
-        (name, finding)
-        for verdict in verdicts
-        for name, finding in verdict.by_name.items()
-        if finding.room is not None and finding.outcome is not Outcome.UNKNOWN
-    ]
-    newest = dict(measured)
-    for name, finding in measured:
-        if finding.room is not None and _is_on_scale_of(finding, newest[name]):
-            series.setdefault(name, []).append(finding.room)
+    for verdict in verdicts:
+        for name, finding in verdict.by_name.items():
+            if finding.margin is not None and finding.outcome is not Outcome.UNKNOWN:
+                series.setdefault(name, []).append(finding.margin)
     return tuple(
         MarginTrend(check=name, margins=tuple(margins), slope=slope(margins))
         for name, margins in series.items()
     )
-
-
-def _is_on_scale_of(finding: Finding, newest: Finding) -> bool:
-    """Whether both or neither say what is attainable: verdicts before 1.2 do not."""
-    return (finding.best is None) == (newest.best is None)

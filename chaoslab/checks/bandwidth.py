@@ -34,7 +34,7 @@ from chaoslab.checks.violations import (
     Measured,
     Violation,
     conclude,
-    room_above,
+    margin_above,
     unknown,
 )
 from chaoslab.core.errors import PlanError
@@ -191,7 +191,7 @@ class Bandwidth:
             numbers=_numbers(history, flows, saving=saving, gradients=gradients) | _shown(found),
         )
         if worst is None or (saving < self.min_saving and worst.worst <= worst.bound):
-            margin = room_above(saving, self.min_saving)
+            margin = margin_above(saving, self.min_saving, best=2 * self.min_saving)
             return replace(
                 finding,
                 observed=round(saving, 3),

@@ -51,13 +51,15 @@ class Finding:
     reason: str
     """One sentence a person understands without the code; names the culprit when there is one."""
     codes: tuple[str, ...] = ()
-    """Of what was found or missing, see `checks.codes`; empty for PASS and in older verdicts."""
+    """Of what was found or missing, see `checks.codes`; empty for PASS."""
     observed: Json = None
     """What was measured, in the unit of the bound."""
     bound: Json = None
     """What was allowed."""
     margin: float | None = None
-    """Signed distance to the bound as a share of it; negative when violated."""
+    """Share of the attainable distance to the bound that is left: 1 at `best`, 0 at the bound,
+    negative when violated (`violations.margin_below`). None if nothing was measured, or if best and
+    bound are one."""
     samples: int = 0
     """Number of observations that it rests on."""
     culprits: tuple[str, ...] = ()
@@ -67,27 +69,15 @@ class Finding:
     numbers: Mapping[str, Json] = field(default_factory=dict)
     """Further figures worth showing, each key ending in its unit."""
     unit: str = ""
-    """Of observed and bound: one of `Unit`, or another text; empty for yes and no, if nothing was
-    measured, and in older verdicts."""
+    """Of observed and bound: one of `Unit`, or another text; empty for yes and no, and if nothing
+    was measured."""
     best: float | None = None
-    """What an undisturbed run would show, in the unit of the bound; None if not known, and in older
-    verdicts."""
+    """What an undisturbed run would show, in the unit of the bound; None if nothing is measured."""
 
     def __str__(self) -> str:
         """FAIL rejoin: learner-1 did not rejoin in 34.0 s (no_step)."""
         codes = f" ({', '.join(self.codes)})" if self.codes else ""
         return f"{self.outcome} {self.check}: {self.reason}{codes}"
-
-    @property
-    def room(self) -> float | None:
-        """Share of the attainable margin that is left: 1 for `best`, 0 at the bound, negative when
-        violated. The margin where `best` is not known; None without a margin, or if the bound is
-        the best, so that every run is at it.
-        """
-        if self.margin is None or self.best is None or not isinstance(self.bound, int | float):
-            return self.margin
-        attainable = abs(self.bound - self.best)
-        return self.margin * abs(self.bound) / attainable if attainable else None
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ from typing import ClassVar, TypeAlias
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.control_run import why_not_comparable
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
+from chaoslab.checks.violations import Doubt, Violation, conclude, margin_below, unknown
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
@@ -95,7 +95,7 @@ class LossParity:
             observed=round(delta, 5),
             bound=self.max_delta,
             unit=Unit.SHARE,
-            margin=room_below(delta, self.max_delta),
+            margin=margin_below(delta, self.max_delta),
             samples=samples,
             evidence=tuple(event.seq for event in history.of(EvaluationMeasured)[-1:]),
             numbers={

@@ -42,7 +42,7 @@ class Gate:
 
     fail_on: FailOn | None = None
     min_margin: float = MIN_MARGIN
-    """With WEAK: the smallest margin of a finding, as a share of the attainable one."""
+    """With WEAK: the smallest margin of a finding."""
     must_fail: tuple[str, ...] = ()
     """For a run that is broken on purpose: a FAIL of all these findings is accepted, by their names
     in `Verdict.by_name`, and nothing else."""
@@ -78,10 +78,10 @@ class Gate:
     def _weak(self, verdict: Verdict) -> Iterator[str]:
         """What of a PASS came near its bound. Weak evidence is no PASS in the first place."""
         for finding in verdict.findings:
-            if finding.room is not None and finding.room < self.min_margin:
+            if finding.margin is not None and finding.margin < self.min_margin:
                 yield (
-                    f"--fail-on weak: {finding.check} passes with {finding.room:.1%} of the "
-                    f"attainable margin, less than {self.min_margin:.1%}"
+                    f"--fail-on weak: {finding.check} passes with a margin of "
+                    f"{finding.margin:.1%}, less than {self.min_margin:.1%}"
                 )
 
     def _turned(self, verdict: Verdict) -> Gated:

@@ -28,7 +28,7 @@ from chaoslab.checks.timeline import (
     fault_windows,
     trained,
 )
-from chaoslab.checks.violations import room_above, room_below, unknown
+from chaoslab.checks.violations import margin_above, margin_below, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
@@ -114,7 +114,7 @@ class Goodput:
         share = committed / seconds / expected_per_s
         bound, code = self._nearest(share)
         is_low = code is Code.PACE_TOO_LOW
-        margin = room_above(share, bound) if is_low else room_below(share, bound)
+        margin = (margin_above if is_low else margin_below)(share, bound, best=1.0)
         is_broken = share < bound if is_low else share > bound
         return Finding(
             check=self.name,

@@ -6,7 +6,7 @@ from typing import ClassVar
 from chaoslab.checks.answers import injections
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.violations import room_above
+from chaoslab.checks.violations import margin_above
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
@@ -31,6 +31,7 @@ class Injections:
         counts = Counter(one.status for one in injections(history))
         proved, all_ = counts["proved"], counts.total()
         said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        best = all_ - counts["moot"]
         is_enough = proved >= self.min_proved
         return Finding(
             check=self.name,
@@ -41,8 +42,8 @@ class Injections:
             observed=proved,
             bound=self.min_proved,
             unit=Unit.INJECTIONS,
-            margin=room_above(proved, self.min_proved),
-            best=all_ - counts["moot"],
+            margin=margin_above(proved, self.min_proved, best),
+            best=best,
             samples=all_,
             numbers=dict(counts),
         )

@@ -23,7 +23,7 @@ from chaoslab.checks.timeline import (
     longest_gap,
     training_end_s,
 )
-from chaoslab.checks.violations import room_below, unknown
+from chaoslab.checks.violations import margin_below, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
@@ -71,6 +71,7 @@ class Continuity:
             reason = f"only {counted} merged under faults, {self.min_rounds} are needed"
         else:
             outcome, reason = Outcome.PASS, f"training went on; the longest pause: {where}"
+        best_s = self._best_s(history)
         found = Finding(
             check=self.name,
             outcome=outcome,
@@ -79,8 +80,8 @@ class Continuity:
             observed=gap.length_s,
             bound=round(bound_s, 3),
             unit=Unit.SECONDS,
-            margin=room_below(gap.length_s, bound_s),
-            best=self._best_s(history),
+            margin=margin_below(gap.length_s, bound_s, best_s),
+            best=best_s,
             samples=rounds,
             evidence=gap.evidence,
             numbers={
@@ -98,11 +99,11 @@ class Continuity:
         baseline_s = baseline_figure(history, lambda usual: usual.gap_s_max)
         return None if baseline_s is None else max(self.floor_s, self.max_gap.factor * baseline_s)
 
-    def _best_s(self, history: History) -> float | None:
+    def _best_s(self, history: History) -> float:
         """The longest gap of the baseline, for a bound that is a multiple of it."""
         if not isinstance(self.max_gap, Relative):
-            return None
-        return baseline_figure(history, lambda usual: usual.gap_s_max)
+            return 0.0
+        return baseline_figure(history, lambda usual: usual.gap_s_max) or 0.0
 
 
 def _said_gap(gap: Gap) -> str:

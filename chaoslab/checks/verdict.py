@@ -49,7 +49,7 @@ _EXIT_CODES = {
     Outcome.FAIL: ExitCode.FAIL,
     Outcome.UNKNOWN: ExitCode.UNKNOWN,
 }
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "2.0"
 """Of verdict.json: the second number rises with added keys, the first with any other change."""
 _BROKEN_RECORD = "record"
 _ANSWERS = (TrainingContinues, LearnersRejoin)
@@ -139,6 +139,12 @@ class Verdict:
         return found
 
     @property
+    def tightest(self) -> Finding | None:
+        """The finding with the smallest margin; None if none has one."""
+        known = [(one.margin, at) for at, one in enumerate(self.findings) if one.margin is not None]
+        return self.findings[min(known)[1]] if known else None
+
+    @property
     def is_of_broken_record(self) -> bool:
         """Whether a broken line of the record left the first answers open."""
         return any(finding.check == _BROKEN_RECORD for finding in self.findings)
@@ -150,12 +156,12 @@ class Verdict:
 
     @classmethod
     def from_json(cls, data: Json) -> "Verdict":
-        """Read `to_json` back, also of versions before; keys that later ones added are ignored.
+        """Read `to_json` back; keys that later versions added are ignored.
 
-        MalformedEvent says what is missing or wrong, or that a newer chaoslab is needed.
+        MalformedEvent says what is missing or wrong, or that it must be written anew.
         """
         if isinstance(data, Mapping):
-            _refuse_other_version(str(data.get("schema_version", SCHEMA_VERSION)))
+            _refuse_other_version(str(data.get("schema_version", "1.0")))
         return read_object(cls, data, "verdict.json")
 
 
@@ -305,12 +311,12 @@ def _exit_code(history: History, outcome: Outcome) -> ExitCode:
 
 
 def _refuse_other_version(version: str) -> None:
-    """Whether it can be read; verdicts from before there were versions have the keys of 1.0."""
+    """MalformedEvent unless it can be read; verdicts from before there were versions are 1.0."""
     major = SCHEMA_VERSION.partition(".")[0]
     if version.partition(".")[0] != major:
         raise MalformedEvent(
             f"verdict.json has schema version {version}, and this chaoslab reads {major}.*: "
-            "use the chaoslab that wrote it"
+            "`chaoslab judge RUN` writes it anew"
         )
 
 

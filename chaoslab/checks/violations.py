@@ -54,8 +54,8 @@ class Measured(NamedTuple):
     unit: Unit
     digits: int = 3
     """To which the finding rounds it."""
-    best: float | None = None
-    """What a run that no fault disturbs would show, if that is not 0."""
+    best: float = 0.0
+    """What a run that no fault disturbs would show."""
 
 
 _NOTHING = Doubt(Code.NOTHING_TO_JUDGE, "the record holds nothing to judge")
@@ -96,7 +96,7 @@ def conclude(
         observed, bound = round(measured.worst, measured.digits), measured.bound
         unit = measured.unit
         broke_otherwise = bool(ordered) and measured.worst <= bound
-        margin = None if broke_otherwise else room_below(measured.worst, bound)
+        margin = None if broke_otherwise else margin_below(measured.worst, bound, measured.best)
     return Finding(
         check=check,
         outcome=outcome,
@@ -137,14 +137,18 @@ def unknown(
     )
 
 
-def room_below(observed: float, bound: float) -> float | None:
-    """Signed distance to an upper bound as a share of it; None for a bound of 0."""
-    return (bound - observed) / bound if bound else None
+def margin_below(observed: float, bound: float, best: float = 0.0) -> float | None:
+    """The margin of a finding with an upper bound: the share of the attainable distance to it that
+    is left, 1 at what an undisturbed run would show (`best`), 0 at the bound, negative beyond it.
+
+    None if the bound is the best value itself: every run is at it, and none is near it.
+    """
+    return (bound - observed) / abs(bound - best) if bound != best else None
 
 
-def room_above(observed: float, bound: float) -> float | None:
-    """Signed distance to a lower bound as a share of it; None for a bound of 0."""
-    return (observed - bound) / bound if bound else None
+def margin_above(observed: float, bound: float, best: float) -> float | None:
+    """The same with a lower bound."""
+    return margin_below(-observed, -bound, -best)
 
 
 def after_longest(delays_s: Sequence[float]) -> str:

@@ -107,13 +107,8 @@ def counted(verdict: Verdict) -> str:
 
 
 def margin(finding: Finding) -> str:
-    """The signed distance to the bound as a percentage of it; empty without one."""
+    """The margin as a percentage; empty without one."""
     return "" if finding.margin is None else percent(finding.margin)
-
-
-def room(finding: Finding) -> str:
-    """The share of the attainable margin that is left, as a percentage; empty without one."""
-    return "" if finding.room is None else percent(finding.room)
 
 
 def percent(share: float) -> str:

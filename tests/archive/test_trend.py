@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,9 @@ from chaoslab.archive.index import index
 from chaoslab.archive.slope import RUNS_LEAST, slope
 from chaoslab.archive.trend import Direction, LeftOut, Trend, _margins, trend
 from chaoslab.checks.base import Outcome
-from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.undo.log import UndoLogFile
-from tests.archive.records import HOST, PLAN, finding, record, verdict
+from tests.archive.records import HOST, PLAN, record, verdict
 
 
 def over(root: Path, margins: Sequence[float | Outcome], *, last: int = 30) -> Trend:
@@ -148,17 +146,10 @@ def test_only_runs_like_the_newest_count_and_the_others_are_told(tmp_path: Path)
     }  # fmt: skip
 
 
-def test_a_margin_of_an_older_verdict_that_says_not_what_is_attainable_is_left_out() -> None:
-    def found(observed: float, best: float | None) -> Verdict:
-        pace = replace(
-            finding("survivors", (1.05 - observed) / 1.05), observed=observed, bound=1.05, best=best
-        )
-        return replace(verdict({"rejoin": 0.5}), findings=(pace,))
-
-    unknown = verdict({"survivors": Outcome.UNKNOWN})
-    old, new = [found(1.0, None)] * 2, [found(1.0, 1.0), found(1.04, 1.0), unknown]
-    (pace,) = _margins([*old, *new])
-    assert pace.margins == pytest.approx((1.0, 0.2))
+def test_an_unknown_finding_has_no_place_in_a_series() -> None:
+    found = [verdict({"rejoin": one}) for one in (0.5, Outcome.UNKNOWN, 0.25)]
+    (rejoin,) = _margins(found)
+    assert rejoin.margins == (0.5, 0.25)
 
 
 def test_the_last_runs_are_the_newest(tmp_path: Path) -> None:

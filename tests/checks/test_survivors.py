@@ -16,7 +16,7 @@ from tests.model_training import STEPS, TICK_S
 def test_survivors_that_keep_their_pace_pass() -> None:
     finding = Survivors().judge(half_killed().end().history())
     assert (finding.outcome, finding.observed) == (Outcome.PASS, 1.0)
-    assert (finding.best, finding.room) == (1.0, pytest.approx(1.0))
+    assert (finding.best, finding.margin) == (1.0, pytest.approx(1.0))
     assert finding.numbers["slowdown_factor"] == {"learner-0": 1.0, "learner-2": 1.0}
 
 

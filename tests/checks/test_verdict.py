@@ -13,7 +13,7 @@ from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.codes import Code
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
-from chaoslab.checks.verdict import Verdict, judge, schema
+from chaoslab.checks.verdict import SCHEMA_VERSION, Verdict, judge, schema
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent, encode
 from chaoslab.record.journal import History
@@ -423,6 +423,6 @@ def test_the_json_obeys_its_schema_and_survives(story: Story) -> None:
 
 def test_something_else_than_a_verdict_is_refused() -> None:
     with pytest.raises(MalformedEvent, match="learners_rejoined"):
-        Verdict.from_json({"outcome": "PASS"})
+        Verdict.from_json({"outcome": "PASS", "schema_version": SCHEMA_VERSION})
     with pytest.raises(MalformedEvent):
         Verdict.from_json([])

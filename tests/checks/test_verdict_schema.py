@@ -81,13 +81,13 @@ WRITTEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [{}, {"schema_version": "1.0"}, {"schema_version": "1.7"}])
-def test_verdicts_of_this_and_of_no_version_are_read_and_new_keys_ignored(
-    version: dict[str, str],
-) -> None:
-    assert Verdict.from_json({**WRITTEN, **version, "later": 1}).outcome == "PASS"
+@pytest.mark.parametrize("version", ["2.0", "2.7"])
+def test_verdicts_of_this_first_number_are_read_and_new_keys_ignored(version: str) -> None:
+    assert Verdict.from_json({**WRITTEN, "schema_version": version, "later": 1}).outcome == "PASS"
 
 
-def test_a_verdict_of_a_later_version_is_refused_by_name() -> None:
-    with pytest.raises(MalformedEvent, match=r"schema version 2\.0, and this chaoslab reads 1\."):
-        Verdict.from_json({**WRITTEN, "schema_version": "2.0"})
+@pytest.mark.parametrize("version", [{}, {"schema_version": "1.2"}, {"schema_version": "3.0"}])
+def test_a_verdict_of_another_first_number_is_refused_by_name(version: dict[str, str]) -> None:
+    named = version.get("schema_version", "1.0")
+    with pytest.raises(MalformedEvent, match=f"schema version {named}, and this chaoslab reads 2"):
+        Verdict.from_json({**WRITTEN, **version})

@@ -1,5 +1,7 @@
 """How violations, doubts and samples become one finding."""
 
+from collections.abc import Callable
+
 import pytest
 
 from chaoslab.checks.base import Outcome
@@ -8,8 +10,8 @@ from chaoslab.checks.violations import (
     Doubt,
     Violation,
     conclude,
-    room_above,
-    room_below,
+    margin_above,
+    margin_below,
 )
 
 DOUBT = Doubt(Code.NO_FAULT, "d")
@@ -45,8 +47,22 @@ def test_a_finding_has_each_code_once_in_the_order_of_the_record() -> None:
     assert conclude("c", [], passed="p", samples=3).codes == ()
 
 
-def test_room_is_a_share_of_the_bound_and_negative_beyond_it() -> None:
-    assert room_below(1.0, 4.0) == pytest.approx(0.75)
-    assert room_below(6.0, 4.0) == pytest.approx(-0.5)
-    assert room_above(0.5, 0.8) == pytest.approx(-0.375)
-    assert room_below(1.0, 0.0) is None
+@pytest.mark.parametrize(
+    ("margin", "observed", "bound", "best", "share"),
+    [
+        (margin_below, 1.0, 4.0, 0.0, 0.75),
+        (margin_below, 6.0, 4.0, 0.0, -0.5),
+        (margin_below, 1.01, 1.05, 1.0, 0.8),
+        (margin_below, 1.1, 1.05, 1.0, -1.0),
+        (margin_above, 0.95, 0.8, 1.0, 0.75),
+        (margin_above, 0.5, 0.8, 1.0, -1.5),
+        (margin_above, 0.9, 1.1, 1.0, -2.0),
+    ],
+)
+def test_a_margin_is_one_at_the_best_zero_at_the_bound_and_negative_beyond_it(
+    margin: Callable[[float, float, float], float | None], observed: float, bound: float,
+    best: float, share: float,
+) -> None:  # fmt: skip
+    assert margin(observed, bound, best) == pytest.approx(share)
+    assert margin(bound, bound, best) == 0.0
+    assert margin(observed, best, best) is None

@@ -52,8 +52,7 @@ _COMMIT_CHARACTERS = 12
     "--max-drop",
     callback=percentage,
     metavar="P%",
-    help="Exit with 1 if a margin of B is lower by more than this share of the attainable one, "
-    "or if a check fails in B alone.",
+    help="Exit with 1 if a margin of B is lower by more, or if a check fails in B alone.",
 )
 @out_option
 @json_option
@@ -64,9 +63,8 @@ def command(
 ) -> None:  # fmt: skip
     """Compare two runs: margins, and what changed in between.
 
-    A and B are each a path, `latest`, the name of a plan, or the beginning of an id. A margin is
-    the distance to the bound as a share of it; its change, of what is attainable. What changed is
-    told by seed, plan, code and machine.
+    A and B are each a path, `latest`, the name of a plan, or the beginning of an id. What changed
+    is told by seed, plan, code and machine.
 
     Exit codes: 0; with --max-drop 1 if something got worse, 3 if a check that passed in A has no
     answer in B.

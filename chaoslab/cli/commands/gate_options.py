@@ -22,8 +22,7 @@ def gate_options(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--min-margin",
         metavar="P%",
-        help="With --fail-on weak: the least share of the attainable margin of each finding.  "
-        f"[default: {MIN_MARGIN:.0%}]",
+        help=f"With --fail-on weak: the least margin of each finding.  [default: {MIN_MARGIN:.0%}]",
     )
     @click.option(
         "--expect",

@@ -26,7 +26,7 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
 from chaoslab.report.hints import Record
-from chaoslab.report.wording import room
+from chaoslab.report.wording import margin
 
 _STYLES = {
     State.PASS: "bold green", State.FAIL: "bold red", State.UNKNOWN: "magenta",
@@ -119,7 +119,7 @@ def _commit(commit: str | None) -> str:
 
 
 def _tightest(finding: Finding | None) -> str:
-    return "" if finding is None else f"{finding.check} {room(finding)}"
+    return "" if finding is None else f"{finding.check} {margin(finding)}"
 
 
 def _json(one: Standing) -> Mapping[str, Json]:
@@ -134,7 +134,6 @@ def _json(one: Standing) -> Mapping[str, Json]:
         "tightest": {
             "check": one.tightest.check,
             "margin": one.tightest.margin,
-            "room": one.tightest.room,
         }
         if one.tightest
         else None,

@@ -59,7 +59,7 @@ _STYLES = {Direction.FALLING: "bold red", Direction.RISING: "green", Direction.T
     default="10%",
     show_default=True,
     metavar="P%",
-    help="How far a margin may fall in these runs, as a share of the attainable one.",
+    help="How far a margin may fall in these runs.",
 )
 @out_option
 @json_option
@@ -72,7 +72,7 @@ def command(
 
     PLAN is the name or the file of a plan with runs below --out. Compared are the runs with the
     same version of the plan, fleet and kind of machine as the newest; seeds and code may differ.
-    Margins are shares of the attainable one. A margin is falling if the slope over its runs is
+    A margin is falling if the slope over its runs is
     below 0 with 99% confidence.
 
     Exit codes: 0; with --gate that of the newest run that is over if it is not PASS (3 if it has no

@@ -43,7 +43,7 @@ def run_series(history: History, verdict: Verdict | None) -> Iterator[Series]:
     for one in verdict.findings if verdict else ():
         if one.margin is not None:
             yield from _one(
-                "chaoslab.margin", "1", "Distance to the bound of a check, as a share of it",
+                "chaoslab.margin", "1", "Margin of a check: 1 at its best value, 0 at the bound",
                 [(history.end_s, one.margin)], check=one.check, outcome=one.outcome.value,
             )  # fmt: skip
 
