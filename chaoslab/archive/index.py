@@ -21,7 +21,7 @@ from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RunStarted
 from chaoslab.core.regular_files import read_regular
 from chaoslab.record.journal_file import JOURNAL
-from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory, list_runs
+from chaoslab.record.run_directory import RESOLVED_PLAN, SOURCE_PLAN, RunDirectory, list_runs
 from chaoslab.report.files import read_verdict
 
 _SEED_LINE = b"seed: "
@@ -97,21 +97,41 @@ class PastRun:
         """Its verdict.json; None if it was never judged, FleetError if it cannot be read."""
         return read_verdict(self.directory.path)
 
-    def provenance(self) -> Mapping[str, Json]:
-        """Digest of each thing besides the plan that affected it, from the journal's first line.
+    @property
+    def fleet(self) -> str:
+        """Kind of its fleet, of the journal if run.json does not say; empty if neither does."""
+        said = self.facts.get("fleet")
+        if isinstance(said, str):
+            return said
+        begun = self._begun()
+        return "" if begun is None else begun.fleet
 
-        {} where a record of before, one that breaks off at once, or one that cannot be read, does
-        not say.
+    def provenance(self) -> Mapping[str, Json]:
+        """Digest of each thing besides the plan that affected it; {} if the record does not say."""
+        begun = self._begun()
+        return {} if begun is None else begun.provenance or {}
+
+    def _begun(self) -> RunStarted | None:
+        """The journal's first line; None of a record of before, of one that breaks off at once, and
+        of one that cannot be read.
         """
         path = self.directory.path / JOURNAL
         if not path.is_file():  # a pipe would keep a reader waiting
-            return {}
+            return None
         try:
             with path.open(encoding="utf-8") as journal:
                 said = Event.from_line(journal.readline()).payload
         except (OSError, MalformedEvent, UnicodeDecodeError):
-            return {}
-        return (said.provenance or {}) if isinstance(said, RunStarted) else {}
+            return None
+        return said if isinstance(said, RunStarted) else None
+
+    def source(self) -> bytes:
+        """The plan file that was asked for; empty if the record has none, or repeats a record."""
+        try:
+            given = read_regular(self.directory.path / SOURCE_PLAN)
+            return b"" if given == read_regular(self.directory.path / RESOLVED_PLAN) else given
+        except OSError:
+            return b""
 
     def plan_version(self) -> str:
         """Digest of the resolved plan without its seed: equal for runs that can be compared."""

@@ -1,14 +1,16 @@
-"""What holds now: the last verdict of each plan, and whether it is still one.
+"""What holds now: the newest run of each plan on each fleet, and whether its verdict still is one.
 
-    the last judged run of a plan ─► its verdict ─┬─ older than asked ────► EXPIRED
-                                                  ├─ made by other code ──► OTHER_CODE
-                                                  ├─ cannot be read ──────► DAMAGED
-                                                  └─ else ────────────────► PASS, FAIL, UNKNOWN
+    plan, --set, fleet ─► its newest run that is over ─┬─ without a verdict ──► NOT_JUDGED
+                                                       ├─ older than asked ───► EXPIRED
+                                                       ├─ made by other code ─► OTHER_CODE
+                                                       ├─ cannot be read ─────► DAMAGED
+                                                       └─ else ───────────────► PASS, FAIL, UNKNOWN
 
-A pass that is too old, or of code that is not here any more, says nothing about this code.
+A pass that is too old, or of code that is not here any more, says nothing about this code; nor does
+one on another fleet, with other settings, or before a run that has no verdict.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -18,15 +20,13 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.fleet.settings import KeepsTime
 from chaoslab.plan.file import load
-from chaoslab.prepare.kinds import kinds
+from chaoslab.prepare.kinds import fleet_of, kinds
+from chaoslab.prepare.plans import fleet_setup
 from chaoslab.record.run_directory import RESOLVED_PLAN
-from chaoslab.run.twin import provenance
+from chaoslab.run.twin import CODE, code
 from chaoslab.undo.log import is_held
-
-CODE = ("code", "versions")
-"""Parts of a run's provenance that are code: sources of chaoslab, of the task and of programs; and
-versions of Python and of the libraries that compute."""
 
 CodeOf = Callable[[PastRun], Mapping[str, Json] | None]
 
@@ -42,9 +42,9 @@ class State(StrEnum):
     OTHER_CODE = "other code"
     """It was PASS, and the code that is here now is not what was run."""
     NOT_JUDGED = "not judged"
-    """No verdict.json says what was found, whatever run.json remembers."""
+    """The newest run that is over has no verdict.json, whatever run.json remembers."""
     DAMAGED = "damaged"
-    """run.json or verdict.json of the newest run that may have a verdict cannot be read."""
+    """run.json or verdict.json of that run cannot be read."""
 
 
 _EXIT_CODES = {State.PASS: ExitCode.PASS, State.FAIL: ExitCode.FAIL}
@@ -53,12 +53,15 @@ _EXIT_CODES = {State.PASS: ExitCode.PASS, State.FAIL: ExitCode.FAIL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One plan."""
+    """One plan with its settings, on one fleet."""
 
     plan: str
+    fleet: str
+    version: str
+    """Digest of the resolved plan without its seed."""
     state: State
     run: PastRun
-    """The last one that was judged, or whose run.json is damaged; the last one if none was."""
+    """The newest one that is over; the newest one if none is."""
     age_s: float | None
     is_running: bool
     """Whether a run of it goes on now."""
@@ -76,12 +79,15 @@ class Standing:
 def standings(
     runs: Sequence[PastRun], now: datetime, *, max_age_s: float | None, code_of: CodeOf | None
 ) -> tuple[Standing, ...]:
-    """Each plan that has runs, by name; the runs come the newest first.
+    """Each plan that has runs, by name, on each fleet; the runs come the newest first.
 
+    Runs with other settings (`--set`) stand for themselves until the plan's file is another one.
     `code_of` tells the code that is here now, for a run's plan; None: any code will do.
     """
     return tuple(
-        _standing(plan, of_plan, now, max_age_s, code_of) for plan, of_plan in plans(runs).items()
+        _standing(of_one, now, max_age_s, code_of)
+        for of_plan in plans(runs).values()
+        for of_one in _by_version(of_plan)
     )
 
 
@@ -92,26 +98,37 @@ def worst(found: Sequence[Standing]) -> ExitCode:
     return next(code for code in order if code in codes)
 
 
+def _by_version(runs: Sequence[PastRun]) -> Iterator[Sequence[PastRun]]:
+    """The runs of a plan by fleet and version, without versions of older plan files."""
+    found: dict[tuple[str, str], list[PastRun]] = {}
+    sources: dict[str, bytes] = {}
+    for run in runs:
+        found.setdefault((run.fleet, run.plan_version()), []).append(run)
+        if source := run.source():
+            sources.setdefault(run.fleet, source)
+    for (fleet, _), of_one in found.items():
+        known = set(filter(None, map(PastRun.source, of_one)))
+        if not known or sources[fleet] in known:
+            yield of_one
+
+
 def _standing(
-    plan: str,
-    runs: Sequence[PastRun],
-    now: datetime,
-    max_age_s: float | None,
-    code_of: CodeOf | None,
+    runs: Sequence[PastRun], now: datetime, max_age_s: float | None, code_of: CodeOf | None
 ) -> Standing:
-    last = next((run for run in runs if run.outcome is not None or run.damage), runs[0])
+    going = [is_held(run.directory.path) for run in runs]
+    last = next((run for run, goes_on in zip(runs, going, strict=True) if not goes_on), runs[0])
     verdict, damage = _read(last)
-    margins = [one for one in verdict.findings if one.margin is not None] if verdict else []
+    age_s = last.age_s(now)
     return Standing(
-        plan=plan,
-        state=State.DAMAGED
-        if damage
-        else _state(last, verdict, last.age_s(now), max_age_s, code_of),
+        plan=last.plan,
+        fleet=last.fleet,
+        version=last.plan_version(),
+        state=State.DAMAGED if damage else _state(last, verdict, age_s, max_age_s, code_of),
         run=last,
-        age_s=last.age_s(now),
-        is_running=is_held(runs[0].directory.path),
+        age_s=age_s,
+        is_running=any(going),
         damage=damage,
-        tightest=min(margins, key=lambda one: one.margin or 0.0, default=None),
+        tightest=verdict.tightest if verdict else None,
     )
 
 
@@ -145,9 +162,10 @@ def _state(
 
 
 def _is_same_code(was: Mapping[str, Json], is_now: Mapping[str, Json] | None) -> bool:
-    """Whether both are known and equal; a simulation is the same with all versions."""
-    parts = [part for part in CODE if part != "versions" or "costs" not in was]
-    return is_now is not None and all(was.get(part) == is_now[part] for part in parts)
+    """Whether both are known and equal."""
+    if is_now is None or not was:
+        return False
+    return all(was.get(part) == is_now.get(part) for part in CODE)
 
 
 def code_here(run: PastRun) -> Mapping[str, Json] | None:
@@ -157,6 +175,7 @@ def code_here(run: PastRun) -> Mapping[str, Json] | None:
     """
     try:
         plan, _ = load(run.directory.path / RESOLVED_PLAN, kinds(), is_record=True)
-        return provenance(plan)
+        is_simulated = isinstance(fleet_of(plan), KeepsTime)
+        return code(plan, simulated_by=fleet_setup(plan).fleet if is_simulated else None)
     except (PlanError, FleetError):
         return None

@@ -33,6 +33,7 @@ from chaoslab.core.regular_files import read_regular
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON
 
 LATEST = "latest"
+SOURCE_PLAN = "plan.source.yaml"
 RESOLVED_PLAN = "plan.resolved.yaml"
 
 
@@ -166,7 +167,7 @@ class RunDirectory:
 
     def write_plan(self, *, source: str, resolved: str) -> None:
         """What was asked and what it resolved to, both as YAML text."""
-        replace_file(self.path / "plan.source.yaml", source)
+        replace_file(self.path / SOURCE_PLAN, source)
         replace_file(self.path / RESOLVED_PLAN, resolved)
 
     def plan_digest(self) -> str | None:

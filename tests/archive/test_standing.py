@@ -14,7 +14,7 @@ from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.report.files import VERDICT_JSON
 from chaoslab.run.judged_run import carry_out
 from chaoslab.undo.log import UndoLogFile
-from tests.archive.records import BEGAN, CODE, record
+from tests.archive.records import BEGAN, CODE, PLAN, record
 
 DAY_S = 86400.0
 
@@ -83,9 +83,12 @@ def test_a_simulated_pass_holds_on_the_same_code_whatever_computes(tmp_path: Pat
 
     assert state(code_here) is State.PASS
     assert state(lambda _: {**here, "code": "beef"}) is State.OTHER_CODE
+    assert state(lambda _: {**here, "costs": "others"}) is State.OTHER_CODE
 
 
-def test_a_later_run_without_a_verdict_does_not_hide_the_last_verdict(tmp_path: Path) -> None:
+def test_a_run_that_goes_on_hides_no_verdict_and_one_that_ended_without_any_does(
+    tmp_path: Path,
+) -> None:
     record(tmp_path, {"rejoin": 0.5, "continuity": 0.2})
     running = record(tmp_path, day=2)
     with UndoLogFile(running.directory.path):
@@ -93,6 +96,55 @@ def test_a_later_run_without_a_verdict_does_not_hide_the_last_verdict(tmp_path: 
     assert (found.state, found.is_running) == (State.PASS, True)
     assert found.tightest.check == "continuity"
     assert not now(tmp_path).is_running
+    assert now(tmp_path).state is State.NOT_JUDGED
+
+
+def states(root: Path) -> list[tuple[str, str, State]]:
+    found = standings(index(root), BEGAN, max_age_s=None, code_of=None)
+    return sorted((one.plan, one.fleet, one.state) for one in found)
+
+
+def test_a_pass_on_another_fleet_or_of_other_settings_hides_no_fail(tmp_path: Path) -> None:
+    record(tmp_path, {"rejoin": -0.5})
+    record(tmp_path, {"rejoin": 0.5}, day=1, fleet="sim")
+    record(tmp_path, {"rejoin": 0.5}, day=2, text=f"{PLAN}settle: 9s\n")
+    record(tmp_path, {"rejoin": 0.5}, day=3, text=PLAN.replace("seed: 1", "seed: 2"), fleet="sim")
+    assert states(tmp_path) == [
+        ("kill_half", "local", State.FAIL), ("kill_half", "local", State.PASS),
+        ("kill_half", "sim", State.PASS),
+    ]  # fmt: skip
+    found = standings(index(tmp_path), BEGAN, max_age_s=None, code_of=None)
+    assert worst(found) is ExitCode.FAIL
+    assert len({one.version for one in found}) == 2
+
+
+def test_runs_of_an_older_plan_file_are_left_out_and_those_of_its_settings_stay(
+    tmp_path: Path,
+) -> None:
+    def ran(source: str, resolved: str, day: int, *, is_pass: bool = True) -> None:
+        found = {"rejoin": 0.5 if is_pass else -0.5}
+        made = record(tmp_path, found, day=day, text=resolved)
+        (made.directory.path / "plan.source.yaml").write_text(source)
+
+    ran("old file", "old", 0, is_pass=False)
+    ran("new file", "new", 1)
+    assert states(tmp_path) == [("kill_half", "local", State.PASS)]
+    ran("new file", "new, easier", 2)
+    assert states(tmp_path) == [("kill_half", "local", State.PASS)] * 2
+    ran("new, easier", "new, easier", 3)  # a replay, whose file is the record of another
+    assert states(tmp_path) == [("kill_half", "local", State.PASS)] * 2
+    ran("new file", "new", 4, is_pass=False)
+    assert State.FAIL in {state for *_, state in states(tmp_path)}
+
+
+def test_a_damaged_run_counts_for_its_fleet_and_version(tmp_path: Path) -> None:
+    record(tmp_path, {"rejoin": 0.5})
+    record(tmp_path, {"rejoin": 0.5}, fleet="sim")
+    damaged = record(tmp_path, {"rejoin": 0.5}, day=1)
+    (damaged.directory.path / "run.json").write_text("")
+    assert states(tmp_path) == [
+        ("kill_half", "local", State.DAMAGED), ("kill_half", "sim", State.PASS),
+    ]  # fmt: skip
 
 
 def test_a_verdict_whose_file_is_gone_is_none_and_a_damaged_one_is_no_pass(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ _STYLES = {
     State.PASS: "bold green", State.FAIL: "bold red", State.UNKNOWN: "magenta",
     State.EXPIRED: "yellow", State.OTHER_CODE: "yellow", State.DAMAGED: "yellow",
 }  # fmt: skip
-_COLUMNS = ("plan", "state", "age", "commit", "tightest margin", "run")
-_COMMIT_CHARACTERS = 8
+_COLUMNS = ("plan", "fleet", "state", "age", "commit", "tightest margin", "version", "run")
+_COMMIT_CHARACTERS = _VERSION_CHARACTERS = 8
 
 
 @click.command(
@@ -55,10 +55,15 @@ def command(
 ) -> None:
     """Show the last verdict of each plan, and whether it still holds.
 
+    Runs of a plan on another fleet, or with other settings, are a line of their own; those of an
+    older plan file are left out. The newest run that is over counts: without a verdict it is no
+    pass, whatever an earlier run was.
+
     A pass counts while the code is the same: the sources of chaoslab, of the plan's task and of its
     programs, as found from this folder, and, if it was not simulated, the versions of the libraries
-    that compute. A pass of other code, or one older than --max-age, is shown as such and is no
-    pass, nor is a `damaged` record: one whose run.json or verdict.json cannot be read.
+    that compute; of a simulation its costs. A pass of other code, or one older than --max-age, is
+    shown as such and is no pass, nor is a `damaged` record: one whose run.json or verdict.json
+    cannot be read.
 
     Exit codes: 0 every plan that has runs passes, 1 one fails, 3 one is not known to pass.
     """
@@ -98,15 +103,17 @@ def _page(found: Sequence[Standing], out: Path) -> RenderableType:
     rows = [
         (
             one.plan,
+            one.fleet,
             Text(one.state.value, style=_STYLES.get(one.state, "dim")),
             age(one.age_s),
             _commit(one.run.commit),
             _tightest(one.tightest),
+            one.version[:_VERSION_CHARACTERS],
             one.run.directory.short_id + (" (one runs)" if one.is_running else ""),
         )
         for one in found
     ]
-    page = fitting(_COLUMNS, rows, spare=("run", "tightest margin"))
+    page = fitting(_COLUMNS, rows, spare=("run", "version", "tightest margin"))
     passing = sum(one.exit_code is ExitCode.PASS for one in found)
     verb = "passes" if 1 in (passing, len(found)) else "pass"
     return Group(page, Text(f"{passing} of {plural(len(found), 'plan')} {verb}"))
@@ -125,16 +132,15 @@ def _tightest(finding: Finding | None) -> str:
 def _json(one: Standing) -> Mapping[str, Json]:
     return {
         "plan": one.plan,
+        "fleet": one.fleet,
+        "version": one.version,
         "state": one.state.value,
         "damage": one.damage or None,
         "verdict": one.run.outcome.value if one.run.outcome else None,
         "age_s": one.age_s,
         "commit": one.run.commit,
         "is_running": one.is_running,
-        "tightest": {
-            "check": one.tightest.check,
-            "margin": one.tightest.margin,
-        }
+        "tightest": {"check": one.tightest.check, "margin": one.tightest.margin}
         if one.tightest
         else None,
         "run": one.run.directory.id,
