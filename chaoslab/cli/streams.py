@@ -51,7 +51,7 @@ def _forgiving(stream: TextIO, own: io.TextIOWrapper | None, passed_over: frozen
         return stream
     raw = _Descriptor(own.fileno(), passed_over)
     return io.TextIOWrapper(
-        raw if own.write_through else io.BufferedWriter(raw),  # type: ignore[arg-type]  # as `-u`
+        raw if own.write_through else io.BufferedWriter(raw),  # as with `python -u`
         encoding=own.encoding,
         line_buffering=own.line_buffering,
         write_through=own.write_through,

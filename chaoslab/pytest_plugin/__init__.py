@@ -72,7 +72,8 @@ def chaos(
     mark = pytest.mark.chaos(plan, set=set, seed=seed, control=control)
 
     def decorated(test: _Test) -> _Test:
-        return guard(mark(test))
+        marked: _Test = guard(mark(test))
+        return marked
 
     return decorated
 
