@@ -63,7 +63,7 @@ def refuse_impossible(
             _refuse_two_disks(injection, asked)
             refuse_wrong_roles(injection, fault)
             _refuse_wrong_duration(injection, fault)
-            _refuse_missing_abilities(injection, fault, fleet)
+            _refuse_missing_abilities(injection, fault, fleet, able)
             _refuse_impossible_shapings(injection, fault, links)
             _refuse_late_steps(injection, fault)
         except (AbilityError, PlanError) as error:
@@ -94,15 +94,18 @@ def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
         )
 
 
-def _refuse_missing_abilities(injection: Injection, fault: Fault, fleet: FleetFactory) -> None:
-    if missing := fault.needs - fleet.abilities:
+def _refuse_missing_abilities(
+    injection: Injection, fault: Fault, fleet: FleetFactory, able: frozenset[Ability]
+) -> None:
+    """AbilityError if the fleet, which is `able` to so much, lacks something."""
+    if missing := fault.needs - able:
         remedies = fleet.remedies if isinstance(fleet, HasRemedies) else {}
         what = "; ".join(remedies[one] for one in sorted(missing) if one in remedies)
         raise AbilityError(
             f"{_who(injection)} needs a fleet that can {', '.join(sorted(missing))}; the "
             f"{fleet.kind} fleet cannot here: {what or _OTHERWISE}"
         )
-    if injection.watched and Ability.HOOKS not in fleet.abilities:
+    if injection.watched and Ability.HOOKS not in able:
         raise AbilityError(
             f"fault {injection.spec!r} waits for the phase {injection.trigger.phase}, and the "
             f"{fleet.kind} fleet has no way to its nodes' test hooks: use another trigger"

@@ -27,18 +27,20 @@ faults:
 
 
 class Hosts:
-    """A fleet that can do nothing, or with a host that cannot be used."""
+    """A fleet that can do nothing or little, or with a host that cannot be used."""
 
     kind = "ssh"
 
-    def __init__(self, *, problem: str = "") -> None:
-        self._problem = problem
+    def __init__(self, *abilities: Ability, problem: str = "") -> None:
+        self._abilities, self._problem = frozenset(abilities), problem
+        self.asked = 0
 
     @property
     def abilities(self) -> frozenset[Ability]:
+        self.asked += 1
         if self._problem:
             raise AbilityError(self._problem)
-        return frozenset()
+        return self._abilities
 
     def __call__(
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
@@ -72,3 +74,11 @@ def test_what_a_fleet_lacks_is_placed_at_the_fault_that_needs_it(tmp_path: Path)
         hold_against(Short(), tmp_path)
     with pytest.raises(AbilityError, match=r"^host-0 has no interpreter$"):  # at no fault
         hold_against(Hosts(problem="host-0 has no interpreter"), tmp_path)
+
+
+def test_a_fleet_is_asked_once_what_it_can_do(tmp_path: Path) -> None:
+    fleet = Hosts(Ability.KILL, Ability.HOOKS)
+    again = [TEXT.splitlines()[-1].replace("60", str(round_)) for round_ in (80, 100)]
+    phase = again[0].replace("round: 80", "phase: written")
+    hold_against(fleet, tmp_path, "\n".join([TEXT.strip(), *again, phase, ""]))
+    assert fleet.asked == 1
