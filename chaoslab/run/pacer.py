@@ -10,14 +10,14 @@ measurement was of a calmer machine, and is made again.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import field
 from statistics import median
 from typing import Final
 
 from chaoslab.checks.pacing import LOST_MOST
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Kind
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerStep
 from chaoslab.core.units import Pacing
@@ -39,6 +39,10 @@ class Pacer:
     recorder: EventRecorder
     _since_s: float | None = None
     """When the measurement began."""
+    _took_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Step times that each learner has reported since then."""
+    _read: int = 0
+    """How many reports of the record are in `_took_s`, or are older than the measurement."""
     _step_s: float | None = None
     """The step time that holds; None: none yet."""
     _told: set[tuple[str, int]] = field(default_factory=set)
@@ -58,8 +62,9 @@ class Pacer:
             return True
         if self._since_s is None:
             self._since_s = self.recorder.now_s
-        measured_s = self._measured_s()
-        return bool(measured_s) and all(name in measured_s for name in self._learners())
+        self._listen()
+        measured = {name for name, took in self._took_s.items() if len(took) > _SAMPLES}
+        return bool(measured) and measured.issuperset(self._learners())
 
     def begin(self) -> None:
         """Note the step time, and tell it to everybody who does not know it yet."""
@@ -80,8 +85,10 @@ class Pacer:
         """
         if self.training.step_time is not Pacing.AUTO:
             return False
-        self._since_s = since_s
-        said = [event.payload for event in self._heard()]
+        self._since_s, self._read = since_s, 0
+        self._took_s.clear()
+        heard = self.recorder.journal.history.between(since_s, self.recorder.now_s, LearnerStep)
+        said = [event.payload for event in heard]
         lost, made = sum(one.overruns for one in said), sum(one.steps for one in said)
         return lost > LOST_MOST * (made + lost) and self.is_known()
 
@@ -122,14 +129,18 @@ class Pacer:
 
     def _measured_s(self) -> dict[str, float]:
         """Median step time at full speed of each learner that has reported enough of them."""
-        found: dict[str, list[float]] = defaultdict(list)
+        self._listen()
         speeds = self.training.speeds
-        for event in self._heard():
-            said = event.payload
-            found[said.learner].append(said.step_s * speeds.get(said.learner, 1.0))
-        return {name: median(took[1:]) for name, took in found.items() if len(took) > _SAMPLES}
+        return {
+            name: median(one_s * speeds.get(name, 1.0) for one_s in took[1:])
+            for name, took in self._took_s.items()
+            if len(took) > _SAMPLES
+        }
 
-    def _heard(self) -> Sequence[Event[LearnerStep]]:
-        """The reports of steps since the measurement began."""
-        since_s, now_s = self._since_s or 0.0, self.recorder.now_s
-        return self.recorder.journal.history.between(since_s, now_s, LearnerStep)
+    def _listen(self) -> None:
+        """Take in what was reported since the last call: this is done after each event."""
+        reports = self.recorder.journal.history.of(LearnerStep)
+        for event in reports[self._read :]:
+            if event.time_s >= (self._since_s or 0.0):
+                self._took_s[event.payload.learner].append(event.payload.step_s)
+        self._read = len(reports)
