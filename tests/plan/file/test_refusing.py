@@ -163,7 +163,7 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace("round: 3", "round: 3, time: 2s"), "4:52: faults[0].at: "),
         (FAULT.replace("round: 3", "time: 3"), "4:59: faults[0].at.time: "),
         (FAULT.replace(", at: {round: 3}", ""), "`arrivals`: write `at: {round: 60}`"),
-        (FAULT.replace(", for: 5s", ""), "needs either `for: 5s`"),
+        (FAULT.replace(", for: 5s", ""), "needs one of `for: 5s`"),
         (FAULT.replace("for: 5s", "for: 5"), "4:69: faults[0].for: "),
         (FAULT.replace("for: 5s", "for: 0s"), "4:69: faults[0].for: "),
         (FAULT.replace("for: 5s", "for: 10m"), "healed after 10m"),
@@ -176,7 +176,7 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         ),
         (FAULT.replace("learners: 1", "names: [learner-9]"), "4:33: faults[0].target: "),
         (FAULT.replace("for: 5s", "for: {dist: fixed}"), "4:69: faults[0].for: "),
-        (FAULT + ", outage: {dist: exponential, mean: 3s}", "needs either `for: 5s`"),
+        (FAULT + ", outage: {dist: exponential, mean: 3s}", "needs one of `for: 5s`"),
         (
             FAULT.replace("for: 5s", "outage: {dist: lognormal, mean: 3s}"),
             "4:72: faults[0].outage.median: ",
@@ -294,6 +294,18 @@ def test_what_is_nested_too_deep_is_refused_with_its_place(load: Loader, line: s
     assert len(message) < 300
     for override in (f"settle={line[3:]}", ".".join("a" * 3000) + "=1"):
         assert "50 levels" in told(load, HEAD, override)
+
+
+@pytest.mark.parametrize("length", ["for: 10m", "id: x"])
+@pytest.mark.parametrize(("fault", "is_advised"), [
+    ("process.kill, target: {learners: 1}", True), ("syncer.crash", False),
+    ("process.kill, target: {syncer: all}", False),
+])  # fmt: skip
+def test_an_outage_without_an_end_is_only_advised_where_it_is_allowed(
+    load: Loader, fault: str, length: str, is_advised: bool
+) -> None:
+    message = told(load, one_fault(f"fault: {fault}, at: {{round: 3}}, {length}"))
+    assert ("`for: rest`" in message) is is_advised
 
 
 def test_an_empty_catalogue_refuses_every_name(tmp_path: Path) -> None:
