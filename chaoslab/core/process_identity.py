@@ -14,6 +14,7 @@ import re
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -108,6 +109,20 @@ def send(identity: Identity, number: int) -> bool:
     finally:
         os.close(pidfd)
     return True
+
+
+def has_open(identity: Identity, file: Path) -> bool:
+    """Whether that process has this very file open, and no copy of it; False if nobody can see."""
+    descriptors = f"/proc/{identity.pid}/fd"
+    try:
+        meant, names = file.stat(), os.listdir(descriptors)
+    except OSError:
+        return False
+    for name in names:
+        with suppress(OSError):  # closed meanwhile
+            if os.path.samestat(os.stat(f"{descriptors}/{name}"), meant):
+                return is_same(identity)
+    return False
 
 
 def node_mark(pid: int) -> str | None:

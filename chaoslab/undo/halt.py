@@ -7,8 +7,8 @@
         too late: SIGKILL, then `heal` ◄───────────┘─► Halted: what was undone, what remains
 
 A run is found wherever it keeps its record: its janitor is told where, and its nodes carry it in
-their environment. Whom to end is said by the undo log alone, never by a name, and only
-processes of this user are ended.
+their environment. Whom to end is said by the undo log alone, never by a name, and only a process of
+this user that has this very log open is ended: not one that a copied record names.
 """
 
 import os
@@ -25,7 +25,15 @@ from chaoslab.core.process_identity import Identity, is_running, node_mark, send
 from chaoslab.core.process_tree import processes
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import heal
-from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, logged_runs, may_owe, open_undos
+from chaoslab.undo.log import (
+    OBLIGATIONS,
+    holder_of,
+    is_of_run,
+    is_owned,
+    logged_runs,
+    may_owe,
+    open_undos,
+)
 from chaoslab.undo.verbs import Healed
 
 _JANITOR = "chaoslab.undo.janitor"
@@ -109,7 +117,7 @@ def _ask(run: Path) -> _Ending:
     if holder is not None:
         one.how = f"process {holder.pid} ended in order"
         for number in (signal.SIGTERM, signal.SIGCONT):
-            _send(holder, number)
+            _send(one, number)
     return one
 
 
@@ -117,7 +125,7 @@ def _kill(one: _Ending) -> None:
     if one.holder is None:
         return
     one.how = f"process {one.holder.pid} did not end and was killed"
-    _send(one.holder, signal.SIGKILL)
+    _send(one, signal.SIGKILL)
     deadline_s = time.monotonic() + _KILL_S
     while not one.is_over and time.monotonic() < deadline_s:
         time.sleep(_PAUSE_S)
@@ -148,9 +156,12 @@ def _left(run: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(what for owed in owing for what in leftovers(owed)))
 
 
-def _send(who: Identity, number: int) -> None:
-    """Only to that very process, and only if it is this user's."""
-    if who.pid != os.getpid() and is_running(who.pid) and _is_mine(who.pid):
+def _send(one: _Ending, number: int) -> None:
+    """Only to that very process, and only if it is this user's and still the harness of the run."""
+    who = one.holder
+    if who is None or who.pid == os.getpid() or not (is_running(who.pid) and _is_mine(who.pid)):
+        return
+    if is_of_run(who, one.run):
         send(who, number)
 
 

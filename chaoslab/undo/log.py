@@ -30,11 +30,13 @@ from chaoslab.core.private_files import NotOwned, open_file, read
 from chaoslab.core.process_identity import (
     Identity,
     boot_id,
+    has_open,
     identify,
     identity_of,
     is_running,
     is_same,
     names_process,
+    node_mark,
 )
 from chaoslab.core.regular_files import read_regular
 from chaoslab.undo.actions import ends_with_boot, leftovers, lets_go, looks
@@ -54,7 +56,8 @@ class UndoLogFile:
     """The writer for one run; satisfies `base.UndoLog`.
 
     While the process that made it lives, the run counts as running and `heal` leaves it alone;
-    used as a context manager, until the block ends.
+    used as a context manager, until the block ends. It keeps the file open for so long, by which
+    others know that process (`is_of_run`).
     """
 
     def __init__(self, run_directory: Path) -> None:
@@ -69,12 +72,17 @@ class UndoLogFile:
         holder = identify(os.getpid())
         if holder is not None:
             self._append({"held_by": {**holder.facts, "host": socket.gethostname()}})
+        try:
+            self._file = open_file(run_directory, OBLIGATIONS, flags=os.O_RDONLY | os.O_CREAT)
+        except OSError as error:
+            raise FleetError(f"{self._path} cannot be kept open: {error}") from error
 
     def __enter__(self) -> "UndoLogFile":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._append_if_possible({"held_by": None})
+        os.close(self._file)
 
     def open(self, do: str, **facts: Json) -> int:
         """Write down how to undo what is about to be done, before this returns."""
@@ -235,6 +243,19 @@ def is_owned(run_directory: Path) -> bool:
     return True
 
 
+def is_of_run(who: Identity, directory: Path) -> bool:
+    """Whether a process that was read from a file is one of the run with this directory: it has an
+    undo log there open, as a harness has, or bears the mark of a node below it.
+
+    A record may be a copy, or written by anybody: whoever signals a process that it names asks
+    this first.
+    """
+    mark = node_mark(who.pid)
+    is_marked = mark is not None and ".." not in mark and Path(mark).is_relative_to(directory)
+    logs = (directory.joinpath(*names) for names in _PLACES)
+    return (is_marked and is_same(who)) or any(has_open(who, log) for log in logs)
+
+
 def holder_of(run_directory: Path) -> Identity | None:
     """The harness on this machine that runs it or its twin now.
 
@@ -244,14 +265,15 @@ def holder_of(run_directory: Path) -> Identity | None:
     for one in _holders(run_directory):
         with suppress(FleetError):
             who = None if _where_else(one) else identity_of(one)
-            if who and is_same(who) and is_running(who.pid):
+            if who and is_running(who.pid) and is_of_run(who, run_directory):
                 return who
     return None
 
 
 def unknown_holder(run_directory: Path) -> str:
     """Why nobody can tell from here whether it or its twin is being run; empty if that is clear."""
-    return next(filter(None, map(_why_unknown, _holders(run_directory))), "")
+    reasons = (_why_unknown(one, run_directory) for one in _holders(run_directory))
+    return next(filter(None, reasons), "")
 
 
 def is_held(run_directory: Path) -> bool:
@@ -309,14 +331,19 @@ def _holder(lines: Sequence[bytes]) -> Mapping[str, Json] | None:
     return holder
 
 
-def _why_unknown(holder: Mapping[str, Json]) -> str:
-    """Engines are shared, and so may the disk be."""
+def _why_unknown(holder: Mapping[str, Json], run_directory: Path) -> str:
+    """Engines are shared, and so may the disk be; a record may be copied while its run goes on."""
     if host := _where_else(holder):
         return f"it was run on {host}, and may still be: heal it there"
     try:
-        identity_of(holder)
+        who = identity_of(holder)
     except FleetError as error:
         return str(error)
+    if is_running(who.pid) and is_same(who) and not is_of_run(who, run_directory):
+        return (
+            f"it says that process {who.pid} runs it, which does not have its {OBLIGATIONS} open: "
+            "a copy of a record, whose own run is to be halted or healed"
+        )
     return ""
 
 

@@ -5,6 +5,7 @@
     unwedge_process   a training thread that hangs goes on
 
 A process is known by pid, start time and boot, or by the mark in its environment: never by a name.
+One that an entry names is touched only if it bears a mark of the run (`log.is_of_run`).
 """
 
 import ctypes
@@ -26,6 +27,7 @@ from chaoslab.core.process_identity import (
 )
 from chaoslab.core.process_tree import end_tree, living, processes, resume_tree, stopped
 from chaoslab.undo.facts import NODE, Facts, require, require_match
+from chaoslab.undo.log import is_of_run
 from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
 
 _UNDO_S = 10.0
@@ -58,10 +60,19 @@ class ProcessFacts(Facts):
 
     @property
     def identity(self) -> Identity:
-        """Which process it is. FleetError if that cannot be known from here."""
+        """Which process it is. FleetError if that cannot be known from here, or if it is another
+        one than the run's own: an entry may be of a copied record, or written by anybody.
+        """
         names = ("pid", "start_ticks", "boot_id", "namespaces", "start_time", "mark")
         found = {name: getattr(self, name) for name in names}
-        return identity_of({name: value for name, value in found.items() if value is not None})
+        who = identity_of({name: value for name, value in found.items() if value is not None})
+        is_alive = is_running(who.pid) and is_same(who)
+        require(
+            not is_alive or is_of_run(who, self.directory),
+            f"process {who.pid} lives and bears no mark of {self.directory}: if it is what "
+            f"{self.node} started, end it by hand and take the line out",
+        )
+        return who
 
 
 def _end_process(facts: ProcessFacts) -> Healed:

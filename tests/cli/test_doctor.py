@@ -109,7 +109,7 @@ def orphan(tmp_path: Path) -> Iterator[psutil.Process]:
     )
     done = subprocess.run(
         [sys.executable, "-c", launcher],
-        env={**os.environ, NODE_MARK: f"{tmp_path}/learner-0/1"},
+        env={**os.environ, NODE_MARK: f"{tmp_path}/kill_half/20260101T000000Z-abcdef/learner-0/1"},
         capture_output=True,
         text=True,
         check=True,
@@ -122,7 +122,7 @@ def orphan(tmp_path: Path) -> Iterator[psutil.Process]:
 
 
 def test_a_node_without_its_harness_is_residue(tmp_path: Path, orphan: psutil.Process) -> None:
-    (mine,) = residue(tmp_path, f"{tmp_path}/learner-0/1")
+    (mine,) = residue(tmp_path, f"{tmp_path}/kill_half/20260101T000000Z-abcdef/learner-0/1")
     assert mine.remedy == f"kill -KILL {orphan.pid}"
 
 
@@ -133,7 +133,7 @@ def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
     run.mkdir(parents=True)
     orphaned = identify(orphan.pid)
     with UndoLogFile(run) as log:
-        log.open("end_process", **orphaned.facts, mark="")
+        log.open("end_process", **orphaned.facts, mark=f"{run}/learner-0/1")
     (owed,) = residue(tmp_path, run)
     assert owed.remedy == f"chaoslab heal {run}"
     assert heal(run).actions

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from chaoslab.core.errors import AbilityError, ChaoslabError, FleetError, HarnessBug
 from chaoslab.core.events import Kind, Observation
+from chaoslab.core.process_identity import identify
 from chaoslab.fleet.base import Node, NodeSpec, Role
 from chaoslab.fleet.remote.client import AgentClient
 from chaoslab.fleet.remote.host_agent import life
@@ -252,6 +254,26 @@ def test_a_folder_of_another_machine_in_the_same_home_is_left_alone(
     assert life.halt(folder) == {"had_agent": False, "actions": []}
     assert not folder.remove()
     assert len(open_undos(folder.path)) == 1, "what the other machine owes stays owed"
+
+
+def test_a_process_that_is_not_the_agent_is_not_ended_for_its_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    for limit in ("_END_S", "_KILL_S"):
+        monkeypatch.setattr(life, limit, 0.0)
+    folder = HostFolder(run="0123456789")
+    folder.make()
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        try:
+            who = identify(stranger.pid)
+            assert who is not None
+            folder.write_agent(who, folder.path / "agent.sock")
+            with pytest.raises(FleetError, match=str(stranger.pid)):
+                life.halt(folder)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
 
 
 def test_what_nobody_needs_any_more_is_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

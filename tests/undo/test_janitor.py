@@ -2,12 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -31,21 +32,38 @@ from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.halt import halt
 from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
-from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, holder_of, open_undos
+from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, holder_of, is_held, open_undos
 from chaoslab.undo.verbs import Healed, UndoEntry
 from tests.contracts.fleet_kit import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture
-def sleeper() -> Iterator[psutil.Process]:
-    """A process in a session of its own that would sleep for ten minutes."""
+SLEEP = "import sys, time; held = list(map(open, sys.argv[1:])); print(); time.sleep(600)"
+
+
+@contextmanager
+def sleeping(*held: Path, mark: str = "") -> Iterator[psutil.Process]:
+    """A process in a session of its own that has these files open and sleeps for ten minutes."""
     with subprocess.Popen(
-        [sys.executable, "-S", "-c", "import time; time.sleep(600)"], start_new_session=True
+        [sys.executable, "-S", "-u", "-c", SLEEP, *map(str, held)],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, NODE_MARK: mark} if mark else None,
     ) as process:
-        yield psutil.Process(process.pid)
-        process.kill()
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[psutil.Process]:
+    """One that a run here, or its twin, has started."""
+    with sleeping(mark=f"{tmp_path}/control/learner-0/1") as process:
+        yield process
 
 
 def owe(run_directory: Path, process: psutil.Process, *, off_by_ticks: int = 0) -> None:
@@ -197,10 +215,52 @@ def hold(run_directory: Path, **held_by: Json) -> None:
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
     owe(tmp_path, sleeper)
-    hold(tmp_path, **known(os.getppid()).facts)
-    (said,) = heal(tmp_path).remaining
-    assert str(os.getppid()) in said
-    assert not is_gone(sleeper)
+    with sleeping(tmp_path / OBLIGATIONS) as harness:
+        hold(tmp_path, **known(harness.pid).facts)
+        assert holder_of(tmp_path) == known(harness.pid)
+        (said,) = heal(tmp_path).remaining
+        assert str(harness.pid) in said
+        assert not is_gone(sleeper)
+
+
+def test_a_copy_of_a_record_ends_nobody_while_its_run_goes_on(tmp_path: Path) -> None:
+    run, copy = tmp_path / "run", tmp_path / "copy"
+    run.mkdir()
+    UndoLogFile(run)
+    with sleeping(mark=f"{run}/learner-0/1") as node, sleeping(run / OBLIGATIONS) as harness:
+        owe(run, node)
+        hold(run, **known(harness.pid).facts)
+        shutil.copytree(run, copy)
+        text = (copy / OBLIGATIONS).read_text()
+        (copy / OBLIGATIONS).write_text(text.replace(f"{run}/", f"{copy}/"))
+
+        assert holder_of(copy) is None
+        assert not is_held(copy)
+        for left in (heal(copy).remaining, *(one.remaining for one in halt([copy], within_s=9.0))):
+            assert str(harness.pid) in left[0]
+        forget_the_holder(copy)
+        (said,) = heal(copy).remaining
+        assert str(node.pid) in said
+        assert not is_gone(node)
+        assert not is_gone(harness)
+
+        halt([run], within_s=60.0)
+        assert is_gone(harness)
+        assert is_gone(node)
+
+
+@pytest.mark.parametrize("do", ["end_process", "resume_process", "unwedge_process"])
+def test_an_entry_ends_and_wakes_no_process_that_the_run_did_not_start(
+    do: str, tmp_path: Path
+) -> None:
+    with sleeping() as stranger:
+        stranger.suspend()
+        wait_until(lambda: stranger.status() == psutil.STATUS_STOPPED)
+        owed = owe_what(tmp_path, do, node="learner-0", **known(stranger.pid).facts)
+        (said,) = perform(tmp_path).remaining
+        assert str(stranger.pid) in said
+        assert open_undos(tmp_path) == (owed,)
+        assert stranger.status() == psutil.STATUS_STOPPED
 
 
 @pytest.mark.parametrize("folder", ["", "control"])

@@ -31,7 +31,7 @@ from chaoslab.fleet.remote.host_agent.spool import Spool
 from chaoslab.fleet.remote.host_agent.verbs import Verbs
 from chaoslab.fleet.remote.protocol.names import AGENT
 from chaoslab.undo.janitor import Overdue, heal, start_janitor
-from chaoslab.undo.log import UndoLogFile
+from chaoslab.undo.log import UndoLogFile, is_of_run
 
 _START_S: Final = 60.0
 _END_S: Final = 40.0
@@ -154,7 +154,8 @@ def _end(folder: HostFolder, who: Identity) -> None:
     in_order, by_force = (signal.SIGTERM, signal.SIGCONT), (signal.SIGKILL,)
     for numbers, within_s in ((in_order, _END_S), (by_force, _KILL_S)):
         for number in numbers:
-            send(who, number)
+            if is_of_run(who, folder.path):
+                send(who, number)
         deadline_s = time.monotonic() + within_s
         while folder.agent is not None:
             if time.monotonic() > deadline_s:
