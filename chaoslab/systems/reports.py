@@ -5,7 +5,7 @@
 
 Only `ask`, `join` and `leave` wait for answers. A connection that is lost is made again at the next
 report, and versions that the recorder has not noted are told again, so that one that is started
-again misses none.
+again misses none. A goodbye is said until it is heard.
 """
 
 import json
@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -27,9 +27,11 @@ _AGAIN_S = 0.3
 """How long a learner waits, in mid-training, for a recorder that does not accept."""
 _SEND_LIMIT = struct.pack("ll", 5, 0)
 """Longest time in which a line is handed to the kernel: seconds, microseconds."""
-_RELEASED_S = 5.0
+_RELEASED_S = 20.0
+"""How long a learner that leaves waits to be heard by a recorder that may be starting again."""
 _KEPT = 64
 """Versions that are told again, at most."""
+_GOODBYE: Mapping[str, Any] = {"goodbye": True}
 
 
 def ask(address: str, token: str) -> Mapping[str, Any]:
@@ -76,19 +78,21 @@ class Reports:
             "committed": version, "digest": digest, "contributors": list(contributors),
             "work": dict(work),
         }  # fmt: skip
-        self._unnoted.append(said)
         self._send(said)
+        self._unnoted.append(said)
 
     def leave(self, write: Callable[[Mapping[str, Any]], None]) -> None:
-        """Say goodbye, and `write` a last snapshot if one is asked for meanwhile."""
-        self._send({"goodbye": True})
+        """Say goodbye until that is heard, and `write` a last snapshot if one is asked for."""
+        self._send(_GOODBYE)
         until_s = time.monotonic() + _RELEASED_S
         with self._news:
-            while self._connection is not None and not self._is_released:
+            while not self._is_released and (left_s := until_s - time.monotonic()) > 0:
                 if (asked := self.take_snapshot(None)) is not None:
                     write(asked)
-                if not self._news.wait(until_s - time.monotonic()):
-                    break
+                if self._connection is None:
+                    self._send(_GOODBYE)
+                    left_s = min(left_s, _PAUSE_S)
+                self._news.wait(left_s)
         self._close()
 
     def is_over(self, version: int) -> bool:
@@ -103,30 +107,31 @@ class Reports:
 
     # ------------------------------------------------------------ inside
 
-    def _connect(self, patience_s: float) -> None:
+    def _connect(self, patience_s: float) -> "_Connection":
         connection = _Connection(self._address, patience_s)
-        connection.send(self._hello)
-        for said in tuple(self._unnoted):
-            connection.send(said)
+        try:
+            for said in (self._hello, *self._unnoted):
+                connection.send(said)
+        except OSError:
+            connection.close()
+            raise
         self._connection = connection
         threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
+        return connection
 
     def _send(self, said: Mapping[str, Any]) -> None:
         try:
-            if self._connection is None:
-                self._connect(_AGAIN_S)  # which also tells what was not noted
-            else:
-                self._connection.send(said)
+            (self._connection or self._connect(_AGAIN_S)).send(said)
         except OSError:
             self._close()
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            connection.end()
 
     def _hear(self, connection: "_Connection") -> None:
-        with suppress(OSError, ValueError):  # closed, or a line that was cut off
+        with closing(connection), suppress(OSError, ValueError):  # ended, or within a line
             while (said := connection.receive()) is not None:
                 with self._news:
                     self._take(said)
@@ -166,16 +171,20 @@ class _Connection:
         said: Mapping[str, Any] | None = json.loads(line) if line else None
         return said
 
-    def close(self) -> None:
-        with suppress(OSError):  # its reader is in the middle of it, so closing it would wait
+    def end(self) -> None:
+        """Whoever reads it is in the middle of that, and closes it afterwards."""
+        with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._lines.close()
+        self._socket.close()
 
 
 def _ask(address: str, token: str) -> Mapping[str, Any]:
-    connection = _Connection(address, _ANSWER_S, _ANSWER_S)
-    connection.send({"token": token, "ask": True})
-    answer = connection.receive()
-    connection.close()
+    with closing(_Connection(address, _ANSWER_S, _ANSWER_S)) as connection:
+        connection.send({"token": token, "ask": True})
+        answer = connection.receive()
     if answer is None:
         raise ConnectionRefusedError(f"the recorder at {address} does not know this learner")
     return answer
