@@ -11,10 +11,12 @@ fault is healed. Later points only change strengths: connections stay open.
 
 import csv
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.regular_files import read_written
 from chaoslab.core.units import duration_s, rate_bytes_per_s
 from chaoslab.links.effects import Bandwidth, Direction, Latency, Shaping
 
@@ -47,10 +49,10 @@ def read_trace(path: Path) -> tuple[TracePoint, ...]:
     A PlanError begins with the line of the file; its `where` is set by the caller.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            names = reader.fieldnames
-            rows = [(f"{path}:{reader.line_num}", row) for row in reader]
+        text = StringIO(read_written(path).decode("utf-8-sig"), newline="")
+        reader = csv.DictReader(text, skipinitialspace=True)
+        names = reader.fieldnames
+        rows = [(f"{path}:{reader.line_num}", row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PlanError(f"trace {path}: cannot be read: {error}") from error
     if names is None:

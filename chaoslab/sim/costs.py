@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.regular_files import read_written
 
 Quantiles: TypeAlias = Mapping[str, Sequence[float]]
 """By cost: what the work took, in order; as many samples lie between any two neighbours."""
@@ -136,7 +137,7 @@ class Costs:
     def read(cls, path: Path) -> Self:
         """The costs of a file; PlanError names the line or the key that is wrong."""
         try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
+            given = tomllib.loads(read_written(path).decode("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise PlanError(f"costs {path}: cannot be read: {error}") from error
         known = {one.name for one in fields(cls)}

@@ -37,6 +37,7 @@ from chaoslab.cli.commands.sealing_options import Sealing, sealing_options
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.private_files import replace_file
+from chaoslab.core.regular_files import read_written
 from chaoslab.core.secrets import Secrets
 from chaoslab.core.terminal import harmless
 from chaoslab.core.units import plural, show_duration
@@ -325,7 +326,7 @@ def _text_of(script: str) -> str:
     try:
         if script == "-":
             return sys.stdin.read()
-        return Path(script).read_text(encoding="utf-8")
+        return read_written(Path(script)).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"the script cannot be read: {error}", where=script) from error
 

@@ -22,7 +22,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.regular_files import read_regular
+from chaoslab.core.regular_files import read_regular, read_written
 from chaoslab.core.secrets import Secrets
 from chaoslab.plan.file.yaml_errors import decimal_comma, explained
 
@@ -125,7 +125,7 @@ def read(
     record holds none.
     """
     try:
-        text = (read_regular(path) if is_record else path.read_bytes()).decode("utf-8")
+        text = (read_regular if is_record else read_written)(path).decode("utf-8")
     except OSError as error:
         raise PlanError(f"the {noun} cannot be read: {error}", where=str(path)) from error
     except UnicodeDecodeError as error:
