@@ -107,7 +107,7 @@ class Syncer(Process):
     def stood_still(self, seconds: float) -> None:
         """It suspects nobody for that."""
         if seconds > _PAUSED_S:
-            self.policy.membership.discount(seconds)
+            self.policy.discount(seconds)
 
     def end(self) -> None:
         """Its streams end with it."""

@@ -96,16 +96,22 @@ class RunningSyncer:
         """Those that dialled; they leave before it ends."""
         self.skipped_s = 0.0
         """How far its clock is ahead of the machine's."""
+        self.when_read: Callable[[], None] = lambda: None
+        """What to do, on the thread that reads it, before its clock is read."""
         self.syncer = Syncer(
             settings,
             self.hub,
             self.syncer_state,
             emit=self.told.emit,
-            now=lambda: time.monotonic() + self.skipped_s,
+            now=self._now,
         )
         self.address = self.hub.start()
         self.thread = threading.Thread(target=self.syncer.run, args=(self.address,), daemon=True)
         self.thread.start()
+
+    def _now(self) -> float:
+        self.when_read()
+        return time.monotonic() + self.skipped_s
 
     def stop(self) -> None:
         for learner in self.learners:

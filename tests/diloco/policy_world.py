@@ -149,7 +149,7 @@ class World:
         for _ in range(steps):
             held += [(learner, self.train(learner)) for learner in self.alive.values()]
         self.now_s += steps * STEP_S
-        self.policy.membership.discount(steps * STEP_S)
+        self.policy.discount(steps * STEP_S)
         for learner, report in held:
             self.report(learner, report)
 

@@ -155,7 +155,7 @@ class Membership:
         )
 
     def discount(self, seconds: float) -> None:
-        """Do not count this long against any member: the syncer was not receiving."""
+        """Do not count this long against any member: the syncer was paused."""
         for member in self._by_epoch.values():
             member.last_step_s += seconds
             member.stepped_s += seconds

@@ -246,6 +246,12 @@ class Policy:
         self.rounds.require(self.communicators.quorum, at_once=self.communicators.merges_at_once)
         return actions
 
+    def discount(self, seconds: float) -> None:
+        """Count so long as not passed: the syncer was paused, and has heard nothing yet since."""
+        self.membership.discount(seconds)
+        self.rounds.discount(seconds)
+        self._awaited_until_s += seconds
+
     def next_s(self) -> float:
         """Time at which `advance` must be called even if nothing arrives; may be inf."""
         rounds, is_stopping = self.rounds, self._stop_reason is not None

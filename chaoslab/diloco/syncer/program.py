@@ -12,6 +12,10 @@ decoded, merged and written on the threads of `work`, and their results come bac
 decides, this module handles what arrives, `push_handler` the pushes among it, `action_executor`
 carries out the decisions. Run it without the harness by `python -m chaoslab.diloco.syncer --help`.
 
+A turn of the loop reads the clock once, and all its decisions are made at that time. So a pause of
+this process, wherever it falls, lies between the times of two turns, and is discounted before the
+next decision.
+
 Messages of one session are handled in order, except that its end waits for its pushes.
 """
 
@@ -80,7 +84,9 @@ class Syncer:
         self._syncer_state = syncer_state
         self._emit = emit
         self._now = now
-        self._uplinks = Uplinks(hub, emit, now())
+        self._turn_s = now()
+        """Time of the turn."""
+        self._uplinks = Uplinks(hub, emit, self._turn_s)
         self._sessions = Sessions(hub)
         self._work = work or WorkThreads(hub.arrivals.wake)
         self._writes = DiskWrites(self._work.closing, emit=emit, now=now)
@@ -92,21 +98,20 @@ class Syncer:
             self._writes,
             phases=phases or Phases(emit, {}),
             emit=emit,
-            now=now,
+            now=self._turn_time_s,
         )
         self._rejections = Rejections(emit)
         seeding = Seeding(
             self.policy, syncer_state, self._work, self._writes, rejections=self._rejections,
-            carry_out=self._executor.carry_out, now=now,
+            carry_out=self._executor.carry_out, now=self._turn_time_s,
         )  # fmt: skip
         self._push_handler = PushHandler(
             self.policy, syncer_state, self._sessions, self._work, rejections=self._rejections,
-            seeding=seeding, emit=emit, now=now,
+            seeding=seeding, emit=emit, now=self._turn_time_s,
         )  # fmt: skip
         self.health = HealthFile(None)
         self._asked = ""
-        self._turn_s = now()
-        self._last_merge = syncer_state.restore(self.policy, now())
+        self._last_merge = syncer_state.restore(self.policy, self._turn_s)
 
     def run(self, address: str) -> None:
         """Serve until training has ended and all learners have left, or `DRAIN_S` later."""
@@ -144,14 +149,14 @@ class Syncer:
     def _turn(self) -> None:
         arrival = self._next_arrival()
         self.health.touch()
-        self._note_pause()
+        self._begin_turn(self._now())
         self._work.finish()
         if arrival is not None:
             self._receive(arrival)
-        self._executor.carry_out(self.policy.advance(self._now()))
+        self._executor.carry_out(self.policy.advance(self._turn_s))
         self._executor.keep_up()
-        self._uplinks.tick(self._now())
-        self._report_refusals(self._now())
+        self._uplinks.tick(self._turn_s)
+        self._report_refusals(self._turn_s)
 
     def end(self, reason: str) -> None:
         """Ask for the end of training; the open rounds are closed first.
@@ -164,11 +169,14 @@ class Syncer:
 
     # ------------------------------------------------------------ arrivals
 
-    def _note_pause(self) -> None:
-        """Tell the policy of a pause of the syncer, so that it does not suspect the learners."""
-        slept_s, self._turn_s = self._now() - self._turn_s, self._now()
+    def _begin_turn(self, now_s: float) -> None:
+        """Set the time of the turn; what lies between it and the last one may be a pause."""
+        slept_s, self._turn_s = now_s - self._turn_s, now_s
         if slept_s > _PAUSED_S:
-            self.policy.membership.discount(slept_s)
+            self.policy.discount(slept_s)
+
+    def _turn_time_s(self) -> float:
+        return self._turn_s
 
     def _next_arrival(self) -> Arrival[pb.FromLearner] | None:
         wait_s = min(max(self.policy.next_s() - self._now(), 0.0), _TICK_S)
@@ -212,7 +220,7 @@ class Syncer:
             return
         try:
             specs = self._syncer_state.parse_specs(hello.specs_json)
-            actions = self.policy.hello(self._now(), messages.hello(hello))
+            actions = self.policy.hello(self._turn_s, messages.hello(hello))
         except (Refused, ValueError) as refusal:
             self._refuse_hello(session, hello, str(refusal))
             return
@@ -233,7 +241,7 @@ class Syncer:
             self._end_session(session, LeaveReason.CLOSED)
             self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=mistake)))
             return
-        self._executor.carry_out(self.policy.progress(self._now(), epoch, report))
+        self._executor.carry_out(self.policy.progress(self._turn_s, epoch, report))
 
     def _forward(self, checkpoint: pb.Checkpoint, payload: memoryview | None) -> None:
         """Pass a donor's checkpoint on to its receiver."""
@@ -250,7 +258,7 @@ class Syncer:
     def _forget(self, session: int, reason: LeaveReason) -> None:
         epoch = self._sessions.forget(session)
         if epoch is not None:
-            self._executor.carry_out(self.policy.closed(self._now(), epoch, reason))
+            self._executor.carry_out(self.policy.closed(self._turn_s, epoch, reason))
 
     # ------------------------------------------------------------ helpers
 

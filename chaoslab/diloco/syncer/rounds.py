@@ -312,6 +312,12 @@ class Rounds:
         """Record that a merge is being published: xi_sync is pull + merge + publish."""
         self._sync_s = _smooth(self._sync_s, now_s - merge.pulled_s)
 
+    def discount(self, seconds: float) -> None:
+        """Give the answers to open rounds this much longer: the syncer was paused."""
+        for round_ in self.open.values():
+            round_.pulled_s += seconds
+            round_.deadline_s += seconds
+
     def next_end_s(self) -> float:
         """Time at which `close` is next due without arrivals; may be infinite."""
         return min([round_.deadline_s for round_ in self.open.values()], default=_NEVER_S)

@@ -342,6 +342,20 @@ def test_a_round_that_only_a_stopped_learner_could_answer_ends_when_it_is_suspec
     assert world.abandoned
 
 
+def test_a_pause_of_the_syncer_takes_no_answer_out_of_an_open_round() -> None:
+    world = world_of(*NAMES, quorum=1)
+    world.settle(rounds=20)
+    world.train_until_pulled(*NAMES)
+    since = len(world.merges)
+    world.answer("learner-0")
+    world.now_s += 30.0
+    world.policy.discount(30.0)
+    for name in NAMES[1:]:
+        world.answer(name)
+    assert (len(world.merges), world.merges[-1].missed) == (since + 1, ())
+    assert world.now_s - world.merges[-1].pulled_s < 1.0, "the pause is no part of what it took"
+
+
 def test_work_that_was_merged_cannot_be_offered_again_in_a_later_round() -> None:
     world = world_of("learner-0")
     world.settle(rounds=20)

@@ -5,6 +5,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,27 @@ def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(
         left = syncer.told.wait(Kind.MEMBER_LEFT)
         assert (left["learner"], left["reason"]) == ("learner-0", "no_progress")
         wedged.hear("fenced")
+
+
+@pytest.mark.parametrize("reading", range(5))
+def test_wherever_in_its_turn_the_syncer_is_paused_it_suspects_nobody(
+    syncer: RunningSyncer, learner: HandLearner, reading: int
+) -> None:
+    """The pause falls before that reading of the clock, counted from some turn on."""
+    learner.train(2)
+    handled_by(syncer, learner)
+    paused, left = threading.Event(), count(reading, -1)
+
+    def pause() -> None:
+        if next(left) == 0:
+            syncer.skipped_s += DROP_S
+            paused.set()
+
+    syncer.when_read = pause
+    learner.report()
+    assert paused.wait(60)
+    still_merges(syncer, learner)
+    assert not syncer.told.of(Kind.MEMBER_SUSPECTED)
 
 
 def test_a_restarted_syncer_goes_on_from_the_disk(tmp_path: Path) -> None:
