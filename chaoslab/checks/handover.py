@@ -120,6 +120,8 @@ class _Walk:
     def _take(self, event: Event) -> Iterator[_Wait]:
         said, time_s = event.payload, event.time_s
         match said:
+            case MemberJoined() if self._waits(said):
+                pass  # it is told of another donor, or of none, and waits on
             case MemberJoined():
                 yield from self._end((said.learner,), time_s)
                 if said.source in _HELPED:
@@ -127,8 +129,7 @@ class _Walk:
                     joined = cast("Event[MemberJoined]", event)
                     self.waiting[said.learner] = _Wait(joined=joined, since_s=since_s)
             case LearnerJoined() | MemberLeft():
-                wait = self.waiting.get(said.learner)
-                if wait is not None and wait.joined.payload.epoch == said.epoch:
+                if self._waits(said):
                     yield from self._end((said.learner,), time_s)
             case NodeExited(node=node):
                 yield from self._end((node,), time_s)
@@ -144,6 +145,11 @@ class _Walk:
                 self._disturb(said.targets, time_s)
             case _:
                 pass
+
+    def _waits(self, said: MemberJoined | LearnerJoined | MemberLeft) -> bool:
+        """Whether this membership waits for its state."""
+        wait = self.waiting.get(said.learner)
+        return wait is not None and wait.joined.payload.epoch == said.epoch
 
     def _is_sound(self, learner: str) -> bool:
         return not self.harmed[learner] and not self.harmed[_SYNCER]

@@ -19,7 +19,7 @@ from chaoslab.checks.timeline import by_label
 from chaoslab.checks.violations import Doubt, Measured, Violation, after_longest, conclude
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import MemberJoined, RoundMerged, SyncerReady
+from chaoslab.core.payloads import MemberJoined, MemberLeft, RoundMerged, SyncerReady
 from chaoslab.record.journal import History
 
 _MERGE: Mapping[str, Callable[[RoundMerged], object]] = {
@@ -150,13 +150,22 @@ def _said_otherwise(history: History) -> Iterator[Violation]:
 
 
 def _epochs(history: History) -> Iterator[Violation]:
-    last = 0
-    for joined in history.of(MemberJoined):
-        epoch = joined.payload.epoch
-        if epoch <= last:
-            text = f"{joined.payload.learner} was given epoch {epoch} when {last} had been given"
-            yield Violation.at(joined, Code.EPOCH_GIVEN_TWICE, text)
-        last = max(last, epoch)
+    last, present = 0, dict[int, tuple[str, int]]()
+    for event in history.of(MemberJoined, MemberLeft, SyncerReady):
+        said = event.payload
+        match said:
+            case SyncerReady():
+                present.clear()
+            case MemberLeft():
+                present.pop(said.epoch, None)
+            case MemberJoined() if present.get(said.epoch) != said.life:  # else sent elsewhere
+                if said.epoch <= last:
+                    text = f"{said.learner} was given epoch {said.epoch} when {last} had been given"
+                    yield Violation.at(event, Code.EPOCH_GIVEN_TWICE, text)
+                present[said.epoch] = said.life
+                last = max(last, said.epoch)
+            case _:
+                pass
 
 
 # ---------------------------------------------------------------- words and numbers

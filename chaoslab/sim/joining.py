@@ -71,36 +71,26 @@ class Joining:
         """Use what it has: initial values, and the position of its own checkpoint."""
         self._source = Source(joined.source)
         self.steps_held = joined.steps_held
-        if self._learner.counters is None:
-            self._learner.counters = Counters(
-                joined.fragments,
-                step=joined.step,
-                data_position=joined.data_position,
-                loss=curve(0.0),
-            )
-        self._begin_from(self._learner.counters, self._source)
-
-    def _begin_from(self, counters: Counters, source: Source) -> None:
-        if source is Source.DONOR:
-            return
-        if source is Source.INITIAL:
+        counters = self._learner.counters = Counters(
+            joined.fragments,
+            step=joined.step,
+            data_position=joined.data_position,
+            loss=curve(0.0),
+        )
+        if self._source is Source.INITIAL:
             self._learner.messenger.send_initial(len(counters.versions))
-        elif self.own is not None:
+        elif self._source is Source.SYNCER and self.own is not None:
             counters.data_position = max(counters.data_position, self.own.data_position)
 
     def _take_in(self, counters: Counters) -> bool:
         """Adopt what has arrived, as the source allows; whether every fragment is held."""
         messenger = self._learner.messenger
         inbox = messenger.inbox
-        is_complete = len(inbox.adoptions) == len(counters.versions)
-        if inbox.handover is not None and self._source is Source.DONOR:
+        if self._source is Source.DONOR:
+            if inbox.handover is None:
+                return False
             counters.take_over(inbox.handover)
             self._donor = inbox.handover.donor
-        elif self._source is Source.DONOR:
-            if not is_complete:
-                return False
-            self._source = Source.SYNCER  # no donor was available after all
-            self._begin_from(counters, self._source)
         adoptions, inbox.adoptions = inbox.adoptions, {}
         for published in adoptions.values():
             data = counters.adopt(published)

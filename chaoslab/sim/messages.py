@@ -46,6 +46,13 @@ class InitialMessage(msgspec.Struct, frozen=True):
     fragment: int
 
 
+class CheckpointBegun(msgspec.Struct, frozen=True):
+    """A donor's state is on its way."""
+
+    epoch: int
+    request: int
+
+
 class CheckpointMessage(msgspec.Struct, frozen=True):
     """A donor's state, first to the syncer and then to the receiver."""
 

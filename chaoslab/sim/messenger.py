@@ -15,6 +15,7 @@ from chaoslab.diloco.syncer.decisions import Hello, Offer
 from chaoslab.sim.connection import Connection, Handlers
 from chaoslab.sim.counters import Counters, Snapshot
 from chaoslab.sim.messages import (
+    CheckpointBegun,
     CheckpointMessage,
     CheckpointRequest,
     Fenced,
@@ -150,7 +151,7 @@ class Messenger:
         self._sizes.parameters = self._parameters
         self._pulls.clear()
         self._requests.clear()
-        self.inbox.joined = message
+        self.inbox.joined, self.inbox.handover = message, None
         self._report()
 
     def _fenced(self, reason: str) -> None:
@@ -246,6 +247,7 @@ class Messenger:
         )
 
         def send() -> None:
+            self.connection.send(CheckpointBegun(self.epoch, request.request))
             self.connection.send(message, message.size_bytes)
 
         self._process.work(

@@ -20,6 +20,7 @@ from chaoslab.sim.clock import Priority, Timer
 from chaoslab.sim.commits import Commits
 from chaoslab.sim.ending import Ending
 from chaoslab.sim.messages import (
+    CheckpointBegun,
     CheckpointMessage,
     Goodbye,
     HelloMessage,
@@ -158,6 +159,8 @@ class Syncer(Process):
                 self._pushes.handle(stream, message)
             case InitialMessage() if epoch == message.epoch:
                 self._seed(message)
+            case CheckpointBegun() if epoch == message.epoch:
+                self.policy.transfers.begun(message.epoch, message.request)
             case CheckpointMessage() if epoch == message.epoch:
                 self._forward(message)
             case Goodbye() if epoch == message.epoch:
@@ -195,7 +198,8 @@ class Syncer(Process):
             stream.down(self._ending.message)
 
     def _forward(self, message: CheckpointMessage) -> None:
-        receiver = self.policy.transfers.done(message.request)
+        transfers = self.policy.transfers
+        receiver = transfers.done(self.now_s, message.epoch, message.request)
         if receiver is not None:
             self._sessions.send(receiver.epoch, message, message.size_bytes)
 

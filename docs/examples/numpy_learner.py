@@ -247,18 +247,18 @@ class Learner:
         if self.is_joined:
             self.say_joined({})  # it kept its own parameters, with work on top
             return
-        self.fragments = cut(self.params, json.loads(welcome.settings_json)["fragments"])
+        if not self.fragments:
+            self.fragments = cut(self.params, json.loads(welcome.settings_json)["fragments"])
         self.step = self.sampled_step = welcome.step
         self.data_position = welcome.data_position
         if self.source == "initial":
             for number, fragment in enumerate(self.fragments):
                 push = pb.Push(fragment=number, base_version=-1, codec="f32")
                 self.stream.send("push", push, flat(self.params, fragment).tobytes())
+        self.begin_if_whole()  # if no donor is left after all fragments came
 
     def take_over(self, header: Any, payload: bytes) -> None:
         """Continue from a donor's Θ, momentum and step, without its work."""
-        if self.is_joined:
-            return  # all fragments came first
         bases, velocities = np.frombuffer(payload, "<f4").reshape(2, -1)
         start = 0
         for fragment, version in zip(self.fragments, header.versions, strict=True):
@@ -274,9 +274,9 @@ class Learner:
     def begin_if_whole(self) -> None:
         if self.is_joined or min(self.versions) < 0:
             return
-        self.is_joined = True
         if self.source == "donor" and not self.donor:
-            self.source = "syncer"  # no donor could help
+            return  # the checkpoint comes, or another welcome
+        self.is_joined = True
         self.say_joined(by_fragment([digest(flat(self.params, f)) for f in self.fragments]))
         self.sampled_s = time.monotonic()
 
@@ -365,6 +365,7 @@ class Learner:
             request=request, versions=self.versions, step=self.step,
             data_position=self.data_position, donor=self.options.name,
         )  # fmt: skip
+        self.stream.send("checkpoint", pb.Checkpoint(request=request))  # it is on its way
         self.stream.send("checkpoint", header, np.concatenate(bases + velocities).tobytes())
 
     # ------------------------------------------------------------ adopting and leaving

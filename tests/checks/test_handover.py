@@ -32,6 +32,14 @@ def newcomer(for_s: float | None, *, is_helped: bool) -> Story:
     return story.without(Kind.LEARNER_JOINED, lambda one: one.data["learner"] == "learner-4").end()
 
 
+def sent_elsewhere() -> Story:
+    """After a while it is told that the syncer helps it, but the syncer does not."""
+    story = waiting(4.0)
+    joined = story.last(Kind.MEMBER_JOINED)
+    joined_again = {**joined.data, "source": "syncer", "donor": None}
+    return story.say(Kind.MEMBER_JOINED, "syncer", **joined_again).train(2.0)
+
+
 def dropped_meanwhile() -> Story:
     story = waiting(6.0).say(
         Kind.MEMBER_LEFT, "syncer", learner="learner-1", incarnation=1, epoch=50,
@@ -43,6 +51,9 @@ def dropped_meanwhile() -> Story:
 SOON = Handover(within_s=5.0)
 CASES = {
     "a member that waits in vain": fails(SOON, lambda: waiting(6.0).end(), Code.NOT_HELPED),
+    "a member that waits in vain, first for one and then for another": fails(
+        SOON, lambda: sent_elsewhere().end(), Code.NOT_HELPED
+    ),
     "time under a fault": passes(SOON, lambda: under_a_fault("learner-1", 4.0)),
     "time under a fault on the syncer": passes(SOON, lambda: under_a_fault("syncer", 4.0)),
     "a fault on another node": fails(SOON, lambda: under_a_fault("learner-0", 2.0)),

@@ -129,6 +129,13 @@ def epochs_again() -> Story:
     return story.regain_syncer()
 
 
+def sent_elsewhere(**other: Json) -> Story:
+    """A member is said to have joined once more."""
+    story = down().regain_syncer().train(4)
+    joined = story.last(Kind.MEMBER_JOINED)
+    return story.say(Kind.MEMBER_JOINED, "syncer", **{**joined.data, **other}).train(20)
+
+
 def unheard(trained_s: float, for_s: float | None) -> Story:
     """One that is not back yet has a fault of its own after a while."""
     story = down().regain_syncer(without=("learner-2",)).train(trained_s)
@@ -159,6 +166,10 @@ CASES = {
         for key in OTHERWISE
     },
     "an epoch that is given again": fails(CHECK, epochs_again, Code.EPOCH_GIVEN_TWICE),
+    "a member that is sent to another donor": passes(CHECK, sent_elsewhere),
+    "an epoch that is given to another life": fails(
+        CHECK, lambda: sent_elsewhere(incarnation=7), Code.EPOCH_GIVEN_TWICE
+    ),
     "a later fault of one that had its chance": fails(
         CHECK, lambda: unheard(MOST_S + 1, 4.0), Code.NOT_HEARD_AGAIN, of=("learner-2",)
     ),

@@ -104,9 +104,9 @@ class HandSyncer:
         """A message without payload, under the present epoch."""
         self.hub.send(self.session, pb.ToLearner(epoch=self.epoch, **body))
 
-    def welcome(self, source: str = "syncer", **more: Any) -> None:
-        """A new membership: the next epoch."""
-        self.epoch += 1
+    def welcome(self, source: str = "syncer", *, is_again: bool = False, **more: Any) -> None:
+        """A new membership, the next epoch; or another source for the present one."""
+        self.epoch += not is_again
         self.hub.admit(self.session)
         fields = {"source": source, "settings_json": self.rules.to_json(), **more}
         self.say(welcome=pb.Welcome(**fields))

@@ -95,4 +95,4 @@ class PlainPolicy(Policy):
         self.membership = PlainMembership(settings)
         self.tally = PlainTally(settings, self.membership)
         self.rounds = PlainRounds(settings, self.membership, self.tally)
-        self.transfers = type(self.transfers)(self.membership)
+        self.transfers = type(self.transfers)(settings, self.membership)

@@ -260,7 +260,8 @@ class World:
             elif isinstance(action, Welcome) and action.source is Source.INITIAL:
                 self.act(self.policy.seeded(self.now_s, action.member.epoch))
             elif isinstance(action, Donate):
-                receiver = self.policy.transfers.done(action.request)
+                transfers, donor = self.policy.transfers, action.donor
+                receiver = transfers.done(self.now_s, donor.epoch, action.request)
                 if receiver is not None:
                     self.hold_everything(receiver.epoch)
             elif isinstance(action, SendAll):

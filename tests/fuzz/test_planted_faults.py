@@ -8,7 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from chaoslab.diloco.syncer import resume
-from chaoslab.diloco.syncer.decisions import Abandon, Action, Hello, Member, SendAll
+from chaoslab.diloco.syncer.decisions import (
+    Abandon,
+    Action,
+    Hello,
+    LeaveReason,
+    Member,
+    SendAll,
+)
 from chaoslab.diloco.syncer.membership import Membership
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.rounds import Round, Rounds
@@ -60,7 +67,7 @@ def keeps_work_of_abandoned_rounds(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_no_other_donor(patch: pytest.MonkeyPatch) -> None:
-    def lose(transfers: Transfers, _: float, gone: Member) -> list[Action]:
+    def lose(transfers: Transfers, _: float, gone: Member, __: LeaveReason) -> list[Action]:
         for one in tuple(transfers.open.values()):
             if gone.epoch in (one.receiver.epoch, one.donor.epoch):
                 transfers._close(one.request)

@@ -125,7 +125,8 @@ class Inbox:
     def update(self, newer: "Inbox") -> None:
         """Add newer items; the newest of each kind replaces the earlier one."""
         self.adoptions |= newer.adoptions
-        self.joined = newer.joined or self.joined
+        if newer.joined is not None:
+            self.joined, self.handover = newer.joined, None  # it was for the earlier one
         self.handover = newer.handover or self.handover
         self.communicator = newer.communicator or self.communicator
         self.stop = newer.stop or self.stop

@@ -3,9 +3,11 @@
     welcome ─► source ─┬─ initial: init, send the values ────┐
                        ├─ donor: wait for its checkpoint ────┼─► adopt newer fragments ─► complete
                        └─ syncer: init, own moments ─────────┘
-                  ▲ another welcome, if the link broke meanwhile
+                  ▲ another welcome: the donor failed, or the link broke meanwhile
 
-The syncer selects the source. A membership renewed during training is not handled here.
+The syncer selects the source, and says so again when that changes: a learner that was sent to a
+donor waits for the checkpoint until the syncer names another source, whatever else arrives. A
+membership renewed during training is not handled here.
 """
 
 from collections.abc import Callable
@@ -55,19 +57,13 @@ class Joining:
         while inbox.joined is None:
             inbox.update(self._hear())
         joined = inbox.joined
-        self.replica.cut(
-            joined.layout,
-            step=joined.step,
-            data_position=joined.data_position,
-            blend=joined.settings.blend,
-        )
-        self._prepare(joined.source)
+        self._prepare(joined)
         while not self._take_in(inbox):
             newer = self._hear()
             inbox.update(newer)
             if newer.joined is not None:
                 joined = newer.joined
-                self._prepare(joined.source)
+                self._prepare(joined)
         return joined
 
     def _hear(self) -> Inbox:
@@ -82,27 +78,30 @@ class Joining:
             raise TrainingEnded(reason)
         return inbox
 
-    def _prepare(self, source: Source) -> None:
+    def _prepare(self, joined: Joined) -> None:
         """Use what this learner has: initial values, and moments of its own checkpoint."""
-        self.source = source
-        if source is Source.DONOR:
+        self.source = joined.source
+        self.replica.cut(
+            joined.layout,
+            step=joined.step,
+            data_position=joined.data_position,
+            blend=joined.settings.blend,
+        )
+        if self.source is Source.DONOR:
             return
         self.replica.init()
-        if source is Source.INITIAL:
+        if self.source is Source.INITIAL:
             self.messenger.send_initial(self.replica.bases())
         elif self._own is not None:
             self.replica.recall(self._own.payload, self._own.data_position)
 
     def _take_in(self, inbox: Inbox) -> bool:
         """Adopt what has arrived, as the source allows; whether every fragment is held."""
-        is_complete = len(inbox.adoptions) == len(self.replica.counters.fragments)
-        if inbox.handover is not None and self.source is Source.DONOR:
+        if self.source is Source.DONOR:
+            if inbox.handover is None:
+                return False
             self.replica.take_over(inbox.handover)
             self.donor = inbox.handover.header.donor
-        elif self.source is Source.DONOR:
-            if not is_complete:
-                return False
-            self._prepare(Source.SYNCER)  # no donor was available after all
         for adoption in inbox.adoptions.values():
             self.adopt(adoption)
         return self.replica.holds_everything

@@ -210,7 +210,8 @@ class Messenger:
         self._link.backoff.spread(len(joined.settings.learners))
         self._pulls.clear()
         self._requests.clear()
-        self._inbox.joined, self._inbox.communicator = joined, None
+        self._inbox.joined = joined
+        self._inbox.communicator = self._inbox.handover = None
         self._report()
         return None
 
@@ -293,8 +294,15 @@ class Messenger:
             pb.FromLearner(epoch=self.epoch, checkpoint=checkpoint),
             held.pack,
             ("checkpoint", request.request),
-            partial(self._phases.reach, Phase.DONATE, request=request.request),
+            partial(self._note_donating, self._connection, self.epoch, request.request),
         )
+
+    def _note_donating(self, connection: Connection | None, epoch: int, request: int) -> None:
+        """Say that a checkpoint is on its way, so that the syncer waits for it."""
+        if connection is not None:
+            begun = pb.Checkpoint(request=request)
+            connection.send(pb.FromLearner(epoch=epoch, checkpoint=begun))
+        self._phases.reach(Phase.DONATE, request=request)
 
     def _send_payload(
         self,

@@ -241,7 +241,10 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
-    """Admit the learner and say where its parameters come from."""
+    """Say that the learner is a member, and where its parameters come from.
+
+    Said again, of the same membership, when they are to come from somewhere else.
+    """
 
     member: Member
     source: Source
@@ -255,7 +258,6 @@ class Donate:
     request: int
     donor: Member
     receiver: Member
-    asked_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,6 +154,10 @@ class Membership:
             [SuspicionChange(member=member, is_over=True, idle_s=idle_s)] if was_suspected else []
         )
 
+    def begin_anew(self, now_s: float, member: Member) -> None:
+        """Count the time until its first step from now on: it has begun to get its parameters."""
+        member.last_step_s = now_s
+
     def discount(self, seconds: float) -> None:
         """Do not count this long against any member: the syncer was paused."""
         for member in self._by_epoch.values():

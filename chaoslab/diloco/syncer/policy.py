@@ -56,7 +56,7 @@ class Policy:
         self.tally = Tally(settings)
         self.rounds = Rounds(settings, self.membership, self.tally)
         self.communicators = Communicators(settings, self.membership)
-        self.transfers = Transfers(self.membership)
+        self.transfers = Transfers(settings, self.membership)
         self._began_s: float | None = None
         self._awaited: frozenset[str] = frozenset()
         """Learners that took part before the syncer ended, and are waited for."""
@@ -98,21 +98,21 @@ class Policy:
     def hello(self, now_s: float, hello: Hello) -> list[Action]:
         """Handle a learner's request to join; raises `membership.Refused`."""
         member, replaced = self.membership.admit(now_s, hello, self.versions)
-        is_new = bool(self.versions) and not hello.versions
-        donor = self.membership.choose_donor() if is_new else None
         actions: list[Action] = []
         if replaced is not None:
             if replaced.epoch == self.seeder:
                 self.seeder = None  # the new membership takes its place
             actions += self._end(now_s, Drop(member=replaced, reason=LeaveReason.FENCED))
-        source = Source.RESUMED if hello.versions else Source.DONOR if donor else Source.SYNCER
-        if not self.versions and self.seeder is None:
-            source, self.seeder = Source.INITIAL, member.epoch
-        actions.append(Welcome(member=member, source=source, donor=donor))
-        if donor is not None:
-            actions.append(self.transfers.ask(now_s, donor, member))
-        elif self.versions:
+        if hello.versions:
+            actions.append(Welcome(member=member, source=Source.RESUMED, donor=None))
             actions.append(SendAll(receiver=member, held=hello.versions))
+        elif self.versions:
+            actions += self.transfers.help(now_s, member)
+        elif self.seeder is None:
+            self.seeder = member.epoch
+            actions.append(Welcome(member=member, source=Source.INITIAL, donor=None))
+        else:
+            actions.append(Welcome(member=member, source=Source.SYNCER, donor=None))
         return actions
 
     def seeded(self, now_s: float, epoch: int) -> list[Action]:
@@ -144,6 +144,8 @@ class Policy:
         member = self.membership.find(epoch)
         if member is None or self.impossible(report):
             return ()
+        if not member.has_reported:
+            self.transfers.end(member)  # it holds everything
         recovered = self.membership.record_step(now_s, member, report.step, report.step_s)
         member.tokens, member.loss, member.versions = report.tokens, report.loss, report.versions
         member.c_steps, member.c_tokens = report.c_steps, report.c_tokens
@@ -173,7 +175,7 @@ class Policy:
             self.seeder = successor.epoch if successor else None
             if successor is not None:
                 actions.append(Welcome(member=successor, source=Source.INITIAL, donor=None))
-        return actions + self.transfers.lose(now_s, member)
+        return actions + self.transfers.lose(now_s, member, drop.reason)
 
     # ------------------------------------------------------------ pushes
 
@@ -209,14 +211,14 @@ class Policy:
     def advance(self, now_s: float) -> list[Action]:
         """Do whatever is due. To be called after every input, and at `next_s`."""
         actions: list[Action] = []
+        if self.transfers.open:
+            actions += self.transfers.late(now_s)  # before a receiver is dropped that waited for it
         for change in self.membership.age(now_s):
             if isinstance(change, Drop):
                 actions += self._end(now_s, change)
             else:
                 self.tally.update(change.member)
                 actions.append(change)
-        if self.transfers.open:
-            actions += self.transfers.late(now_s)
         if self.rounds.open:
             actions += self.rounds.close(now_s)
         if self.settings.data_parallel != "off":
@@ -250,6 +252,7 @@ class Policy:
         """Count so long as not passed: the syncer was paused, and has heard nothing yet since."""
         self.membership.discount(seconds)
         self.rounds.discount(seconds)
+        self.transfers.discount(seconds)
         self._awaited_until_s += seconds
 
     def next_s(self) -> float:

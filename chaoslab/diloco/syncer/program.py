@@ -207,7 +207,7 @@ class Syncer:
         elif body == "progress":
             self._progress(session, message.epoch, messages.progress(message.progress))
         elif body == "checkpoint":
-            self._forward(message.checkpoint, received.payload)
+            self._forward(message.epoch, message.checkpoint, received.payload)
         elif body == "goodbye":
             self._end_session(session, LeaveReason.SAID_GOODBYE)
 
@@ -243,10 +243,14 @@ class Syncer:
             return
         self._executor.carry_out(self.policy.progress(self._turn_s, epoch, report))
 
-    def _forward(self, checkpoint: pb.Checkpoint, payload: memoryview | None) -> None:
-        """Pass a donor's checkpoint on to its receiver."""
-        receiver = self.policy.transfers.done(checkpoint.request)
-        if receiver is None or payload is None:
+    def _forward(self, epoch: int, checkpoint: pb.Checkpoint, payload: memoryview | None) -> None:
+        """Pass a donor's checkpoint on to its receiver; without payload, it is on its way."""
+        transfers, request = self.policy.transfers, checkpoint.request
+        if payload is None:
+            transfers.begun(epoch, request)
+            return
+        receiver = transfers.done(self._turn_s, epoch, request)
+        if receiver is None:
             return
         message = pb.ToLearner(epoch=receiver.epoch, checkpoint=checkpoint)
         self._sessions.send_payload(receiver.epoch, message, payload, key="checkpoint")

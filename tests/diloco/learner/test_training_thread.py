@@ -236,16 +236,49 @@ def test_an_older_fragment_never_overwrites_what_the_donor_gave(
     assert final["digests"]["0"] == digest(model.all_of(0, 0.25))
 
 
+def test_a_rejoiner_waits_for_its_donor_whatever_else_arrives(
+    syncer: HandSyncer, learner: RunningLearner, model: Model
+) -> None:
+    learner.start()
+    syncer.admit("donor", donor="learner-1")
+    for fragment in range(2):
+        syncer.publish(fragment, 9)
+    wait_until(lambda: learner.messenger.taken == {0, 1})
+    give_checkpoint(syncer, model.checkpoint(0.25), versions=[4, 7])
+    joined = learner.waits_for(Kind.LEARNER_JOINED)
+    assert (joined["source"], joined["donor"]) == ("donor", "learner-1")
+    assert joined["versions"] == {"0": 9, "1": 9}
+    learner.leave()
+
+
 def test_a_rejoiner_whose_donors_are_all_gone_takes_the_syncers_fragments(
     syncer: HandSyncer, learner: RunningLearner
 ) -> None:
     learner.start()
-    syncer.admit("donor", donor="learner-1")
+    syncer.admit("donor", donor="learner-1", step=70)
     syncer.publish(0, 9)
-    wait_until(lambda: 0 in learner.messenger.taken)  # alone it is of no use yet
+    wait_until(lambda: 0 in learner.messenger.taken)
+    syncer.welcome("syncer", is_again=True, step=90)
     syncer.publish(1, 9)
     joined = learner.waits_for(Kind.LEARNER_JOINED)
-    assert (joined["source"], joined["donor"]) == ("syncer", None)
+    assert (joined["source"], joined["donor"], joined["epoch"]) == ("syncer", None, 1)
+    assert joined["step"] == 90
+    learner.leave()
+
+
+def test_a_checkpoint_that_came_before_another_welcome_is_not_used(
+    syncer: HandSyncer, learner: RunningLearner, model: Model
+) -> None:
+    """It was of a membership that ended before the learner could look at it."""
+    syncer.admit("donor", donor="learner-1")
+    give_checkpoint(syncer, model.checkpoint(0.25), versions=[4, 7])
+    wait_until(lambda: learner.messenger._inbox.handover is not None)
+    syncer.welcome("syncer", is_again=True)
+    for fragment in range(2):
+        syncer.publish(fragment, 9)
+    wait_until(lambda: learner.has_untaken(2))
+    learner.start()
+    assert learner.waits_for(Kind.LEARNER_JOINED)["source"] == "syncer"
     learner.leave()
 
 

@@ -1,6 +1,6 @@
 """The syncer's rules, driven by hand and by thousands of random histories."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
+    Action,
     Donate,
     Drop,
     Hello,
@@ -17,6 +18,7 @@ from chaoslab.diloco.syncer.decisions import (
     Offer,
     Progress,
     Refusal,
+    SendAll,
     Welcome,
 )
 from chaoslab.diloco.syncer.membership import Refused
@@ -417,7 +419,7 @@ def test_a_donor_that_has_given_is_as_free_as_before() -> None:
     asked = world.policy.hello(world.now_s, Hello(learner="learner-0", incarnation=2))
     (donate,) = (action for action in asked if isinstance(action, Donate))
     assert donate.donor.giving == 1
-    receiver = world.policy.transfers.done(donate.request)
+    receiver = world.policy.transfers.done(world.now_s, donate.donor.epoch, donate.request)
     assert receiver is not None
     assert (receiver.learner, donate.donor.giving) == ("learner-0", 0)
 
@@ -430,3 +432,147 @@ def test_when_a_donor_of_several_dies_the_others_share_what_it_had_to_give() -> 
     assert [a.donor.learner for a in actions if isinstance(a, Donate)] == [second]
     left = next(m for m in world.policy.membership.members if m.learner == second)
     assert left.giving == 2
+
+
+# ---------------------------------------------------------------- who helps a learner that returns
+
+
+def returning(world: World, name: str = "learner-0") -> list[Action]:
+    """What is decided when that learner, which is dead, comes back."""
+    world.lives[name] += 1
+    hello = Hello(learner=name, incarnation=world.lives[name])
+    return world.policy.hello(world.now_s, hello)
+
+
+def told(actions: Sequence[Action]) -> list[str]:
+    """Where a receiver is sent to, and whom it is really helped by; each by name."""
+    said = []
+    for action in actions:
+        match action:
+            case Welcome(donor=donor, source=source):
+                said.append(donor.learner if donor else source.value)
+            case Donate(donor=donor):
+                said.append(f"by {donor.learner}")
+            case SendAll():
+                said.append("by syncer")
+            case _:
+                pass
+    return said
+
+
+def train_on(world: World, seconds: float, *names: str) -> list[str]:
+    """These train for a while; what was said to a receiver meanwhile."""
+    said = []
+    for _ in range(round(seconds)):
+        world.now_s += 1.0
+        for name in names:
+            learner = world.alive[name]
+            world.policy.progress(world.now_s, learner.epoch, world.train(learner))
+        said += told(world.policy.advance(world.now_s))
+    return said
+
+
+def test_a_receiver_is_told_whenever_somebody_else_is_to_help_it() -> None:
+    world = storm("learner-0", "learner-1")
+    assert told(returning(world)) == ["learner-3", "by learner-3"]
+    gone = world.alive["learner-3"].epoch
+    closed = world.policy.closed(world.now_s, gone, LeaveReason.CLOSED)
+    assert told(closed) == ["learner-2", "by learner-2"]
+    gone = world.alive["learner-2"].epoch
+    closed = world.policy.closed(world.now_s, gone, LeaveReason.CLOSED)
+    assert told(closed) == ["syncer", "by syncer"]
+    assert not world.policy.transfers.open
+
+
+def test_a_receiver_is_told_nothing_more_once_the_checkpoint_was_passed_on_to_it() -> None:
+    world = storm("learner-0")
+    actions = returning(world)
+    (donate,) = (action for action in actions if isinstance(action, Donate))
+    world.policy.transfers.done(world.now_s, donate.donor.epoch, donate.request)
+    donor = donate.donor
+    assert told(world.policy.closed(world.now_s, donor.epoch, LeaveReason.CLOSED)) == []
+    assert train_on(world, 60.0, *(n for n in NAMES[1:] if n != donor.learner)) == []
+
+
+def test_only_the_donor_that_was_asked_can_give() -> None:
+    world = storm("learner-0")
+    (donate,) = (action for action in returning(world) if isinstance(action, Donate))
+    other = next(m for m in world.policy.membership.members if m is not donate.donor)
+    assert world.policy.transfers.done(world.now_s, other.epoch, donate.request) is None
+    assert (
+        world.policy.transfers.done(world.now_s, donate.donor.epoch, donate.request)
+        is donate.receiver
+    )
+
+
+def test_a_receiver_that_waited_long_enough_for_donors_gets_the_syncers_fragments() -> None:
+    """And then as much time to begin as one that has just joined."""
+    world = storm("learner-0", "learner-1")
+    returning(world)
+    epoch, patience_s = world.policy.membership.last_epoch, world.settings.start_patience_s
+    asked = train_on(world, patience_s - 1.0, *NAMES[2:])
+    assert asked == ["learner-2", "by learner-2", "learner-3", "by learner-3"] * 2
+    assert train_on(world, 2.0, *NAMES[2:]) == ["syncer", "by syncer"]
+    assert train_on(world, patience_s - 2.0, *NAMES[2:]) == []
+    assert world.policy.membership.find(epoch) is not None
+    train_on(world, 2.0, *NAMES[2:])
+    assert world.policy.membership.find(epoch) is None
+
+
+def test_a_donor_that_has_begun_to_send_is_waited_for_and_may_use_all_of_the_time() -> None:
+    world = storm("learner-0")
+    (donate,) = (action for action in returning(world) if isinstance(action, Donate))
+    world.policy.transfers.begun(donate.donor.epoch, donate.request)
+    patience_s = world.settings.start_patience_s
+    assert train_on(world, patience_s - 1.0, *NAMES[1:]) == []
+    assert train_on(world, 2.0, *NAMES[1:]) == ["syncer", "by syncer"]
+
+
+def test_a_receiver_that_cannot_begin_in_time_with_a_checkpoint_is_helped_by_the_syncer() -> None:
+    world = storm("learner-0")
+    actions = returning(world)
+    patience_s = world.settings.start_patience_s
+    for is_in_time in (True, False):
+        (donate,) = (action for action in actions if isinstance(action, Donate))
+        transfers, epoch = world.policy.transfers, donate.receiver.epoch
+        transfers.begun(donate.donor.epoch, donate.request)
+        train_on(world, patience_s - 10.0, *NAMES[1:])
+        transfers.done(world.now_s, donate.donor.epoch, donate.request)
+        train_on(world, patience_s - 2.0, *NAMES[1:])
+        assert world.policy.membership.find(epoch) is not None
+        if is_in_time:  # its link breaks, which says nothing of how thin it is
+            world.policy.closed(world.now_s, epoch, LeaveReason.CLOSED)
+            hello = Hello(learner="learner-0", incarnation=world.lives["learner-0"])
+            actions = world.policy.hello(world.now_s, hello)
+    train_on(world, 3.0, *NAMES[1:])
+    assert world.policy.membership.find(epoch) is None
+    assert told(world.policy.hello(world.now_s, hello)) == ["syncer", "by syncer"]
+    assert told(returning(world))[1].startswith("by learner"), "another life may do better"
+
+
+def test_a_suspected_donor_is_kept_while_there_is_no_other() -> None:
+    world = storm(*NAMES[:3])
+    assert told(returning(world)) == ["learner-3", "by learner-3"]
+    after_s, dropped_s = world.settings.suspect_after_s, world.settings.drop_after_s
+    assert train_on(world, after_s + 1.0) == []
+    assert train_on(world, dropped_s) == ["syncer", "by syncer"]
+
+
+def test_a_suspected_donor_is_replaced_by_another() -> None:
+    world = storm(*NAMES[:2])
+    assert told(returning(world)) == ["learner-3", "by learner-3"]
+    said = train_on(world, world.settings.suspect_after_s + 1.0, "learner-2")
+    assert said == ["learner-2", "by learner-2"]
+
+
+def test_no_donor_is_asked_for_a_learner_that_trains_already() -> None:
+    """It may be one of other people's, which was content with the fragments."""
+    world = storm("learner-0")
+    (donate,) = (action for action in returning(world) if isinstance(action, Donate))
+    report = Progress(
+        step=5, tokens=0, c_steps=(0,) * 3, c_tokens=(0,) * 3, versions=world.policy.versions,
+        loss=3.0, step_s=0.1, data_position=5,
+    )  # fmt: skip
+    world.policy.progress(world.now_s, donate.receiver.epoch, report)
+    assert (donate.donor.giving, dict(world.policy.transfers.open)) == (0, {})
+    assert train_on(world, 60.0, *NAMES[1:]) == []
