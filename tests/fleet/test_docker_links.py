@@ -225,6 +225,15 @@ def test_no_node_of_the_run_changes_links(run_resources: RunResources, kind: str
     assert not [one for one in engine.names(run_resources.own) if "proxy" in one]
 
 
+def test_a_restarted_server_is_behind_the_same_gate(run_resources: RunResources) -> None:
+    with closing(ContainerProxyHost(run_resources.run_directory, Engine.connect())) as proxy_host:
+        api = proxy_host.open("toxiproxy")
+        call(api, "POST", "/proxies", {"name": "learner-0", "upstream": "127.0.0.1:9"})
+        proxy_host.restart()
+        assert call(api, "GET", "/proxies") == {}
+        assert not proxy_host.ended()
+
+
 def test_a_server_that_ends_behind_its_gate_is_noticed(run_resources: RunResources) -> None:
     with links_of("toxiproxy", run_resources) as links:
         assert not links.troubles()

@@ -100,9 +100,9 @@ class ContainerProxyHost:
         self._engine.start(self._name)
         if kind == "toxiproxy":
             self._start_toxiproxy()
-        api = Endpoint(address=self._engine.reached(self._name, _API_PORT), token=token)
-        self._await_answer(api)
-        return api
+        self._api = Endpoint(address=self._engine.reached(self._name, _API_PORT), token=token)
+        self._await_answer()
+        return self._api
 
     def _start_toxiproxy(self) -> None:
         self._engine.create(
@@ -118,6 +118,13 @@ class ContainerProxyHost:
         )
         self._opened.append(self._server)
         self._engine.start(self._server)
+
+    def restart(self) -> None:
+        """Make Toxiproxy's container anew; that of its gate, the address and the token stay."""
+        self._engine.remove(self._server)
+        self._opened.remove(self._server)
+        self._start_toxiproxy()
+        self._await_answer()
 
     def ended(self) -> str:
         return next(filter(None, map(self._engine.ended, self._opened)), "")
@@ -165,14 +172,14 @@ class ContainerProxyHost:
             self._opened.pop()
         self._engine.close()
 
-    def _await_answer(self, api: Endpoint) -> None:
+    def _await_answer(self) -> None:
         deadline = time.monotonic() + _READY_S
         while True:
             with suppress(FleetError):
-                call(api, "GET", "/version")
+                call(self._api, "GET", "/version")
                 return
             if how := self.ended():
                 raise FleetError(f"the proxy for links did not come up: {how}")
             if time.monotonic() > deadline:
-                raise FleetError(f"the proxy for links does not answer at {api}")
+                raise FleetError(f"the proxy for links does not answer at {self._api}")
             time.sleep(_PAUSE_S)

@@ -78,9 +78,9 @@ class ProxyClient(ABC):
 
     # ---------------------------------------------------------------- proxies
 
-    def create(self, proxy: str, listen: str, upstream: str) -> None:
-        """A proxy that accepts connections when this returns."""
-        body: Json = {"name": proxy, "listen": listen, "upstream": upstream, "enabled": True}
+    def create(self, proxy: str, listen: str, upstream: str, *, is_on: bool = True) -> None:
+        """A proxy that accepts connections when this returns, or refuses them."""
+        body: Json = {"name": proxy, "listen": listen, "upstream": upstream, "enabled": is_on}
         made = an_object(self.ask("POST", "/proxies", body))
         if (made.get("listen"), made.get("upstream")) != (listen, upstream):
             raise FleetError(f"{self} was asked for {listen} to {upstream} and made {dict(made)}")

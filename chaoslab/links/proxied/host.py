@@ -93,3 +93,11 @@ class ProxyHost(Place, Protocol):
     def close(self) -> None:
         """End it. Safe to repeat."""
         ...
+
+
+class RestartableHost(ProxyHost, Protocol):
+    """A place whose server can be ended by force, whatever it waits for, and started again."""
+
+    def restart(self) -> None:
+        """All its streams and proxies are gone; its API is where it was. FleetError."""
+        ...

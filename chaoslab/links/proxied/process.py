@@ -57,6 +57,13 @@ class LocalServer(LocalPlace):
         """By the kernel's table of connections."""
         return established(number)
 
+    def restart(self) -> None:
+        """FleetError: it is somebody else's."""
+        raise FleetError(
+            f"the server at {self.api} is stuck: restart it, or leave `fleet.toxiproxy` out of the "
+            "plan, and chaoslab starts one and restarts it itself"
+        )
+
     def close(self) -> None:
         """Does nothing: it is somebody else's."""
 
@@ -92,14 +99,20 @@ class Server(LocalServer):
                 self.log.parent.mkdir(parents=True, exist_ok=True)
                 self._port = HeldPort()
                 if_it_fails.callback(self._port.close)
-                self._process = self._spawn(self._command(self._port))
             except OSError as error:
                 raise FleetError(f"{self.name} cannot be started: {error}") from error
             self.api = replace(self.api, address=self._port.address)
             if_it_fails.callback(self.close)
-            self._await_answer()
+            self._start()
             if_it_fails.pop_all()
         return self.api
+
+    def restart(self) -> None:
+        """Kill it and start it again on the same port."""
+        if self._process is not None:
+            self._process.kill()
+            self._end(self._process)
+        self._start()
 
     @property
     def pid(self) -> int | None:
@@ -116,9 +129,13 @@ class Server(LocalServer):
 
     def close(self) -> None:
         """End it and what it started, and close its undo entry. May be repeated."""
-        process = self._process
-        if process is None:
-            return
+        if self._process is not None:
+            try:
+                self._end(self._process)
+            finally:
+                self._port.close()
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
         if process.stdin is not None:
             process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
@@ -129,12 +146,18 @@ class Server(LocalServer):
             end_tree(identity, self._mark, limit_s=_END_S)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END_S)
-        self._port.close()
         if process.poll() is None:
             raise FleetError(f"{self.name} (process {process.pid}) cannot be ended")
         self._pending_undos.settle_all()
 
     # ---------------------------------------------------------------- beginning
+
+    def _start(self) -> None:
+        try:
+            self._process = self._spawn(self._command(self._port))
+        except OSError as error:
+            raise FleetError(f"{self.name} cannot be started: {error}") from error
+        self._await_answer()
 
     def _spawn(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         read_end, write_end = os.pipe()
