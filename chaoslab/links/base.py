@@ -88,6 +88,25 @@ class Foretold(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remade:
+    """A link that was made anew, as it was to be, because what carried it was stuck."""
+
+    link: str
+    streams: int | None
+    """Of its learner, which this ended; None where nobody can count them."""
+    reason: str
+
+
+@runtime_checkable
+class Remakes(Protocol):
+    """Links that are made anew rather than left stuck."""
+
+    def remade(self) -> Sequence[Remade]:
+        """Each time since the last call."""
+        ...
+
+
 class Links(Protocol):
     """All links of a run. A context manager: leaving it ends whatever carries them."""
 

@@ -7,19 +7,21 @@ The server ignores a misspelt attribute and crashes at a negative rate. So every
 before it is sent, the answer is compared with it, and only proxies of this run are changed: no
 /reset, no toxicity, no populate.
 
-A limit of Toxiproxy: while a receiver reads nothing and more than about 33 MB wait for it behind a
-latency, the server can never change or heal that link (its toxics wait for each other). The call
-then fails at its deadline. `links: embedded` does not have this limit.
+A limit of Toxiproxy: while a receiver does not read what waits for it, the server cannot change the
+toxics of that link. The link is then made anew, which ends its streams, and that is recorded (see
+`client`). `links: embedded` does not have this limit.
 """
 
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
+from chaoslab.links.base import Remade
 from chaoslab.links.effects import (
     Bandwidth,
     Effect,
@@ -32,7 +34,7 @@ from chaoslab.links.effects import (
 )
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxied.client import ProxyClient
-from chaoslab.links.proxied.host import ProxyHost
+from chaoslab.links.proxied.host import RestartableHost
 from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, call
 from chaoslab.links.proxied.links import ProxiedLinks
 from chaoslab.links.proxied.process import LocalServer, Server
@@ -66,19 +68,28 @@ class ToxiproxyLinks(ProxiedLinks):
         *,
         undo_log: UndoLog | None = None,
         address: str | None = None,
-        proxy_host: ProxyHost | None = None,
+        proxy_host: RestartableHost | None = None,
     ) -> None:
         """Uses the server whose API is at `address` on this machine, or starts one that it finds.
 
         With a `proxy_host` it is started there. AbilityError says how to get what is missing.
         """
         log = undo_log or NoUndoLog()
-        super().__init__(directory, log, proxy_host or _server(address, directory, log))
+        self._place = proxy_host or _server(address, directory, log)
+        super().__init__(directory, log, self._place)
         self._address, self._run = address, secrets.token_hex(3)
         self._owed: dict[str, int] = {}
 
     def _client_of(self, api: Endpoint) -> ProxyClient:
-        return ToxiproxyClient(api, self.host.established)
+        return ToxiproxyClient(api, self._place)
+
+    def remade(self) -> Sequence[Remade]:
+        """See `base.Remakes`."""
+        if not isinstance(self._client, ToxiproxyClient):
+            return ()
+        told, self._client.remade = self._client.remade, []
+        names = {link.proxy: name for name, link in self._links.items()}
+        return [replace(one, link=names[one.link]) for one in told]
 
     def _end(self) -> None:
         """Also delete our proxies from a server that others use."""
