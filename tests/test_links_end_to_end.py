@@ -36,6 +36,17 @@ FROZEN_AND_FAR = """
   - {id: far, fault: network.latency, mean: 200ms, target: {learners: [learner-1]},
      at: {round: 34}, for: 4s}
 """
+MEETING = """
+  - {id: thin, fault: network.region_profile, profile: transatlantic, latency: 120ms, jitter: 30ms,
+     rate: 80kB/s, target: {learners: [learner-1]}, at: {time: 12s}, for: 14s}
+  - {id: cut, fault: network.refuse, target: {learners: [learner-1]}, at: {time: 25.96s}, for: 3s}
+  - {id: late, fault: network.latency, mean: 100ms, target: {learners: [learner-1]},
+     at: {time: 34s}, for: 6s}
+  - {id: frozen, fault: network.freeze, target: {learners: [learner-1]}, at: {time: 37.5s},
+     for: 2.48s}
+  - {id: reset, fault: network.reset, target: {learners: [learner-1]}, at: {time: 39.96s}, for: 2s}
+"""
+"""Heals of a link some milliseconds after its streams were ended."""
 
 
 @pytest.fixture
@@ -52,6 +63,13 @@ def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path) -> None:
     ran = passed(PLAN.replace("FAULTS", FAR_AND_CUT), folder, "--set", "fleet.links=toxiproxy")
     assert ran.statuses == ["proved", "proved"]
     assert {one.payload.incarnation for one in ran.history.of(Kind.NODE_STARTED)} == {1}
+
+
+@pytest.mark.toxiproxy
+def test_heals_that_meet_a_refusal_or_a_reset_of_the_same_link_are_done(folder: Path) -> None:
+    plan = PLAN.replace("FAULTS", MEETING).replace("rounds: 110", "rounds: 320")
+    ran = passed(plan, folder, "--set", "fleet.links=toxiproxy")
+    assert ran.statuses == ["proved"] * 5
 
 
 def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> None:

@@ -132,6 +132,7 @@ class Kind(StrEnum):
     LINK_SHAPED = "link.shaped"
     LINK_CLEARED = "link.cleared"
     LINK_COUNTED = "link.counted"
+    LINK_REMADE = "link.remade"
     LINK_LOST = "link.lost"
 
     # -- evaluation after the run, printed by the evaluator

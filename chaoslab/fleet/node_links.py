@@ -2,7 +2,8 @@
 
     Fleet.link ──► NodeLinks ──► Links.create, then the standing effects of the node
     faults ──► Fleet.links[name].shape ──► the link itself ──► LINK_SHAPED
-    Fleet.poll ◄── observed ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED, LINK_LOST
+    Fleet.poll ◄── observed ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED,
+                              LINK_REMADE, LINK_LOST
 
 It knows no kind of links, no fault and no kind of fleet. A fleet enters `made_by` before its
 first node and leaves it after its last one.
@@ -15,7 +16,7 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.links.base import Counters, Foretold, Link, Links, NoLinks
+from chaoslab.links.base import Counters, Foretold, Link, Links, NoLinks, Remakes
 from chaoslab.links.effects import Direction, Effect, Shaping
 
 HARNESS = "harness"
@@ -71,6 +72,10 @@ class NodeLinks:
         if not self._is_lost and self.clock.now_s() >= self._look_s:
             self._look_s = self.clock.now_s() + _LOOK_S
             self.look()
+        if isinstance(self.made_by, Remakes):
+            for remade in self.made_by.remade():
+                facts: dict[str, Json] = {"streams": remade.streams, "reason": remade.reason}
+                self.report(Kind.LINK_REMADE, remade.link, **facts)
         observed, self._observed = self._observed, []
         return observed
 

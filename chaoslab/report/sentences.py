@@ -347,6 +347,14 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             lambda e: f"the link of {e.link} is cleared of {e.injection}",
         ),
         _of(
+            payloads.LinkRemade,
+            Tone.BAD,
+            lambda e: (
+                f"the link of {e.link} was stuck and is made anew, which ended "
+                f"{'its streams' if e.streams is None else plural(e.streams, 'stream')}: {e.reason}"
+            ),
+        ),
+        _of(
             payloads.LinkLost,
             Tone.BAD,
             lambda e: f"the {e.kind} links are lost: {e.reason}",

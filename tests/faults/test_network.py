@@ -580,6 +580,14 @@ BY_NETEM: dict[str, NetworkDuplicate | NetworkReorder | NetworkCorrupt] = {
         Code.OTHER_FAULT,
     ),
     case(
+        "a stream that ended when a stuck link was made anew proves no limit",
+        Record(NetworkLimitData(size_bytes=500_000))
+        .until(24)
+        .add(24.5, Kind.LINK_REMADE, link="learner-1", streams=1, reason="no answer")
+        .closed(24.6),
+        Code.OTHER_FAULT,
+    ),
+    case(
         "a loss without packets is none",
         Record(NetworkLoss(share=0.05)).counted(20.1, packets=0, dropped=0),
         Code.NO_EFFECT,

@@ -1,5 +1,6 @@
 """What a fleet does with links: make them, report what is done to them, notice their loss."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.node_links import STANDING, NodeLinks
+from chaoslab.links.base import Remade
 from chaoslab.links.effects import Direction, Freeze, Latency
 from chaoslab.undo.base import NoUndoLog
 from tests.fake_links import FakeLinks
@@ -90,6 +92,26 @@ def test_a_loss_is_noticed_within_half_a_second_and_reported_once(links: FakeLin
     assert lost.data == {"kind": "fake", "links": ["learner-0"], "reason": links.broken}
     clock.advance_to(2.0)
     assert not node_links.observed()
+
+
+def test_a_link_that_was_made_anew_is_reported_with_the_streams_that_it_cost() -> None:
+    links = StuckLinks()
+    node_links = NodeLinks(clock=VirtualClock(), made_by=links)
+    node_links.create("learner-0", UP)
+    node_links.observed()
+    links.told = [Remade(link="learner-0", streams=2, reason="no answer")]
+    (remade,) = node_links.observed()
+    assert remade.kind is Kind.LINK_REMADE
+    assert remade.data == {"link": "learner-0", "streams": 2, "reason": "no answer"}
+
+
+class StuckLinks(FakeLinks):
+    """Links that had to be made anew."""
+
+    told: Sequence[Remade] = ()
+
+    def remade(self) -> Sequence[Remade]:
+        return self.told
 
 
 def test_on_lost_links_a_heal_has_nothing_to_undo_and_a_fault_cannot_be(

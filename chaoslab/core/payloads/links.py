@@ -105,6 +105,15 @@ class LinkCounted(Payload, kind=Kind.LINK_COUNTED):
     dropped: int | None = None
 
 
+class LinkRemade(Payload, kind=Kind.LINK_REMADE):
+    """The proxy was stuck: the link was made anew, with the effects that are to be on it."""
+
+    link: str
+    streams: int | None = None
+    """Number of the learner's streams that this ended; null where they cannot be counted."""
+    reason: str
+
+
 class LinkLost(Payload, kind=Kind.LINK_LOST):
     """The proxy or gateway of the links failed, not by a fault of the plan."""
 

@@ -24,6 +24,7 @@ from chaoslab.core.payloads import (
     LinkClosed,
     LinkMeasured,
     LinkOpened,
+    LinkRemade,
     LinkShaped,
     Status,
 )
@@ -285,7 +286,9 @@ def closings(window: EvidenceWindow) -> list[Event[LinkClosed]]:
 
 
 def unclaimed(window: EvidenceWindow) -> list[Event[LinkClosed]]:
-    """Of these ends those that did not follow what another injection did to the link."""
+    """Of these ends those that did not follow what another injection did to the link, nor its
+    making anew.
+    """
     breaking = {
         e.payload.injection
         for e in of([*window.before, *window.during], LinkShaped)
@@ -294,6 +297,7 @@ def unclaimed(window: EvidenceWindow) -> list[Event[LinkClosed]]:
     changed_s = [
         *(e.time_s for e in window.of(LinkShaped) if e.payload.injection in breaking),
         *(e.time_s for e in window.of(LinkCleared) if e.payload.injection in breaking),
+        *(e.time_s for e in window.of(LinkRemade)),
     ]
     return [
         e

@@ -69,6 +69,7 @@ class RunTracks:
         Kind.RUN_FINISHED: _mark,
         Kind.JANITOR_DIED: _mark,
         Kind.SIGNAL_FAILED: _mark,
+        Kind.LINK_REMADE: _mark,
         Kind.LINK_LOST: _mark,
         Kind.DISK_BLOCKED: _mark,
         Kind.DISK_FREED: _mark,
