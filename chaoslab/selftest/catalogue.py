@@ -100,11 +100,9 @@ _LEARNERS = _mutants(
     ("early_leaver", "calm", "a healthy learner leaves early, as if training had ended",
      "unasked", Code.LEFT_EARLY, OTHER_VICTIM),
     ("repeating_learner", "killed", "the victim trains again on what it had trained on",
-     "rejoin", Code.DATA_REPEATED, VICTIM),
+     "real_work", Code.DATA_REPEATED, VICTIM),
     ("no_reconnect", "refused", "a learner never dials again",
      "rejoin", Code.NOTHING_ACCEPTED, VICTIM),
-    ("hammering_dialler", "refused", "a learner dials without a pause",
-     "retries", Code.DIALLED_TOO_OFTEN, VICTIM),
     ("false_clock", "killed", "a survivor reports a fifth of its step times",
      "survivors", Code.STEP_TIMES_FALSE, OTHER_VICTIM),
     ("double_counter", "calm", "a learner counts every token twice",
@@ -117,6 +115,38 @@ _LEARNERS = _mutants(
      "evidence", Evidence.STILL_WORKING),
     ("false_hanger", "disobeyed", "a learner that was told to hang only says so",
      "evidence", Evidence.STILL_WORKING),
+)
+
+_LONG = ["training.stop={rounds: 150}", "limits.timeout=4m"]
+"""Until the work of the victim after its return can be judged."""
+_AFTER_RETURNS = tuple(
+    _trial(name, "killed", wrong, check, code, VICTIM, programs={"learner": name}, settings=_LONG)
+    for name, wrong, check, code in (
+        ("declining_rejoiner", "the victim comes back, and declines from the fourth pull on",
+         "participation", Code.WORKED_TOO_LITTLE),
+        ("crawling_rejoiner", "the victim comes back at a fifth of its pace",
+         "participation", Code.WORKED_TOO_LITTLE),
+        ("idle_rejoiner", "the victim comes back, and pushes zeros",
+         "real_work", Code.EMPTY_PUSH),
+        ("skipping_rejoiner", "the victim comes back, and skips a part of its data",
+         "real_work", Code.DATA_SKIPPED),
+        ("one_batch_rejoiner", "the victim comes back, and trains on one batch",
+         "real_work", Code.LOSS_UNLIKE_PEERS),
+        ("lossless_rejoiner", "the victim comes back, and reports a loss of 0",
+         "real_work", Code.LOSS_UNLIKE_PEERS),
+    )
+)
+
+_IN_THE_END = tuple(
+    _trial(name, "calm", wrong, check, code, programs={"syncer": name}, settings=[stop])
+    for name, wrong, check, code, stop in (
+        ("rare_syncer", "the syncer begins a round every 1.4 s, and did so far more often",
+         "cadence", Code.ROUNDS_TOO_RARE, "training.stop={time: 25s}"),
+        ("partial_syncer", "the syncer merges one fragment no more",
+         "cadence", Code.ROUNDS_TOO_RARE, "training.stop={time: 25s}"),
+        ("hasty_syncer", "the syncer ends training long before its stop rule is met",
+         "stop", Code.STOPPED_EARLY, "training.stop={rounds: 240}"),
+    )
 )
 
 _FLEETS = _mutants(
@@ -141,6 +171,9 @@ _SEVERAL = (
            programs={"syncer": "bursting_syncer"},
            settings=["expect=[{check: bandwidth, max_peak: 3x}, {check: cleanup}]",
                      "training.step_time=80ms", "training.stop={time: 25s}"]),
+    _trial("hammering_dialler", "refused", "a learner dials without a pause",
+           "retries", Code.DIALLED_TOO_OFTEN, VICTIM,
+           programs={"learner": "hammering_dialler"}, settings=["faults.cut.for=9s"]),
     _trial("believing_syncer", "calm", "the syncer takes a stranger for a learner",
            "strangers", Code.NEVER_STARTED, OTHER_VICTIM,
            programs={"syncer": "believing_syncer", "learner": "intruding_learner"}),
@@ -171,6 +204,7 @@ CONTROLS = (
 still while training goes on; and a stranger that a sound syncer turns away."""
 
 TRIALS: tuple[Trial, ...] = (
-    *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_FLEETS, *_SEVERAL, *CONTROLS
+    *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_AFTER_RETURNS, *_IN_THE_END, *_FLEETS,
+    *_SEVERAL, *CONTROLS,
 )  # fmt: skip
 """In the order in which they are run."""

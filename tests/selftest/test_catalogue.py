@@ -14,7 +14,8 @@ from chaoslab.selftest.trial import Trial, program_of
 MUTANTS = {**syncer.MUTANTS, **learner.MUTANTS}
 RULES = {
     "unasked", "baseline", "evidence", "entries", "links", "refused", "run", "stop", "residue",
-    "strangers", "training_continues", "learners_rejoin", "heal",
+    "strangers", "training_continues", "learners_rejoin", "participation", "cadence", "real_work",
+    "heal",
 }  # fmt: skip
 """What is judged whatever a plan expects."""
 

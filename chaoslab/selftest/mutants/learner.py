@@ -39,6 +39,9 @@ _INTRUDER_STAYS_S = 2.0
 _ALONE_S = 30.0
 _FAR_STEPS = 36
 _PATIENCE_S = 3.0
+_SKIPPED_BATCHES = 100_000
+_SLOWER = 4.0
+_ANSWERS = 3
 
 # ---------------------------------------------------------------- incarnations that end
 
@@ -107,6 +110,15 @@ class FalseClock(Learner):
         super()._say(kind, **data)
 
 
+class LosslessLearner(Learner):
+    """A later incarnation of the victim reports a loss of 0."""
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        if "loss" in data and flag("--incarnation") != "1":
+            data["loss"] = 0.0
+        super()._say(kind, **data)
+
+
 class MalformedLearner(Learner):
     """The victim prints ten events without any data after each event."""
 
@@ -141,6 +153,45 @@ class RepeatingReplica(Replica):
         blend: float = 0.0,
     ) -> None:
         super().cut(layout, step=step, data_position=0, blend=blend)
+
+
+class SkippingReplica(Replica):
+    """A later incarnation skips a hundred thousand batches of its data."""
+
+    def cut(self, layout: Layout, *, step: int, data_position: int, blend: float = 0.0) -> None:
+        skipped = 0 if flag("--incarnation") == "1" else _SKIPPED_BATCHES
+        super().cut(layout, step=step, data_position=data_position + skipped, blend=blend)
+
+
+class OneBatchReplica(Replica):
+    """A later incarnation trains on its first batch for ever."""
+
+    _only: Batch | None = None
+
+    def step(self, batch: Batch) -> None:
+        if flag("--incarnation") != "1":
+            batch = self._only = batch if self._only is None else self._only
+        super().step(batch)
+
+
+class IdleReplica(Replica):
+    """A later incarnation takes time for its steps, and changes nothing by them."""
+
+    def step(self, batch: Batch) -> None:
+        before = self._state
+        super().step(batch)
+        if flag("--incarnation") != "1":
+            self._keep(before)
+
+
+class CrawlingReplica(Replica):
+    """A later incarnation makes a step in the time of five."""
+
+    def step(self, batch: Batch) -> None:
+        began_s = time.monotonic()
+        super().step(batch)
+        if flag("--incarnation") != "1":
+            time.sleep(_SLOWER * (time.monotonic() - began_s))
 
 
 class StaleReplica(Replica):
@@ -210,6 +261,17 @@ class MuteMessenger(Messenger):
             super()._push(held, pull)
 
 
+class DecliningMessenger(Messenger):
+    """A later incarnation answers three pulls, and no further one."""
+
+    answered = 0
+
+    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+        self.answered += 1
+        if self._incarnation == 1 or self.answered <= _ANSWERS:
+            super()._push(held, pull)
+
+
 class WaitingMessenger(Messenger):
     """Stops training to wait for the syncer when it is far ahead of what it last adopted."""
 
@@ -246,16 +308,22 @@ def _intrude(specs: Sequence[TensorSpec]) -> None:
 
 MUTANTS = {
     "crashing_rejoiner": [Part(program, "Learner", CrashingLearner)],
+    "crawling_rejoiner": [Part(program, "Replica", CrawlingReplica)],
+    "declining_rejoiner": [Part(program, "Messenger", DecliningMessenger)],
     "double_counter": [Part(program, "Replica", DoubleReplica)],
     "early_leaver": [Part(program, "Learner", EarlyLearner)],
     "false_clock": [Part(program, "Learner", FalseClock)],
     "false_hanger": [Part(program, "Learner", FalseHanger)],
     "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
+    "idle_rejoiner": [Part(program, "Replica", IdleReplica)],
     "intruding_learner": [Part(program, "Messenger", IntrudingMessenger)],
+    "lossless_rejoiner": [Part(program, "Learner", LosslessLearner)],
     "malformed_learner": [Part(program, "Learner", MalformedLearner)],
     "mute_rejoiner": [Part(program, "Messenger", MuteMessenger)],
     "no_reconnect": [Part(messenger, "Link", OneStreamLink)],
+    "one_batch_rejoiner": [Part(program, "Replica", OneBatchReplica)],
     "repeating_learner": [Part(program, "Replica", RepeatingReplica)],
+    "skipping_rejoiner": [Part(program, "Replica", SkippingReplica)],
     "stale_rejoiner": [Part(program, "Replica", StaleReplica)],
     "stubborn_learner": [Part(program, "Learner", StubbornLearner)],
     "waiting_learner": [Part(program, "Messenger", WaitingMessenger)],

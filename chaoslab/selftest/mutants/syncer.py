@@ -38,6 +38,9 @@ from chaoslab.selftest.mutants import VICTIM, Part, start_named
 
 _UNFAIR_SHARE = 0.1
 _UPHILL_FACTOR = -4.0
+_AS_USUAL_ROUNDS = 30
+"""Merged before the defect shows: the baseline is as it should be."""
+_RARELY_S = 1.4
 
 # ---------------------------------------------------------------- membership
 
@@ -92,6 +95,34 @@ class PatientRounds(Rounds):
         if len(self._membership.members) < len(self._settings.learners):
             return []
         return super().begin(now_s)
+
+
+class RareRounds(Rounds):
+    """After a while it begins a round every 1.4 s at most."""
+
+    def begin(self, now_s: float) -> list[Pull]:
+        if self.merged > _AS_USUAL_ROUNDS and now_s < self._begun_s + _RARELY_S:
+            return []
+        return super().begin(now_s)
+
+
+class PartialRounds(Rounds):
+    """After a while it merges fragment 0 no more."""
+
+    def _wait(self, now_s: float, fragment: int) -> None:
+        if fragment != 0 or self.merged <= _AS_USUAL_ROUNDS:
+            super()._wait(now_s, fragment)
+        else:
+            self._waits.pop(fragment, None)
+
+
+class HastyPolicy(Policy):
+    """Says that the stop rule is met, long before it is."""
+
+    def _met_stop(self, now_s: float) -> str | None:
+        if self.rounds.merged > _AS_USUAL_ROUNDS:
+            return f"{self.settings.stop_rounds} rounds"
+        return super()._met_stop(now_s)
 
 
 class DoubleRounds(Rounds):
@@ -240,13 +271,16 @@ MUTANTS = {
     "deaf_syncer": [Part(program, "Policy", DeafPolicy)],
     "double_merger": [Part(policy, "Rounds", DoubleRounds)],
     "forgetful_syncer": [Part(program, "SyncerState", ForgetfulState)],
+    "hasty_syncer": [Part(program, "Policy", HastyPolicy)],
     "idle_syncer": [Part(syncer_state, "outer_step", no_outer_step)],
     "keeping_syncer": [
         Part(policy, "Membership", KeepingMembership),
         Part(program, "Sessions", KeepingSessions),
     ],
     "padded_syncer": [Part(policy, "Rounds", PaddedRounds)],
+    "partial_syncer": [Part(policy, "Rounds", PartialRounds)],
     "patient_syncer": [Part(policy, "Rounds", PatientRounds)],
+    "rare_syncer": [Part(policy, "Rounds", RareRounds)],
     "replaying_syncer": [Part(policy, "Rounds", ReplayingRounds)],
     "rewound_syncer": [Part(syncer_state, "restore_policy", go_back)],
     "two_faced_syncer": [Part(program, "ActionExecutor", TwoFacedExecutor)],
