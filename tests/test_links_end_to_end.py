@@ -74,7 +74,8 @@ def test_heals_that_meet_a_refusal_or_a_reset_of_the_same_link_are_done(folder: 
 
 def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> None:
     ran = ended(begin(PLAN.replace("FAULTS", FROZEN_AND_FAR), folder), folder)
-    assert ran.statuses == ["proved", "failed"]
+    assert ran.statuses[0] == "proved"
+    assert ran.statuses[1] in ("failed", "moot")  # if the learner had been dropped meanwhile
     assert (ran.code, ran.verdict["outcome"]) == (3, "UNKNOWN")
 
 
