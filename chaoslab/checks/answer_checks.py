@@ -12,7 +12,10 @@ from typing import ClassVar
 
 from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
 from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.codes import Code
+from chaoslab.checks.participation import Participation
+from chaoslab.checks.real_work import RealWork
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.violations import unknown
 from chaoslab.core.lazy_dataclass import dataclass
@@ -104,24 +107,30 @@ def rejoin_within_s(expect: Sequence[Check]) -> float:
 
 def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
     """The answers that the plan does not name, as the checks by which they are judged anyway."""
-    named = {check.name for check in expect}
-    checks: list[Check] = []
     within_s = rejoin_within_s(expect)
-    if TrainingContinues.name not in named:
-        checks.append(TrainingContinues())
-    if LearnersRejoin.name not in named and asked(returns(history, within_s=within_s)):
+    checks: list[Check] = [TrainingContinues(), RealWork()]
+    if asked(returns(history, within_s=within_s)):
         checks.append(LearnersRejoin(within_s=within_s))
-    return checks
+    if not any(isinstance(check, TrainingContinues) and not check.expected for check in expect):
+        checks += [Cadence(), Participation()]
+    named = {check.name for check in expect}
+    return [check for check in checks if check.name not in named]
 
 
 def against_pass(answers: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
     """What stands against PASS by the answers that the plan does not name: NO, or nobody knows.
 
-    An answer that nobody knows is left to a finding that is no PASS already, if there is one.
+    An answer that nobody knows is left to a finding that is no PASS already, if there is one. A run
+    without a settled stretch that is long enough has no cadence.
     """
     has_doubt = any(finding.outcome is not Outcome.PASS for finding in findings)
     least = Outcome.FAIL if has_doubt else Outcome.UNKNOWN
-    return [one for one in answers if one.outcome in (least, Outcome.FAIL)]
+    return [
+        one
+        for one in answers
+        if one.outcome in (least, Outcome.FAIL)
+        and not (one.check == Cadence.name and one.codes == (Code.TOO_FEW_SAMPLES,))
+    ]
 
 
 def _outcome(answer: bool, expected: bool) -> Outcome:

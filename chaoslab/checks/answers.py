@@ -6,19 +6,19 @@ what was done to it?        `injections`, with what was asked for and what was m
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.moot import moot
 from chaoslab.checks.outages import Outage, held_s, outages
 from chaoslab.checks.timeline import (
     baseline_end_s,
-    baseline_figure,
     ended_by_its_rule,
     gaps,
     longest_gap,
     training_end,
     training_end_s,
+    usual_gap_s,
 )
 from chaoslab.core.events import Event, Json
 from chaoslab.core.lazy_dataclass import dataclass
@@ -74,14 +74,14 @@ class Injected:
 def training_continued(history: History) -> bool | None:
     """Whether rounds went on being merged from the baseline to the end of training.
 
-    False: a gap, the tail included, was longer than ten times the longest gap of the baseline and
-    than 5 s. True: none was, and training ended by its own rule. None: nothing was measured, or the
-    run or its record was cut short before the end could be seen. The time for which an injection
-    held the syncer itself, so that nobody could merge, is taken off the gap, the start of its next
-    process included, unless the plan never gives the syncer back.
+    False: a gap, the tail included, was longer than ten times the longest usual gap of the baseline
+    and than 5 s. True: none was, and training ended by its own rule. None: nothing was measured, or
+    the run or its record was cut short before the end could be seen. The time for which an
+    injection held the syncer itself, so that nobody could merge, is taken off the gap, the start of
+    its next process included, unless the plan never gives the syncer back.
     """
     start_s = baseline_end_s(history)
-    baseline_s = baseline_figure(history, lambda usual: usual.gap_s_max)
+    baseline_s = usual_gap_s(history)
     if start_s is None or baseline_s is None:
         return None
     away = [outage for outage in outages(history) if outage.was_to_be_healed]
@@ -108,21 +108,26 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
     """By learner that a fault took away, or that lost its syncer to one.
 
     Whether it rejoined is answered by the last absence from which it was asked to return, and by
-    the last end of its syncer. `within_s` after its heal a learner has had its chance, however the
-    run ended.
+    the last end of its syncer; earlier ones count if they left it `within_s`. That long after its
+    heal a learner has had its chance, however the run ended.
     """
     found: dict[str, Return] = {}
     longest_s: dict[str, float] = {}
+    missed: set[str] = set()
+    """Learners that were not back once, though they had time for it."""
     for absence in absences(history):
         who, clock_s = absence.learner, absence.clock_s(absence.accepted)
         if not absence.was_to_be_healed:
             found.setdefault(who, _NOT_ASKED)
             continue
         longest_s[who] = max(longest_s.get(who, 0.0), clock_s or 0.0)
+        had_time = absence.since is not None and absence.waited_s >= within_s
+        if had_time and absence.accepted is None:
+            missed.add(who)
         found[who] = Return(
             rejoined=_has_rejoined(
                 is_back=absence.accepted is not None,
-                had_time=absence.since is not None and absence.waited_s >= within_s,
+                had_time=had_time,
                 history=history,
             ),
             after_s=round(longest_s[who], 3) if absence.accepted else None,
@@ -132,6 +137,7 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
         if not outage.was_to_be_healed:
             found = dict.fromkeys(outage.returns, _NOT_ASKED) | found
             continue
+        missed.update(who for who, left_s in outage.unheard_s.items() if left_s >= within_s)
         for who in outage.returns:
             after_s = outage.after_s(who)
             longest_s[who] = max(longest_s.get(who, 0.0), after_s or 0.0)
@@ -144,7 +150,10 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
                     ),
                     after_s=None if after_s is None else round(longest_s[who], 3),
                 )
-    return found
+    return {
+        who: replace(back, rejoined=False, after_s=None) if who in missed else back
+        for who, back in found.items()
+    }
 
 
 def _imports_cpu_s(up: Event | None) -> float | None:

@@ -10,7 +10,9 @@ CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
     {
         "training_continues": "chaoslab.checks.answer_checks:TrainingContinues",
         "learners_rejoin": "chaoslab.checks.answer_checks:LearnersRejoin",
+        "cadence": "chaoslab.checks.cadence:Cadence",
         "participation": "chaoslab.checks.participation:Participation",
+        "real_work": "chaoslab.checks.real_work:RealWork",
         "injections": "chaoslab.checks.injections:Injections",
         "continuity": "chaoslab.checks.progress:Continuity",
         "quorum_progress": "chaoslab.checks.quorum:QuorumProgress",
@@ -19,6 +21,7 @@ CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
         "handover": "chaoslab.checks.handover:Handover",
         "survivors": "chaoslab.checks.survivors:Survivors",
         "goodput": "chaoslab.checks.goodput:Goodput",
+        "work_lost": "chaoslab.checks.work_lost:MostLost",
         "contribution_share": "chaoslab.checks.contribution:ContributionShare",
         "ledger": "chaoslab.checks.ledger:Ledger",
         "agreement": "chaoslab.checks.agreement:Agreement",

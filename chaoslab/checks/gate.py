@@ -16,7 +16,10 @@ from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 
 MIN_MARGIN = 0.1
-_RULES = ("training_continues", "learners_rejoin", "unasked", "strangers")
+_RULES = (
+    "training_continues", "learners_rejoin", "cadence", "participation", "real_work", "unasked",
+    "strangers", "stop",
+)  # fmt: skip
 """Rules of every run that can be FAIL, whatever the plan expects."""
 
 

@@ -13,6 +13,7 @@ Raw tokens, which also count work that was later overwritten or lost, stand besi
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from math import sqrt
 from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.absence import Absence, absences
@@ -43,6 +44,8 @@ from chaoslab.core.payloads import (
 from chaoslab.core.units import Share, elapsed, show_share
 from chaoslab.record.journal import History
 
+_QUARTERS = 4
+"""Of the baseline, over which its `variation` is that of their rates."""
 _MOMENTS = frozenset({"reset"})
 """Effects on links that are over at once: to come back is the learner's part."""
 
@@ -111,6 +114,11 @@ class Goodput:
         if seconds < self.min_rounds * baseline_gap_s:
             reason = f"the faults were open for {elapsed(seconds)} in all, too short to tell a pace"
             return unknown(self.name, Code.TOO_LITTLE_TIME, reason, samples=rounds, numbers=numbers)
+        if self._is_lost_in_noise(history):
+            reason = "the pace of the baseline varied by more than the bound leaves room for"
+            return unknown(
+                self.name, Code.BASELINE_NOT_STEADY, reason, samples=rounds, numbers=numbers
+            )
         share = committed / seconds / expected_per_s
         bound, code = self._nearest(share)
         is_low = code is Code.PACE_TOO_LOW
@@ -132,6 +140,13 @@ class Goodput:
             evidence=tuple(window.story.injecting.seq for window in fault_windows(history)),
             numbers=numbers,
         )
+
+    def _is_lost_in_noise(self, history: History) -> bool:
+        """Whether the mean rate of the baseline is less certain than a bound is far from it."""
+        variation = baseline_figure(history, lambda usual: usual.variation)
+        bounds = [bound for bound in (self.min_share, self.max_share) if bound is not None]
+        room = min(abs(1 - bound) for bound in bounds)
+        return variation is not None and variation / sqrt(_QUARTERS) > room > 0
 
     def _nearest(self, share: float) -> tuple[float, Code]:
         """The bound that is broken, or else the nearer one, and the code of its violation."""

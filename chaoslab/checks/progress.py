@@ -18,10 +18,10 @@ from chaoslab.checks.timeline import (
     FaultWindow,
     Gap,
     baseline_end_s,
-    baseline_figure,
     fault_windows,
     longest_gap,
     training_end_s,
+    usual_gap_s,
 )
 from chaoslab.checks.violations import margin_below, unknown
 from chaoslab.core.errors import PlanError
@@ -86,7 +86,7 @@ class Continuity:
             evidence=gap.evidence,
             numbers={
                 "gap_at_s": round(gap.start_s, 3),
-                "baseline_gap_s": baseline_figure(history, lambda usual: usual.gap_s_max),
+                "baseline_gap_s": usual_gap_s(history),
             },
         )
         if not isinstance(self.max_gap, Relative):
@@ -96,14 +96,14 @@ class Continuity:
     def _bound_s(self, history: History) -> float | None:
         if not isinstance(self.max_gap, Relative):
             return self.max_gap
-        baseline_s = baseline_figure(history, lambda usual: usual.gap_s_max)
+        baseline_s = usual_gap_s(history)
         return None if baseline_s is None else max(self.floor_s, self.max_gap.factor * baseline_s)
 
     def _best_s(self, history: History) -> float:
         """The longest gap of the baseline, for a bound that is a multiple of it."""
         if not isinstance(self.max_gap, Relative):
             return 0.0
-        return baseline_figure(history, lambda usual: usual.gap_s_max) or 0.0
+        return usual_gap_s(history) or 0.0
 
 
 def _said_gap(gap: Gap) -> str:

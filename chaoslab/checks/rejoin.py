@@ -5,17 +5,14 @@ Three clocks from the restart or the resume: process up, first step, first accep
 contributes once, or one that works on an old version to the end.
 """
 
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from operator import attrgetter
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import by_label, of_learner, parts_of
+from chaoslab.checks.timeline import by_label, of_learner
 from chaoslab.checks.violations import (
     Doubt,
     Measured,
@@ -31,7 +28,6 @@ from chaoslab.core.payloads import (
     LearnerAdopted,
     LearnerFinal,
     LearnerJoined,
-    LearnerStep,
     RoundMerged,
     SyncerFinal,
 )
@@ -46,7 +42,8 @@ _FAIR_CHANCES = 3
 class Rejoin:
     """Every learner that a fault took away comes back and contributes again and again.
 
-    An absence that the next one cut short is not judged; the last one of a learner always is.
+    An absence that the next one cut short is not judged if it had left less time than the returns
+    of this run take; the last one of a learner always is.
     """
 
     name: ClassVar[str] = "rejoin"
@@ -66,12 +63,13 @@ class Rejoin:
     def judge(self, history: History) -> Finding:
         """Judge each absence; one that training left too little time for is a doubt."""
         found = absences(history)
-        waited_s = [absence.waited_s for absence in found]
-        longest_s = max(waited_s, default=0.0)
+        back = [absence for absence in found if absence.accepted is not None]
+        waited_s = [absence.waited_s for absence in back]
+        longest_s = max((absence.waited_s for absence in found), default=0.0)
         names = ", ".join(dict.fromkeys(absence.learner for absence in found))
         return conclude(
             self.name,
-            [self._problem(absence, history) for absence in found],
+            [self._problem(absence, history, max(waited_s, default=0.0)) for absence in found],
             nothing=Doubt(Code.NO_FAULT, "no fault took a learner away"),
             passed=f"{names} came back and contributed again {after_longest(waited_s)}"
             f"{_said_of_cluster(found)}",
@@ -80,8 +78,10 @@ class Rejoin:
             numbers=_numbers(found),
         )
 
-    def _problem(self, absence: Absence, history: History) -> Violation | Doubt | None:
-        """A violation, a doubt, or nothing to object to."""
+    def _problem(
+        self, absence: Absence, history: History, usual_s: float
+    ) -> Violation | Doubt | None:
+        """A violation, a doubt, or nothing to object to. `usual_s`: the longest return."""
         if absence.impostures:
             text = (
                 f"{absence.learner} was dropped by the syncer, yet a push of its former self was "
@@ -92,24 +92,22 @@ class Rejoin:
             return _never_healed(absence)
         clock_s = absence.clock_s(absence.accepted)
         if clock_s is None:
-            return self._never_contributed(absence)
+            return self._never_contributed(absence, usual_s)
         if clock_s > self.within_s:
             text = (
                 f"{absence} took {clock_s:.1f} s from the heal to its first accepted contribution; "
                 f"the bound is {self.within_s:g} s"
             )
             return _violation(Code.TOO_LATE, absence, text, absence.accepted)
-        return (
-            self._too_few(absence, history)
-            or self._out_of_date(absence, history)
-            or _repeats(absence, history)
-        )
+        return self._too_few(absence, history) or self._out_of_date(absence, history)
 
-    def _never_contributed(self, absence: Absence) -> Violation | Doubt | None:
+    def _never_contributed(self, absence: Absence, usual_s: float) -> Violation | Doubt | None:
         room_s = absence.waited_s
         if room_s < self.within_s:
-            text = f"{time_left(room_s)} for {absence} to come back"
-            return Doubt(Code.TOO_LITTLE_TIME, text) if absence.is_last else None
+            what = "" if absence.is_last else ", when another fault took it away"
+            text = f"{time_left(room_s)} for {absence} to come back{what}"
+            is_judged = absence.is_last or room_s > usual_s
+            return Doubt(Code.TOO_LITTLE_TIME, text) if is_judged else None
         up_s, stepped_s = absence.clock_s(absence.up), absence.clock_s(absence.stepped)
         if up_s is None:
             code, how = Code.NOT_RESTARTED, "its process never came up"
@@ -148,48 +146,6 @@ class Rejoin:
             f"syncer with {current[worst]}: it is not up to date"
         )
         return _violation(Code.OUT_OF_DATE, absence, text, absence.merged[-1])
-
-
-def _repeats(absence: Absence, history: History) -> Violation | None:
-    """A new life goes on in its data no earlier than at the last work of the old that was merged.
-
-    Later than that, nobody can know what the syncer had heard.
-    """
-    known = history.once(_reached, absence.learner)
-    before = [samples for life, samples in known.items() if life != absence.incarnation]
-    ends = [(at, bisect_right(times_s, absence.gone_s)) for times_s, at in before]
-    reached = max((positions[end - 1] for positions, end in ends if end), default=0)
-    for joined in of_learner(history, LearnerJoined, absence.learner):
-        position = joined.payload.data_position
-        is_its = joined.payload.incarnation == absence.incarnation
-        if is_its and position < reached:
-            text = (
-                f"{absence} joined at batch {position} of its data, although it had reached "
-                f"{reached} before: it trains again on what it had trained on"
-            )
-            return _violation(Code.DATA_REPEATED, absence, text, joined)
-    return None
-
-
-def _reached(history: History, learner: str) -> Mapping[int, tuple[Sequence[float], Sequence[int]]]:
-    """By incarnation: the times of its samples, in order, and the furthest position up to each.
-
-    Those of steps beyond the last one that was merged are left out.
-    """
-    merged: dict[int, float] = {}
-    for part in parts_of(history, learner):
-        life = part.contributor.incarnation
-        merged[life] = max(part.contributor.step, merged.get(life, 0.0))
-    found: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for sample in of_learner(history, LearnerStep, learner):
-        said = sample.payload
-        if said.step <= merged.get(said.incarnation, -1.0):
-            found[said.incarnation].append((sample.time_s, said.data_position))
-    lives = {life: sorted(samples) for life, samples in found.items()}
-    return {
-        life: ([time_s for time_s, _ in samples], [*accumulate((at for _, at in samples), max)])
-        for life, samples in lives.items()
-    }
 
 
 def _never_healed(absence: Absence) -> Violation | Doubt:

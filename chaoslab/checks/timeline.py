@@ -42,6 +42,7 @@ from chaoslab.record.journal import FaultStory, History
 _E = TypeVar("_E", bound=Event)
 _T = TypeVar("_T")
 _L = TypeVar("_L", bound=OfLearner)
+_HICCUP = 3.0
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
 _SAYS_STOPPED = 2
@@ -119,6 +120,17 @@ def baseline_figure(
     """What was usual in the baseline, such as the longest gap; None if it was not measured."""
     measured = history.last(BaselineMeasured)
     return figure(measured.payload) if measured else None
+
+
+def usual_gap_s(history: History) -> float | None:
+    """The longest gap between two rounds of the baseline, but for a hiccup: at most three times the
+    median. None if nothing was measured.
+    """
+    longest_s = baseline_figure(history, lambda usual: usual.gap_s_max)
+    median_s = baseline_figure(history, lambda usual: usual.gap_s_median)
+    if longest_s is None or median_s is None:
+        return longest_s
+    return min(longest_s, _HICCUP * median_s)
 
 
 def training_end(history: History) -> Event | None:
@@ -201,7 +213,7 @@ def gaps(history: History, start_s: float, end_s: float) -> Iterator[Gap]:
     which nobody contributed is none.
     """
     times_s = [(start_s, -1)]
-    for merged in filter(_has_work, history.of(RoundMerged)):
+    for merged in rounds_with_work(history):
         if merged.time_s <= start_s:
             times_s = [(merged.time_s, merged.seq)]
         elif merged.time_s <= end_s:
@@ -216,9 +228,14 @@ def gaps(history: History, start_s: float, end_s: float) -> Iterator[Gap]:
         )
 
 
-def _has_work(merged: Event[RoundMerged]) -> bool:
-    """Whether a contributor gave tokens."""
-    return any(one.c_tokens != 0 for one in merged.payload.contributors)
+@once
+def rounds_with_work(history: History) -> Sequence[Event[RoundMerged]]:
+    """The rounds to which a contributor gave tokens, in order."""
+    return [
+        merged
+        for merged in history.of(RoundMerged)
+        if any(one.c_tokens != 0 for one in merged.payload.contributors)
+    ]
 
 
 @once

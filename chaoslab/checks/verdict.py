@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, field, replace
 
+from chaoslab.checks.afterwards import Since, afterwards
 from chaoslab.checks.answer_checks import (
     LearnersRejoin,
     TrainingContinues,
@@ -36,6 +37,7 @@ from chaoslab.checks.left_out import NotJudged, judgeable
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
 from chaoslab.checks.violations import unknown
+from chaoslab.checks.work_lost import WorkLost, work_lost
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, MalformedEvent
 from chaoslab.core.lazy_dataclass import dataclass
@@ -90,6 +92,10 @@ class Verdict:
     """Longest time without a merged round since the baseline; None: unknown."""
     learners_rejoined: Mapping[str, Return]
     """Every learner that a fault took away."""
+    worked_since: Mapping[str, Since] = field(default_factory=dict)
+    """What each of them that is back did from then on."""
+    work_lost: WorkLost | None = None
+    """What faults destroyed of the learners' work; None: the baseline measured no step times."""
     findings: tuple[Finding, ...]
     """Of each check of the plan, and of each rule of every run that was violated."""
     injections: tuple[Injected, ...]
@@ -114,6 +120,8 @@ class Verdict:
             "learners_rejoined": {
                 who: asdict(back) for who, back in self.learners_rejoined.items()
             },
+            "worked_since": {who: asdict(since) for who, since in self.worked_since.items()},
+            "work_lost": None if self.work_lost is None else asdict(self.work_lost),
             "findings": [finding_json(finding) for finding in self.findings],
             "not_judged": [asdict(one) for one in self.not_judged],
             "injections": [_listed(asdict(injected)) for injected in self.injections],
@@ -205,12 +213,15 @@ def _verdict(
         unknown("nothing", Code.NOTHING_TO_JUDGE, "the plan expects nothing that could be judged")
     ]
     outcome = _worst(judged)
+    returned = _returns(record, rejoin_s)
     return Verdict(
         outcome=outcome,
         exit_code=_exit_code(history, outcome),
         training_continued=_sure(training_continued, record),
         longest_gap_s=longest_gap_s(history),
-        learners_rejoined=_returns(record, rejoin_s),
+        learners_rejoined=returned,
+        worked_since=afterwards(history, returned),
+        work_lost=work_lost(history),
         findings=tuple(judged),
         injections=tuple(injections(history)),
         residue=tuple(residue(history)),

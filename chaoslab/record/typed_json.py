@@ -19,6 +19,8 @@ def schema_of(hint: Any, **more: Json) -> dict[str, Json]:
     """The JSON Schema of a type; `more` are keys that the JSON of a dataclass has besides."""
     if get_origin(hint) is types.UnionType:
         (kind,) = (one for one in get_args(hint) if one is not types.NoneType)
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return {"enum": [*(member.value for member in kind), None]}
         schema = schema_of(kind)
         return {**schema, "type": [str(schema["type"]), "null"]}
     if hint == Json:

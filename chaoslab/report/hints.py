@@ -192,7 +192,11 @@ HINTS: Mapping[Code, str] = {
     # -- training as a whole
     Code.GAP_TOO_LONG: _PAUSE_OF_TRAINING,
     Code.TRAINING_STOPPED: _PAUSE_OF_TRAINING,
+    Code.STOPPED_EARLY: _PROTOCOL,
+    Code.ROUNDS_TOO_RARE: _PAUSE_OF_TRAINING,
     Code.TRAINING_WENT_ON: _EXPECTED_NOT,
+    Code.TOO_MUCH_LOST: "let learners contribute, or save, more often: `training.sync_every` and "
+    "`training.save_every` bound what a death costs",
     Code.PACE_TOO_LOW: _PACED,
     Code.PACE_TOO_HIGH: _PACED,
     Code.PACE_NOT_REGAINED: _MORE_TIME,
@@ -210,10 +214,17 @@ HINTS: Mapping[Code, str] = {
     Code.TOO_LATE: _COMES_BACK,
     Code.TOO_FEW_CONTRIBUTIONS: _LONGER,
     Code.OUT_OF_DATE: _MORE_TIME,
-    Code.DATA_REPEATED: _PROTOCOL,
     Code.FORMER_SELF_ACCEPTED: _PROTOCOL,
     Code.NOT_JOINED: _COMES_BACK,
     Code.OWN_INITIAL_STATE: _PROTOCOL,
+    # -- what learners contribute
+    Code.EMPTY_PUSH: _PROTOCOL,
+    Code.DATA_REPEATED: _PROTOCOL,
+    Code.DATA_SKIPPED: _PROTOCOL,
+    Code.JOINED_WITHOUT_DIGESTS: _PROTOCOL,
+    Code.WORKS_AFTER_DEATH: _PROTOCOL,
+    Code.LOSS_UNLIKE_PEERS: _PROTOCOL,
+    Code.LOSS_UNLIKE_EVALUATED: _PROTOCOL,
     # -- learners that no fault touched
     Code.WORKED_TOO_LITTLE: _BUSY,
     Code.SLOWED: _PACED,

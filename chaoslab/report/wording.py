@@ -10,12 +10,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
 
+from chaoslab.checks.afterwards import Left, Since
 from chaoslab.checks.answer_checks import asked
 from chaoslab.checks.answers import Return
 from chaoslab.checks.base import Finding, Outcome, Unit
+from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.node_clocks import as_it_happened
+from chaoslab.checks.participation import Participation
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
+from chaoslab.checks.work_lost import WorkLost
 from chaoslab.core.events import Event, Json, MalformedEvent
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RunStarted
@@ -26,6 +30,12 @@ from chaoslab.report.sentences import Tone, seconds
 
 _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.FAULT}
 _WORDS = {True: "yes", False: "NO", None: "unknown"}
+
+_LEFT = {
+    Left.DIED: "died at",
+    Left.DROPPED: "was dropped at",
+    Left.SILENT: "contributed no more after",
+}
 
 OUTCOME_TONES: Mapping[Outcome, Tone] = {
     Outcome.PASS: Tone.GOOD,
@@ -45,28 +55,51 @@ class Answer:
     tone: Tone
 
 
-def answers(verdict: Verdict, history: History) -> tuple[Answer, Answer]:
-    """Did training continue, and did each broken learner rejoin?"""
-    return _continued(verdict, history), _rejoined(verdict)
+def answers(verdict: Verdict, history: History) -> tuple[Answer, ...]:
+    """Did training continue, did each broken learner rejoin, and what work was lost?"""
+    said = (_continued(verdict, history), _rejoined(verdict))
+    return said if verdict.work_lost is None else (*said, _lost(verdict.work_lost))
 
 
 def _continued(verdict: Verdict, history: History) -> Answer:
     gap = "nothing was measured" if verdict.longest_gap_s is None else _gap(verdict, history)
+    tone = _TONES[verdict.training_continued]
+    if tone is Tone.GOOD and _has_failed(verdict, Cadence.name):
+        gap, tone = f"{gap}; then rounds came too rarely", Tone.FAULT
     return Answer(
         question="Did training continue?",
         word=_WORDS[verdict.training_continued],
         text=gap,
-        tone=_TONES[verdict.training_continued],
+        tone=tone,
     )
 
 
+def _has_failed(verdict: Verdict, check: str) -> bool:
+    return any(one.check == check and one.outcome is Outcome.FAIL for one in verdict.findings)
+
+
 def _gap(verdict: Verdict, history: History) -> str:
-    text = f"longest gap {seconds(verdict.longest_gap_s or 0.0)}"
     timed = as_it_happened(history)
-    start_s = baseline_end_s(timed)
+    start_s, length = baseline_end_s(timed), seconds(verdict.longest_gap_s or 0.0)
     if start_s is None:
-        return text
-    return f"{text}, at {seconds(longest_gap(timed, start_s, training_end_s(timed)).start_s)}"
+        return f"longest gap {length}"
+    gap = longest_gap(timed, start_s, training_end_s(timed))
+    if verdict.training_continued is not False:
+        return f"longest gap {length}, at {seconds(gap.start_s)}"
+    then = "to the end" if gap.is_tail else "then it went on"
+    return f"no round for {length} from {seconds(gap.start_s)} on, {then}"
+
+
+def _lost(lost: WorkLost) -> Answer:
+    """Work lost, and the effective training time ratio."""
+    steps = f"{plural(round(lost.steps), 'step')}, {seconds(lost.seconds)}"
+    return Answer(
+        question="What work was lost?",
+        word=f"{lost.share:.1%}" if lost.steps else "none",
+        text=f"{steps if lost.steps else 'no step'}; {lost.effective_share:.0%} of the time was "
+        "effective training",
+        tone=Tone.PLAIN,
+    )
 
 
 def _rejoined(verdict: Verdict) -> Answer:
@@ -77,12 +110,18 @@ def _rejoined(verdict: Verdict) -> Answer:
     if not verdict.learners_rejoined:
         return Answer(question=question, word="nobody", text="was taken away", tone=Tone.PLAIN)
     returned = sorted(verdict.learners_rejoined.items())
-    text = ", ".join(f"{learner}{_returned(back)}" for learner, back in returned)
+    text = ", ".join(
+        f"{who}{_returned(back)}{_since(verdict.worked_since.get(who))}" for who, back in returned
+    )
     found = {back.rejoined for back in asked(verdict.learners_rejoined).values()}
     if not found:
         return Answer(question=question, word="nobody", text=text, tone=Tone.PLAIN)
     have_all = next(answer for answer in (False, None, True) if answer in found)
-    return Answer(question=question, word=_WORDS[have_all], text=text, tone=_TONES[have_all])
+    tone = _TONES[have_all]
+    is_whole = not any(since.left for since in verdict.worked_since.values())
+    if tone is Tone.GOOD and (not is_whole or _has_failed(verdict, Participation.name)):
+        tone = Tone.FAULT
+    return Answer(question=question, word=_WORDS[have_all], text=text, tone=tone)
 
 
 def _returned(back: Return) -> str:
@@ -98,6 +137,16 @@ def _returned(back: Return) -> str:
     if back.imports_cpu_s is None:
         return after
     return f"{after} (as a fork that had {seconds(back.imports_cpu_s)} of imports done)"
+
+
+def _since(since: Since | None) -> str:
+    """, and contributed to 143 of 147 rounds since, then died at 29.6 s"""
+    if since is None:
+        return ""
+    text = f", and contributed to {since.contributed:,} of {plural(since.rounds, 'round')} since"
+    if since.left is None or since.left_s is None:
+        return text
+    return f"{text}, then {_LEFT[since.left]} {seconds(since.left_s)}"
 
 
 def counted(verdict: Verdict) -> str:

@@ -311,6 +311,7 @@ class Run:
                     }
                     for spec in self.plan.faults
                 ],
+                "stop": self.plan.training.stop.limits,
                 "schedule_hash": fingerprint(self.injections),
                 "version": __version__,
                 "record": RECORD_FORMAT,

@@ -69,7 +69,7 @@ def test_a_record_whose_journal_cannot_be_read_is_of_other_code(tmp_path: Path) 
 def test_a_simulated_pass_holds_on_the_same_code_whatever_computes(tmp_path: Path) -> None:
     plan = tmp_path / "quiet.yaml"
     plan.write_text(
-        "version: 1\nname: quiet\ntraining: {learners: 2, stop: {rounds: 12}}\n"
+        "version: 1\nname: quiet\ntraining: {learners: 2, stop: {rounds: 60}}\n"
         "baseline: {warmup: 2 rounds, window: 4 rounds}\nexpect: [{check: agreement}]\n"
     )
     carry_out(prepare(Asked(plan=str(plan), fleet="sim")), tmp_path / "runs")

@@ -68,7 +68,7 @@ def test_a_learner_that_the_plan_never_heals_is_no_finding_and_is_named() -> Non
     only = Story().baseline().kill("learner-2", for_s=None).train(9).prove().end()
     verdict = judge(only.history(), (Cleanup(),))
     assert verdict.outcome is Outcome.PASS
-    _, rejoined = answers(verdict, only.history())
+    _, rejoined, _ = answers(verdict, only.history())
     assert rejoined.word == "nobody"
     assert "learner-2" in rejoined.text
 

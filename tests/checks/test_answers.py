@@ -69,6 +69,12 @@ def test_whether_training_continued(tell: Tell, answer: bool | None, gap_s: floa
     assert (training_continued(history), longest_gap_s(history)) == (answer, gap_s)
 
 
+def test_a_hiccup_in_the_baseline_hides_no_stop_of_training() -> None:
+    story = half_killed().stall(15).train(9).end()
+    story.altered(Kind.BASELINE_MEASURED, lambda _: {"gap_s_max": 20.0})
+    assert training_continued(story.history()) is False
+
+
 def test_every_learner_that_was_taken_away_is_answered_for() -> None:
     story = half_killed().kill("learner-0", for_s=None).train(3).prove().end()
     assert returns(story.history()) == {
@@ -76,6 +82,13 @@ def test_every_learner_that_was_taken_away_is_answered_for() -> None:
         "learner-3": Return(rejoined=True, after_s=1.0),
         "learner-0": NOT_ASKED,
     }
+
+
+def test_an_earlier_absence_counts_if_it_left_time() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal(restarts=False).train(12)
+    story.kill("learner-1").train(6).heal().train(20).end()
+    assert returns(story.history()) == {"learner-1": NOT_BACK}
+    assert returns(story.history(), within_s=30.0)["learner-1"].rejoined is True
 
 
 def test_a_return_as_a_fork_is_told_as_one() -> None:

@@ -109,6 +109,20 @@ CASES = {
         lambda: Story().baseline().kill("learner-1").train(1).heal().train(9).end(),
         Code.TOO_LITTLE_TIME,
     ),
+    "a baseline that is noisier than the bound has room": doubts(
+        Goodput(min_share=0.9),
+        lambda: (
+            Story()
+            .baseline()
+            .kill("learner-1")
+            .train(6)
+            .heal()
+            .train(9)
+            .end()
+            .altered(Kind.BASELINE_MEASURED, lambda _: {"variation": 0.3})
+        ),
+        Code.BASELINE_NOT_STEADY,
+    ),
     "no fault": doubts(CHECK, lambda: Story().baseline().train(9).end()),
     "no baseline": doubts(CHECK, lambda: Story().start().kill("learner-1").train(9).heal().end()),
     "nobody left": doubts(
@@ -140,5 +154,5 @@ def test_more_than_the_learners_that_are_left_can_do_fails_an_upper_bound() -> N
 def test_the_nearer_of_two_bounds_is_told() -> None:
     history = half_killed().end().history()
     share = float(str(Goodput().judge(history).observed))
-    assert Goodput(min_share=0.1, max_share=1.01).judge(history).bound == 1.01
+    assert Goodput(min_share=0.1, max_share=1.05).judge(history).bound == 1.05
     assert Goodput(min_share=share - 0.001, max_share=5.0).judge(history).bound == share - 0.001

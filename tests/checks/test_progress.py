@@ -5,6 +5,7 @@ import pytest
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.progress import Continuity
+from chaoslab.core.events import Kind
 from chaoslab.core.units import Relative
 from tests.checks.cases import Case, doubts, each, fails, passes
 from tests.histories import Story, half_killed
@@ -20,6 +21,17 @@ CASES = {
     ),
     "a gap after the fault": fails(
         CHECK, lambda: half_killed().stall(4).train(3).end(), Code.GAP_TOO_LONG
+    ),
+    "a hiccup in the baseline hides no gap": fails(
+        CHECK,
+        lambda: (
+            half_killed()
+            .stall(10)
+            .train(9)
+            .end()
+            .altered(Kind.BASELINE_MEASURED, lambda _: {"gap_s_max": 20.0})
+        ),
+        Code.GAP_TOO_LONG,
     ),
     "a run that stops merging for good": fails(
         CHECK, lambda: half_killed().stall(10).end(), Code.GAP_TOO_LONG

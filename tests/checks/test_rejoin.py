@@ -67,11 +67,22 @@ CASES = {
         lambda: Story().baseline().kill("learner-1", for_s=60).train(6).prove().end(),
         Code.TOO_LITTLE_TIME,
     ),
-    "one that begins its data anew": fails(
+    "one that was not back when it was killed again": doubts(
         CHECK,
-        lambda: half_killed().altered(Kind.LEARNER_JOINED, lambda _: {"data_position": 3}).end(),
-        Code.DATA_REPEATED,
-        of=("learner-3",),
+        lambda: (
+            Story()
+            .baseline()
+            .kill("learner-1")
+            .train(6)
+            .heal(restarts=False)
+            .train(9)
+            .kill("learner-1")
+            .train(3)
+            .heal()
+            .train(20)
+            .end()
+        ),
+        Code.TOO_LITTLE_TIME,
     ),
     "a former self whose push is accepted": fails(
         CHECK,

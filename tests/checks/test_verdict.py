@@ -184,6 +184,28 @@ def test_a_doubt_caps_at_unknown(
     assert finding_of(verdict, check).codes == codes
 
 
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        ({"rounds": 10}, Outcome.PASS),
+        ({"rounds": 10_000}, Outcome.FAIL),
+        ({"rounds": 10_000, "steps": 50}, Outcome.PASS),
+        ({"tokens": 1e12}, Outcome.FAIL),
+        ({"steps": 1e6}, Outcome.FAIL),
+        ({"time_s": 10.0}, Outcome.PASS),
+        ({"time_s": 9_000.0}, Outcome.FAIL),
+        ({"loss": -1.0}, Outcome.FAIL),
+    ],
+)
+def test_training_that_ends_before_its_stop_rule_fails(
+    rule: dict[str, Json], outcome: Outcome
+) -> None:
+    story = half_killed().end().altered(Kind.RUN_STARTED, lambda _: {"stop": rule})
+    verdict = judged(story)
+    assert verdict.outcome is outcome
+    assert outcome is Outcome.PASS or finding_of(verdict, "stop").codes == (Code.STOPPED_EARLY,)
+
+
 NAMED: dict[str, tuple[Callable[[], Story], str, str]] = {
     "evidence on some targets only": (
         lambda: (

@@ -69,12 +69,12 @@ def test_after_a_fail_the_lines_of_the_finding_are_marked_and_then_quoted(tmp_pa
              "Standard error of learner-1", "Segmentation fault", "What to try"]  # fmt: skip
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
-    (marked,) = re.findall(r"^▶ \s*\d.*$", text, re.MULTILINE)
-    assert "SIGSEGV" in marked
-    (line,) = re.findall(r"journal.jsonl:(\d+)", text)
-    assert "SIGSEGV" in history.events[int(line) - 1].to_line()
+    marked = re.findall(r"^▶ \s*\d.*$", text, re.MULTILINE)
+    assert any("SIGSEGV" in line for line in marked)
+    lines = [int(line) - 1 for line in re.findall(r"journal.jsonl:(\d+)", text)]
+    assert any("SIGSEGV" in history.events[line].to_line() for line in lines)
     whole = shown(run_page(verdict, history, tmp_path, record=RECORD, whole=True))
-    assert marked in whole
+    assert all(line in whole for line in marked)
     assert len(whole.splitlines()) > len(text.splitlines()) + 10
 
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from chaoslab.checks.afterwards import Left
 from chaoslab.checks.base import Unit
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import judge
 from chaoslab.core.events import Json, Kind
 from chaoslab.record.journal import History
+from chaoslab.report.sentences import Tone
 from chaoslab.report.wording import answers, percent, value
 from tests.histories import Story, half_killed
 
@@ -50,7 +52,7 @@ def test_what_was_observed_is_said_with_its_unit(found: Json, unit: str, text: s
 def words(story: Story) -> tuple[str, str]:
     """Of the two answers."""
     history = story.history()
-    continued, rejoined = answers(judge(history, [Continuity(), Rejoin()]), history)
+    continued, rejoined, *_ = answers(judge(history, [Continuity(), Rejoin()]), history)
     return continued.word, rejoined.word
 
 
@@ -67,6 +69,18 @@ def test_the_two_answers_are_yes_no_unknown_or_nobody() -> None:
     assert words(outweighed) == ("unknown", "NO")
     broken = half_killed().end().altered(Kind.NODE_EXITED, lambda _: {"node": 7}, which=0)
     assert words(broken) == ("unknown", "unknown")
+
+
+def test_what_came_after_a_return_is_told_and_is_no_plain_yes() -> None:
+    died = half_killed().train(6).strike("learner-3").train(12).settle().end()
+    for story, tone in ((half_killed().train(9).end(), Tone.GOOD), (died, Tone.FAULT)):
+        history = story.history()
+        verdict = judge(history, [])
+        rejoined = answers(verdict, history)[1]
+        since = verdict.worked_since["learner-3"]
+        assert (rejoined.word, rejoined.tone) == ("yes", tone)
+        assert f"{since.contributed:,} of {since.rounds:,} rounds" in rejoined.text
+        assert (since.left is Left.DIED) is (tone is Tone.FAULT)
 
 
 def heard_late(history: History) -> History:

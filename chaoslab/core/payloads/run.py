@@ -51,6 +51,9 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     """Names of those that may join later."""
     entries: tuple[PlanEntry, ...] = ()
     """Of the plan's `faults`, with the number of injections that were scheduled."""
+    stop: Mapping[str, float] = field(default_factory=dict)
+    """The stop rule, see `training.stop` in plans: training ends when one of `rounds`, `tokens`,
+    `steps`, `time_s` and `loss` is reached."""
     schedule_hash: str = ""
     version: str
     """Version of chaoslab that made the record."""

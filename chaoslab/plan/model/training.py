@@ -9,7 +9,7 @@ Speeds and regions hold from the first step to the last, also in the twin; they 
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import asdict, field
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -70,11 +70,15 @@ class Stop:
     """Mean of the learners' latest training losses."""
 
     def __post_init__(self) -> None:
-        counts = (self.rounds, self.tokens, self.steps, self.time_s)
-        if all(value is None for value in (*counts, self.loss)):
+        if not self.limits:
             raise PlanError("`stop` needs at least one of rounds, tokens, steps, time, loss")
-        if any(value is not None and value <= 0 for value in counts):
+        if any(value <= 0 for name, value in self.limits.items() if name != "loss"):
             raise PlanError("every limit under `stop` but `loss` must be above 0")
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """Those that are given, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 HEADROOM: Final = 1.3

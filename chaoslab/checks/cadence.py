@@ -1,0 +1,166 @@
+"""Do rounds, and those of each fragment, come as often as in the baseline, to the end of training?
+
+    rounds   | | | | | |▇▇ fault ▇▇| | | |   |    |    |     settled: all train from one state, no
+                                   └ settled ┘               learner is under a fault or on its way
+
+Expected of a settled stretch is the baseline's rounds per second times the pace at which the
+learners step (their median, against the baseline): a machine that is busy slows both. In every
+window in which 12 rounds were to be expected, and 4 of each fragment, at least `min_share` of them
+come. Learners that never came back leave a stretch as settled as it is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
+from chaoslab.checks.duty import Duty, duty, settled
+from chaoslab.checks.stretches import Stretches
+from chaoslab.checks.timeline import baseline_end_s, rounds_with_work
+from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event
+from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.payloads import RoundMerged
+from chaoslab.core.units import Share, plural
+from chaoslab.record.journal import History
+
+_OF_EACH_FRAGMENT = 4
+_FEWEST = 12
+"""Rounds that are to be expected in a window: 4 of each fragment, and so many in all."""
+_SYNCER = "syncer"
+
+
+class _Window(NamedTuple):
+    start_s: float
+    end_s: float
+    fragment: int | None
+    """None: rounds of all fragments."""
+    came: int
+    expected: float
+    seq: int
+    """Of the round that ends it; that of the last one if training ended first."""
+
+    @property
+    def share(self) -> float:
+        return self.came / self.expected
+
+    def __str__(self) -> str:
+        of = "" if self.fragment is None else f" of fragment {self.fragment}"
+        return (
+            f"{plural(self.came, 'round')}{of} came from {self.start_s:.1f} to {self.end_s:.1f} s, "
+            f"{self.share:.0%} of the {self.expected:.0f} to be expected"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cadence:
+    """Rounds, and those of each fragment, come as often as before while nobody is disturbed."""
+
+    name: ClassVar[str] = "cadence"
+    summary: ClassVar[str] = "rounds of every fragment come to the end as often as before"
+
+    min_share: Share = 0.5
+    """Of the rounds that are to be expected, in each window."""
+
+    def __post_init__(self) -> None:
+        if not 0.05 <= self.min_share <= 1:
+            raise PlanError("must be 5% to 100%", key="min_share")
+
+    def judge(self, history: History) -> Finding:
+        """Judge each window of each settled stretch."""
+        usual = _usual(history)
+        if usual is None:
+            return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
+        windows = list(_windows(usual))
+        low = [window for window in windows if window.share < self.min_share]
+        least = min((window.share for window in windows), default=1.0)
+        return conclude(
+            self.name,
+            [
+                Violation(
+                    code=Code.ROUNDS_TOO_RARE,
+                    seq=window.seq,
+                    text=f"{window}, and the bound is {self.min_share:.0%}",
+                    culprit=_SYNCER,
+                )
+                for window in low
+            ],
+            passed=f"rounds came as before: at least {min(least, 1.0):.0%} of those to be expected "
+            f"in each of {len(windows):,} windows",
+            samples=len(windows),
+            nothing=Doubt(Code.TOO_FEW_SAMPLES, "no stretch without faults held enough rounds"),
+            numbers={"least_share": round(least, 3)},
+        )
+
+
+class _Usual(NamedTuple):
+    """The rounds of the baseline, and those since."""
+
+    duty: Duty
+    settled: Stretches
+    rounds: Mapping[int | None, Sequence[Event[RoundMerged]]]
+    """By fragment; None: of all."""
+    per_s: float
+    """In the baseline."""
+
+    def expected(self, start_s: float, end_s: float) -> float:
+        """Rounds that come in a settled stretch, at the pace at which learners step in it."""
+        return self.per_s * (end_s - start_s) * self.duty.common_pace(start_s, end_s)
+
+
+def _usual(history: History) -> _Usual | None:
+    found, end_s = duty(history), baseline_end_s(history)
+    merged = [event for event in rounds_with_work(history) if not event.payload.is_restated]
+    if found is None or end_s is None:
+        return None
+    before = [event.time_s for event in merged if event.time_s <= end_s][-2 * _FEWEST :]
+    if len(before) < 2 or before[0] == before[-1]:
+        return None
+    rounds: dict[int | None, list[Event[RoundMerged]]] = {None: []}
+    for event in merged:
+        for which in (None, event.payload.fragment):
+            rounds.setdefault(which, []).append(event)
+    return _Usual(
+        duty=found,
+        settled=settled(history),
+        rounds=rounds,
+        per_s=(len(before) - 1) / (before[-1] - before[0]),
+    )
+
+
+def _windows(usual: _Usual) -> Iterator[_Window]:
+    """The shortest window that ends with each round, or with a settled stretch."""
+    fragments = len(usual.rounds) - 1
+    least = max(_FEWEST, _OF_EACH_FRAGMENT * fragments)
+    for fragment, rounds in usual.rounds.items():
+        share = 1 if fragment is None else 1 / fragments
+        for start_s, end_s in usual.settled:
+            within = [event for event in rounds if start_s < event.time_s <= end_s]
+            for window in _shortest(usual, within, start_s, end_s, least):
+                yield window._replace(fragment=fragment, expected=share * window.expected)
+
+
+def _shortest(
+    usual: _Usual,
+    rounds: Sequence[Event[RoundMerged]],
+    start_s: float,
+    end_s: float,
+    least: float,
+) -> Iterator[_Window]:
+    """Windows of a settled stretch in which so many rounds are to be expected, or few more."""
+    bounds = [start_s, *(event.time_s for event in rounds), end_s]
+    first = 0
+    for last in range(1, len(bounds)):
+        while first + 1 < last and usual.expected(bounds[first + 1], bounds[last]) >= least:
+            first += 1
+        expected = usual.expected(bounds[first], bounds[last])
+        if expected >= least:
+            yield _Window(
+                start_s=bounds[first],
+                end_s=bounds[last],
+                fragment=None,
+                came=last - first - (last == len(bounds) - 1),
+                expected=expected,
+                seq=rounds[min(last, len(rounds)) - 1].seq if rounds else 0,
+            )

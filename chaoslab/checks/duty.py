@@ -1,0 +1,222 @@
+"""When each learner has to work, and at what pace it then steps, against its baseline.
+
+    learner-2   ── baseline ──┤ on duty │▇▇▇ fault ▇▇ heal ▇▇│ on duty ├─ training ends
+                                                             └ its first contribution
+
+Time in which an injection held the syncer is nobody's duty, nor that until all fragments were
+merged again. Reads only.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from math import inf
+from statistics import median
+from typing import NamedTuple
+
+from chaoslab.checks.absence import absences, busy_stretches
+from chaoslab.checks.disturbances import is_full
+from chaoslab.checks.outages import outages, whole_s
+from chaoslab.checks.stretches import Stretches, union, without
+from chaoslab.checks.timeline import (
+    baseline_end_s,
+    of_learner,
+    once,
+    parts_of,
+    rounds_with_work,
+    training_end_s,
+)
+from chaoslab.core.payloads import (
+    BaselineMeasured,
+    LearnerLeft,
+    LearnerStep,
+    LearnerWaiting,
+    LeftBecause,
+    MachineSampled,
+    PaceSet,
+)
+from chaoslab.record.journal import History
+
+_BACK_WITHIN_S = 30.0
+"""A learner whose fault did not take it away is on duty so long after the heal at the latest."""
+
+
+class Duty:
+    """Duties and paces of all learners of a run that has a baseline."""
+
+    def __init__(self, history: History, baseline_s: float) -> None:
+        """`baseline_s`: when the baseline ended, in s."""
+        measured = history.last(BaselineMeasured)
+        step_s = measured.payload.step_s if measured else {}
+        self._pace = {who: 1 / own_s for who, own_s in step_s.items() if own_s > 0}
+        self._keeps_pace = history.last(PaceSet) is not None
+        self._full = [event.time_s for event in history.of(MachineSampled) if is_full(event)]
+        self._steps = {
+            who: _Sums.of(
+                (e.time_s, e.payload.steps) for e in of_learner(history, LearnerStep, who)
+            )
+            for who in history.learners
+        }
+        self._waits = {who: _Sums.of(_waits(history, who)) for who in history.learners}
+        self.of: Mapping[str, Stretches] = {
+            who: _duty(history, who, baseline_s) for who in history.learners
+        }
+        """By learner, in order and apart."""
+
+    @property
+    def has_paces(self) -> bool:
+        """Whether the baseline measured step times."""
+        return bool(self._pace)
+
+    def steps(self, learner: str, start_s: float, end_s: float) -> float:
+        """Steps that it made in a stretch, on duty or not."""
+        return self._steps[learner].between(start_s, end_s)
+
+    def pace(self, learner: str) -> float:
+        """Steps per second in the baseline; the median of the others if it was not there."""
+        return self._pace.get(learner) or median(self._pace.values() or [1.0])
+
+    def pace_share(self, learner: str, start_s: float, end_s: float) -> float | None:
+        """Its steps per second on duty in a stretch, against the baseline; None if it has no duty
+        there, waited for rounds or for other learners for most of it, or nobody has a pace.
+        """
+        duty = [(max(a, start_s), min(b, end_s)) for a, b in self.of[learner]]
+        duty = [(a, b) for a, b in duty if a < b]
+        time_s = sum(b - a for a, b in duty)
+        worked_s = time_s - sum(self._waits[learner].between(a, b) for a, b in duty)
+        if not self._pace or worked_s <= time_s / 2:
+            return None
+        made = sum(self.steps(learner, a, b) for a, b in duty)
+        return made / worked_s / self.pace(learner)
+
+    def common_pace(self, start_s: float, end_s: float, without: str = "") -> float:
+        """Median of that of all learners, or all but one; at most 1, and 1 without any."""
+        shares = [
+            share
+            for who in self.of
+            if who != without and (share := self.pace_share(who, start_s, end_s)) is not None
+        ]
+        return min(1.0, median(shares)) or 1.0 if shares else 1.0
+
+    def shows_speeds(self, start_s: float, end_s: float) -> bool:
+        """Whether a slow learner is slow by itself, and not for want of a core."""
+        first = bisect_left(self._full, start_s)
+        return self._keeps_pace or not any(time_s <= end_s for time_s in self._full[first:])
+
+
+@once
+def duty(history: History) -> Duty | None:
+    """None if the baseline was never measured."""
+    baseline_s = baseline_end_s(history)
+    return None if baseline_s is None else Duty(history, baseline_s)
+
+
+class _Sums(NamedTuple):
+    """What a learner reports, summed up over all its lives, by the ends of its samples."""
+
+    times_s: Sequence[float]
+    sums: Sequence[float]
+    """Up to each of these times; one more than there are times, as it is 0 before the first."""
+
+    @classmethod
+    def of(cls, samples: Iterable[tuple[float, float]]) -> "_Sums":
+        ordered = sorted(samples)
+        return cls(
+            times_s=[time_s for time_s, _ in ordered],
+            sums=[*accumulate((more for _, more in ordered), initial=0.0)],
+        )
+
+    def between(self, start_s: float, end_s: float) -> float:
+        """The sum over a stretch; that of a sample is spread over the time since the one before."""
+        return self._until(end_s) - self._until(start_s)
+
+    def _until(self, time_s: float) -> float:
+        after = bisect_left(self.times_s, time_s)
+        if not 0 < after < len(self.times_s):
+            return self.sums[after]
+        from_s, to_s = self.times_s[after - 1], self.times_s[after]
+        more = self.sums[after + 1] - self.sums[after]
+        return self.sums[after] + more * (time_s - from_s) / (to_s - from_s)
+
+
+def _waits(history: History, learner: str) -> Iterator[tuple[float, float]]:
+    """Seconds for which it waited: of each sample of its steps, and since the last one."""
+    samples = of_learner(history, LearnerStep, learner)
+    yield from ((event.time_s, event.payload.waited_s) for event in samples)
+    told = of_learner(history, LearnerWaiting, learner)[-1:]
+    yield from (
+        (event.time_s, event.payload.waited_s)
+        for event in told
+        if not samples or event.time_s > samples[-1].time_s
+    )
+
+
+@once
+def settled(history: History) -> Stretches:
+    """When all learners that are there train from one state, from the baseline to the end of
+    training: none is under a fault or on its way back, no syncer is held, and a round of each
+    fragment was merged since. A learner that never came back disturbs nobody.
+    """
+    baseline_s = baseline_end_s(history)
+    rounds = rounds_with_work(history)
+    times_s = [event.time_s for event in rounds]
+    fragments = len({event.payload.fragment for event in rounds})
+    found = []
+    for start_s, end_s in () if baseline_s is None else _calm(history, baseline_s):
+        whole = bisect_right(times_s, start_s) + fragments
+        found.append((times_s[whole] if whole < len(times_s) else start_s, end_s))
+    return [(a, b) for a, b in found if a < b]
+
+
+def _calm(history: History, start_s: float) -> Stretches:
+    busy: list[tuple[float, float]] = []
+    for learner in history.learners:
+        gone_s = [
+            absence.gone_s
+            for absence in absences(history)
+            if absence.learner == learner and absence.is_last and absence.accepted is None
+        ]
+        lost_s = min(gone_s, default=inf)
+        busy += [(a, min(b, lost_s)) for a, b in _busy(history, learner) if a < lost_s]
+    return without([(start_s, training_end_s(history))], union(busy))
+
+
+def _duty(history: History, learner: str, baseline_s: float) -> Stretches:
+    """When it has to work: not under a fault of its own, on the way back, or without a syncer."""
+    start_s = baseline_s
+    if learner not in history.founders:
+        given = parts_of(history, learner)
+        start_s = given[0].time_s if given else inf
+    return without([(start_s, _leaves_s(history, learner))], union(_busy(history, learner)))
+
+
+def _busy(history: History, learner: str) -> Iterator[tuple[float, float]]:
+    yield from _faulted(history, learner)
+    yield from _syncerless(history, learner)
+
+
+def _faulted(history: History, learner: str) -> Iterator[tuple[float, float]]:
+    """Faults of its own, each to its first contribution after the heal."""
+    given = [part.time_s for part in parts_of(history, learner)]
+    for from_s, until_s in union(busy_stretches(history, learner)):
+        back_s = next((time_s for time_s in given if time_s >= until_s), inf)
+        yield from_s, min(back_s, until_s + _BACK_WITHIN_S)
+
+
+def _syncerless(history: History, learner: str) -> Iterator[tuple[float, float]]:
+    """Outages of the syncer, each until it was heard again and all fragments were merged again."""
+    for outage in outages(history):
+        again_s, heard = whole_s(history, outage), outage.returns.get(learner)
+        heard_s = min(heard.time_s if heard else inf, outage.healed_s + _BACK_WITHIN_S)
+        back_s = outage.until_s if again_s is None else max(again_s, heard_s)
+        yield outage.gone_s, min(back_s, outage.until_s)
+
+
+def _leaves_s(history: History, learner: str) -> float:
+    """When it left in order because somebody asked it to, or else the end of training."""
+    left = [
+        event.time_s
+        for event in of_learner(history, LearnerLeft, learner)
+        if event.payload.reason is LeftBecause.ASKED
+    ]
+    return min([training_end_s(history), *left[-1:]])

@@ -1,0 +1,320 @@
+"""Is what learners contribute the work of training? By its updates, weights, data and losses.
+
+    push       norm above 0 after two steps or more, the weight of its tokens (c_tokens² / c_steps)
+    data       one batch further with each step; at a join no earlier than where its merged work had
+               brought it, and no later than it can have stepped since it was last heard
+    state      a join says what it holds: its digests
+    loss       that of its peers at the same time, to within half of what training has taken off it,
+               and in the end that of the evaluation
+
+Judged in every run, for each learner in each of its lives; losses while all
+train from one state.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from operator import attrgetter
+from statistics import fmean, median
+from typing import ClassVar
+
+from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
+from chaoslab.checks.duty import Duty, duty, settled
+from chaoslab.checks.timeline import (
+    before_the_end,
+    of_learner,
+    of_learner_between,
+    parts,
+    parts_of,
+    training_end_s,
+)
+from chaoslab.checks.violations import Violation, conclude
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event
+from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.payloads import (
+    EvaluationMeasured,
+    LearnerJoined,
+    LearnerStep,
+    MemberJoined,
+    NodeExited,
+    PushAccepted,
+    RoundMerged,
+    RunStarted,
+)
+from chaoslab.core.units import Share, plural
+from chaoslab.record.journal import History
+
+_FEWEST_STEPS = 2
+"""The first step of a schedule may have a learning rate of 0."""
+_WEIGHT_TOLERANCE = 0.01
+_LATE_S = 1.0
+_LATE_ROUNDS = 12
+_KEEPS_ITS_OWN = "resumed"
+_UNHEARD_STEPS = 16
+_FASTER = 2.0
+"""Steps that a learner makes and nobody hears of come at no more than so many times its pace."""
+_WINDOW = 12
+"""Samples of the loss of a window; each peer must have a third of them in that time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealWork:
+    """Pushes are not empty, weigh what they cost, and come of data and losses like the peers'."""
+
+    name: ClassVar[str] = "real_work"
+    summary: ClassVar[str] = "updates, weights, data and losses of each learner are real work's"
+
+    max_loss_difference: Share = 0.5
+    """Largest accepted distance of a learner's loss from that of its peers, over a window of 12
+    samples; as a share of what training has taken off the loss, and at least of half the loss."""
+
+    def __post_init__(self) -> None:
+        if not 0.01 <= self.max_loss_difference <= 1:
+            raise PlanError("must be 1% to 100%", key="max_loss_difference")
+
+    def judge(self, history: History) -> Finding:
+        """Look at every push, contribution, join and step of the record."""
+        found = [
+            *_empty_pushes(history),
+            *_wrong_weights(history),
+            *_unproved_joins(history),
+            *_after_death(history),
+            *_data(history),
+            *self._losses(history),
+        ]
+        pushes = len(history.of(PushAccepted))
+        return conclude(
+            self.name,
+            found,
+            passed=f"{plural(pushes, 'push', 'pushes')} of real work were accepted",
+            samples=max(pushes, len(parts(history))),
+        )
+
+    def _losses(self, history: History) -> Iterator[Violation]:
+        """The first window of each learner whose loss is not that of its peers."""
+        untrained = _untrained(history)
+        if untrained is None:
+            return
+        for learner in history.learners:
+            for window in _windows(history, learner):
+                peers = _peers(history, learner, window[0].time_s, window[-1].time_s)
+                if peers is None:
+                    continue
+                own = fmean(sample.payload.loss for sample in window)
+                scale = max(untrained - peers, abs(peers) / 2)
+                if abs(own - peers) > self.max_loss_difference * scale:
+                    text = (
+                        f"{learner} reported a loss of {own:.4g} from {window[0].time_s:.1f} to "
+                        f"{window[-1].time_s:.1f} s, and its peers {peers:.4g}"
+                    )
+                    yield Violation.at(window[-1], Code.LOSS_UNLIKE_PEERS, text, learner)
+                    break
+        yield from self._against_evaluation(history, untrained)
+
+    def _against_evaluation(self, history: History, untrained: float) -> Iterator[Violation]:
+        """All learners may report a loss that is none."""
+        last, end_s = history.last(EvaluationMeasured), training_end_s(history)
+        ends = [
+            fmean(sample.payload.loss for sample in samples)
+            for who in history.learners
+            if len(samples := _before(history, who, end_s)) == _WINDOW
+        ]
+        if last is None or last.payload.is_modelled or not ends:
+            return
+        own, evaluated = median(ends), last.payload.loss
+        scale = max(untrained - evaluated, abs(evaluated) / 2)
+        if abs(own - evaluated) > self.max_loss_difference * scale:
+            text = (
+                f"learners ended with a loss of {own:.4g}, and the evaluation says {evaluated:.4g}"
+            )
+            yield Violation.at(last, Code.LOSS_UNLIKE_EVALUATED, text, "")
+
+
+# ---------------------------------------------------------------- updates
+
+
+def _empty_pushes(history: History) -> Iterator[Violation]:
+    for event in before_the_end(history, history.of(PushAccepted)):
+        said = event.payload
+        if said.norm == 0 and said.c_steps >= _FEWEST_STEPS:
+            text = f"{said.learner} pushed zeros after {said.c_steps} steps (round {said.round})"
+            yield Violation.at(event, Code.EMPTY_PUSH, text, said.learner)
+
+
+def _wrong_weights(history: History) -> Iterator[Violation]:
+    started = history.last(RunStarted)
+    if started is not None and " by " in started.payload.algorithm:
+        return  # a system of others weighs as it likes
+    for part in parts(history):
+        one = part.contributor
+        due = one.c_tokens**2 / one.c_steps if one.c_steps else 0.0
+        if abs(one.weight - due) > _WEIGHT_TOLERANCE * due:
+            text = (
+                f"{part.learner} weighed {one.weight:.4g} in round {part.merged.payload.round}, "
+                f"and {one.c_tokens:,.0f} tokens in {one.c_steps} steps weigh {due:.4g}"
+            )
+            yield Violation.at(part.merged, Code.WEIGHT_WRONG, text, part.learner)
+
+
+def _unproved_joins(history: History) -> Iterator[Violation]:
+    for joined in history.of(LearnerJoined):
+        said = joined.payload
+        if said.source != _KEEPS_ITS_OWN and said.versions and not said.digests:
+            text = f"{said.learner} joined ({said.source}) and said no digest of what it holds"
+            yield Violation.at(joined, Code.JOINED_WITHOUT_DIGESTS, text, said.learner)
+
+
+def _after_death(history: History) -> Iterator[Violation]:
+    """The first work of a life whose process had ended: a worker that goes on without its launcher.
+
+    A push that was on its way may be merged in one of the next rounds.
+    """
+    ended = {
+        (event.payload.node, event.payload.incarnation): event
+        for event in reversed(history.of(NodeExited))
+        if event.payload.is_seen
+    }
+    told: set[tuple[str, int]] = set()
+    for event in history.of(LearnerStep, LearnerJoined, MemberJoined, RoundMerged):
+        said = event.payload
+        for one in said.contributors if isinstance(said, RoundMerged) else (said,):
+            died = ended.get(one.life)
+            if died is None or one.life in told or not _is_late(event, died, history):
+                continue
+            told.add(one.life)
+            text = (
+                f"{one.learner} still worked at {event.time_s:.1f} s, and its process (incarnation "
+                f"{one.incarnation}) had ended at {died.time_s:.1f} s"
+            )
+            yield Violation.at(event, Code.WORKS_AFTER_DEATH, text, one.learner)
+
+
+def _is_late(event: Event, died: Event[NodeExited], history: History) -> bool:
+    if not isinstance(event.payload, RoundMerged):
+        return event.time_s > died.time_s + _LATE_S
+    between = history.between(died.time_s, event.time_s, RoundMerged)
+    return event.seq > died.seq and len(between) > _LATE_ROUNDS
+
+
+# ---------------------------------------------------------------- data
+
+
+def _data(history: History) -> Iterator[Violation]:
+    """The first place of each learner where its data do not go on as its steps do."""
+    found = duty(history)
+    for learner in history.learners:
+        said = [*_strays(history, learner, found)]
+        yield from sorted(said, key=attrgetter("seq"))[:1]
+    for absence in absences(history):
+        yield from _repeats(absence, history)
+
+
+def _strays(history: History, learner: str, found: Duty | None) -> Iterator[Violation]:
+    events: list[Event[LearnerJoined] | Event[LearnerStep]] = [
+        *of_learner(history, LearnerJoined, learner),
+        *of_learner(history, LearnerStep, learner),
+    ]
+    for before, event in pairwise(sorted(events, key=attrgetter("seq"))):
+        last, said = before.payload, event.payload
+        moved = said.data_position - last.data_position
+        if isinstance(said, LearnerJoined):
+            most = _UNHEARD_STEPS
+            if found is not None:
+                most += round(_FASTER * found.pace(learner) * (event.time_s - before.time_s))
+            if moved > most:
+                text = (
+                    f"{learner} joined at batch {said.data_position:,} of its data, {moved:,} "
+                    f"after the last one that it reported: it skipped data"
+                )
+                yield Violation.at(event, Code.DATA_SKIPPED, text, learner)
+        elif said.life == last.life and said.epoch == last.epoch:
+            steps = said.step - last.step
+            if moved != steps:
+                code = Code.DATA_SKIPPED if moved > steps else Code.DATA_REPEATED
+                text = (
+                    f"{learner} made {plural(steps, 'step')} up to step {said.step:,}, and took "
+                    f"{plural(moved, 'batch', 'batches')} of its data for them"
+                )
+                yield Violation.at(event, code, text, learner)
+
+
+def _repeats(absence: Absence, history: History) -> Iterator[Violation]:
+    """A new life goes on in its data no earlier than at the last work of the old that was merged.
+
+    Later than that, nobody can know what the syncer had heard.
+    """
+    known = history.once(_reached, absence.learner)
+    before = [samples for life, samples in known.items() if life != absence.incarnation]
+    ends = [(at, bisect_right(times_s, absence.gone_s)) for times_s, at in before]
+    reached = max((positions[end - 1] for positions, end in ends if end), default=0)
+    for joined in of_learner(history, LearnerJoined, absence.learner):
+        position = joined.payload.data_position
+        is_its = joined.payload.incarnation == absence.incarnation
+        if is_its and position < reached:
+            text = (
+                f"{absence} joined at batch {position} of its data, although it had reached "
+                f"{reached} before: it trains again on what it had trained on"
+            )
+            yield Violation.at(joined, Code.DATA_REPEATED, text, absence.learner)
+            return
+
+
+def _reached(history: History, learner: str) -> Mapping[int, tuple[Sequence[float], Sequence[int]]]:
+    """By incarnation: the times of its samples, in order, and the furthest position up to each.
+
+    Those of steps beyond the last one that was merged are left out.
+    """
+    merged: dict[int, float] = {}
+    for part in parts_of(history, learner):
+        life = part.contributor.incarnation
+        merged[life] = max(part.contributor.step, merged.get(life, 0.0))
+    found: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for sample in of_learner(history, LearnerStep, learner):
+        said = sample.payload
+        if said.step <= merged.get(said.incarnation, -1.0):
+            found[said.incarnation].append((sample.time_s, said.data_position))
+    lives = {life: sorted(samples) for life, samples in found.items()}
+    return {
+        life: ([time_s for time_s, _ in samples], [*accumulate((at for _, at in samples), max)])
+        for life, samples in lives.items()
+    }
+
+
+# ---------------------------------------------------------------- losses
+
+
+def _untrained(history: History) -> float | None:
+    """The highest of the first losses of the learners of the start."""
+    firsts = [of_learner(history, LearnerStep, who)[:1] for who in history.founders]
+    return max((event.payload.loss for first in firsts for event in first), default=None)
+
+
+def _windows(history: History, learner: str) -> Iterator[Sequence[Event[LearnerStep]]]:
+    """Half-overlapping windows of its samples while all train from one state."""
+    for start_s, end_s in settled(history):
+        samples = of_learner_between(history, LearnerStep, learner, start_s, end_s)
+        ends = {*range(_WINDOW, len(samples) + 1, _WINDOW // 2), len(samples)}
+        for end in sorted(ends):
+            if end >= _WINDOW:
+                yield samples[end - _WINDOW : end]
+
+
+def _before(history: History, learner: str, end_s: float) -> Sequence[Event[LearnerStep]]:
+    """The last samples of a learner in the last quarter of training."""
+    return of_learner_between(history, LearnerStep, learner, 0.75 * end_s, end_s)[-_WINDOW:]
+
+
+def _peers(history: History, learner: str, start_s: float, end_s: float) -> float | None:
+    """Median over the others of their mean losses meanwhile; None if none has enough samples."""
+    means = [
+        fmean(sample.payload.loss for sample in samples)
+        for who in history.learners
+        if who != learner
+        and len(samples := of_learner_between(history, LearnerStep, who, start_s, end_s))
+        >= _WINDOW // 3
+    ]
+    return median(means) if means else None

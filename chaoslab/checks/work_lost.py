@@ -1,0 +1,150 @@
+"""Work that was thrown away, and how much of the time was effective training.
+
+    life 1   ▇▇▇ merged ▇▇▇ merged ▇▇ killed        lost: its steps after the last that was merged,
+    life 2                       resumes ▇▇▇▇       or after the one from which it resumed
+
+Of each membership that ended before training did: its steps since its last merged contribution (the
+mean over fragments, as each is merged at its own time), or since the state that its next membership
+resumed from. The effective training time ratio (ETTR, as ByteRobust defines it, arXiv 2509.16293)
+is productive time over all time: here the steps that were kept, at the step times of the baseline,
+over the time of all learners of the start, from the baseline to the end of training.
+"""
+
+from collections.abc import Iterator
+from statistics import fmean
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding, Unit
+from chaoslab.checks.codes import Code
+from chaoslab.checks.duty import duty
+from chaoslab.checks.timeline import baseline_end_s, of_learner, once, parts_of, training_end_s
+from chaoslab.checks.violations import Measured, Violation, conclude, unknown
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event
+from chaoslab.core.lazy_dataclass import dataclass
+from chaoslab.core.payloads import LearnerJoined, LearnerStep, NodeExited, RoundMerged
+from chaoslab.core.units import Share, elapsed, plural
+from chaoslab.record.journal import History
+
+_RESUMED = "resumed"
+"""It kept its own state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkLost:
+    """What faults destroyed of the work of all learners, from the baseline to the end."""
+
+    steps: float
+    """Steps that were made and then thrown away."""
+    seconds: float
+    """Time that they took, at the step times of the baseline."""
+    share: float
+    """Of all steps that were made."""
+    effective_share: float
+    """Effective training time ratio: 1 for a run in which every learner stepped as in the
+    baseline, and nothing was thrown away."""
+
+    def __str__(self) -> str:
+        return f"{self.steps:,.0f} steps, {elapsed(self.seconds)}, {self.share:.1%}"
+
+
+@once
+def work_lost(history: History) -> WorkLost | None:
+    """None without a baseline that measured step times."""
+    found, start_s = duty(history), baseline_end_s(history)
+    if found is None or start_s is None or not found.has_paces:
+        return None
+    end_s = training_end_s(history)
+    made = {who: found.steps(who, start_s, end_s) for who in history.learners}
+    lost = {
+        who: sum(steps for _, steps in _lost(history, who, start_s)) for who in history.learners
+    }
+    whole_s = (end_s - start_s) * len(history.founders)
+    kept_s = sum((made[who] - lost[who]) / found.pace(who) for who in history.founders)
+    return WorkLost(
+        steps=round(sum(lost.values()), 1),
+        seconds=round(sum(steps / found.pace(who) for who, steps in lost.items()), 3),
+        share=round(min(1.0, sum(lost.values()) / max(1.0, sum(made.values()))), 4),
+        effective_share=round(max(0.0, min(1.0, kept_s / whole_s)), 4) if whole_s > 0 else 1.0,
+    )
+
+
+def _lost(history: History, learner: str, start_s: float) -> Iterator[tuple[Event, float]]:
+    """The last sample of each membership that ended before training, and the steps that it lost."""
+    ends_s = training_end_s(history)
+    joins = [e for e in of_learner(history, LearnerJoined, learner) if e.time_s <= ends_s]
+    exits = [e.payload.incarnation for e in history.of(NodeExited)
+             if e.payload.node == learner and e.time_s < ends_s]  # fmt: skip
+    for number, joined in enumerate(joins):
+        after = joins[number + 1] if number + 1 < len(joins) else None
+        mine = joined.payload
+        samples = [
+            event
+            for event in of_learner(history, LearnerStep, learner)
+            if event.payload.epoch == mine.epoch and start_s < event.time_s <= ends_s
+        ]
+        if not samples or (after is None and mine.incarnation not in exits):
+            continue
+        last = max(event.payload.step for event in samples)
+        kept = _kept(history, learner, mine)
+        if after is not None and after.payload.source == _RESUMED:
+            kept = max(kept, after.payload.step)
+        if last > kept:
+            yield samples[-1], last - kept
+
+
+def _kept(history: History, learner: str, joined: LearnerJoined) -> float:
+    """Up to which of its steps a membership's work was merged; the mean over fragments."""
+    merged = dict.fromkeys((e.payload.fragment for e in history.of(RoundMerged)), joined.step)
+    for part in parts_of(history, learner):
+        if part.contributor.epoch == joined.epoch:
+            merged[part.merged.payload.fragment] = part.contributor.step
+    return fmean(merged.values()) if merged else joined.step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MostLost:
+    """Faults destroy at most so much of the work: `{check: work_lost, max_lost: 5%}`."""
+
+    name: ClassVar[str] = "work_lost"
+    summary: ClassVar[str] = "steps that were made and thrown away, of all that were made"
+
+    max_lost: Share = 0.1
+    """Of the steps of all learners, from the baseline to the end of training."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_lost <= 0.5:
+            raise PlanError("must be 0% to 50%", key="max_lost")
+
+    def judge(self, history: History) -> Finding:
+        """The share that was lost against the bound; each membership that lost some is named."""
+        found, start_s = work_lost(history), baseline_end_s(history)
+        if found is None or start_s is None:
+            return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
+        lost = [
+            (learner, last, steps)
+            for learner in history.learners
+            for last, steps in _lost(history, learner, start_s)
+        ]
+        return conclude(
+            self.name,
+            [
+                Violation.at(
+                    last,
+                    Code.TOO_MUCH_LOST,
+                    f"{learner} lost {plural(round(steps), 'step')} at {last.time_s:.1f} s; all "
+                    f"lost {found}, and the bound is {self.max_lost:.1%}",
+                    learner,
+                )
+                for learner, last, steps in lost
+                if found.share > self.max_lost
+            ],
+            passed=f"{found} of the work were lost",
+            samples=max(1, len(lost)),
+            measured=Measured(found.share, self.max_lost, Unit.SHARE, digits=4),
+            numbers={
+                "lost_steps": found.steps,
+                "lost_s": found.seconds,
+                "effective_share": found.effective_share,
+            },
+        )

@@ -1,0 +1,153 @@
+"""Real work: updates, weights, data and losses are those of a learner that trains."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from chaoslab.checks.codes import Code
+from chaoslab.checks.real_work import RealWork
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from tests.checks.cases import Case, each, fails, passes, rewritten
+from tests.histories import Story, half_killed
+
+CHECK = RealWork()
+WHO = "learner-1"
+
+
+def back() -> Story:
+    return Story().baseline().kill(WHO).train(6).heal().train(20).end(losses=[(0, 5.0), (9, 2.6)])
+
+
+def altered(
+    kind: Kind,
+    change: Callable[[Event], Mapping[str, Json]],
+    story: Callable[[], Story] = back,
+    from_s: float = 15.0,
+) -> Callable[[], Story]:
+    """Of learner-1, or of the merges, from a time after its return on."""
+
+    def fits(event: Event) -> bool:
+        return event.time_s > from_s and event.data.get("learner", WHO) == WHO
+
+    return lambda: rewritten(story(), kind, change, fits)
+
+
+def weighed_half(event: Event) -> Mapping[str, Json]:
+    """Half the weight for learner-1."""
+    parts = event.data["contributors"]
+    assert isinstance(parts, list)
+    return {
+        "contributors": [
+            {**part, "weight": part["weight"] / 2} if part["learner"] == WHO else part
+            for part in parts
+        ]
+    }
+
+
+def moved(by: Callable[[int], int]) -> Callable[[Event], Mapping[str, Json]]:
+    """Another position in its data."""
+    return lambda event: {"data_position": by(int(str(event.data["data_position"])))}
+
+
+def reporting(loss: float) -> Callable[[], Story]:
+    return altered(Kind.LEARNER_STEP, lambda _: {"loss": loss})
+
+
+def all_report(loss: float) -> Story:
+    return rewritten(
+        back(), Kind.LEARNER_STEP, lambda _: {"loss": loss}, lambda event: event.time_s > 1.0
+    )
+
+
+CASES = {
+    "a run without faults": passes(CHECK, lambda: Story().baseline().train(20).end()),
+    "victims that are back": passes(CHECK, lambda: half_killed().train(20).end()),
+    "one that was paused": passes(
+        CHECK, lambda: Story().baseline().pause(WHO).train(9).heal().train(20).end()
+    ),
+    "one that was cut off": passes(
+        CHECK, lambda: Story().baseline().cut(WHO).train(9).heal().train(20).end()
+    ),
+    "an outage of the syncer": passes(
+        CHECK, lambda: Story().baseline().lose_syncer().stall(6).regain_syncer().train(20).end()
+    ),
+    "an evaluation like the losses": passes(CHECK, back),
+    "zeros in its first step": passes(
+        CHECK, altered(Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0, "c_steps": 1})
+    ),
+    "zeros": fails(
+        CHECK, altered(Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0}), Code.EMPTY_PUSH, of=(WHO,)
+    ),
+    "half the weight": fails(
+        CHECK, altered(Kind.ROUND_MERGED, weighed_half), Code.WEIGHT_WRONG, of=(WHO,)
+    ),
+    "a join without digests": fails(
+        CHECK,
+        altered(Kind.LEARNER_JOINED, lambda _: {"digests": {}}, from_s=8.0),
+        Code.JOINED_WITHOUT_DIGESTS,
+        of=(WHO,),
+    ),
+    "a worker that goes on without its launcher": fails(
+        CHECK,
+        lambda: half_killed().train(20).say(
+            Kind.NODE_EXITED, node="learner-0", incarnation=1, exit_code=None, signal="SIGKILL",
+        ).train(3).end(),
+        Code.WORKS_AFTER_DEATH,
+        of=("learner-0",),
+    ),
+    "data begun anew at a join": fails(
+        CHECK,
+        lambda: half_killed().altered(Kind.LEARNER_JOINED, lambda _: {"data_position": 3}).end(),
+        Code.DATA_REPEATED,
+        Code.DATA_SKIPPED,  # when it steps on from where it is
+        of=("learner-3",),
+    ),
+    "data skipped at a join": fails(
+        CHECK,
+        lambda: half_killed()
+        .altered(Kind.LEARNER_JOINED, lambda _: {"data_position": 100_000})
+        .end(),
+        Code.DATA_SKIPPED,
+        of=("learner-3",),
+    ),
+    "data skipped on the way": fails(
+        CHECK,
+        altered(Kind.LEARNER_STEP, moved(lambda at: at + 100_000)),
+        Code.DATA_SKIPPED,
+        of=(WHO,),
+    ),
+    "data begun anew on the way": fails(
+        CHECK,
+        altered(Kind.LEARNER_STEP, moved(lambda at: at % 50)),
+        Code.DATA_REPEATED,
+        of=(WHO,),
+    ),
+    "one batch for ever, and it says so": fails(
+        CHECK, altered(Kind.LEARNER_STEP, moved(lambda _: 7)), Code.DATA_REPEATED, of=(WHO,)
+    ),
+    "a loss of 0": fails(CHECK, reporting(0.0), Code.LOSS_UNLIKE_PEERS, of=(WHO,)),
+    "a loss that does not fall": fails(CHECK, reporting(5.0), Code.LOSS_UNLIKE_PEERS, of=(WHO,)),
+    "all report a loss of 0": fails(
+        CHECK, lambda: all_report(0.0), Code.LOSS_UNLIKE_EVALUATED
+    ),
+    "negative losses": passes(
+        CHECK,
+        lambda: rewritten(
+            Story().baseline().train(20).end(),
+            Kind.LEARNER_STEP,
+            lambda event: {"loss": float(str(event.data["loss"])) - 5.0},
+        ),
+    ),
+}  # fmt: skip
+
+
+@each(CASES)
+def test_real_work(case: Case) -> None:
+    case.hold()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.2])
+def test_a_bound_that_binds_nothing_is_refused(share: float) -> None:
+    with pytest.raises(PlanError):
+        RealWork(max_loss_difference=share)
