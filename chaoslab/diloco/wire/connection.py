@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 import grpc
 
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, payload_frames
+from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, is_bulk, payload_frames
 from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
 from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.streams import (
@@ -94,13 +94,17 @@ class Connection:
     ) -> None:
         """Queue a message with its payload; replaces an unsent one with the same key.
 
+        Other payloads pass a checkpoint, also while it is being sent.
+
         A callable is called on the sender's thread when its turn comes, or never if a newer one has
         replaced it. If it raises, the traceback is logged and the stream ends. `midway` is called
         on that thread after the header and the first chunk; the remaining chunks wait until it
         returns.
         """
         size = 0 if callable(payload) else len(payload)
-        self._outbox.put_payload(lambda: self._frames(message, payload, midway), key, size)
+        self._outbox.put_payload(
+            lambda: self._frames(message, payload, midway), key, size, is_bulk=is_bulk(message)
+        )
 
     def close(self, final_message: pb.FromLearner | None = None) -> None:
         """End the stream after the queued messages and `final_message`; payloads are dropped.

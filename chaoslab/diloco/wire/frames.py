@@ -14,7 +14,7 @@ sockets, no threads.
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -25,6 +25,8 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 CHUNK_BYTES = 2 << 20
 """Most payload bytes in one frame: with less, what grpc spends on each frame adds up; with twice as
 many, frames outgrow the processor's cache (`benchmarks/wire.py`)."""
+BULK_CHUNK_BYTES = 1 << 18
+"""The same of a payload that lets others pass: they wait for no more than one of its frames."""
 _CHUNKS = 4
 """Least number of chunks of a payload (in whole pages): the receiver measures the rate of the link
 from those after the first, and messages may be sent between them."""
@@ -54,6 +56,11 @@ def frame_of(message: Message) -> bytes:
     return frame
 
 
+def is_bulk(message: Message) -> bool:
+    """Whether other payloads of a learner may pass this one on its way."""
+    return str(message.WhichOneof("body")) == "checkpoint"
+
+
 def payload_frames(message: M, payload: Bytes) -> Iterator[bytes]:
     """The header and the chunks of a payload, each made when the iterator reaches it.
 
@@ -65,7 +72,7 @@ def payload_frames(message: M, payload: Bytes) -> Iterator[bytes]:
     getattr(header, str(header.WhichOneof("body"))).payload.bytes = len(view)
     yield frame_of(header)
     pages = max(1, -(-len(view) // (_CHUNKS * _PAGE_BYTES)))
-    size = min(CHUNK_BYTES, pages * _PAGE_BYTES)
+    size = min(BULK_CHUNK_BYTES if is_bulk(message) else CHUNK_BYTES, pages * _PAGE_BYTES)
     for offset in range(0, len(view), size):
         piece = view[offset : offset + size]
         yield b"".join((_chunk_head(offset, checksum(piece), len(piece)), piece))
@@ -83,6 +90,8 @@ class Assembler(Generic[M]):
         """The message whose payload is arriving; None if there is none."""
         self._buffer = np.empty(0, np.uint8)
         self._filled = 0
+        self._passed: tuple[M, np.ndarray[Any, Any], int] | None = None
+        """The same of a payload that the present one passes."""
 
     @property
     def underway(self) -> int | None:
@@ -113,7 +122,8 @@ class Assembler(Generic[M]):
         return self._begin(message, content.payload.bytes)
 
     def _begin(self, message: M, size: int) -> tuple[M, memoryview] | None:
-        if self._header is not None:
+        header = self._header
+        if header is not None and (not is_bulk(header) or is_bulk(message)):
             raise GarbledFrame(
                 f"a payload began after {self._filled} of {len(self._buffer)} bytes of the last"
             )
@@ -123,6 +133,8 @@ class Assembler(Generic[M]):
             )
         if size == 0:
             return message, memoryview(b"")
+        if header is not None:
+            self._passed = header, self._buffer, self._filled
         try:
             self._buffer = self._buffers.take(size)
         except MemoryError as error:
@@ -149,6 +161,8 @@ class Assembler(Generic[M]):
         if end < len(self._buffer):
             return None
         payload, self._header, self._buffer = self._buffer.data.toreadonly(), None, _NOTHING
+        if self._passed is not None:
+            (self._header, self._buffer, self._filled), self._passed = self._passed, None
         return header, payload
 
 

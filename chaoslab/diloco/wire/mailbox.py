@@ -1,6 +1,6 @@
 """Bounded send and receive queues of a stream: `Outbox` and `Inbox`. No sockets, no messages.
 
-    send ─► Outbox: controls first, then payloads by key ─► frames() ══ stream ══► reader
+    send ─► Outbox: controls, payloads by key, then bulk ─► frames() ══ stream ══► reader
     reader ─► Gate.put ─► Inbox ─► get() ─► the one thread that owns the state
 
 An Outbox never blocks its caller: an unsent payload is replaced by a newer one with the same key,
@@ -30,6 +30,8 @@ class Outbox:
         self._controls_max = controls_max
         self._controls: OrderedDict[Hashable, Control] = OrderedDict()
         self._payloads: OrderedDict[Hashable, tuple[Frames, int]] = OrderedDict()
+        self._bulk: OrderedDict[Hashable, tuple[Frames, int]] = OrderedDict()
+        """Payloads that the others pass, even between their frames."""
         self._is_closing = False
         self._changed = threading.Condition()
 
@@ -37,7 +39,7 @@ class Outbox:
     def waiting(self) -> tuple[int, int]:
         """Number of controls and of payloads that have not been begun."""
         with self._changed:
-            return len(self._controls), len(self._payloads)
+            return len(self._controls), len(self._payloads) + len(self._bulk)
 
     @property
     def waiting_bytes(self) -> int:
@@ -46,7 +48,8 @@ class Outbox:
             made = sum(
                 len(control) for control in self._controls.values() if isinstance(control, bytes)
             )
-            return made + sum(size for _, size in self._payloads.values())
+            payloads = (*self._payloads.values(), *self._bulk.values())
+            return made + sum(size for _, size in payloads)
 
     def put(self, frame: Control, key: Hashable | None = None) -> bool:
         """Queue one frame; with a key it replaces an unsent one with the same key.
@@ -63,11 +66,16 @@ class Outbox:
             self._changed.notify()
             return True
 
-    def put_payload(self, frames: Frames, key: Hashable, size_bytes: int = 0) -> None:
-        """Queue a payload; it replaces an unsent one with the same key and keeps its place."""
+    def put_payload(
+        self, frames: Frames, key: Hashable, size_bytes: int = 0, *, is_bulk: bool = False
+    ) -> None:
+        """Queue a payload; it replaces an unsent one with the same key and keeps its place.
+
+        `is_bulk`: others are sent before it, also those that come while it is being sent.
+        """
         with self._changed:
             if not self._is_closing:
-                self._payloads[key] = frames, size_bytes
+                (self._bulk if is_bulk else self._payloads)[key] = frames, size_bytes
                 self._changed.notify()
 
     def close(self, final: bytes | None = None) -> None:
@@ -77,6 +85,7 @@ class Outbox:
                 self._controls[object()] = final
             self._is_closing = True
             self._payloads.clear()
+            self._bulk.clear()
             self._changed.notify()
 
     def cut(self) -> None:
@@ -90,13 +99,17 @@ class Outbox:
         while self._wait():
             if (control := self._control()) is not None:
                 yield control
-            elif (frames := self._payload()) is not None:
+            elif (frames := self._next(self._payloads)) is not None:
                 yield from self._interleaved(frames)
+            elif (frames := self._next(self._bulk)) is not None:
+                yield from self._interleaved(frames, is_bulk=True)
 
-    def _interleaved(self, frames: Frames) -> Iterator[bytes]:
+    def _interleaved(self, frames: Frames, *, is_bulk: bool = False) -> Iterator[bytes]:
         for frame in frames():
             while self._controls and (control := self._control()) is not None:
                 yield control
+            while is_bulk and (passing := self._next(self._payloads)) is not None:
+                yield from self._interleaved(passing)
             if self._is_closing:
                 return
             yield frame
@@ -104,18 +117,18 @@ class Outbox:
     def _wait(self) -> bool:
         """Block until there is something to send; False if nothing more will come."""
         with self._changed:
-            while not self._controls and not self._payloads and not self._is_closing:
+            while not (self._controls or self._payloads or self._bulk or self._is_closing):
                 self._changed.wait()
-            return bool(self._controls or self._payloads)
+            return bool(self._controls or self._payloads or self._bulk)
 
     def _control(self) -> bytes | None:
         with self._changed:
             control = self._controls.popitem(last=False)[1] if self._controls else None
         return control() if callable(control) else control
 
-    def _payload(self) -> Frames | None:
+    def _next(self, payloads: OrderedDict[Hashable, tuple[Frames, int]]) -> Frames | None:
         with self._changed:
-            return self._payloads.popitem(last=False)[1][0] if self._payloads else None
+            return payloads.popitem(last=False)[1][0] if payloads else None
 
 
 class Inbox(Generic[T]):

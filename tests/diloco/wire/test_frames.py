@@ -57,6 +57,29 @@ def test_a_payload_of_any_size_comes_together_again(size: int) -> None:
     assert (message.epoch, message.push.round, message.push.payload.bytes) == (3, 7, size)
 
 
+CHECKPOINT = pb.FromLearner(epoch=3, checkpoint=pb.Checkpoint(request=5))
+
+
+@pytest.mark.parametrize("size", [0, 1, 20_000])
+def test_a_payload_passes_a_checkpoint_between_any_two_of_its_frames(size: int) -> None:
+    state, sent = some_bytes(3 * CHUNK_BYTES + 77, seed=1), some_bytes(size)
+    taking, taken = assembler(), []
+    for frame in payload_frames(CHECKPOINT, state):
+        taken.append(taking.take(frame))
+        taken += map(taking.take, payload_frames(PUSH, sent) if taken[-1] is None else ())
+    whole = [(m.WhichOneof("body"), bytes(p or b"")) for m, p in filter(None, taken)]
+    assert whole[-1] == ("checkpoint", state)
+    assert set(whole[:-1]) == {("push", sent)}
+
+
+def test_nothing_passes_a_payload_but_a_checkpoint_and_no_checkpoint_does() -> None:
+    for passed, passing in ((PUSH, PUSH), (PUSH, CHECKPOINT), (CHECKPOINT, CHECKPOINT)):
+        taking = assembler()
+        taking.take(next(payload_frames(passed, b"12")))
+        with pytest.raises(GarbledFrame):
+            taking.take(next(payload_frames(passing, b"34")))
+
+
 def test_sending_changes_neither_the_message_nor_copies_the_payload_at_once() -> None:
     before = PUSH.SerializeToString()
     frames = payload_frames(PUSH, memoryview(some_bytes(3 * CHUNK_BYTES)))

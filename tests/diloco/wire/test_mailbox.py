@@ -52,6 +52,27 @@ def test_a_payload_on_its_way_is_finished_before_the_next_with_its_key() -> None
     assert [next(frames), next(frames)] == [b"old2", b"new"]
 
 
+def test_others_pass_a_bulk_payload_whole_whenever_they_come() -> None:
+    box = outbox()
+    box.put_payload(lambda: pieces(b"b1", b"b2", b"b3"), "b", is_bulk=True)
+    box.put_payload(lambda: pieces(b"p1", b"p2"), "p")
+    frames = box.frames()
+    assert [next(frames) for _ in range(3)] == [b"p1", b"p2", b"b1"]
+    box.put_payload(lambda: pieces(b"q1", b"q2"), "q")
+    assert next(frames) == b"q1"
+    box.put(b"c")
+    assert [next(frames) for _ in range(4)] == [b"c", b"q2", b"b2", b"b3"]
+
+
+def test_nothing_follows_of_a_bulk_payload_once_the_outbox_is_closed() -> None:
+    box = outbox()
+    box.put_payload(lambda: pieces(b"b1", b"b2"), "b", is_bulk=True)
+    frames = box.frames()
+    assert next(frames) == b"b1"
+    box.close(b"last")
+    assert list(frames) == [b"last"]
+
+
 def test_a_control_with_a_key_replaces_an_unsent_one() -> None:
     box = outbox(controls_max=2)
     assert all(box.put(b"%d" % step, "progress") for step in range(100))

@@ -15,7 +15,13 @@ import pytest
 
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.frames import CHUNK_BYTES, FRAME_BYTES_MAX, frame_of, payload_frames
+from chaoslab.diloco.wire.frames import (
+    CHUNK_BYTES,
+    FRAME_BYTES_MAX,
+    Assembler,
+    frame_of,
+    payload_frames,
+)
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.mailbox import Gate, Inbox
 from chaoslab.diloco.wire.streams import (
@@ -304,3 +310,19 @@ def test_backoff_doubles_with_jitter_up_to_its_cap() -> None:
         assert most_s / 10 <= wait_s <= most_s
     backoff.reset()
     assert backoff.next_s() <= 0.2
+
+
+def test_a_push_waits_for_no_more_than_a_frame_of_a_checkpoint() -> None:
+    """What a donor that is asked for its work meanwhile has to send, frame by frame."""
+    connection = Connection("127.0.0.1:1", token="never dialled")
+    frames, taking = connection._outbox.frames(), Assembler(pb.FromLearner.FromString, 1 << 30)
+    checkpoint = pb.FromLearner(checkpoint=pb.Checkpoint(request=5))
+    connection.send_payload(checkpoint, lambda: bytes(1 << 24), key="checkpoint")
+    assert [taking.take(next(frames)) for _ in range(3)] == [None] * 3
+    connection.send_payload(pb.FromLearner(push=pb.Push(round=7)), b"work", key="push")
+    size_bytes, taken = 0, None
+    while taken is None:
+        frame = next(frames)
+        size_bytes, taken = size_bytes + len(frame), taking.take(frame)
+    assert taken[0].push.round == 7
+    assert size_bytes < 1 << 19
