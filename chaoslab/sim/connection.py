@@ -90,10 +90,10 @@ class Connection:
             self._has_rested = False
             self._dial()
 
-    def send(self, message: object, size_bytes: int = 0) -> None:
-        """Send it, or lose it if there is no stream."""
+    def send(self, message: object, size_bytes: int = 0, *, is_bulk: bool = False) -> None:
+        """Send it, or lose it if there is no stream; others pass one that is bulk."""
         if self.stream is not None and size_bytes:
-            self.stream.up(message, size_bytes)
+            self.stream.up(message, size_bytes, is_bulk=is_bulk)
         elif self.stream is not None:
             self.stream.up(message)
 

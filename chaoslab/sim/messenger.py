@@ -248,7 +248,7 @@ class Messenger:
 
         def send() -> None:
             self.connection.send(CheckpointBegun(self.epoch, request.request))
-            self.connection.send(message, message.size_bytes)
+            self.connection.send(message, message.size_bytes, is_bulk=True)
 
         self._process.work(
             self._process.takes(self._costs.pack_s),

@@ -28,6 +28,8 @@ class Packet(msgspec.Struct, eq=False):
     deliver: Callable[["Packet"], None]
     left_bytes: float
     """Not sent yet, when it was last planned."""
+    is_bulk: bool = False
+    """Whether others pass it on its way."""
     begin_s: float = math.inf
     end_s: float = math.inf
     arrive_s: float = math.inf
@@ -64,16 +66,28 @@ class Pipe:
 
     # ---------------------------------------------------------------- traffic
 
-    def send(self, size_bytes: int, deliver: Callable[[Packet], None]) -> None:
-        """Put a message on its way; a black hole swallows it."""
+    def send(
+        self, size_bytes: int, deliver: Callable[[Packet], None], *, is_bulk: bool = False
+    ) -> None:
+        """Put a message on its way; a black hole swallows it. Others pass one that is bulk."""
         if self.is_lossy:
             return
-        packet = Packet(size_bytes, deliver, float(size_bytes))
+        packet = Packet(size_bytes, deliver, float(size_bytes), is_bulk)
+        if self._packets and self._packets[-1].is_bulk and not is_bulk:
+            self._pass(packet)
+            return
         if not self.is_frozen:
             self._plan(packet, self._clock.time_s)
         self._packets.append(packet)
         if len(self._packets) == 1 and not self.is_frozen:
             self._await_first()
+
+    def _pass(self, packet: Packet) -> None:
+        """Put a message on its way before all bulk, which is at the end of the queue."""
+        self._settle()
+        bulk = sum(waiting.is_bulk for waiting in self._packets)
+        self._packets.insert(len(self._packets) - bulk, packet)
+        self._replan()
 
     def drop(self) -> None:
         """Lose everything that is on its way."""

@@ -68,10 +68,13 @@ class Stream:
     meter_above: Meter | None = None
     """What does at the syncer, while it serves a membership."""
 
-    def up(self, message: object, size_bytes: int = CONTROL_BYTES) -> None:
+    def up(
+        self, message: object, size_bytes: int = CONTROL_BYTES, *, is_bulk: bool = False
+    ) -> None:
         """Send to the syncer."""
         if self.is_open_below and not self.is_cut:
-            self.wire.up.send(size_bytes, partial(self._arrive_above, message))
+            arrive = partial(self._arrive_above, message)
+            self.wire.up.send(size_bytes, arrive, is_bulk=is_bulk)
 
     def down(self, message: object, size_bytes: int = CONTROL_BYTES) -> None:
         """Send to the learner."""

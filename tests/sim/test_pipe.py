@@ -20,11 +20,11 @@ class Ends:
         self.pipe = Pipe(self.agenda, Chance("test"), latency_s=LATENCY_S, rate_bytes_per_s=RATE)
         self.arrived: list[tuple[str, float]] = []
 
-    def send(self, name: str, size_bytes: int) -> None:
+    def send(self, name: str, size_bytes: int, *, is_bulk: bool = False) -> None:
         def arrive(_: Packet) -> None:
             self.arrived.append((name, round(self.clock.now_s(), 6)))
 
-        self.pipe.send(size_bytes, arrive)
+        self.pipe.send(size_bytes, arrive, is_bulk=is_bulk)
 
     def run(self) -> None:
         """Until nothing is on its way any more."""
@@ -46,6 +46,16 @@ def test_packets_wait_for_each_other_and_then_for_the_latency(ends: Ends) -> Non
     ends.send("second", 500)
     ends.run()
     assert ends.arrived == [("first", 0.6), ("second", 1.1)]
+
+
+def test_others_pass_what_is_bulk_and_take_its_time(ends: Ends) -> None:
+    ends.send("checkpoint", 1000, is_bulk=True)
+    ends.send("another", 100, is_bulk=True)
+    ends.run_until(0.5)
+    ends.send("push", 100)
+    ends.send("next", 100)
+    ends.run()
+    assert ends.arrived == [("push", 0.7), ("next", 0.8), ("checkpoint", 1.3), ("another", 1.4)]
 
 
 def test_a_lower_rate_counts_for_what_has_not_passed_yet(ends: Ends) -> None:
