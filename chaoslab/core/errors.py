@@ -49,6 +49,9 @@ class PlanError(_Refused):
     The message names the key and what to write instead.
     """
 
+    parts: "tuple[PlanError, ...]" = ()
+    """The mistakes that this one is made of, if it is made of several."""
+
 
 class AbilityError(_Refused):
     """The plan is valid, but this fleet or machine cannot run it; nothing was started."""

@@ -52,13 +52,17 @@ _LOOSE_SLOWDOWN = 2.0
 # ---------------------------------------------------------------- what can never be
 
 
-def impossible(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
-    """Every part of the plan that can never pass, and every bound that can never be violated."""
+def impossible(plan: FaultPlan, schedule: Schedule | None) -> Iterator[Mistake]:
+    """Every part of the plan that can never pass, and every bound that can never be violated.
+
+    Without a schedule, because the plan has none, what can be said of the plan alone.
+    """
     yield from _no_rejoin(plan)
     yield from _never_come(plan)
     yield from _held_syncer(plan)
     yield from _endless(plan)
-    yield from _too_many(plan, schedule)
+    if schedule is not None:
+        yield from _too_many(plan, schedule)
     yield from _not_over_links(plan)
     yield from _not_by_others(plan)
 

@@ -91,18 +91,19 @@ def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
     plan, document = decode(asked)
     left_out = tuple(not_judged(plan))
-    document.refuse((*missing(plan), *unlinkable(plan)))
-    if fleet_of(plan).runs_here:
-        document.refuse(untrainable(plan))
+    drawn = None
     try:
         roster = roster_of(plan)
         drawn = schedule(plan, roster)
     except PlanError as error:
-        if not error.key or error.where:
+        if not (error.key or error.where or error.parts):
             raise
-        document.refuse([(tuple(error.key.split(".")), error.message)])
-        raise
-    document.refuse(impossible(plan, drawn))
+        document.note(error)
+    document.refuse((*missing(plan), *unlinkable(plan), *impossible(plan, drawn)))
+    if drawn is None:
+        raise document.error()
+    if fleet_of(plan).runs_here:
+        document.refuse(untrainable(plan))
     with_links = replace(plan, fleet=replace(plan.fleet, links=link_kind(plan)))
     try:
         fleet, links = fleet_setup(plan), link_setup(plan)

@@ -39,7 +39,8 @@ _OTHERWISE = "choose another fault or fleet (`--fleet`), or see `chaoslab doctor
 def refuse_impossible(
     plan: FaultPlan, schedule: Schedule, fleet: FleetFactory, setup: LinkSetup
 ) -> None:
-    """AbilityError or PlanError when fleet or links cannot do what is scheduled.
+    """AbilityError or PlanError when fleet or links cannot do what is scheduled: of every fault
+    that they cannot do.
 
     PlanError also when an effect cannot be in the direction that is asked for, by any links.
     """
@@ -56,6 +57,7 @@ def refuse_impossible(
         require_all(links, shapings)
     places = {spec.id: spec.where for spec in plan.faults}
     asked: frozenset[Ability] = frozenset()
+    refused: dict[str, AbilityError | PlanError] = {}
     for injection in schedule.injections:
         fault = fault_of(injection)
         asked |= fault.needs & _DISKS
@@ -67,7 +69,11 @@ def refuse_impossible(
             _refuse_impossible_shapings(injection, fault, links)
             _refuse_late_steps(injection, fault)
         except (AbilityError, PlanError) as error:
-            raise type(error)(error.message, where=places.get(injection.spec, "")) from error
+            told = type(error)(error.message, where=places.get(injection.spec, ""))
+            refused.setdefault(injection.spec, told)
+    if refused:
+        first = next(iter(refused.values()))
+        raise type(first)("\n".join(map(str, refused.values())))
 
 
 def _refuse_two_disks(injection: Injection, asked: frozenset[Ability]) -> None:

@@ -204,3 +204,13 @@ PLANS_OF_OURS = [*bundled_plans().values(), *sorted(PLANS.glob("*.yaml"))]
 @pytest.mark.parametrize("path", PLANS_OF_OURS, ids=[path.stem for path in PLANS_OF_OURS])
 def test_no_plan_that_comes_with_chaoslab_is_doubtful(path: Path) -> None:
     assert prepare(Asked(plan=str(path))).warnings == ()
+
+
+def test_a_target_that_is_not_there_hides_no_other_mistake(tmp_path: Path) -> None:
+    absent = KILL.replace("learners: 1", "learners: [learner-9]")
+    faults = "\n  - ".join([absent, absent.replace("dies", "two"), REST.replace("dies", "three")])
+    expect = "{check: rejoin}\n  - {check: continuity, max_gap: 10m}"
+    with pytest.raises(PlanError) as refused:
+        prepared(tmp_path, faults=faults, expect=expect)
+    lines = [line.split(":")[1] for line in str(refused.value).splitlines()]
+    assert lines == ["6", "7", "8", "11"]

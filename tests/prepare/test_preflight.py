@@ -82,3 +82,13 @@ def test_a_fleet_is_asked_once_what_it_can_do(tmp_path: Path) -> None:
     phase = again[0].replace("round: 80", "phase: written")
     hold_against(fleet, tmp_path, "\n".join([TEXT.strip(), *again, phase, ""]))
     assert fleet.asked == 1
+
+
+def test_every_fault_that_a_fleet_cannot_do_is_named_once(tmp_path: Path) -> None:
+    line = TEXT.splitlines()[-1]
+    stop = line.replace("process.kill", "process.pause").replace("60", "80")
+    text = "\n".join([TEXT.strip(), stop, line.replace("60", "100"), ""])
+    with pytest.raises(AbilityError) as refused:
+        hold_against(Hosts(Ability.PAUSE), tmp_path, text)
+    places = [said.split(":")[1] for said in str(refused.value).splitlines()]
+    assert places == ["5", "7"]

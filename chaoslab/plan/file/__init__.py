@@ -33,11 +33,11 @@ the field, where its type does not tell. Docstrings below fields become the edit
 across fields belongs in `__post_init__` and raises PlanError.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -45,7 +45,15 @@ from ruamel.yaml import YAML
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.secrets import Secrets
-from chaoslab.plan.file.document import Branch, Document, Mistake, Override, Tree, override, read
+from chaoslab.plan.file.document import (
+    Branch,
+    Document,
+    Mistake,
+    Override,
+    Tree,
+    override,
+    read,
+)
 from chaoslab.plan.file.references import missing
 from chaoslab.plan.file.shape import UNKNOWN_KEY, record
 from chaoslab.plan.file.variables import interpolate
@@ -105,19 +113,18 @@ def load(
     for key in ("faults", "expect"):
         specs = enumerate(found.get(key, ()))
         found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
-    if not is_record and "fleet" in found:
+    if not is_record and "fleet" in found and not document.problems:
         found["fleet"] = _labelled(
             found["fleet"], found.get("training", Training()), kinds, document
         )
+    plan = None
     try:
         plan = FaultPlan(**found)
         _refuse_secret_names(plan, document.secrets)
     except PlanError as error:
-        if error.key:
-            way = (int(part) if part.isdecimal() else part for part in error.key.split("."))
-            document.blame(tuple(way), error.message)
-            raise document.error() from error
-        raise PlanError(error.message, where=error.where or str(path)) from error
+        document.note(error)
+    if plan is None or document.problems:
+        raise document.error()
     return plan, document
 
 
@@ -204,14 +211,27 @@ def _labelled(fleet: FleetSpec, training: Training, kinds: Kinds, document: Docu
 
 
 def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
-    """What an adapter makes of a document; PlanError with all mistakes of the document."""
-    found: dict[str, Any] = {}
+    """What an adapter makes of a document; if that has mistakes, of the parts that have none and
+    that can be judged without the others.
+    """
     try:
-        found = adapter.validate_python(document.tree)
+        found: dict[str, Any] = adapter.validate_python(document.tree)
     except ValidationError as error:
         _blame(document, error)
-    document.refuse(())
-    return found
+    if not document.problems:
+        return found
+    broken = {str(branch[0]) for branch in document.broken if branch}
+    left_out = broken.union(*(_JUDGED_WITH.get(part, ()) for part in broken))
+    sound = {key: value for key, value in document.tree.items() if key not in left_out}
+    return adapter.validate_python({"version": 1, "name": "unknown", **sound})
+
+
+_JUDGED_WITH: Final[Mapping[str, tuple[str, ...]]] = {
+    "faults": ("gameday",),
+    "limits": ("faults", "gameday"),
+    "training": ("faults", "fleet", "abort", "gameday"),
+}
+"""Parts of a plan of which nothing more can be said if another part is mistaken."""
 
 
 def _blame(document: Document, error: ValidationError) -> None:

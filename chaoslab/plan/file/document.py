@@ -99,6 +99,16 @@ class Document:
         self.problems.append(Problem(where=where, key=dotted(branch), text=text))
         self.broken.add(branch)
 
+    def note(self, mistake: PlanError) -> None:
+        """Note a mistake of the plan as a whole, or all that it is made of."""
+        for one in mistake.parts or (mistake,):
+            if one.where or not one.key:
+                where, text = one.where or self.where(()), self.secrets.text(one.message)
+                self.problems.append(Problem(where=where, key="", text=text))
+            else:
+                way = (int(part) if part.isdecimal() else part for part in one.key.split("."))
+                self.blame(tuple(way), one.message)
+
     def refuse(self, mistakes: Iterable[Mistake]) -> None:
         """PlanError with these mistakes and all noted before; nothing without any."""
         for branch, text in mistakes:

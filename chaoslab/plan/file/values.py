@@ -145,15 +145,18 @@ PLAIN: Final[Mapping[Hint, Shape]] = {
 
 
 def built(build: Callable[[Any], Built], found: object) -> Built:
-    """What `build` makes of decoded data; its PlanError becomes a mistake there, or at its key."""
+    """What `build` makes of decoded data; a PlanError becomes mistakes there, or at their keys."""
     try:
         return build(found)
     except PlanError as error:
-        told = refusal(error.message)
-        if not error.key:
-            raise told from None
-        mistake = InitErrorDetails(type=told, loc=tuple(error.key.split(".")), input=found)
-        raise ValidationError.from_exception_data("plan", [mistake]) from None
+        if not (error.key or error.parts):
+            raise refusal(error.message) from None
+        mistakes: list[InitErrorDetails] = [
+            {"type": refusal(one.message), "loc": tuple(filter(None, one.key.split("."))),
+             "input": found}
+            for one in error.parts or (error,)
+        ]  # fmt: skip
+        raise ValidationError.from_exception_data("plan", mistakes) from None
 
 
 def refusal(text: str) -> PydanticCustomError:

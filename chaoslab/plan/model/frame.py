@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import Rounds, Share
-from chaoslab.plan.model.rules import hold
+from chaoslab.plan.model.rules import broken, refuse
 from chaoslab.plan.model.training import Training
 
 PROGRAMS: Final = ("syncer", "learner", "evaluator")
@@ -117,7 +117,7 @@ class Baseline:
     """Largest accepted coefficient of variation of the rounds' rate over quarters of the window."""
 
     def __post_init__(self) -> None:
-        hold(self.window >= 2, "window", f"{self.window} rounds", "at least 2 rounds")
+        refuse(broken(self.window >= 2, "window", f"{self.window} rounds", "at least 2 rounds"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,11 @@
 inner: {lr: 0.012, batch: 8}        outer: {lr: 0.5, momentum: 0.5}
 """
 
+from collections.abc import Iterator
+
+from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.plan.model.rules import hold
+from chaoslab.plan.model.rules import broken, refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +23,13 @@ class Outer:
     """Nesterov momentum of the outer steps."""
 
     def __post_init__(self) -> None:
-        hold(self.lr > 0, "lr", self.lr, "above 0")
-        hold(0 <= self.momentum < 1, "momentum", self.momentum, "at least 0 and below 1")
+        refuse(self._mistakes())
+
+    def _mistakes(self) -> Iterator[PlanError]:
+        yield from broken(self.lr > 0, "lr", self.lr, "above 0")
+        yield from broken(
+            0 <= self.momentum < 1, "momentum", self.momentum, "at least 0 and below 1"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +54,22 @@ class Inner:
     """Tokens per sequence; bytes in the built-in models. A task gets it as it gets `batch`."""
 
     def __post_init__(self) -> None:
-        hold(self.lr > 0, "lr", self.lr, "above 0")
-        hold(self.warmup_steps >= 0, "warmup_steps", self.warmup_steps, "at least 0")
+        refuse(self._mistakes())
+
+    def _mistakes(self) -> Iterator[PlanError]:
+        yield from broken(self.lr > 0, "lr", self.lr, "above 0")
+        yield from broken(self.warmup_steps >= 0, "warmup_steps", self.warmup_steps, "at least 0")
         if self.decay_steps is not None:
-            hold(self.decay_steps >= 1, "decay_steps", self.decay_steps, "at least 1")
-            hold(
-                self.warmup_steps < self.decay_steps,
+            yield from broken(self.decay_steps >= 1, "decay_steps", self.decay_steps, "at least 1")
+            yield from broken(
+                self.decay_steps < 1 or self.warmup_steps < self.decay_steps,
                 "warmup_steps",
                 self.warmup_steps,
                 f"below `decay_steps`, which is {self.decay_steps}",
             )
-        hold(0 <= self.final_share <= 1, "final_share", f"{self.final_share:.0%}", "0% to 100%")
-        hold(self.weight_decay >= 0, "weight_decay", self.weight_decay, "at least 0")
-        hold(self.batch >= 1, "batch", self.batch, "at least 1")
-        hold(self.sequence >= 1, "sequence", self.sequence, "at least 1")
+        yield from broken(
+            0 <= self.final_share <= 1, "final_share", f"{self.final_share:.0%}", "0% to 100%"
+        )
+        yield from broken(self.weight_decay >= 0, "weight_decay", self.weight_decay, "at least 0")
+        yield from broken(self.batch >= 1, "batch", self.batch, "at least 1")
+        yield from broken(self.sequence >= 1, "sequence", self.sequence, "at least 1")

@@ -1,10 +1,23 @@
-"""Rule that a value of a plan must meet, and the error that names key, rule and value."""
+"""Rules that values of a plan must meet, and errors that name key, rule and value."""
+
+from collections.abc import Iterable, Iterator
 
 from chaoslab.core.errors import PlanError
 
 
-def hold(is_held: bool, key: str, value: object, rule: str) -> None:
-    """PlanError at `key` unless the rule holds."""
+def broken(is_held: bool, key: str, value: object, rule: str) -> Iterator[PlanError]:
+    """The mistake at `key`, unless the rule holds."""
     if not is_held:
         shown = f"{value:g}" if isinstance(value, float) else value
-        raise PlanError(f"must be {rule}, got {shown}", key=key)
+        yield PlanError(f"must be {rule}, got {shown}", key=key)
+
+
+def refuse(mistakes: Iterable[PlanError]) -> None:
+    """PlanError of all of these, if there are any."""
+    found = tuple(mistakes)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        error = PlanError("\n".join(map(str, found)))
+        error.parts = found
+        raise error

@@ -6,7 +6,7 @@ Each does one algorithm. A setting that a plan leaves out is the system's own de
 the settings under the names of these fields.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
@@ -254,24 +254,24 @@ def given(settings: Any) -> dict[str, Setting]:  # one of the dataclasses above
     return {name: value for name, value in values.items() if value is not None}
 
 
-def refuse_system(
+def wrong_system(
     system: str, settings: Mapping[str, object], *, algorithm: str, learners: int
-) -> None:
-    """PlanError for settings of another system, or a system that cannot do what is asked of it.
+) -> Iterator[PlanError]:
+    """Settings of another system, and what a system cannot do that is asked of it.
 
     `settings`: of every system by its name; `learners`: how many there are.
     """
     for name in SYSTEMS:
         if name != system and given(settings[name]):
-            raise PlanError(f"sets {name}, and `system` is {system}", key=name)
+            yield PlanError(f"sets {name}, and `system` is {system}", key=name)
     if system not in SYSTEMS:
         return
     asked = given(settings[system])
     least = asked.get("min_nodes", asked.get("min_replica_size"))
     if isinstance(least, int) and least > learners:
-        raise PlanError(f"asks for at least {least} learners, and there are {learners}", key=system)
+        yield PlanError(f"asks for at least {least} learners, and there are {learners}", key=system)
     if algorithm != SYSTEMS[system].algorithm:
-        raise PlanError(
+        yield PlanError(
             f"{system} trains with `algorithm: {SYSTEMS[system].algorithm}`: write that, or leave "
             "out `system`",
             key="system",

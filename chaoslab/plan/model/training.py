@@ -18,7 +18,7 @@ from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import Count, Limit, Pacing, Share, StepTime, show_duration, show_share
 from chaoslab.plan.model import systems
 from chaoslab.plan.model.optimizers import Inner, Outer
-from chaoslab.plan.model.rules import hold
+from chaoslab.plan.model.rules import broken, refuse
 from chaoslab.plan.model.systems import Hivemind, Nvrx, Setting, SystemName, Torchft, Torchrun
 
 MOST_LEARNERS: Final = 10_000
@@ -47,8 +47,11 @@ class Grace:
     """Longest window, in step times."""
 
     def __post_init__(self) -> None:
-        hold(0 <= self.gamma < 1, "gamma", self.gamma, "at least 0 and below 1")
-        hold(self.max_steps >= 0, "max_steps", self.max_steps, "at least 0")
+        refuse(self._mistakes())
+
+    def _mistakes(self) -> Iterator[PlanError]:
+        yield from broken(0 <= self.gamma < 1, "gamma", self.gamma, "at least 0 and below 1")
+        yield from broken(self.max_steps >= 0, "max_steps", self.max_steps, "at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +115,18 @@ class LearnerGroup:
     """Number of hosts of each of these learners; default: `hosts` of the training."""
 
     def __post_init__(self) -> None:
-        hold(self.count >= 1, "count", self.count, "at least 1")
+        refuse(self._mistakes())
+
+    def _mistakes(self) -> Iterator[PlanError]:
+        yield from broken(self.count >= 1, "count", self.count, "at least 1")
         if self.hosts is not None:
-            hold(1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}")
+            yield from broken(
+                1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}"
+            )
         if self.region is not None and not self.region.strip():
-            raise PlanError("must not be empty: write a name, or leave it out", key="region")
+            yield PlanError("must not be empty: write a name, or leave it out", key="region")
         if not 0.01 <= self.speed <= 1:
-            raise PlanError(
+            yield PlanError(
                 f"must be 1% to 100%, got {show_share(self.speed)}: a chip can only be slowed",
                 key="speed",
             )
@@ -203,75 +211,88 @@ class Training:
 
     def __post_init__(self) -> None:
         count = self.learner_count
-        hold(1 <= count <= MOST_LEARNERS, "learners", count, f"1 to {MOST_LEARNERS:,}")
-        room = MOST_LEARNERS - count
-        hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
-        self._refuse_single_mistakes()
-        self._refuse_hosts()
-        self._refuse_system()
-        rule = f"1 to {count}, the number of learners"
-        hold(1 <= self.quorum <= count, "quorum", self.quorum, rule)
-        if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
-            raise PlanError("`sync_every` and `fragments` must be at least 1, `overlap` at least 0")
-        if self.overlap >= self.sync_every and self.sync_every > 1:
-            raise PlanError("`overlap` must be smaller than `sync_every`")
-        if self.suspect_after_s >= self.drop_after_s:
-            raise PlanError("`suspect_after` must be shorter than `drop_after`")
+        refuse(broken(1 <= count <= MOST_LEARNERS, "learners", count, f"1 to {MOST_LEARNERS:,}"))
+        refuse(self._mistakes(count))
 
-    def _refuse_hosts(self) -> None:
-        """PlanError for a number of hosts that a learner cannot have."""
-        hold(1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}")
+    def _mistakes(self, count: int) -> Iterator[PlanError]:
+        room = MOST_LEARNERS - count
+        yield from broken(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
+        yield from self._single_mistakes()
+        yield from self._wrong_hosts()
+        yield from self._wrong_system()
+        rule = f"1 to {count}, the number of learners"
+        yield from broken(1 <= self.quorum <= count, "quorum", self.quorum, rule)
+        if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
+            yield PlanError("`sync_every` and `fragments` must be at least 1, `overlap` at least 0")
+        if self.overlap >= self.sync_every and self.sync_every > 1:
+            yield PlanError("`overlap` must be smaller than `sync_every`")
+        if self.suspect_after_s >= self.drop_after_s > 0:
+            yield PlanError("`suspect_after` must be shorter than `drop_after`")
+
+    def _wrong_hosts(self) -> Iterator[PlanError]:
+        """Numbers of hosts that a learner cannot have."""
+        yield from broken(
+            1 <= self.hosts <= _HOSTS_MOST, "hosts", self.hosts, f"1 to {_HOSTS_MOST}"
+        )
         for hosts in sorted(self.host_counts):
-            if self.inner.batch % hosts:
-                raise PlanError(
+            if hosts > 0 and self.inner.batch % hosts:
+                yield PlanError(
                     f"a batch of {self.inner.batch} sequences cannot be divided among {hosts} "
                     f"hosts: write a multiple of {hosts} as `inner.batch`, or other `hosts`"
                 )
 
-    def _refuse_system(self) -> None:
-        """PlanError for a system that does not do what is asked of it."""
+    def _wrong_system(self) -> Iterator[PlanError]:
+        """What a system does not do."""
         own = {name: getattr(self, name) for name in systems.SYSTEMS}
         algorithm, learners = self.algorithm.value, self.learner_count
-        systems.refuse_system(self.system, own, algorithm=algorithm, learners=learners)
+        yield from systems.wrong_system(self.system, own, algorithm=algorithm, learners=learners)
         is_plain = self.host_counts == {1} and not self.reserve and self.stop.loss is None
         if self.system in own and not is_plain:
             rule = "learners of one host, without `reserve` and without `stop.loss`"
-            raise PlanError(f"{self.system} trains with {rule}", key="system")
+            yield PlanError(f"{self.system} trains with {rule}", key="system")
 
-    def _refuse_single_mistakes(self) -> None:
-        """PlanError for a value that is invalid whatever the other keys are."""
+    def _single_mistakes(self) -> Iterator[PlanError]:
+        """Values that are invalid whatever the other keys are."""
         if self.task is not None and not _TASK.fullmatch(self.task):
-            raise PlanError(f"must be package.module:function, got {self.task!r}", key="task")
+            yield PlanError(f"must be package.module:function, got {self.task!r}", key="task")
         if not isinstance(self.step_time, Pacing):
             shortest_s, longest_s = _STEP_TIMES_S
             rule = f"{show_duration(shortest_s)} to {show_duration(longest_s)}, auto or off"
             is_usual = shortest_s <= self.step_time <= longest_s
-            hold(is_usual, "step_time", show_duration(self.step_time), rule)
-        hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
-        hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
+            yield from broken(is_usual, "step_time", show_duration(self.step_time), rule)
+        yield from broken(
+            self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s"
+        )
+        yield from broken(
+            self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s"
+        )
         patience_s = self.start_patience_s
-        hold(patience_s > 0, "start_patience", f"{patience_s:g}s", "above 0s")
-        hold(0 <= self.blend < 1, "blend", show_share(self.blend), "0% to below 100%")
-        hold(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or off")
-        hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
+        yield from broken(patience_s > 0, "start_patience", f"{patience_s:g}s", "above 0s")
+        yield from broken(0 <= self.blend < 1, "blend", show_share(self.blend), "0% to below 100%")
+        yield from broken(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or off")
+        yield from broken(
+            self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s"
+        )
         if self.evaluate_every is not None:
-            hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
+            yield from broken(
+                self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1"
+            )
         if self.algorithm is Algorithm.DATA_PARALLEL and self.reserve:
-            raise PlanError(
+            yield PlanError(
                 "`algorithm: data_parallel` trains with the learners of the start and no more: "
                 "leave out `reserve`, or write `elastic_data_parallel`"
             )
         if self.is_data_parallel and self.blend:
             why = f"with `algorithm: {self.algorithm}` learners hold equal values"
-            raise PlanError(f"{why}: leave it out", key="blend")
+            yield PlanError(f"{why}: leave it out", key="blend")
         if self.is_data_parallel and self.host_counts != {1}:
-            raise PlanError(
+            yield PlanError(
                 f"`algorithm: {self.algorithm}` needs learners of one host each: leave out `hosts`"
             )
         if self.task is None and self.fragment_count > 1:
             tensors = TENSORS[self.model]
             rule = f"1 to {tensors}, the number of tensors of {self.model}"
-            hold(self.fragments <= tensors, "fragments", self.fragments, rule)
+            yield from broken(self.fragments <= tensors, "fragments", self.fragments, rule)
 
     @property
     def learner_count(self) -> int:

@@ -6,7 +6,7 @@ Each part validates itself; here are only the contradictions between parts.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import chain
 
@@ -24,7 +24,7 @@ from chaoslab.plan.model.frame import (
     Limits,
 )
 from chaoslab.plan.model.gameday import GameDay
-from chaoslab.plan.model.rules import hold
+from chaoslab.plan.model.rules import broken, refuse
 from chaoslab.plan.model.training import Training
 
 _SEED_BITS = 63
@@ -68,58 +68,67 @@ class FaultPlan:
         return self.gameday or GameDay()
 
     def __post_init__(self) -> None:
+        refuse(self._mistakes())
+
+    def _mistakes(self) -> Iterator[PlanError]:
         if not -(2**_SEED_BITS) <= self.seed < 2**_SEED_BITS:
-            raise PlanError(f"must have at most 18 digits, got {self.seed}", key="seed")
+            yield PlanError(f"must have at most 18 digits, got {self.seed}", key="seed")
         seen: set[str] = set()
         for fault in self.faults:
             if fault.id in seen:
-                raise PlanError(f"fault id {fault.id!r} is used twice", where=fault.where)
+                yield PlanError(f"fault id {fault.id!r} is used twice", where=fault.where)
             if fault.at is not None and fault.at.after is not None and fault.at.after not in seen:
-                raise PlanError(
+                yield PlanError(
                     f"fault {fault.id!r}: `after: {fault.at.after}` is not the id of an earlier "
                     f"fault; earlier ids: {', '.join(sorted(seen)) or 'none'}",
                     where=fault.where,
                 )
             seen.add(fault.id)
-            self._refuse_what_never_comes(fault)
-            self._refuse_what_never_ends(fault)
-        self._refuse_a_wrong_charter()
-        self._refuse_what_aborts_at_once()
-        regions = {labels.get(REGION) for labels in self.labels.values()}
-        if unknown := sorted(set(self.fleet.profiles) - regions):
-            raise PlanError(
-                f"region {unknown[0]!r} has no learners: write `regions: {{{unknown[0]}: 2}}`",
+            yield from self._what_never_comes(fault)
+            yield from self._what_never_ends(fault)
+        yield from self._wrong_charter()
+        yield from self._what_aborts_at_once()
+        try:
+            regions = {labels.get(REGION) for labels in self.labels.values()}
+        except PlanError as error:
+            yield error
+            return
+        for unknown in sorted(set(self.fleet.profiles) - regions):
+            yield PlanError(
+                f"region {unknown!r} has no learners: write `regions: {{{unknown}: 2}}`",
                 key="fleet.profiles",
             )
 
-    def _refuse_a_wrong_charter(self) -> None:
+    def _wrong_charter(self) -> Iterator[PlanError]:
         by_id = {fault.id: fault for fault in self.faults}
         holds = self.charter.holds or ()
         for name in (*self.charter.hypotheses, *holds):
             if name not in by_id:
-                raise PlanError(
+                yield PlanError(
                     f"{name!r} is not the id of a fault; ids: {', '.join(by_id) or 'none'}",
                     key="gameday.holds" if name in holds else "gameday.hypotheses",
                 )
         for name in self.charter.sealed_ids:
             if name in by_id:
-                raise PlanError(
+                yield PlanError(
                     f"fault id {name!r} is that of a sealed fault: use another",
                     where=by_id[name].where,
                 )
         for name in holds:
-            if not by_id[name].can_be_held:
-                raise PlanError(
+            if name in by_id and not by_id[name].can_be_held:
+                yield PlanError(
                     f"{name!r} waits for a phase of the protocol, which is over before anybody has "
                     "decided: leave it out",
                     key="gameday.holds",
                 )
 
-    def _refuse_what_aborts_at_once(self) -> None:
+    def _what_aborts_at_once(self) -> Iterator[PlanError]:
         most = self.training.learner_count
         for number, rule in enumerate(self.abort):
             key, alive = f"abort.{number}.when.alive_below", rule.alive_below
-            hold(alive is None or alive <= most, key, alive, f"at most {most}, all learners")
+            yield from broken(
+                alive is None or alive <= most, key, alive, f"at most {most}, all learners"
+            )
 
     @property
     def held(self) -> frozenset[str]:
@@ -128,29 +137,29 @@ class FaultPlan:
         able = {fault.id for fault in self.faults if fault.can_be_held}
         return frozenset(able if holds is None else holds)
 
-    def _refuse_what_never_comes(self, fault: FaultSpec) -> None:
-        """Refuse a trigger after the end of training, and arrivals without an end."""
+    def _what_never_comes(self, fault: FaultSpec) -> Iterator[PlanError]:
+        """A trigger after the end of training, and arrivals without an end."""
         stop, at, arrivals = self.training.stop, fault.at, fault.arrivals
         round_ = max(at.round or 0, at.after_round) if at else 0
         if stop.rounds is not None and round_ > stop.rounds:
-            raise PlanError(
+            yield PlanError(
                 f"fault {fault.id!r} needs round {round_}, but training may end at round "
                 f"{stop.rounds}: raise `training.stop.rounds` or use an earlier round",
                 where=fault.where,
             )
         is_open = arrivals and arrivals.dist is not Distribution.TRACE and arrivals.most is None
         if arrivals and is_open and arrivals.until_s is None and stop.time_s is None:
-            raise PlanError(
+            yield PlanError(
                 f"the arrivals of fault {fault.id!r} have no end: write `until: 90s` below "
                 "`arrivals`, or a `time` below `training.stop`",
                 where=fault.where,
             )
 
-    def _refuse_what_never_ends(self, fault: FaultSpec) -> None:
-        """Refuse an outage that the end of the run would cut short, unless it is `rest`."""
+    def _what_never_ends(self, fault: FaultSpec) -> Iterator[PlanError]:
+        """An outage that the end of the run would cut short, unless it is `rest`."""
         outage, timeout_s = fault.outage, self.limits.timeout_s
         if fault.at and fault.at.hold_s >= timeout_s:
-            raise PlanError(
+            yield PlanError(
                 f"fault {fault.id!r} holds a node for up to {show_duration(fault.at.hold_s)}, but "
                 f"`limits.timeout` ends the run after {show_duration(timeout_s)}: `hold: 5s` is "
                 "enough, because the node continues once the fault is injected",
@@ -159,7 +168,7 @@ class FaultPlan:
         lengths = [one for one in (outage.seconds, outage.at_most_s) if one is not None]
         if lengths and min(lengths) >= timeout_s:
             instead = "" if fault.target.syncer else ", or `for: rest`"
-            raise PlanError(
+            yield PlanError(
                 f"fault {fault.id!r} is healed after {show_duration(min(lengths))}, but "
                 f"`limits.timeout` ends the run after {show_duration(timeout_s)}: use a shorter "
                 f"outage or a longer timeout{instead}",

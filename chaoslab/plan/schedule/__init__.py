@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from chaoslab.core.errors import HarnessBug, PlanError
 from chaoslab.plan.model import SYNCER_PHASES, FaultPlan, FaultSpec, Injection
+from chaoslab.plan.model.rules import refuse
 from chaoslab.plan.schedule.arrivals import arriving, draft
 from chaoslab.plan.schedule.blast_radius import hold
 from chaoslab.plan.schedule.chance import outage_s, stream
@@ -51,13 +52,18 @@ def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
     known_names(roster, plan.limits.protected, "limits.protected")
     drafts: list[Injection] = []
     victims: tuple[str, ...] = ()
+    mistakes: list[PlanError] = []
     for spec in plan.faults:
+        if mistakes and spec.target.pick == "last_victim":
+            continue  # whose victim that is nobody knows
         try:
             found = _drafts(plan, spec, roster, victims)
         except PlanError as error:
-            raise PlanError(f"fault {spec.id!r}: {error.message}", where=spec.where) from error
+            mistakes.append(PlanError(f"fault {spec.id!r}: {error.message}", where=spec.where))
+            continue
         victims = found[0].targets if spec.at is not None else victims
         drafts += found
+    refuse(mistakes)
     reserve = frozenset(entry.name for entry in roster if entry.role == RESERVE)
     kept, dropped = hold(plan, drafts, learners, reserve)
     if plan.faults and not kept:

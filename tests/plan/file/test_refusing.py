@@ -278,6 +278,34 @@ def test_all_mistakes_are_told_together_in_the_order_of_the_file(load: Loader) -
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("training: {blend: 100%, grace: {gamma: 1, max_steps: -1}}", ["3:40", "3:54"]),
+        ("training: {blend: 100%, quorum: 9, overlap: 24}", ["3:11", "3:19", "3:33"]),
+        ("training: {inner: {lr: 0, batch: 0}, outer: {lr: 0, momentum: 1}}",
+         ["3:24", "3:34", "3:50", "3:63"]),
+        ("seed: 9223372036854775808\ngameday: {holds: [a], hypotheses: {b: no}}",
+         ["3:7", "4:18", "4:35"]),
+        ("settle: 30\nabort: [{when: {alive_below: 5}}]", ["3:9", "4:30"]),
+        ("settle: 30\n" + KILL.replace("round: 3", "round: 121"), ["3:9", "5:3"]),
+        (KILL.replace("round: 3", "round: 121") + KILL.replace("5s", "11m").split("\n", 1)[1],
+         ["4:3", "5:3"]),
+        (KILL.replace("round: 3", "after: no").replace("5s", "11m"), ["4:3", "4:3"]),
+        # what would follow from the first mistake alone is not said
+        ("training: {stop: {rounds: no}}\n" + KILL.replace("round: 3", "round: 121"), ["3:27"]),
+        ("training: {learners: no}\nabort: [{when: {alive_below: 5}}]", ["3:22"]),
+        ("limits: {timeout: 30}\n" + KILL.replace("5s", "11m"), ["3:19"]),
+        (KILL.replace("5s", "5") + "gameday: {holds: [a]}", ["4:69"]),
+        ("training: {drop_after: 0s}", ["3:24"]),
+        ("training: {learners: 0, quorum: 1}", ["3:22"]),
+    ],
+)  # fmt: skip
+def test_one_mistake_hides_no_other(load: Loader, text: str, places: list[str]) -> None:
+    message = told(load, HEAD + text)
+    assert [":".join(line.split(":")[1:3]) for line in message.splitlines()] == places
+
+
 def test_a_file_that_cannot_be_read_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes("version: 1\nname: é".encode() + b"caf\xe9\n")
     for place in ("absent.yaml: ", "latin.yaml:2:11: .*0xe9"):
