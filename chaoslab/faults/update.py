@@ -108,8 +108,13 @@ class UpdateScaled(_Spoils):
     kind = "scaled"
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.factor) or abs(self.factor) in (0.0, 1.0):
+        if not math.isfinite(self.factor) or self.factor in (0.0, 1.0):
             raise PlanError(f"`factor: {self.factor:g}` scales nothing: use 1000, or 0.001")
+        if self.factor == -1.0:
+            raise PlanError(
+                "`factor: -1` turns updates round and leaves their size, by which alone the record "
+                "of the syncer can prove this fault: use -2, or -0.5"
+            )
 
     def asked(self) -> Mapping[str, Json]:
         return {"kind": self.kind, "factor": self.factor}

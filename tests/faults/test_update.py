@@ -2,6 +2,7 @@
 
 import pytest
 
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
@@ -171,3 +172,9 @@ def test_refusals_of_pushes_that_nobody_spoilt_prove_nothing(fault: Fault) -> No
     for reason in ("not_finite", "stale", "late", "malformed"):
         record.rejected(11.0, 11, reason)
     assert record.evidence.code is Code.NO_PUSH
+
+
+@pytest.mark.parametrize(("factor", "advice"), [(0.0, "1000"), (1.0, "1000"), (-1.0, "-2")])
+def test_a_factor_that_no_norm_could_prove_is_refused(factor: float, advice: str) -> None:
+    with pytest.raises(PlanError, match=advice):
+        UpdateScaled(factor=factor)
