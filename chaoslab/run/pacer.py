@@ -107,11 +107,11 @@ class Pacer:
 
     def missing(self) -> list[str]:
         """Living learners that have not reported yet that they keep the step time."""
-        return [name for name in self._learners() if not self._is_kept(name)]
+        speeds = self.training.speeds
+        return [name for name in self._learners() if not self._is_kept(name, speeds.get(name, 1.0))]
 
-    def _is_kept(self, name: str) -> bool:
+    def _is_kept(self, name: str, speed: float) -> bool:
         period_s = self.recorder.progress.periods_s.get(name)
-        speed = self.training.speeds.get(name, 1.0)
         if period_s is None or self._step_s is None:
             return False
         return math.isclose(period_s * speed, self._step_s)
