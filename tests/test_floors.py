@@ -200,6 +200,7 @@ def test_heavy_libraries_come_in_by_their_own_door() -> None:
 def test_checks_see_the_record_and_nothing_else() -> None:
     allowed = (
         "checks",
+        "core.binding",
         "core.events",
         "core.on_demand",
         "core.payload",

@@ -37,6 +37,7 @@ from chaoslab.checks.violations import (
     margin_above,
     unknown,
 )
+from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.lazy_dataclass import dataclass
@@ -131,9 +132,9 @@ class Bandwidth:
     max_bytes_per_s: float | None = None
     """Highest rate of any link in either direction, and of what comes to a learner from the others,
     over five seconds; none without a bound."""
-    min_saving: Factor = 1.0
+    min_saving: Factor = binding(1.0, least=1, show="{:g}x".format)
     """How many times less must arrive than if gradients were sent in every step."""
-    max_peak: Factor | None = None
+    max_peak: Factor | None = binding(None, most=100, show="{:g}x".format)
     """Most that one learner may push in the time of one round (H steps / P), as a multiple of its
     mean in the baseline. Evenly spread rounds give about 2, because a window can hold the ends of
     two; P fragments at once give P. Not judged without a bound."""

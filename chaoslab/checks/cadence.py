@@ -18,11 +18,11 @@ from chaoslab.checks.duty import Duty, duty, settled
 from chaoslab.checks.stretches import Stretches
 from chaoslab.checks.timeline import baseline_end_s, rounds_with_work
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
-from chaoslab.core.errors import PlanError
+from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
-from chaoslab.core.units import Share, plural
+from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
 
 _OF_EACH_FRAGMENT = 4
@@ -60,12 +60,8 @@ class Cadence:
     name: ClassVar[str] = "cadence"
     summary: ClassVar[str] = "rounds of every fragment come to the end as often as before"
 
-    min_share: Share = 0.5
+    min_share: Share = binding(0.5, least=0.05, show=show_share)
     """Of the rounds that are to be expected, in each window."""
-
-    def __post_init__(self) -> None:
-        if not 0.05 <= self.min_share <= 1:
-            raise PlanError("must be 5% to 100%", key="min_share")
 
     def judge(self, history: History) -> Finding:
         """Judge each window of each settled stretch."""

@@ -30,10 +30,11 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
+from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import MemberLeft, RoundMerged
-from chaoslab.core.units import Factor, Share, plural
+from chaoslab.core.units import Factor, Share, plural, show_share
 from chaoslab.record.journal import History
 
 _ONSET_S = 2.0
@@ -61,12 +62,12 @@ class ContributionShare:
     name: ClassVar[str] = "contribution_share"
     summary: ClassVar[str] = "each learner weighs in merges what it has trained on; nobody waits"
 
-    max_difference: Share = 0.25
+    max_difference: Share = binding(0.25, most=0.9, show=show_share)
     """Largest accepted distance between a learner's share of the weight and that of the tokens."""
-    max_drag: Factor = 2.0
+    max_drag: Factor = binding(2.0, most=10, show="{:g}x".format)
     """Longest accepted time between two merges beside a slow learner, in the middle, by that of the
     baseline."""
-    min_rounds: int = 20
+    min_rounds: int = binding(20, least=1)
     """Merges that it takes to judge."""
 
     def judge(self, history: History) -> Finding:

@@ -21,6 +21,7 @@ from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.violations import Doubt, Violation, conclude, margin_below, unknown
+from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
@@ -34,7 +35,7 @@ from chaoslab.core.payloads import (
     RunLeft,
     UpdateTampered,
 )
-from chaoslab.core.units import Factor, Share, plural
+from chaoslab.core.units import Factor, Share, plural, show_share
 from chaoslab.record.journal import History
 
 _Curve: TypeAlias = Sequence[tuple[float, float]]
@@ -55,7 +56,7 @@ class LossParity:
     summary: ClassVar[str] = "evaluation loss at equal committed tokens, against the twin"
     needs: ClassVar[Mapping[str, Need]] = {"": Need.TWIN}
 
-    max_delta: Share = 0.05
+    max_delta: Share = binding(0.05, most=0.9, show=show_share)
     """By how much of the twin's loss the run's may be higher. If any loss is not above 0: by how
     much of the distance between the twin's highest and lowest loss."""
 
@@ -206,7 +207,7 @@ class NumericHealth:
     name: ClassVar[str] = "numeric_health"
     summary: ClassVar[str] = "losses stay finite and do not run away"
 
-    max_loss: Factor = 2.0
+    max_loss: Factor = binding(2.0, most=10, show="{:g}x".format)
     """Highest loss, against the untrained one: 2x allows a rise above it by as much as it is, or by
     as much as losses fell below it if that is more, as of losses below 0."""
 

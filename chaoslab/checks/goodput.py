@@ -30,6 +30,7 @@ from chaoslab.checks.timeline import (
     trained,
 )
 from chaoslab.checks.violations import margin_above, margin_below, unknown
+from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
@@ -58,11 +59,11 @@ class Goodput:
     summary: ClassVar[str] = "committed tokens per second against the share of capacity alive"
     needs: ClassVar[Mapping[str, Need]] = {"max_share": Need.STEP_TIME}
 
-    min_share: Share = 0.7
+    min_share: Share = binding(0.7, least=0.05, show=show_share)
     """Of the baseline's committed tokens per second, times the share of learner time left."""
-    max_share: Share | None = None
+    max_share: Share | None = binding(None, most=3.0, show=show_share)
     """At most this share of the same; only with `training.step_time`."""
-    min_rounds: int = 10
+    min_rounds: int = binding(10, least=1)
     """The faults must be open for as long as the baseline needs for this many rounds."""
 
     def __post_init__(self) -> None:

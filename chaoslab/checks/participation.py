@@ -34,7 +34,7 @@ from chaoslab.checks.timeline import (
     parts_of,
 )
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
-from chaoslab.core.errors import PlanError
+from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
@@ -43,7 +43,7 @@ from chaoslab.core.payloads import (
     NodeExited,
     RoundMerged,
 )
-from chaoslab.core.units import Share, plural
+from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
 
 _WINDOW_ROUNDS = 12
@@ -75,13 +75,9 @@ class Participation:
     name: ClassVar[str] = "participation"
     summary: ClassVar[str] = "every member contributes, weighs and steps to the end as before"
 
-    min_share: Share = 0.5
+    min_share: Share = binding(0.5, least=0.05, show=show_share)
     """Of the rounds, the weight and the steps per second that are expected of a learner, in each
     window."""
-
-    def __post_init__(self) -> None:
-        if not 0.05 <= self.min_share <= 1:
-            raise PlanError("must be 5% to 100%", key="min_share")
 
     def judge(self, history: History) -> Finding:
         """Judge each window of each learner's duty; the worst of each learner is told."""

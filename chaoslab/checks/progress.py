@@ -24,6 +24,7 @@ from chaoslab.checks.timeline import (
     usual_gap_s,
 )
 from chaoslab.checks.violations import margin_below, unknown
+from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
@@ -40,11 +41,11 @@ class Continuity:
     name: ClassVar[str] = "continuity"
     summary: ClassVar[str] = "rounds go on being merged: no gap longer than the bound"
 
-    max_gap: Bound = _THRICE
+    max_gap: Bound = binding(_THRICE, most=10, show="{:g}x baseline".format, is_of_baseline=True)
     """Seconds, or a multiple of the longest gap in the baseline."""
     floor_s: float = 1.0
     """A relative bound is never tighter than this."""
-    min_rounds: int = 3
+    min_rounds: int = binding(3, least=1)
     """Rounds that must be merged from each fault's beginning until its victims are back, in all."""
 
     def __post_init__(self) -> None:

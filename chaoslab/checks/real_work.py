@@ -32,7 +32,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.violations import Violation, conclude
-from chaoslab.core.errors import PlanError
+from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
@@ -45,7 +45,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     RunStarted,
 )
-from chaoslab.core.units import Share, plural
+from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
 
 _FEWEST_STEPS = 2
@@ -68,13 +68,9 @@ class RealWork:
     name: ClassVar[str] = "real_work"
     summary: ClassVar[str] = "updates, weights, data and losses of each learner are real work's"
 
-    max_loss_difference: Share = 0.5
+    max_loss_difference: Share = binding(0.5, most=1, show=show_share)
     """Largest accepted distance of a learner's loss from that of its peers, over a window of 12
     samples; as a share of what training has taken off the loss, and at least of half the loss."""
-
-    def __post_init__(self) -> None:
-        if not 0.01 <= self.max_loss_difference <= 1:
-            raise PlanError("must be 1% to 100%", key="max_loss_difference")
 
     def judge(self, history: History) -> Finding:
         """Look at every push, contribution, join and step of the record."""

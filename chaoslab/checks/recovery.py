@@ -25,11 +25,12 @@ from chaoslab.checks.violations import (
     conclude,
     unknown,
 )
+from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
-from chaoslab.core.units import Share
+from chaoslab.core.units import Share, show_share
 from chaoslab.record.journal import FaultStory, History
 
 _WINDOW_S = 2.0
@@ -75,7 +76,7 @@ class Recovery:
 
     within_s: float = 30.0
     """Longest time from the heal to the beginning of a window at the old pace."""
-    min_share: Share = 0.7
+    min_share: Share = binding(0.7, least=0.05, show=show_share)
     """Of the baseline's rate; both of all rounds, and of those with each victim."""
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ from chaoslab.checks.violations import (
     conclude,
     time_left,
 )
+from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.lazy_dataclass import dataclass
@@ -53,7 +54,7 @@ class Rejoin:
     """Longest time from the beginning of the heal to its first accepted contribution."""
     contributions: int = 3
     """Rounds merged with it after its return."""
-    max_lag: int = 1
+    max_lag: int = binding(1, most=20, is_of_rounds=True)
     """Versions of any fragment by which it may be behind the syncer at the end."""
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
+from chaoslab.core.binding import binding
 from chaoslab.core.events import Event, Json
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
@@ -30,7 +31,7 @@ class Retries:
     name: ClassVar[str] = "retries"
     summary: ClassVar[str] = "learners that lost their link dial again without hammering it"
 
-    max_per_minute: int = 40
+    max_per_minute: int = binding(40, most=600)
     """Dials of one learner in any minute, whether they were answered or not."""
 
     def judge(self, history: History) -> Finding:

@@ -17,6 +17,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.stretches import holds, union_by_name
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
+from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
@@ -61,7 +62,7 @@ class Staleness:
     name: ClassVar[str] = "staleness"
     summary: ClassVar[str] = "no learner trains on versions that are too far behind"
 
-    max_rounds: int = 8
+    max_rounds: int = binding(8, most=100, is_of_rounds=True)
     """Versions of any fragment by which a learner at work may be behind the syncer."""
     within_s: float = 30.0
     """Time from the heal for whoever was taken away to be within that bound again."""

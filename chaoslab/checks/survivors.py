@@ -31,6 +31,7 @@ from chaoslab.checks.timeline import (
 )
 from chaoslab.checks.unrequested_exits import unrequested
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
+from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.lazy_dataclass import dataclass
@@ -82,9 +83,9 @@ class Survivors:
     name: ClassVar[str] = "survivors"
     summary: ClassVar[str] = "whom no fault touched goes on at its pace, in its process"
 
-    max_slowdown: Factor = 1.25
+    max_slowdown: Factor = binding(1.25, most=10, show="{:g}x".format)
     """Median step time under a fault, against the learner's own baseline."""
-    min_samples: int = 3
+    min_samples: int = binding(3, least=1)
     """Samples that a survivor needs under one fault for its pace to be judged there."""
 
     def __post_init__(self) -> None:

@@ -19,11 +19,11 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import duty
 from chaoslab.checks.timeline import baseline_end_s, of_learner, once, parts_of, training_end_s
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
-from chaoslab.core.errors import PlanError
+from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerJoined, LearnerStep, NodeExited, RoundMerged
-from chaoslab.core.units import Share, elapsed, plural
+from chaoslab.core.units import Share, elapsed, plural, show_share
 from chaoslab.record.journal import History
 
 _RESUMED = "resumed"
@@ -109,12 +109,8 @@ class MostLost:
     name: ClassVar[str] = "work_lost"
     summary: ClassVar[str] = "steps that were made and thrown away, of all that were made"
 
-    max_lost: Share = 0.1
+    max_lost: Share = binding(0.1, most=0.5, show=show_share)
     """Of the steps of all learners, from the baseline to the end of training."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.max_lost <= 0.5:
-            raise PlanError("must be 0% to 50%", key="max_lost")
 
     def judge(self, history: History) -> Finding:
         """The share that was lost against the bound; each membership that lost some is named."""

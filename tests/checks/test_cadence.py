@@ -1,10 +1,7 @@
 """Cadence: rounds, and those of each fragment, come to the end as often as in the baseline."""
 
-import pytest
-
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.codes import Code
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from tests.checks.cases import Case, doubts, each, fails, passes, rewritten
 from tests.histories import Story, half_killed
@@ -83,9 +80,3 @@ def test_the_fragment_and_the_window_are_named() -> None:
     found = CHECK.judge(of_one_fragment(back().train(20), from_s=20.0).end().history())
     assert "fragment 1" in found.reason
     assert found.numbers["least_share"] == 0.0
-
-
-@pytest.mark.parametrize("share", [0.0, 0.00001, 1.2])
-def test_a_bound_that_binds_nothing_is_refused(share: float) -> None:
-    with pytest.raises(PlanError):
-        Cadence(min_share=share)

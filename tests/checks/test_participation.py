@@ -1,10 +1,7 @@
 """Participation: every member works, from the baseline or from its return to the end."""
 
-import pytest
-
 from chaoslab.checks.codes import Code
 from chaoslab.checks.participation import Participation
-from chaoslab.core.errors import PlanError
 from tests.checks.cases import Case, doubts, each, fails, passes
 from tests.histories import Story
 
@@ -109,9 +106,3 @@ def test_the_window_and_what_was_done_instead_are_named() -> None:
     assert isinstance(least, dict)
     assert least["learner-1"] == 0.0
     assert least["learner-0"] > 0.8
-
-
-@pytest.mark.parametrize("share", [0.0, 0.00001, 1.2])
-def test_a_bound_that_binds_nothing_is_refused(share: float) -> None:
-    with pytest.raises(PlanError):
-        Participation(min_share=share)

@@ -2,11 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-import pytest
-
 from chaoslab.checks.codes import Code
 from chaoslab.checks.real_work import RealWork
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from tests.checks.cases import Case, each, fails, passes, rewritten
 from tests.histories import Story, half_killed
@@ -145,9 +142,3 @@ CASES = {
 @each(CASES)
 def test_real_work(case: Case) -> None:
     case.hold()
-
-
-@pytest.mark.parametrize("share", [0.0, 1.2])
-def test_a_bound_that_binds_nothing_is_refused(share: float) -> None:
-    with pytest.raises(PlanError):
-        RealWork(max_loss_difference=share)

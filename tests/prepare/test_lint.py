@@ -54,6 +54,10 @@ REST = KILL.replace("4s}", "rest}")
             "`elastic_data_parallel`.* docker",
         ),
         ({"expect": "{check: continuity, max_gap: 10m}"}, r":8:.*expect\[0\].max_gap: "),
+        (
+            {"expect": "{check: rejoin, max_lag: 100000}", "setting": "training.stop={rounds: 60}"},
+            r":8:.*expect\[0\].max_lag: 100,?000 rounds can never be exceeded.* 20",
+        ),
         ({"expect": "{check: continuity, floor: 1h}"}, r":8:.*expect\[0\].floor: "),
         ({"faults": KILL.replace("round: 20", "time: 5m")}, r":6:.*faults\[0\].at: 'dies'"),
         (
@@ -143,6 +147,19 @@ SLOW = KILL.replace("process.kill", "compute.slow")
             {"expect": "{check: numeric_health, max_loss: 11x}"},
             "numeric_health.max_loss: ",
         ),
+        (
+            {"expect": "{check: goodput, min_share: 0.00001%}"},
+            "trial.yaml:8:33: goodput.min_share: 0.00001% binds nothing: use at least 5%",
+        ),
+        (
+            {"expect": "{check: rejoin, max_lag: 30}"},
+            "rejoin.max_lag: 30 binds nothing: use at most 20",
+        ),
+        (
+            {"setting": "baseline.window=2 rounds"},
+            "baseline.window: 2 rounds binds nothing: use at least 4 rounds",
+        ),
+        ({"setting": "baseline.max_variation=100000%"}, "baseline.max_variation: 100000%"),
         ({"expect": "{check: join}"}, "join will be UNKNOWN"),
         ({"expect": "{check: rejoin, within: 31s}"}, "write `settle: 31s`"),
         ({"expect": "{check: succession}"}, "succession will be UNKNOWN"),

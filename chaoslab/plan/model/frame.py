@@ -11,9 +11,10 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, runtime_checkable
 
+from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.units import Rounds, Share
+from chaoslab.core.units import Rounds, Share, show_share
 from chaoslab.plan.model.rules import broken, refuse
 from chaoslab.plan.model.training import Training
 
@@ -111,9 +112,9 @@ class Baseline:
 
     warmup: Rounds = 12
     """Rounds before the window."""
-    window: Rounds = 24
+    window: Rounds = binding(24, least=4, show="{:g} rounds".format)
     """Rounds that are measured."""
-    max_variation: Share = 0.5
+    max_variation: Share = binding(0.5, most=1.5, show=show_share)
     """Largest accepted coefficient of variation of the rounds' rate over quarters of the window."""
 
     def __post_init__(self) -> None:
