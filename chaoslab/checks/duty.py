@@ -26,6 +26,7 @@ from chaoslab.checks.timeline import (
     rounds_with_work,
     training_end_s,
 )
+from chaoslab.core.events import MalformedEvent
 from chaoslab.core.payloads import (
     BaselineMeasured,
     LearnerLeft,
@@ -37,6 +38,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.record.journal import History
 
+_MOST_STEPS = 2**53
 _BACK_WITHIN_S = 30.0
 """A learner whose fault did not take it away is on duty so long after the heal at the latest."""
 
@@ -48,15 +50,10 @@ class Duty:
         """`baseline_s`: when the baseline ended, in s."""
         measured = history.last(BaselineMeasured)
         step_s = measured.payload.step_s if measured else {}
-        self._pace = {who: 1 / own_s for who, own_s in step_s.items() if own_s > 0}
+        self._pace = {who: 1 / own_s for who, own_s in step_s.items() if 0 < own_s < inf}
         self._keeps_pace = history.last(PaceSet) is not None
         self._full = [event.time_s for event in history.of(MachineSampled) if is_full(event)]
-        self._steps = {
-            who: _Sums.of(
-                (e.time_s, e.payload.steps) for e in of_learner(history, LearnerStep, who)
-            )
-            for who in history.learners
-        }
+        self._steps = {who: _Sums.of(_steps(history, who)) for who in history.learners}
         self._waits = {who: _Sums.of(_waits(history, who)) for who in history.learners}
         self.of: Mapping[str, Stretches] = {
             who: _duty(history, who, baseline_s) for who in history.learners
@@ -137,6 +134,14 @@ class _Sums(NamedTuple):
         from_s, to_s = self.times_s[after - 1], self.times_s[after]
         more = self.sums[after + 1] - self.sums[after]
         return self.sums[after] + more * (time_s - from_s) / (to_s - from_s)
+
+
+def _steps(history: History, learner: str) -> Iterator[tuple[float, float]]:
+    """Steps of each sample; MalformedEvent for a number that no training reaches."""
+    for event in of_learner(history, LearnerStep, learner):
+        if abs(event.payload.steps) > _MOST_STEPS:
+            raise MalformedEvent(f"{event} says that it made more steps than can be counted")
+        yield event.time_s, event.payload.steps
 
 
 def _waits(history: History, learner: str) -> Iterator[tuple[float, float]]:

@@ -111,7 +111,7 @@ def test_survivors(case: Case) -> None:
 def test_a_survivor_that_slows_down_under_the_fault_fails_by_name() -> None:
     finding = CHECK.judge(dies_and_returns(one_dies().slow("learner-2", 2.5)).end().history())
     assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
-    assert (finding.observed, finding.margin) == (2.5, pytest.approx(-1.0))
+    assert (finding.observed, finding.margin) == (2.5, pytest.approx(-5.0))
     assert finding.codes == (Code.SLOWED,)
 
 

@@ -9,7 +9,7 @@ from chaoslab.core.binding import Range, ranges
 from chaoslab.core.units import Relative
 from chaoslab.plan.model import Baseline
 
-REFUSED_OTHERWISE = {("participation", "min_share"), ("injections", "min_proved")}
+REFUSED_OTHERWISE = {("injections", "min_proved")}
 ANY_RATE = {("bandwidth", "max_bytes_per_s")}
 """Links carry from kilobytes to gigabytes."""
 

@@ -140,12 +140,12 @@ def _shown(directory: RunDirectory) -> None:
 @cache
 def _records() -> tuple[Record, ...]:
     """With a digest in run.json, without one, with a twin, and from before there were chains."""
-    story = Story(learners=2, rejoin_s=0.25, control=Story(learners=2).baseline(2).end())
+    story = Story(learners=2, rejoin_s=0.25, control=Story(learners=2).baseline(5).end())
     paused = Story(learners=2, rejoin_s=0.25).baseline(1).pause("learner-1", for_s=0.5)
-    paused.train(0.5).heal().train(1).settle().end()
+    paused.train(0.5).heal().train(4).settle().end()
     killed = Story(learners=2, rejoin_s=0.25).baseline(1).kill("learner-1", for_s=0.5)
-    killed.train(0.5).heal().train(1).settle().end()
-    story.baseline(1).touch("learner-1", for_s=0.5).train(0.5).heal().train(1).settle().end()
+    killed.train(0.5).heal().train(4).settle().end()
+    story.baseline(1).touch("learner-1", for_s=0.5).train(0.5).heal().train(4).settle().end()
     sealed = [_record(one, is_chained=True) for one in (killed, paused, story)]
     return (*sealed, *sealed, _record(killed, is_chained=False))
 

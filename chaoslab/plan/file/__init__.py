@@ -223,7 +223,10 @@ def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[s
     broken = {str(branch[0]) for branch in document.broken if branch}
     left_out = broken.union(*(_JUDGED_WITH.get(part, ()) for part in broken))
     sound = {key: value for key, value in document.tree.items() if key not in left_out}
-    return adapter.validate_python({"version": 1, "name": "unknown", **sound})
+    try:
+        return adapter.validate_python({"version": 1, "name": "unknown", **sound})
+    except ValidationError as error:
+        raise document.error() from error  # a mistake of another kind than those that are known
 
 
 _JUDGED_WITH: Final[Mapping[str, tuple[str, ...]]] = {
