@@ -13,8 +13,8 @@ included, three figures stay at least at `min_share` of what is expected:
 
 Time in which an injection held the syncer is nobody's duty. A learner that a fault took away and
 that never contributed again is left to the second answer (`learners_rejoin`). Where learners
-without a step time share a machine that is full, weight and steps tell who got a core, too: half
-as much is enough there.
+without a step time share a machine that is full, weight and steps tell who got a core, too: a
+quarter of that is enough there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,8 +48,8 @@ from chaoslab.record.journal import History
 
 _WINDOW_ROUNDS = 12
 _STANDS_STILL = 0.1
-_BY_CHANCE = 2.0
-"""Where learners without a step time share a machine that is full, one may get half a core."""
+_BY_CHANCE = 4.0
+"""By so much learners without a step time may slow each other on a machine that is full."""
 
 
 class _Window(NamedTuple):

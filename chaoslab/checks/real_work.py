@@ -36,6 +36,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
+    Contributor,
     EvaluationMeasured,
     LearnerJoined,
     LearnerStep,
@@ -43,7 +44,6 @@ from chaoslab.core.payloads import (
     NodeExited,
     PushAccepted,
     RoundMerged,
-    RunStarted,
 )
 from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
@@ -142,18 +142,26 @@ def _empty_pushes(history: History) -> Iterator[Violation]:
 
 
 def _wrong_weights(history: History) -> Iterator[Violation]:
-    started = history.last(RunStarted)
-    if started is not None and " by " in started.payload.algorithm:
-        return  # a system of others weighs as it likes
-    for part in parts(history):
+    """None if most contributions weigh otherwise: then it is another rule of another syncer."""
+    wrong = [part for part in parts(history) if not _weighs_its_work(part.contributor)]
+    if 2 * len(wrong) > len(parts(history)):
+        return
+    for part in wrong:
         one = part.contributor
-        due = one.c_tokens**2 / one.c_steps if one.c_steps else 0.0
-        if abs(one.weight - due) > _WEIGHT_TOLERANCE * due:
-            text = (
-                f"{part.learner} weighed {one.weight:.4g} in round {part.merged.payload.round}, "
-                f"and {one.c_tokens:,.0f} tokens in {one.c_steps} steps weigh {due:.4g}"
-            )
-            yield Violation.at(part.merged, Code.WEIGHT_WRONG, text, part.learner)
+        text = (
+            f"{part.learner} weighed {one.weight:.4g} in round {part.merged.payload.round}, and "
+            f"{one.c_tokens:,.0f} tokens in {one.c_steps} steps weigh {_due(one):.4g}"
+        )
+        yield Violation.at(part.merged, Code.WEIGHT_WRONG, text, part.learner)
+
+
+def _weighs_its_work(one: Contributor) -> bool:
+    return abs(one.weight - _due(one)) <= _WEIGHT_TOLERANCE * _due(one)
+
+
+def _due(one: Contributor) -> float:
+    """The weight of a contribution: its tokens times its tokens per step (arXiv 2604.21428)."""
+    return one.c_tokens**2 / one.c_steps if one.c_steps else 0.0
 
 
 def _unproved_joins(history: History) -> Iterator[Violation]:
