@@ -8,7 +8,7 @@ them. Where steps end too late it cannot, and who is slow then is slow for want 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -40,15 +40,22 @@ _OF_SPEED = frozenset(
 
 
 def unless_overrun(
-    finding: Finding, history: History, judged: Iterable[tuple[float, float]]
+    finding: Finding,
+    history: History,
+    judged: Iterable[tuple[float, float]],
+    *,
+    without: Collection[str] = (),
 ) -> Finding:
     """The finding; UNKNOWN if too many periods were lost in the baseline or in what was `judged`.
 
-    A FAIL for anything but a speed stands.
+    A FAIL for anything but a speed stands. What learners `without` lost excuses nothing.
     """
     if finding.outcome is Outcome.UNKNOWN or not set(finding.codes) <= _OF_SPEED:
         return finding
-    shares = lost_share(history, judged), lost_share(history, [_baseline(history)])
+    shares = (
+        lost_share(history, judged, without=without),
+        lost_share(history, [_baseline(history)]),
+    )
     worst = max((share for share in shares if share is not None), default=0.0)
     if worst <= LOST_MOST:
         return finding
@@ -64,17 +71,22 @@ def unless_overrun(
     )
 
 
-def lost_share(history: History, judged: Iterable[tuple[float, float]]) -> float | None:
-    """Share of their periods that learners which no fault touched lost in these stretches.
+def lost_share(
+    history: History, judged: Iterable[tuple[float, float]], *, without: Collection[str] = ()
+) -> float | None:
+    """Share of their periods that learners which no fault touched, but some, lost in these
+    stretches.
 
     None without a step time, or without a report of a step in them.
     """
-    reports, made, lost = _untouched(history), 0, 0
-    for start_s, end_s in union(judged):
-        first = bisect_left(reports.times_s, start_s)
-        last = bisect_right(reports.times_s, end_s)
-        made += reports.made[last] - reports.made[first]
-        lost += reports.lost[last] - reports.lost[first]
+    made = lost = 0
+    stretches = union(judged)
+    for learner, reports in _untouched(history).items():
+        for start_s, end_s in () if learner in without else stretches:
+            first = bisect_left(reports.times_s, start_s)
+            last = bisect_right(reports.times_s, end_s)
+            made += reports.made[last] - reports.made[first]
+            lost += reports.lost[last] - reports.lost[first]
     return lost / (made + lost) if made + lost else None
 
 
@@ -107,22 +119,22 @@ class _Reports(NamedTuple):
 
 
 @once
-def _untouched(history: History) -> _Reports:
-    """Reports of the learners of the start under a step time, without those that faults touched."""
-    found: list[tuple[float, int, int]] = []
+def _untouched(history: History) -> Mapping[str, _Reports]:
+    """By learner of the start under a step time: its reports while no fault touched it."""
+    found = {}
     for learner in history.founders if history.last(PaceSet) else ():
         busy = union(busy_stretches(history, learner))
-        found += [
+        reports = sorted(
             (sample.time_s, sample.payload.steps, sample.payload.overruns)
             for sample in of_learner(history, LearnerStep, learner)
             if sample.payload.period_s is not None and not holds(busy, sample.time_s)
-        ]
-    found.sort()
-    return _Reports(
-        times_s=[time_s for time_s, _, _ in found],
-        made=[*accumulate((steps for _, steps, _ in found), initial=0)],
-        lost=[*accumulate((overruns for _, _, overruns in found), initial=0)],
-    )
+        )
+        found[learner] = _Reports(
+            times_s=[time_s for time_s, _, _ in reports],
+            made=[*accumulate((steps for _, steps, _ in reports), initial=0)],
+            lost=[*accumulate((overruns for _, _, overruns in reports), initial=0)],
+        )
+    return found
 
 
 def _baseline(history: History) -> tuple[float, float]:

@@ -105,7 +105,9 @@ class Participation:
             nothing=Doubt(Code.TOO_FEW_SAMPLES, "too few rounds were merged after the baseline"),
             numbers={"least_share": {who: round(share, 3) for who, share in sorted(least.items())}},
         )
-        return unless_overrun(finding, history, broken) if broken else finding
+        if not broken:
+            return finding
+        return unless_overrun(finding, history, broken, without=finding.culprits)
 
     def _least(self, window: _Window, learner: str, usual: "_Usual") -> tuple[float, str]:
         """The least of the three shares, and of what; steps only below the bound by others, too."""

@@ -117,7 +117,7 @@ _LEARNERS = _mutants(
      "evidence", Evidence.STILL_WORKING),
 )
 
-_LONG = ["training.stop={rounds: 150}", "limits.timeout=4m"]
+_LONG = ["training.stop={rounds: 300}", "limits.timeout=4m"]
 """Until the work of the victim after its return can be judged."""
 _AFTER_RETURNS = tuple(
     _trial(name, "killed", wrong, check, code, VICTIM, programs={"learner": name}, settings=_LONG)
@@ -172,7 +172,8 @@ _SEVERAL = (
     _trial("crawling_rejoiner", "killed", "the victim comes back at a fifth of its pace",
            "participation", Code.WORKED_TOO_LITTLE, VICTIM,
            programs={"learner": "crawling_rejoiner"},
-           settings=[*_LONG, "training.step_time=200ms"]),
+           settings=["training.step_time=200ms", "training.stop={rounds: 150}",
+                     "limits.timeout=4m"]),
     _trial("hammering_dialler", "refused", "a learner dials without a pause",
            "retries", Code.DIALLED_TOO_OFTEN, VICTIM,
            programs={"learner": "hammering_dialler"}, settings=["faults.cut.for=9s"]),

@@ -65,6 +65,15 @@ CASES = {
         TOO_LITTLE,
         of=("learner-0",),
     ),
+    "one at a quarter of its step time, which it alone does not keep": fails(
+        CHECK,
+        lambda: (
+            Story().baseline(is_paced=True).slow("learner-0", 4).overrun("learner-0", lost=9)
+            .train(20).end()
+        ),
+        TOO_LITTLE,
+        of=("learner-0",),
+    ),
     "one that joined and contributes no more": fails(
         CHECK, lambda: joined().mute("learner-4").train(20).end(), TOO_LITTLE, of=("learner-4",)
     ),

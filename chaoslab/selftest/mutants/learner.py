@@ -191,7 +191,7 @@ class CrawlingReplica(Replica):
         began_s = time.monotonic()
         super().step(batch)
         if flag("--incarnation") != "1":
-            time.sleep(_SLOWER * (time.monotonic() - began_s))
+            time.sleep(_SLOWER * (self.pace.period_s or time.monotonic() - began_s))
 
 
 class StaleReplica(Replica):
