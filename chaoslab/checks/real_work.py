@@ -7,8 +7,8 @@
     loss       that of its peers at the same time, to within half of what training has taken off it,
                and in the end that of the evaluation
 
-Judged in every run, for each learner in each of its lives; losses while all
-train from one state.
+Judged in every run, for each learner in each of its lives; losses while all train from one state.
+Weights are judged where most follow this rule: another syncer may have another one.
 """
 
 from bisect import bisect_right
@@ -24,6 +24,7 @@ from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import Duty, duty, settled
 from chaoslab.checks.timeline import (
+    RESUMED,
     before_the_end,
     of_learner,
     of_learner_between,
@@ -53,7 +54,6 @@ _FEWEST_STEPS = 2
 _WEIGHT_TOLERANCE = 0.01
 _LATE_S = 1.0
 _LATE_ROUNDS = 12
-_KEEPS_ITS_OWN = "resumed"
 _UNHEARD_STEPS = 16
 _FASTER = 2.0
 """Steps that a learner makes and nobody hears of come at no more than so many times its pace."""
@@ -167,7 +167,7 @@ def _due(one: Contributor) -> float:
 def _unproved_joins(history: History) -> Iterator[Violation]:
     for joined in history.of(LearnerJoined):
         said = joined.payload
-        if said.source != _KEEPS_ITS_OWN and said.versions and not said.digests:
+        if said.source != RESUMED and said.versions and not said.digests:
             text = f"{said.learner} joined ({said.source}) and said no digest of what it holds"
             yield Violation.at(joined, Code.JOINED_WITHOUT_DIGESTS, text, said.learner)
 

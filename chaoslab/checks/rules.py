@@ -11,7 +11,6 @@ Each rule that is not kept becomes a finding of its own; a rule that is kept say
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
 from typing import TypeAlias
 
 from chaoslab.checks.base import Finding, Outcome, Unit
@@ -20,7 +19,8 @@ from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.seals import seal_doubts
-from chaoslab.checks.timeline import says_stopped, training_end, training_end_s
+from chaoslab.checks.stop_rule import stop_rule
+from chaoslab.checks.timeline import training_end
 from chaoslab.checks.unknown_participants import strangers
 from chaoslab.checks.unrequested_exits import by_lease, left_early, unrequested
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
@@ -33,27 +33,18 @@ from chaoslab.core.payloads import (
     FaultInjecting,
     FaultSkipped,
     JanitorDied,
-    LearnerFinal,
-    LearnerStep,
     LinkLost,
-    MemberJoined,
-    Need,
     NodeExited,
     PlanEntry,
     ResidueFound,
-    RoundMerged,
     RunFinished,
     RunLeft,
     RunOutcome,
     RunStarted,
     Status,
-    SyncerFinal,
-    SyncerHeld,
-    SyncerStopped,
 )
 from chaoslab.record.journal import FaultStory, History
 
-_CLOCKS_AGREE = 0.95
 _Injection: TypeAlias = Event[FaultInjecting | FaultSkipped]
 
 
@@ -78,7 +69,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _unguarded(history)
     yield from _refused(history)
     yield from _ending(history)
-    yield from _stop(history)
+    yield from stop_rule(history)
     yield from _residue(history)
 
 
@@ -321,80 +312,6 @@ def _ending(history: History) -> Iterator[Finding]:
     elif finished.payload.outcome is not RunOutcome.COMPLETED or finished.payload.reason:
         text = f"the run was {finished.payload.outcome}: {finished.payload.reason}"
         yield unknown("run", Code.RUN_CUT_SHORT, text)
-
-
-def _stop(history: History) -> Iterator[Finding]:
-    """Training must end by its stop rule; only a run that was cut short may ask for the end.
-
-    While faults are to come the syncer goes on beyond the rule, says that it is met, and waits.
-    """
-    final, finished = history.last(SyncerFinal), history.last(RunFinished)
-    if finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED:
-        return
-    if history.last(RunLeft) is not None:
-        return  # others started it, and it goes on
-    yield from _stopped_early(history)
-    if finished and says_stopped(history) and history.last(SyncerStopped) is None:
-        yield unknown("stop", Code.STOP_NOT_SAID, "the syncer never said that training had ended")
-    elif final and _waits_to_be_asked(history) and history.last(SyncerHeld) is None:
-        yield unknown(
-            "stop",
-            Code.STOP_NOT_SAID,
-            f"{final.source} ended training at {final.time_s:.1f} s by itself, and never said that "
-            "its stop rule was met",
-        )
-    if final and final.payload.was_asked:
-        yield unknown(
-            "stop",
-            Code.STOPPED_BY_REQUEST,
-            f"{final.source} ended training at {final.time_s:.1f} s because somebody asked it to "
-            f"({final.payload.reason}), not because its stop rule was met",
-        )
-
-
-def _stopped_early(history: History) -> Iterator[Finding]:
-    """Training that had reached no limit of its stop rule when its syncer ended it."""
-    started, final = history.last(RunStarted), history.last(SyncerFinal)
-    rule = started.payload.stop if started and Need.WHOLE not in started.payload.without else {}
-    if final is None or not rule or final.payload.was_asked:
-        return
-    reached = _reached(history)
-    if not any(map(_is_met, rule, rule.values(), map(reached.__getitem__, rule))):
-        told = ", ".join(
-            f"{name} {reached[name]:,.4g} of {limit:,.4g}" for name, limit in rule.items()
-        )
-        text = (
-            f"{final.source} ended training at {final.time_s:.1f} s ({final.payload.reason}), and "
-            f"its stop rule was not met: {told}"
-        )
-        found = [Violation.at(final, Code.STOPPED_EARLY, text)]
-        yield conclude("stop", found, passed="", samples=1)
-
-
-def _reached(history: History) -> Mapping[str, float]:
-    """How far training came towards each limit of a stop rule, by what the whole record shows."""
-    steps = history.of(LearnerStep, LearnerFinal)
-    joined = history.of(MemberJoined)
-    merged = history.of(RoundMerged)
-    return {
-        "rounds": len({(one.payload.fragment, one.payload.version) for one in merged}),
-        "tokens": max((one.payload.committed_tokens for one in merged), default=0.0),
-        "steps": max((one.payload.step for one in steps), default=0),
-        "time_s": training_end_s(history) - joined[0].time_s if joined else 0.0,
-        "loss": min((e.payload.loss for e in history.of(LearnerStep)), default=inf),
-    }
-
-
-def _is_met(name: str, limit: float, reached: float) -> bool:
-    """The loss is that of the best learner, the rule goes by the mean; times by two clocks."""
-    if name == "loss":
-        return reached <= limit
-    return reached >= limit * (_CLOCKS_AGREE if name == "time_s" else 1)
-
-
-def _waits_to_be_asked(history: History) -> bool:
-    """Whether faults were scheduled; a record that lists no entries does not say."""
-    return any(entry.injections for entry in _listed(history))
 
 
 def _residue(history: History) -> Iterator[Finding]:

@@ -43,6 +43,8 @@ _E = TypeVar("_E", bound=Event)
 _T = TypeVar("_T")
 _L = TypeVar("_L", bound=OfLearner)
 _HICCUP = 3.0
+RESUMED = "resumed"
+"""Source of a join whose learner kept its own state."""
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
 _SAYS_STOPPED = 2

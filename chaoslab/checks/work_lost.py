@@ -17,7 +17,14 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import duty
-from chaoslab.checks.timeline import baseline_end_s, of_learner, once, parts_of, training_end_s
+from chaoslab.checks.timeline import (
+    RESUMED,
+    baseline_end_s,
+    of_learner,
+    once,
+    parts_of,
+    training_end_s,
+)
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
@@ -25,9 +32,6 @@ from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerJoined, LearnerStep, NodeExited, RoundMerged
 from chaoslab.core.units import Share, elapsed, plural, show_share
 from chaoslab.record.journal import History
-
-_RESUMED = "resumed"
-"""It kept its own state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,7 @@ def _lost(history: History, learner: str, start_s: float) -> Iterator[tuple[Even
             continue
         last = max(event.payload.step for event in samples)
         kept = _kept(history, learner, mine)
-        if after is not None and after.payload.source == _RESUMED:
+        if after is not None and after.payload.source == RESUMED:
             kept = max(kept, after.payload.step)
         if last > kept:
             yield samples[-1], last - kept
