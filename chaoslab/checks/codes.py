@@ -41,6 +41,8 @@ class Code(StrEnum):
     # -- what learners contribute
     EMPTY_PUSH = "empty_push"
     """Zeros, after steps."""
+    FAINT_PUSH = "faint_push"
+    """Far smaller than those of its peers."""
     DATA_REPEATED = "data_repeated"
     DATA_SKIPPED = "data_skipped"
     JOINED_WITHOUT_DIGESTS = "joined_without_digests"

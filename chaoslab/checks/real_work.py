@@ -1,6 +1,7 @@
 """Is what learners contribute the work of training? By its updates, weights, data and losses.
 
-    push       norm above 0 after two steps or more, the weight of its tokens (c_tokens² / c_steps)
+    push       norm above 0 after two steps or more, and a tenth of its peers' at least; the weight
+               of its tokens (c_tokens² / c_steps)
     data       one batch further with each step; at a join no earlier than where its merged work had
                brought it, and no later than it can have stepped since it was last heard
     state      a join says what it holds: its digests
@@ -13,11 +14,12 @@ Weights are judged where most follow this rule: another syncer may have another 
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
+from math import sqrt
 from operator import attrgetter
 from statistics import fmean, median
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
@@ -43,14 +45,18 @@ from chaoslab.core.payloads import (
     LearnerStep,
     MemberJoined,
     NodeExited,
+    OfLearner,
     PushAccepted,
     RoundMerged,
 )
 from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
 
+_S = TypeVar("_S", bound=OfLearner)
 _FEWEST_STEPS = 2
 """The first step of a schedule may have a learning rate of 0."""
+_FAINT = 0.1
+"""Of the peers' size: far below what few steps, fresh moments or another batch cost."""
 _WEIGHT_TOLERANCE = 0.01
 _LATE_S = 1.0
 _LATE_ROUNDS = 12
@@ -76,6 +82,7 @@ class RealWork:
         """Look at every push, contribution, join and step of the record."""
         found = [
             *_empty_pushes(history),
+            *_faint_pushes(history),
             *_wrong_weights(history),
             *_unproved_joins(history),
             *_after_death(history),
@@ -96,11 +103,11 @@ class RealWork:
         if untrained is None:
             return
         for learner in history.learners:
-            for window in _windows(history, learner):
-                peers = _peers(history, learner, window[0].time_s, window[-1].time_s)
+            for window in _windows(history, learner, LearnerStep):
+                peers = _peers(history, learner, window, _loss)
                 if peers is None:
                     continue
-                own = fmean(sample.payload.loss for sample in window)
+                own = fmean(map(_loss, window))
                 scale = max(untrained - peers, abs(peers) / 2)
                 if abs(own - peers) > self.max_loss_difference * scale:
                     text = (
@@ -139,6 +146,26 @@ def _empty_pushes(history: History) -> Iterator[Violation]:
         if said.norm == 0 and said.c_steps >= _FEWEST_STEPS:
             text = f"{said.learner} pushed zeros after {said.c_steps} steps (round {said.round})"
             yield Violation.at(event, Code.EMPTY_PUSH, text, said.learner)
+
+
+def _faint_pushes(history: History) -> Iterator[Violation]:
+    """The first window of each learner whose updates are far smaller than those of its peers."""
+    for learner in history.learners:
+        for window in _windows(history, learner, PushAccepted):
+            peers, own = _peers(history, learner, window, _size), fmean(map(_size, window))
+            if peers is not None and 0 < own < _FAINT * peers:
+                text = (
+                    f"{learner} pushed updates of {own / peers:.2%} of its peers' size from "
+                    f"{window[0].time_s:.1f} to {window[-1].time_s:.1f} s"
+                )
+                yield Violation.at(window[-1], Code.FAINT_PUSH, text, learner)
+                break
+
+
+def _size(push: Event[PushAccepted]) -> float:
+    """Its norm by the root of its steps."""
+    said = push.payload
+    return (said.norm or 0.0) / sqrt(max(1, said.c_steps))
 
 
 def _wrong_weights(history: History) -> Iterator[Violation]:
@@ -297,10 +324,10 @@ def _untrained(history: History) -> float | None:
     return max((event.payload.loss for first in firsts for event in first), default=None)
 
 
-def _windows(history: History, learner: str) -> Iterator[Sequence[Event[LearnerStep]]]:
+def _windows(history: History, learner: str, kind: type[_S]) -> Iterator[Sequence[Event[_S]]]:
     """Half-overlapping windows of its samples while all train from one state."""
     for start_s, end_s in settled(history):
-        samples = of_learner_between(history, LearnerStep, learner, start_s, end_s)
+        samples = of_learner_between(history, kind, learner, start_s, end_s)
         ends = {*range(_WINDOW, len(samples) + 1, _WINDOW // 2), len(samples)}
         for end in sorted(ends):
             if end >= _WINDOW:
@@ -312,13 +339,22 @@ def _before(history: History, learner: str, end_s: float) -> Sequence[Event[Lear
     return of_learner_between(history, LearnerStep, learner, 0.75 * end_s, end_s)[-_WINDOW:]
 
 
-def _peers(history: History, learner: str, start_s: float, end_s: float) -> float | None:
-    """Median over the others of their mean losses meanwhile; None if none has enough samples."""
+def _peers(
+    history: History,
+    learner: str,
+    window: Sequence[Event[_S]],
+    value: Callable[[Event[_S]], float],
+) -> float | None:
+    """Median over the others of their mean values meanwhile; None if none has enough samples."""
+    kind, start_s, end_s = type(window[0].payload), window[0].time_s, window[-1].time_s
     means = [
-        fmean(sample.payload.loss for sample in samples)
+        fmean(map(value, samples))
         for who in history.learners
         if who != learner
-        and len(samples := of_learner_between(history, LearnerStep, who, start_s, end_s))
-        >= _WINDOW // 3
+        and len(samples := of_learner_between(history, kind, who, start_s, end_s)) >= _WINDOW // 3
     ]
     return median(means) if means else None
+
+
+def _loss(sample: Event[LearnerStep]) -> float:
+    return sample.payload.loss

@@ -219,6 +219,7 @@ HINTS: Mapping[Code, str] = {
     Code.OWN_INITIAL_STATE: _PROTOCOL,
     # -- what learners contribute
     Code.EMPTY_PUSH: _PROTOCOL,
+    Code.FAINT_PUSH: _PROTOCOL,
     Code.DATA_REPEATED: _PROTOCOL,
     Code.DATA_SKIPPED: _PROTOCOL,
     Code.JOINED_WITHOUT_DIGESTS: _PROTOCOL,

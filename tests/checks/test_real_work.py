@@ -76,6 +76,9 @@ CASES = {
     "zeros": fails(
         CHECK, altered(Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0}), Code.EMPTY_PUSH, of=(WHO,)
     ),
+    "a hundredth of the others' updates": fails(
+        CHECK, altered(Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0005}), Code.FAINT_PUSH, of=(WHO,)
+    ),
     "half the weight": fails(
         CHECK, altered(Kind.ROUND_MERGED, weighed_half), Code.WEIGHT_WRONG, of=(WHO,)
     ),
