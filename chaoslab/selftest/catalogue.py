@@ -126,6 +126,8 @@ _AFTER_RETURNS = tuple(
          "participation", Code.WORKED_TOO_LITTLE),
         ("idle_rejoiner", "the victim comes back, and pushes zeros",
          "real_work", Code.EMPTY_PUSH),
+        ("faint_rejoiner", "the victim comes back, and trains with a thousandth of each step",
+         "real_work", Code.FAINT_PUSH),
         ("skipping_rejoiner", "the victim comes back, and skips a part of its data",
          "real_work", Code.DATA_SKIPPED),
         ("one_batch_rejoiner", "the victim comes back, and trains on one batch",

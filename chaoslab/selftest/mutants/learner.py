@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from chaoslab.core.events import Json, Kind
@@ -184,6 +186,21 @@ class IdleReplica(Replica):
             self._keep(before)
 
 
+class FaintReplica(Replica):
+    """A later incarnation trains with a thousandth of each step."""
+
+    def step(self, batch: Batch) -> None:
+        before = self._state
+        super().step(batch)
+        if flag("--incarnation") != "1":
+            self._keep(jax.tree.map(_thousandth, before, self._state))
+
+
+def _thousandth(before: jax.Array, after: jax.Array) -> jax.Array:
+    is_real = jnp.issubdtype(after.dtype, jnp.floating)
+    return before + (after - before) / 1000 if is_real else after
+
+
 class CrawlingReplica(Replica):
     """A later incarnation makes a step in the time of five."""
 
@@ -312,6 +329,7 @@ MUTANTS = {
     "declining_rejoiner": [Part(program, "Messenger", DecliningMessenger)],
     "double_counter": [Part(program, "Replica", DoubleReplica)],
     "early_leaver": [Part(program, "Learner", EarlyLearner)],
+    "faint_rejoiner": [Part(program, "Replica", FaintReplica)],
     "false_clock": [Part(program, "Learner", FalseClock)],
     "false_hanger": [Part(program, "Learner", FalseHanger)],
     "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
