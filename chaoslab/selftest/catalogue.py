@@ -126,7 +126,7 @@ _AFTER_RETURNS = tuple(
          "participation", Code.WORKED_TOO_LITTLE),
         ("idle_rejoiner", "the victim comes back, and pushes zeros",
          "real_work", Code.EMPTY_PUSH),
-        ("faint_rejoiner", "the victim comes back, and trains with a thousandth of each step",
+        ("faint_rejoiner", "the victim comes back, and trains at a thousandth of the rate",
          "real_work", Code.FAINT_PUSH),
         ("skipping_rejoiner", "the victim comes back, and skips a part of its data",
          "real_work", Code.DATA_SKIPPED),

@@ -9,21 +9,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner import link, messages, messenger, program
 from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Snapshot
-from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
+from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, LearnerState
 from chaoslab.diloco.learner.link import Link
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
-from chaoslab.diloco.model.task import Batch
+from chaoslab.diloco.model.task import Batch, Task
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -186,21 +185,6 @@ class IdleReplica(Replica):
             self._keep(before)
 
 
-class FaintReplica(Replica):
-    """A later incarnation trains with a thousandth of each step."""
-
-    def step(self, batch: Batch) -> None:
-        before = self._state
-        super().step(batch)
-        if flag("--incarnation") != "1":
-            self._keep(jax.tree.map(_thousandth, before, self._state))
-
-
-def _thousandth(before: jax.Array, after: jax.Array) -> jax.Array:
-    is_real = jnp.issubdtype(after.dtype, jnp.floating)
-    return before + (after - before) / 1000 if is_real else after
-
-
 class CrawlingReplica(Replica):
     """A later incarnation makes a step in the time of five."""
 
@@ -226,6 +210,15 @@ class StaleReplica(Replica):
         if self._came_back and self.counters.tokens == 0:
             self.init()
         return told
+
+
+class FaintInner(Inner):
+    """A later incarnation trains at a thousandth of the learning rate."""
+
+    def __init__(self, task: Task, settings: InnerSettings, **options: Any) -> None:
+        if flag("--incarnation") != "1":
+            settings = replace(settings, lr=settings.lr / 1000)
+        super().__init__(task, settings, **options)
 
 
 class WrongInner(Inner):
@@ -329,7 +322,7 @@ MUTANTS = {
     "declining_rejoiner": [Part(program, "Messenger", DecliningMessenger)],
     "double_counter": [Part(program, "Replica", DoubleReplica)],
     "early_leaver": [Part(program, "Learner", EarlyLearner)],
-    "faint_rejoiner": [Part(program, "Replica", FaintReplica)],
+    "faint_rejoiner": [Part(program, "Inner", FaintInner)],
     "false_clock": [Part(program, "Learner", FalseClock)],
     "false_hanger": [Part(program, "Learner", FalseHanger)],
     "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
