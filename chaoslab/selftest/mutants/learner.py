@@ -22,7 +22,7 @@ from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
-from chaoslab.diloco.model.task import Batch, Task
+from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -215,10 +215,10 @@ class StaleReplica(Replica):
 class FaintInner(Inner):
     """A later incarnation trains at a thousandth of the learning rate."""
 
-    def __init__(self, task: Task, settings: InnerSettings, **options: Any) -> None:
+    def optimizer(self, settings: InnerSettings) -> Any:  # Optax's
         if flag("--incarnation") != "1":
             settings = replace(settings, lr=settings.lr / 1000)
-        super().__init__(task, settings, **options)
+        return super().optimizer(settings)
 
 
 class WrongInner(Inner):
