@@ -7,6 +7,7 @@ from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import says_stopped, training_end_s
 from chaoslab.checks.violations import Violation, conclude, unknown
+from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     LearnerFinal,
     LearnerStep,
@@ -83,9 +84,20 @@ def _reached(history: History) -> Mapping[str, float]:
         "rounds": len({(one.payload.fragment, one.payload.version) for one in merged}),
         "tokens": max((one.payload.committed_tokens for one in merged), default=0.0),
         "steps": max((one.payload.step for one in steps), default=0),
-        "time_s": training_end_s(history) - joined[0].time_s if joined else 0.0,
+        "time_s": _lasted_s(joined[0], history) if joined else 0.0,
         "loss": min((e.payload.loss for e in history.of(LearnerStep)), default=inf),
     }
+
+
+def _lasted_s(joined: Event[MemberJoined], history: History) -> float:
+    """From the first member to the end of training, by the harness's clock or by the syncer's own,
+    which is right where the harness heard late of the first one.
+    """
+    by_harness_s = training_end_s(history) - joined.time_s
+    final = history.last(SyncerFinal)
+    if final is None or final.node_s is None or joined.node_s is None:
+        return by_harness_s
+    return max(by_harness_s, final.node_s - joined.node_s)
 
 
 def _is_met(name: str, limit: float, reached: float) -> bool:

@@ -206,6 +206,29 @@ def test_training_that_ends_before_its_stop_rule_fails(
     assert outcome is Outcome.PASS or finding_of(verdict, "stop").codes == (Code.STOPPED_EARLY,)
 
 
+def test_how_long_training_lasted_goes_by_the_syncer_where_its_first_words_were_heard_late() -> (
+    None
+):
+    story = half_killed().end()
+    lasted_s = story.events[-1].time_s
+    story.altered(Kind.RUN_STARTED, lambda _: {"stop": {"time_s": lasted_s}})
+    joined = next(event.seq for event in story.events if event.kind is Kind.MEMBER_JOINED)
+
+    def heard(event: Event, *, by_own_clock: bool) -> Event:
+        node_s = event.time_s if by_own_clock and event.source == "syncer" else None
+        time_s = event.time_s + (lasted_s / 2 if event.seq == joined else 0.0)
+        return replace(event, node_s=node_s, time_s=time_s)
+
+    def found(*, by_own_clock: bool) -> set[Code]:
+        events = [heard(event, by_own_clock=by_own_clock) for event in story.events]
+        return {
+            code for finding in judge(History(events), (PASSES,)).findings for code in finding.codes
+        }
+
+    assert Code.STOPPED_EARLY in found(by_own_clock=False)
+    assert Code.STOPPED_EARLY not in found(by_own_clock=True)
+
+
 NAMED: dict[str, tuple[Callable[[], Story], str, str]] = {
     "evidence on some targets only": (
         lambda: (
