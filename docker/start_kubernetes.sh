@@ -10,7 +10,6 @@
 #     docker/start_kubernetes.sh kwok N         N fake nodes beside the real one, by kwok; 0: none
 #     docker/start_kubernetes.sh jobset         JobSets: their CRD, webhooks and controller
 #     docker/start_kubernetes.sh jobset stop    none any more
-#     docker/start_kubernetes.sh chaos-mesh     Chaos Mesh for it; chaos-mesh stop: no more
 #     docker/start_kubernetes.sh stop           end it, with all its pods, volumes and traces
 #
 #     etcd ─► kube-apiserver ─┬─► kube-controller-manager, kube-scheduler
@@ -51,8 +50,6 @@ PATH="$PATH:/usr/local/go/bin:/usr/sbin:/sbin"
 . "$here/kwok.sh"
 # shellcheck source=docker/kubernetes/jobset.sh
 . "$here/jobset.sh"
-# shellcheck source=docker/kubernetes/chaos_mesh.sh
-. "$here/chaos_mesh.sh"
 
 say() { echo "start_kubernetes.sh: $*" >&2; }
 
@@ -66,10 +63,8 @@ main() {
     kubectl) shift && KUBECONFIG="$state/kubeconfig" exec "$programs/kubectl" "$@" ;;
     kwok) own_state; shift && fake_nodes "$@" ;;
     jobset) own_state; shift && job_sets "$@" ;;
-    chaos-mesh) own_state; shift && run_chaos_mesh "$@" ;;
     *)
-      say "unknown command $1: use none, load IMAGE…, node IMAGE…, kubectl …, kwok N, jobset, chaos-mesh" \
-        "or stop"
+      say "unknown command $1: use none, load IMAGE…, node IMAGE…, kubectl …, kwok N, jobset or stop"
       exit 2
       ;;
   esac

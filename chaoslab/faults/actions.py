@@ -21,7 +21,6 @@ from chaoslab.faults.base import BaseFault, Choices, Layer
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Hookable, Networked, Preparable, Stressable, able
 from chaoslab.fleet.stressors import Stressor
-from chaoslab.links.base import Foretold
 from chaoslab.links.effects import Direction, Effect, Shaping
 from chaoslab.plan.model import Injection
 
@@ -201,17 +200,10 @@ def shape_all(injection: Injection, fleet: Fleet, shapings: Sequence[Shaping]) -
     links = [able(fleet, Networked).links[name] for name in injection.targets]
     for direction, effect in shapings:
         for link in links:
-            if isinstance(link, Foretold):
-                link.foretell(injection.id, direction, effect)
-        for link in links:
             link.shape(injection.id, direction, effect)
 
 
 def clear_all(injection: Injection, fleet: Fleet) -> None:
     """Take everything of this injection from the link of every target; safe to repeat."""
-    links = [able(fleet, Networked).links[name] for name in injection.targets]
-    for link in links:
-        if isinstance(link, Foretold):
-            link.foretell_end(injection.id)
-    for link in links:
-        link.clear(injection.id)
+    for name in injection.targets:
+        able(fleet, Networked).links[name].clear(injection.id)

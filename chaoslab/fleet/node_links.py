@@ -16,7 +16,7 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.links.base import Counters, Foretold, Link, Links, NoLinks, Remakes
+from chaoslab.links.base import Counters, Link, Links, NoLinks, Remakes
 from chaoslab.links.effects import Direction, Effect, Shaping
 
 HARNESS = "harness"
@@ -129,16 +129,6 @@ class _Reported:
             effect=effect.kind,
             settings=asdict(effect),
         )
-
-    def foretell(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """As the link does, if it can."""
-        if isinstance(self._link, Foretold):
-            self._link.foretell(injection, direction, effect)
-
-    def foretell_end(self, injection: str) -> None:
-        """As the link does, if it can."""
-        if isinstance(self._link, Foretold):
-            self._link.foretell_end(injection)
 
     def clear(self, injection: str) -> None:
         """As the link does, unless what carried it is lost, and its effects with it."""

@@ -75,19 +75,6 @@ class Link(Protocol):
         ...
 
 
-@runtime_checkable
-class Foretold(Protocol):
-    """A link that is shaped together with others, if all are told before the first is shaped."""
-
-    def foretell(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """`shape` is about to be called so; nothing is done yet."""
-        ...
-
-    def foretell_end(self, injection: str) -> None:
-        """`clear` is about to be called so."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remade:
     """A link that was made anew, as it was to be, because what carried it was stuck."""
@@ -112,7 +99,7 @@ class Links(Protocol):
 
     @property
     def kind(self) -> str:
-        """embedded, toxiproxy, netem, chaos-mesh, none."""
+        """embedded, toxiproxy, netem, none."""
         ...
 
     @property
@@ -148,16 +135,6 @@ class Links(Protocol):
 
         AbilityError if they can do such a thing, but not with this strength.
         """
-        ...
-
-
-@runtime_checkable
-class NotFromStart(Protocol):
-    """Links that can be shaped only while their nodes run: no profiles of regions."""
-
-    @property
-    def why_not_from_start(self) -> str:
-        """Why not, and what to do about it."""
         ...
 
 

@@ -45,7 +45,6 @@ LINKS: Final[Mapping[str, type[LinksSettings]]] = OnDemand(
         "embedded": "chaoslab.links.proxied.settings:Embedded",
         "toxiproxy": "chaoslab.links.toxiproxy.settings:Toxiproxy",
         "netem": "chaoslab.links.netem.links:Netem",
-        "chaos-mesh": "chaoslab.links.chaos_mesh:ChaosMesh",
         "sim": "chaoslab.sim.links:Simulated",
     }
 )

@@ -20,7 +20,7 @@ from chaoslab.faults.base import BoundsDuration, Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
 from chaoslab.fleet.settings import FleetFactory, HasRemedies
 from chaoslab.fleet.task_trial import TRIAL_S, problem_in
-from chaoslab.links.base import Links, NotFromStart, require
+from chaoslab.links.base import Links, require
 from chaoslab.links.effects import Shaping
 from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
@@ -51,8 +51,6 @@ def refuse_impossible(
             f"{fleet.kind} fleet has no way: write a duration, such as 60ms"
         )
     links = setup.ask()
-    if setup.standing and isinstance(links, NotFromStart):
-        raise AbilityError(links.why_not_from_start)
     for shapings in setup.standing.values():
         require_all(links, shapings)
     places = {spec.id: spec.where for spec in plan.faults}

@@ -91,7 +91,6 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
             **cluster, "pod": f"{own}-learner-0-1-x7k2p", "limit": "1500m", "request": "1",
         },
         "uncordon_machine": {**cluster, "run": run_name(directory), "machine": "worker-1.zone"},
-        "delete_network_chaos": {**cluster, "chaos": f"{own}-net-learner-0-up-freeze-1"},
         "clear_pod_effects": {
             **cluster, "pod": f"{own}-proxy-x7k2p", "token": "t", "proxy": "learner-0",
             "injection": "injection-0",
@@ -193,8 +192,6 @@ FOREIGN: list[tuple[str, dict[str, Json]]] = [
     ("unlimit_pod", {"request": "1k"}),
     ("uncordon_machine", {"run": "0123456789"}),
     ("uncordon_machine", {"machine": "../pods/x"}),
-    ("delete_network_chaos", {"chaos": "experiment-of-others"}),
-    ("delete_network_chaos", {"chaos": "{own}-x/../pods"}),
     ("clear_pod_effects", {"pod": "database-0"}),
     ("clear_pod_effects", {"proxy": "../reset"}),
     ("clear_pod_effects", {"injection": ""}),

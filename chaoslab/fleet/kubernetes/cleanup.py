@@ -10,7 +10,6 @@ here raises AbilityError if the context is not in the kubeconfig any more.
 from contextlib import closing, suppress
 
 from chaoslab.fleet.kubernetes import names, scripts
-from chaoslab.fleet.kubernetes.chaos_mesh_links import remove, shown
 from chaoslab.fleet.kubernetes.cordon import is_cordoned_by, uncordon
 from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
@@ -23,7 +22,6 @@ from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_objects import empty, remains
 from chaoslab.fleet.kubernetes.undo_facts import (
-    ChaosFacts,
     ClusterFacts,
     MachineFacts,
     PodFacts,
@@ -50,8 +48,6 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
             case RunFacts(run=run, job_sets=has):
                 gone = empty(cluster, run, has_job_sets=bool(has))
                 return tuple(f"{one}, deleted" for one in gone)
-            case ChaosFacts(chaos=chaos):
-                return tuple(f"NetworkChaos {one}, deleted" for one in remove(cluster, [chaos]))
             case PodProxyFacts():
                 if (proxy := _proxy(cluster, facts)) is not None:
                     is_clear = do == names.CLEAR_POD_EFFECTS
@@ -79,8 +75,6 @@ def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 return (f"the machine {machine} is cordoned",) if is_left else ()
             case RunFacts(run=run, job_sets=has):
                 return remains(cluster, run, has_job_sets=bool(has))
-            case ChaosFacts(chaos=chaos):
-                return () if shown(cluster, chaos) is None else (f"NetworkChaos {chaos}",)
             case PodProxyFacts():
                 if (proxy := _proxy(cluster, facts)) is not None:
                     is_clear = do == names.CLEAR_POD_EFFECTS

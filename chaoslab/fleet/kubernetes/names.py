@@ -43,8 +43,6 @@ CLEAR_POD_EFFECTS: Final = "clear_pod_effects"
 """server, context, namespace, pod, token, proxy, injection: take effects from a link by a pod."""
 ENABLE_POD_PROXY: Final = "enable_pod_proxy"
 """server, context, namespace, pod, token, proxy: let a link by a pod take connections again."""
-DELETE_CHAOS: Final = "delete_network_chaos"
-"""server, context, namespace, chaos: delete an object of Chaos Mesh, and wait until it is gone."""
 DELETE_LEASE: Final = "delete_lease"
 """server, context, namespace, run: give back the lease of a namespace."""
 

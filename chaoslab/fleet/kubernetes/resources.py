@@ -15,12 +15,11 @@ class Resource:
     plural: str
     within: str = "namespaces/{}/"
     """Of a namespace; empty: of the whole cluster."""
-    own_singular: str = ""
 
     @property
     def singular(self) -> str:
         """What one is called in messages."""
-        return self.own_singular or self.plural[:-1]
+        return self.plural[:-1]
 
 
 PODS: Final = Resource(api="api/v1", plural="pods")
@@ -31,14 +30,5 @@ JOBS: Final = Resource(api="apis/batch/v1", plural="jobs")
 JOB_SETS: Final = Resource(api=f"apis/jobset.x-k8s.io/{JOB_SET_VERSION}", plural="jobsets")
 """Where the cluster has them: they come with a controller of their own."""
 LEASES: Final = Resource(api="apis/coordination.k8s.io/v1", plural="leases")
-NETWORK_CHAOS: Final = Resource(
-    api="apis/chaos-mesh.org/v1alpha1", plural="networkchaos", own_singular="NetworkChaos"
-)
-"""Of Chaos Mesh."""
-POD_NETWORK_CHAOS: Final = Resource(
-    api="apis/chaos-mesh.org/v1alpha1", plural="podnetworkchaos", own_singular="PodNetworkChaos"
-)
-"""What Chaos Mesh keeps of a pod, under the pod's name."""
 KINDS: Final = {"Service": SERVICES, "Secret": SECRETS, "PersistentVolumeClaim": CLAIMS,
-                 "Job": JOBS, "JobSet": JOB_SETS, "Lease": LEASES,
-                 "NetworkChaos": NETWORK_CHAOS}  # fmt: skip
+                 "Job": JOBS, "JobSet": JOB_SETS, "Lease": LEASES}  # fmt: skip

@@ -62,13 +62,6 @@ _ATTACH: Final = (
     Rule(group="coordination.k8s.io", resource="leases",
          verbs=("create", "get", "patch", "delete"), use="one run at a time"),
 )  # fmt: skip
-CHAOS_MESH: Final = (
-    Rule(group="chaos-mesh.org", resource="networkchaos", verbs=("create", "get", "list", "delete"),
-         use="faults on links, where a plan has links: chaos-mesh"),
-    Rule(group="chaos-mesh.org", resource="podnetworkchaos", verbs=("delete",),
-         use="what Chaos Mesh keeps of pods of the run that have ended"),
-)  # fmt: skip
-"""Beside those of RIGHTS, asked for only where a plan has such links."""
 MACHINES: Final = (
     Rule(group="", resource="nodes", verbs=("get", "patch"),
          use="node.drain: cordon and uncordon; what the cluster says of the machine"),
@@ -80,7 +73,7 @@ RIGHTS: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
     {"kubernetes": _RUN, "namespace": _ATTACH}
 )
 """By the kind of the fleet: those that each of its runs needs."""
-_MORE: Final = {"kubernetes": (*JOB_SET_RIGHTS, *CHAOS_MESH), "namespace": ()}
+_MORE: Final = {"kubernetes": JOB_SET_RIGHTS, "namespace": ()}
 """Those of some runs alone."""
 _NAMES: Final = {"kubernetes": "chaoslab", "namespace": "chaoslab-attach"}
 """Of their Roles, which may be in one namespace."""

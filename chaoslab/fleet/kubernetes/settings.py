@@ -2,7 +2,7 @@
 
     fleet: {kind: kubernetes, namespace: chaos, pod: {nodeSelector: …}}
        └─► Kubernetes ─ factory ─► ClusterFleets ─ cluster, rights ─► KubernetesFleet, per run
-               └─ links ─► a proxy in a pod of the run, or Chaos Mesh
+               └─ links ─► a proxy in a pod of the run
 
 The cluster is asked when it is needed and not before: a plan can be read without one. lightkube is
 imported as late.
@@ -29,7 +29,6 @@ from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.links.base import Links
-from chaoslab.links.chaos_mesh import ChaosMesh
 from chaoslab.links.proxied.settings import Embedded
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS
@@ -176,15 +175,13 @@ class Kubernetes:
         return ClusterFleets(settings=self, needs=request.needs, learners=len(request.learners))
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """Links by chaoslab's own proxy in one more pod of the run, or by Chaos Mesh."""
+        """Links by chaoslab's own proxy in one more pod of the run."""
         if kind == NO_LINKS:
             return settings.factory(seed)
-        if isinstance(settings, ChaosMesh):
-            return partial(_by_chaos_mesh, self)
         if not isinstance(settings, Embedded):
             raise AbilityError(
                 f"there are no links {kind!r} between pods: use embedded, a proxy in a pod of "
-                "the run, chaos-mesh, or --fleet docker",
+                "the run, or --fleet docker",
                 key="links",
             )
         return partial(_by_proxy, ClusterFleets(settings=self), seed)
@@ -333,14 +330,6 @@ def _by_proxy(
     connected = partial(ForwardingCluster.connect, asked.context, asked.namespace)
     proxy_host = PodProxyHost(run_directory, connected, fleets.pods, asked.start_within_s)
     return PodLinks(run_directory, undo_log=undo_log, seed=seed, proxy_host=proxy_host)
-
-
-def _by_chaos_mesh(asked: Kubernetes, run_directory: Path, /, *, undo_log: UndoLog) -> Links:
-    """Links that the cluster's Chaos Mesh shapes; it is asked later."""
-    from chaoslab.fleet.kubernetes.chaos_mesh_links import ChaosMeshLinks  # noqa: PLC0415  # lightkube
-
-    connected = partial(connect, asked.context, asked.namespace)
-    return ChaosMeshLinks(run_directory, undo_log=undo_log, connect=connected)
 
 
 def connect(context: str, namespace: str) -> "Cluster":

@@ -72,19 +72,6 @@ class PodFacts(ClusterFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChaosFacts(ClusterFacts):
-    """A NetworkChaos of the run."""
-
-    chaos: str
-
-    def __post_init__(self) -> None:
-        ClusterFacts.__post_init__(self)
-        own = re.escape(own_name(run_name(self.directory)))
-        is_own = re.fullmatch(rf"{own}-[a-z0-9.-]+", self.chaos) is not None
-        require(is_own, f"the NetworkChaos {self.chaos!r} is not this run's")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PodLimitFacts(PodFacts):
     """CPU limit and request that the container of a pod had."""
 

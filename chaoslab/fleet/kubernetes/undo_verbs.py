@@ -6,7 +6,6 @@
     unlimit_pod              its container has its CPU limit again
     uncordon_machine         a machine takes pods again
     clear_pod_effects, enable_pod_proxy    a link through the proxy in a pod is as it was
-    delete_network_chaos     a link that Chaos Mesh shapes is as it was
 
 `cleanup` asks the cluster when it comes to that: few runs owe this, and lightkube, which this
 module does not import, may be missing.
@@ -19,7 +18,6 @@ from typing import Any
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.undo_facts import (
-    ChaosFacts,
     ClusterFacts,
     MachineFacts,
     PodEffectFacts,
@@ -90,7 +88,6 @@ MAINTENANCE = Maintenance(
         names.UNCORDON: _in_cluster(names.UNCORDON, MachineFacts, looks=True),
         names.CLEAR_POD_EFFECTS: _in_cluster(names.CLEAR_POD_EFFECTS, PodEffectFacts, looks=True),
         names.ENABLE_POD_PROXY: _in_cluster(names.ENABLE_POD_PROXY, PodProxyFacts, looks=True),
-        names.DELETE_CHAOS: _in_cluster(names.DELETE_CHAOS, ChaosFacts, looks=True),
     },
     diagnose=_diagnose,
 )

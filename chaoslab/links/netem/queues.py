@@ -28,14 +28,14 @@ from chaoslab.links.netem.netfilter import Chain, chain_of
 
 Queued = Bandwidth | Latency | Duplicate | Reorder | Corrupt
 """Effects that are implemented by a queue."""
-ON_THE_WIRE: Final = 1514 / 1448
+_ON_THE_WIRE: Final = 1514 / 1448
 """Bytes of an Ethernet frame for each byte of the stream in it, in full frames."""
 _UNBOUND: Final = 12.5e9
 _BURST_S: Final = 0.002
 _BURST_BYTES_LEAST: Final = 2000
-WAITING_S: Final = 0.25
+_WAITING_S: Final = 0.25
 """Length of a queue, in seconds of its rate; beyond it packets are dropped, as on a router."""
-WAITING_BYTES_LEAST: Final = 128 << 10
+_WAITING_BYTES_LEAST: Final = 128 << 10
 """Least length of a queue: two of the large packets that TCP passes to a virtual network."""
 
 
@@ -64,7 +64,7 @@ class Queues:
             return
         self._add_root()
         rates = [one.rate_bytes_per_s for one in shaping if isinstance(one, Bandwidth)]
-        rate = ON_THE_WIRE * min(rates, default=_UNBOUND)
+        rate = _ON_THE_WIRE * min(rates, default=_UNBOUND)
         burst = f"{max(_BURST_BYTES_LEAST, round(_BURST_S * min(rate, _UNBOUND / 100)))}b"
         limits = ("rate", f"{round(8 * rate)}bit", "burst", burst, "cburst", burst)
         leaf = _leaf(shaping, rate)
@@ -147,5 +147,5 @@ def _leaf(effects: Sequence[Queued], rate: float) -> tuple[str, ...]:
             words += [one.kind, f"{100 * one.share:g}%"]
     if words:
         return "netem", "limit", "100000", *words
-    waiting = max(WAITING_BYTES_LEAST, round(WAITING_S * rate))
+    waiting = max(_WAITING_BYTES_LEAST, round(_WAITING_S * rate))
     return "bfifo", "limit", str(waiting)
