@@ -1,4 +1,4 @@
-"""Faults on a machine of a real cluster: its kubelet stops, then it is drained, in one whole run.
+"""Fault on a machine of a real cluster: it is drained, in a whole run.
 
 chaoslab-test     syncer, one learner              where those of the other go when it is drained
 chaoslab-test-2   two learners                     the second node of `start_kubernetes.sh node`
@@ -6,17 +6,14 @@ chaoslab-test-2   two learners                     the second node of `start_kub
 
 import subprocess
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from chaoslab.core.payloads import EngineReported, EvidenceMeasured, LearnerStep
+from chaoslab.core.payloads import EvidenceMeasured
 from chaoslab.fleet.kubernetes.cordon import MACHINES, is_cordoned_by
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
-from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
 from tests.cluster import CONTEXT, NAMESPACE, Cluster, cluster, image
 from tests.contracts.fleet_kit import wait_until
@@ -35,7 +32,6 @@ fleet:
   namespace: {NAMESPACE}
   image_pull: Never
   disk: 10MB
-  node_access: true
   job_labels: {{placed: apart}}
   pod:  # two learners on the second node and one on the first, while both take any
     tolerations: [{{key: chaoslab-test/second, operator: Exists}}]
@@ -55,8 +51,7 @@ baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
 control: none
 limits: {{min_alive: 1, max_affected: 70%, timeout: 10m}}
 faults:
-  - {{id: stopped, fault: node.stop, target: {{learners: [learner-0]}}, at: {{time: 5s}}, for: 62s}}
-  - {{id: drained, fault: node.drain, target: {{learners: [learner-0]}}, at: {{time: 83s}},
+  - {{id: drained, fault: node.drain, target: {{learners: [learner-0]}}, at: {{time: 5s}},
      grace: 6s, for: 12s}}
 expect:
   - {{check: rejoin, within: 120s, contributions: 2}}
@@ -76,40 +71,15 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         yield found
 
 
-def evidence_of(history: History, fault: str) -> dict[str, Any]:
-    """What was measured, by target."""
-    return {
-        one.payload.target: one.payload.measured for one in history.of(EvidenceMeasured)
-        if one.payload.fault == fault
-    }  # fmt: skip
-
-
-@pytest.mark.soak  # three minutes
-def test_training_goes_on_without_a_kubelet_and_moves_off_a_drained_machine(
-    tmp_path: Path, here: Cluster
-) -> None:
+def test_training_moves_off_a_drained_machine(tmp_path: Path, here: Cluster) -> None:
     ran = passed(PLAN, tmp_path)
     run, history = run_name(ran.record), ran.history
     assert remains(here, run) == ()
     assert not is_cordoned_by(here, SECOND, run)
 
-    stopped = evidence_of(history, "node.stop")
-    assert len(stopped) == 2
-    for name, measured in stopped.items():
-        assert measured["machine"] == SECOND
-        assert measured["not_ready_after_s"] > 30.0, name
-        assert measured["pushes"] > 0, "it trained on"
-        told = [one.payload for one in history.of(LearnerStep)
-                if (one.source, one.payload.incarnation) == (name, 1)]  # fmt: skip
-        assert all(after.step - before.step == after.steps for before, after in pairwise(told)), (
-            "each line tells how many steps are in it: none is lost"
-        )
-    reasons = {one.payload.reason for one in history.of(EngineReported)
-               if one.payload.action == "not_ready"}  # fmt: skip
-    assert reasons == {"NodeStatusUnknown"}
-
-    drained = evidence_of(history, "node.drain")
-    assert drained.keys() == stopped.keys()
+    drained = {one.payload.target: one.payload.measured for one in history.of(EvidenceMeasured)}
+    assert len(drained) == 2
+    assert {one["machine"] for one in drained.values()} == {SECOND}
     moved = {one["next_machine"] for one in drained.values()}
     assert moved - {None} == {FIRST}  # None: its next pod had no machine yet when that was read
 

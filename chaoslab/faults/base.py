@@ -121,14 +121,6 @@ class ShapesLinks(Protocol):
 
 
 @runtime_checkable
-class BoundsDuration(Protocol):
-    """What a fault says in addition when it cannot last for any time."""
-
-    lasts_s: ClassVar[tuple[float, float]]
-    """Longer than the first, at most the second."""
-
-
-@runtime_checkable
 class PreparesTargets(Protocol):
     """What a fault says in addition when part of it can be done before its time, without effect."""
 

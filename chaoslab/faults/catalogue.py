@@ -50,7 +50,6 @@ FAULTS: Final[Mapping[str, type[Fault]]] = OnDemand(
         "pod.image": "chaoslab.faults.pod:PodImage",
         "job.restart": "chaoslab.faults.pod:JobRestart",
         "node.drain": "chaoslab.faults.machine:NodeDrain",
-        "node.stop": "chaoslab.faults.machine:NodeStop",
         "chip.held": "chaoslab.faults.chip:HoldChip",
         "chip.shared": "chaoslab.faults.chip:ShareChip",
         "tpu.delete": "chaoslab.faults.tpu:TpuDelete",

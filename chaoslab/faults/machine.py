@@ -1,55 +1,35 @@
-"""Faults on the machine of a cluster that a learner's pod runs on: drain it, stop its kubelet.
+"""Fault on the machine of a cluster that a learner's pod runs on: drain it.
 
     all_hit ─► the targets and what of the run is beside them ─► limits ─► inject, on all of these
 
 Only at that moment is it known who is beside whom. A machine on which the syncer or the evaluator
 runs is left alone. What the cluster itself says of the machine is the witness: a taint that its
-controllers set, a lease that nobody renews, a condition that they take for unknown.
+controllers set.
 """
 
-import math
 from collections.abc import Mapping
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import EngineReported, NodeExited, PushAccepted
-from chaoslab.core.units import delay, plural
+from chaoslab.core.payloads import EngineReported, NodeExited
+from chaoslab.core.units import delay
 from chaoslab.faults.actions import AsksToLeave, start_all
-from chaoslab.faults.base import BaseFault, Layer
+from chaoslab.faults.base import Layer
 from chaoslab.faults.container import reported
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.pod import evicted
 from chaoslab.faults.process import death
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.fleet.cluster_protocols import SILENT_S, STOPPED_MOST_S, HasMachines
+from chaoslab.fleet.cluster_protocols import HasMachines
 from chaoslab.fleet.protocols import able
 from chaoslab.plan.model import Injection
-from chaoslab.record.exits import how_it_ended
-
-
-class _OnMachine(BaseFault):
-    """A fault that hits all of the run on the machines of its targets."""
-
-    __slots__ = ()
-
-    layer = Layer.MACHINE
-
-    def all_hit(self, injection: Injection, fleet: Fleet) -> tuple[str, ...]:
-        """The targets, and the learners beside them. FleetError if another node is there."""
-        hit = able(fleet, HasMachines).beside(*injection.targets)
-        if others := [name for name in hit if fleet.nodes[name].role is not Role.LEARNER]:
-            raise FleetError(
-                f"{', '.join(others)} is on the same machine: keep learners apart from it by "
-                "fleet.pod and fleet.other_pods, such as a nodeSelector"
-            )
-        return tuple(hit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDrain(_OnMachine, AsksToLeave):
+class NodeDrain(AsksToLeave):
     """Cordon the machine and evict the run's pods on it; each node comes back on another one.
 
     The heal lets the machine take pods again, and starts a node that found no other.
@@ -60,6 +40,7 @@ class NodeDrain(_OnMachine, AsksToLeave):
     or is made to."""
 
     name = "node.drain"
+    layer = Layer.MACHINE
     summary = "the machine takes no more pods, and the run's pods on it are evicted"
     imitates = "kubectl drain for an upgrade or a repair; pods of others stay"
     proof = "the cluster's taint and DisruptionTarget; the node ended, and came back elsewhere"
@@ -70,6 +51,16 @@ class NodeDrain(_OnMachine, AsksToLeave):
 
     def __post_init__(self) -> None:
         self.require_grace()
+
+    def all_hit(self, injection: Injection, fleet: Fleet) -> tuple[str, ...]:
+        """The targets, and the learners beside them. FleetError if another node is there."""
+        hit = able(fleet, HasMachines).beside(*injection.targets)
+        if others := [name for name in hit if fleet.nodes[name].role is not Role.LEARNER]:
+            raise FleetError(
+                f"{', '.join(others)} is on the same machine: keep learners apart from it by "
+                "fleet.pod and fleet.other_pods, such as a nodeSelector"
+            )
+        return tuple(hit)
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Cordon the machines, and have the pods evicted."""
@@ -137,65 +128,3 @@ def _placed(window: EvidenceWindow) -> Event[EngineReported] | None:
         EngineReported,
         lambda e: e.payload.action == "start" and e.payload.incarnation > (window.incarnation or 0),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStop(_OnMachine):
-    """Stop the kubelet of the machine; it goes on by itself when the fault is over.
-
-    Containers run on. The cluster hears nothing of the machine, and shows no log of its pods.
-    """
-
-    name = "node.stop"
-    summary = "the machine's kubelet stands still; its containers run on"
-    imitates = "a kubelet that hangs, a machine that the cluster cannot reach while others can"
-    proof = "its lease is not renewed; after 50 s NodeStatusUnknown, by the cluster's report"
-    needs = frozenset({Ability.KUBELET})
-    takes_away = False
-    duration_key = "silent_s"
-    lasts_s: ClassVar[tuple[float, float]] = (SILENT_S, STOPPED_MOST_S)
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Have the kubelets stopped."""
-        for_s = math.inf if injection.for_s is None else injection.for_s
-        able(fleet, HasMachines).stop_kubelet(injection.id, *injection.targets, for_s=for_s)
-
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """FleetError until the kubelets are back."""
-        able(fleet, HasMachines).await_kubelet(injection.id)
-
-    def requested(self) -> Mapping[str, Json]:
-        return {"reported": "silent"}
-
-    def look(self, window: EvidenceWindow) -> Found:
-        """Silence of the machine by the cluster's word, while the node goes on."""
-        silent, unknown = reported(window, "silent"), reported(window, "not_ready")
-        if window.incarnation is None:
-            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
-        if window.exited is not None:
-            text = f"ended ({how_it_ended(window.exited)}) instead of running on"
-            return no_evidence(Code.EXITED_INSTEAD, text)
-        if silent is None:
-            return no_evidence(Code.NOT_STOPPED, "ran on a machine whose lease was renewed")
-        silent_s = window.end_s - silent.time_s + SILENT_S
-        pushes = window.of(PushAccepted)
-        code, text = window.lasted(silent_s), "ran on"
-        text += f", by {plural(len(pushes), 'accepted push', 'accepted pushes')}" if pushes else ""
-        text += f", while {silent.payload.machine} renewed no lease for {silent_s:.1f} s"
-        if unknown is not None:
-            word = unknown.payload.reason
-            text += f" and was not ready ({word}, by the cluster's word) "
-            text += delay(unknown.time_s - window.begin_s)
-        if reported(window, "renewed") is not None:
-            code, text = Code.NOT_THROUGHOUT, f"{text}, but not all the time"
-        return Found(
-            code=code,
-            text=text,
-            measured={
-                "silent_s": silent_s,
-                "machine": silent.payload.machine,
-                "not_ready_after_s": unknown.time_s - window.begin_s if unknown else None,
-                "pushes": len(pushes),
-            },
-            proof=(silent, unknown, *pushes[:1]),
-        )

@@ -70,8 +70,6 @@ class Ability(StrEnum):
     """Ask for an image that nobody has, and end it."""
     DRAIN = "drain"
     """Drain the machine of a cluster that it runs on."""
-    KUBELET = "kubelet"
-    """Stop the kubelet of that machine."""
 
 
 class Damage(StrEnum):

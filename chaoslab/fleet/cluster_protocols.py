@@ -1,20 +1,13 @@
 """Abilities of a fleet whose nodes run in a cluster; see `protocols`.
 
     node ─ runs in ─► pod ─ belongs to ─► Job
-                       └─ is on ─► machine of the cluster, with its kubelet
+                       └─ is on ─► machine of the cluster
 
 A fault acts on one of them, and the node is lost with it.
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol, runtime_checkable
-
-SILENT_S: Final = 20.0
-"""A machine of a cluster is silent whose lease was not renewed for so long: a kubelet renews it
-every 10 s."""
-STOPPED_MOST_S: Final = 240.0
-"""A kubelet may be stopped for so long: after 300 s the cluster deletes the pods of a machine that
-it does not reach."""
+from typing import Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -71,15 +64,4 @@ class HasMachines(Protocol):
 
     def uncordon(self, injection: str) -> None:
         """Let the machines that it cordoned take pods again."""
-        ...
-
-    def stop_kubelet(self, injection: str, *names: str, for_s: float) -> None:
-        """Stop the kubelets of their machines for so long; each goes on by itself then.
-
-        Told by ENGINE_REPORTED. FleetError, and nothing is done, if another node is there.
-        """
-        ...
-
-    def await_kubelet(self, injection: str) -> None:
-        """FleetError while one of the kubelets that it stopped is not back."""
         ...

@@ -325,7 +325,7 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         HasPods: frozenset({Ability.POD}),
         HasJobs: frozenset({Ability.JOB}),
         HasImages: frozenset({Ability.IMAGE}),
-        HasMachines: frozenset({Ability.DRAIN, Ability.KUBELET}),
+        HasMachines: frozenset({Ability.DRAIN}),
     }
 )
 """What each stands for in a plan."""

@@ -6,7 +6,6 @@ injections ── needs ───► abilities of the fleet ─┐
 training.task ─► python -m chaoslab.diloco.task_trial, in a process of its own ─► a mistake
 """
 
-import math
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -16,7 +15,7 @@ import click
 
 from chaoslab.core.errors import AbilityError, HarnessBug, PlanError
 from chaoslab.core.units import Pacing
-from chaoslab.faults.base import BoundsDuration, Fault, ShapesLinks
+from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
 from chaoslab.fleet.settings import FleetFactory, HasRemedies
 from chaoslab.fleet.task_trial import TRIAL_S, problem_in
@@ -62,7 +61,6 @@ def refuse_impossible(
         try:
             _refuse_two_disks(injection, asked)
             refuse_wrong_roles(injection, fault)
-            _refuse_wrong_duration(injection, fault)
             _refuse_missing_abilities(injection, fault, fleet, able)
             _refuse_impossible_shapings(injection, fault, links)
             _refuse_late_steps(injection, fault)
@@ -130,18 +128,6 @@ def _refuse_late_steps(injection: Injection, fault: Fault) -> None:
         raise PlanError(
             f"{_who(injection)} acts for the last time after {last_s:g} s and is healed after "
             f"{injection.for_s:g} s: write a longer `for`"
-        )
-
-
-def _refuse_wrong_duration(injection: Injection, fault: Fault) -> None:
-    """PlanError if a fault that cannot last for any time is to last for another one."""
-    if not isinstance(fault, BoundsDuration):
-        return
-    above_s, most_s = fault.lasts_s
-    if not above_s < (math.inf if injection.for_s is None else injection.for_s) <= most_s:
-        raise PlanError(
-            f"{_who(injection)} lasts more than {above_s:g} s, to be seen, and at most "
-            f"{most_s:g} s: write such a `for`"
         )
 
 

@@ -118,9 +118,6 @@ class NoFleet:
     def tell(self, name: str, *_: object, **__: object) -> None:
         self.notice(name)
 
-    def stop_kubelet(self, injection: str, *names: str, for_s: float) -> None:
-        self.notice(*names)
-
     def damage(self, name: str, *_: object, **__: object) -> None:
         self._nodes[name]
         self.touched.add(name)
@@ -180,8 +177,6 @@ class NoFleet:
 
     def uncordon(self, injection: str) -> None:
         """Of an injection nothing is kept."""
-
-    await_kubelet = uncordon
 
     def beside(self, *names: str) -> Sequence[str]:
         return names

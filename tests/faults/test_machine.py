@@ -1,11 +1,11 @@
-"""Faults on machines of a cluster: the kit, and what their evidence makes of records."""
+"""Fault on machines of a cluster: what its evidence makes of records."""
 
 import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.machine import NodeDrain, NodeStop
+from chaoslab.faults.machine import NodeDrain
 from chaoslab.fleet.base import NodeSpec, Role
 from tests.contracts.fault_kit import injection_of
 from tests.contracts.no_fleet import NoFleet
@@ -36,10 +36,6 @@ def back(record: Record, time_s: float, machine: str) -> Record:
 def drained() -> Record:
     record = reported(Record(NodeDrain()), 20.5, "cordon")
     return left(reported(record, 20.6, "evict", "EvictionByEvictionAPI"), 22.0)
-
-
-def silent(for_s: float = 60.0) -> Record:
-    return reported(Record(NodeStop(), for_s=for_s), 40.0, "silent")
 
 
 def stayed_away(record: Record, *, end_s: float = 30.5) -> Record:
@@ -100,41 +96,16 @@ def evicted(**evicted: object) -> Record:
         reported(Record(NodeDrain()), 20.5, "cordon"),
         Code.STILL_RUNNING,
     ),
-    case(
-        "a stopped kubelet is proved by its lease and its condition",
-        stayed_away(reported(silent(), 72.0, "not_ready", "NodeStatusUnknown"), end_s=80.5),
-        Code.AS_ASKED,
-        silent_s=pytest.approx(60.5),
-    ),
-    case(
-        "a short stop is proved by the lease alone",
-        stayed_away(silent(30.0), end_s=50.5),
-        Code.AS_ASKED,
-        not_ready_after_s=None,
-    ),
-    case(
-        "a lease that is renewed shows no stop",
-        stayed_away(Record(NodeStop()), end_s=80.5),
-        Code.NOT_STOPPED,
-    ),
-    case(
-        "a kubelet that went on meanwhile is weak",
-        stayed_away(reported(silent(), 50.0, "renewed"), end_s=80.5),
-        Code.NOT_THROUGHOUT,
-    ),
-    case("a node that ended did not run on", left(silent(), 45.0), Code.EXITED_INSTEAD),
 )
-def test_the_record_shows_the_drain_or_the_stop(case: Case) -> None:
+def test_the_record_shows_the_drain(case: Case) -> None:
     case.require()
 
 
 # ---------------------------------------------------------------- what is beside the targets
 
 
-@pytest.mark.parametrize("fault", [NodeDrain(), NodeStop()], ids=lambda fault: fault.name)
-def test_all_learners_on_the_machine_are_hit_and_never_the_syncer(
-    fault: NodeDrain | NodeStop,
-) -> None:
+def test_all_learners_on_the_machine_are_hit_and_never_the_syncer() -> None:
+    fault = NodeDrain()
     fleet = NoFleet(VirtualClock())
     for name in ("learner-1", "learner-2", "learner-3"):
         fleet.start(NodeSpec(name=name, role=Role.LEARNER, command=("true",)))

@@ -61,7 +61,7 @@ def command() -> None:
 @click.option("--namespace", default="chaoslab", show_default=True, metavar="NAME",
               help="Namespace of the Role.")  # fmt: skip
 @click.option("--nodes", "with_nodes", is_flag=True, help="Also the ClusterRole that node.drain "
-              "and node.stop need: of KIND kubernetes.")  # fmt: skip
+              "needs: of KIND kubernetes.")  # fmt: skip
 def rights(*, kind: str, namespace: str, with_nodes: bool) -> None:
     """Print the Role with exactly the rights that a fleet of KIND uses in its namespace.
 

@@ -66,8 +66,7 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     action: str
     """start, die, oom, kill, pause, unpause, update, connect, disconnect, health_status, …; of a
     cluster: start, die, oom, evict, delete, gone, no_image, job, job_gone, job_set, job_restart; of
-    a machine of the cluster on which the node's pod was: cordon, uncordon, silent, renewed,
-    not_ready, ready."""
+    a machine of the cluster on which the node's pod was: cordon, uncordon."""
     at_s: float
     """By the engine's clock, in s since the epoch."""
     exit_code: int | None = None
@@ -75,8 +74,7 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     health: str | None = None
     """healthy or unhealthy, with `health_status`."""
     reason: str = ""
-    """The cluster's word for why: Error, OOMKilled, EvictionByEvictionAPI, ErrImagePull,
-    NodeStatusUnknown, …"""
+    """The cluster's word for why: Error, OOMKilled, EvictionByEvictionAPI, ErrImagePull, …"""
     uid: str = ""
     """Unique id of the Job, with `job` and `job_gone`; of the JobSet, with `job_set`."""
     machine: str = ""

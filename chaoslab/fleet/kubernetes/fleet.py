@@ -26,7 +26,7 @@ from typing import Final, Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
-from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, host_number, probed
+from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, host_number
 from chaoslab.fleet.cluster_protocols import HasImages, HasJobs, HasMachines, HasPods
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
@@ -176,7 +176,6 @@ class KubernetesFleet(
         alive = [
             life for life in self._lives.values()
             if life.has_started and not life.is_over
-            and not self._is_without_kubelet(life)
         ]  # fmt: skip
         try:
             self._wait_for(killed(alive), self.end_s_max)
@@ -231,7 +230,7 @@ class KubernetesFleet(
         hit = [life for life in lives if life.machines & machines]
         if several := [life.spec.name for life in hit if isinstance(life, HostPods)]:
             raise FleetError(
-                f"{', '.join(several)} has several hosts, and would be hit: faults on machines are "
+                f"{', '.join(several)} has several hosts, and would be hit: a drain is "
                 "for learners of one"
             )
         if self.links and self._objects.machines_of(PROXY) & machines:
@@ -242,27 +241,15 @@ class KubernetesFleet(
         return tuple(life.spec.name for life in hit)
 
     def drain(self, injection: str, *names: str) -> None:
-        self._machines.drain(injection, self._alone(names))
-
-    def uncordon(self, injection: str) -> None:
-        self._machines.uncordon(injection)
-
-    def stop_kubelet(self, injection: str, *names: str, for_s: float) -> None:
-        self._machines.stop_kubelet(injection, self._alone(names), for_s)
-
-    def await_kubelet(self, injection: str) -> None:
-        self._machines.await_kubelet(injection)
-
-    def _alone(self, names: Sequence[str]) -> Sequence[PodIncarnation]:
-        """Latest incarnations of nodes. FleetError unless they are all on their machines."""
+        """FleetError unless they are all of the run on their machines."""
         if more := sorted(set(self.beside(*names)) - set(names)):
             raise FleetError(f"{', '.join(more)} would be hit, too, on the same machine")
         lives = map(self._running, names)
-        return [life for life in lives if isinstance(life, PodIncarnation)]  # see `beside`
+        alone = [life for life in lives if isinstance(life, PodIncarnation)]  # see `beside`
+        self._machines.drain(injection, alone)
 
-    def _is_without_kubelet(self, life: Pods) -> bool:
-        """Whether one of its pods cannot be asked."""
-        return any(map(self._machines.is_without_kubelet, life.machines))
+    def uncordon(self, injection: str) -> None:
+        self._machines.uncordon(injection)
 
     def kill_host(self, name: str, host: int) -> None:
         life = self._running(name)
@@ -277,13 +264,6 @@ class KubernetesFleet(
             life.fail_chip(host_number(life.spec, host))
         else:
             super().fail_chip(name, host)
-
-    def probe(self, name: str) -> Observation:
-        """Unknown while the kubelet is stopped that would have to ask."""
-        life = self._latest(name)
-        if life is not None and self._is_without_kubelet(life):
-            return probed(name, incarnation=life.incarnation, pid=0, state="unknown")
-        return super().probe(name)
 
     def restart(self, name: str) -> Node:
         """Where the cluster is to start it, take up what it has started; until then it is dead.
@@ -322,7 +302,7 @@ class KubernetesFleet(
         return [
             life for life in tuple(self._lives.values())
             if isinstance(life, PodIncarnation) and life.spec.role is Role.LEARNER
-            and life.has_started and not life.is_over and not self._is_without_kubelet(life)
+            and life.has_started and not life.is_over
         ]  # fmt: skip
 
     def _begin(self, spec: NodeSpec, incarnation: int) -> Pods:

@@ -65,10 +65,8 @@ _ATTACH: Final = (
 MACHINES: Final = (
     Rule(group="", resource="nodes", verbs=("get", "patch"),
          use="node.drain: cordon and uncordon; what the cluster says of the machine"),
-    Rule(group="coordination.k8s.io", resource="leases", verbs=("get",),
-         use="node.stop: whether the machine's kubelet renews its lease"),
 )  # fmt: skip
-"""Of the whole cluster, for faults on its machines."""
+"""Of the whole cluster, for drains of its machines."""
 RIGHTS: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
     {"kubernetes": _RUN, "namespace": _ATTACH}
 )
@@ -99,9 +97,9 @@ def role(namespace: str, kind: str = "kubernetes") -> str:
 
 
 def machines_role() -> str:
-    """The ClusterRole as YAML that faults on machines need beside the Role."""
+    """The ClusterRole as YAML that drains of machines need beside the Role."""
     return (
-        "# What node.drain and node.stop do to the nodes of the cluster.\n"
+        "# What node.drain does to the nodes of the cluster.\n"
         "apiVersion: rbac.authorization.k8s.io/v1\n"
         "kind: ClusterRole\n"
         "metadata: {name: chaoslab-nodes}\n"

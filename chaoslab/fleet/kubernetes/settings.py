@@ -94,8 +94,6 @@ class Kubernetes:
     learner has those of one value to itself. Needs a JobSet; empty: placed as others are."""
     start_within_s: float = 300.0
     """How long a pod may take to start, its image and its machine included."""
-    node_access: bool = False
-    """Whether `node.stop` may run a pod that sees and signals the processes of a machine."""
     lease_s: float = 180.0
     """If the harness is gone for so long, the cluster deletes everything of the run."""
 
@@ -226,7 +224,7 @@ class ClusterFleets:
                 require_rights(cluster, self.kind)
                 if Ability.QUOTA in self.needs:
                     require_resizes(cluster)
-                if self.needs & {Ability.DRAIN, Ability.KUBELET}:
+                if Ability.DRAIN in self.needs:
                     _require_machine_rights(cluster)
                 trial = Manifests(run="trial", directory="trial", settings=pods, owner="trial")
                 nodes = [
@@ -248,7 +246,7 @@ class ClusterFleets:
 
     @property
     def remedies(self) -> Mapping[Ability, str]:
-        """Without a limit there is none that could be used up; and what is not allowed."""
+        """Without a limit there is none that could be used up."""
         found = {}
         if not self.settings.limits_memory:
             what = "give the nodes a limit by fleet.memory, such as fleet.memory: 1GB"
@@ -256,9 +254,6 @@ class ClusterFleets:
         if not self.settings.limits_cpu:
             what = "give the learners a CPU limit, such as fleet.cpus: 2, or leave out mechanism"
             found[Ability.QUOTA] = what
-        if not self.settings.node_access:
-            what = "allow a pod that sees all processes of a machine: fleet.node_access: true"
-            found[Ability.KUBELET] = what
         if self.settings.job_set is JobSetUse.ALWAYS:
             what = "a JobSet would ask for the image of its nodes again: fleet.job_set: auto"
             found[Ability.IMAGE] = what
@@ -361,7 +356,7 @@ def require_rights(cluster: "Cluster", kind: str) -> None:
 
 
 def _require_machine_rights(cluster: "Cluster") -> None:
-    """AbilityError if this user may not do what faults on machines do."""
+    """AbilityError if this user may not do what a drain of a machine does."""
     from chaoslab.fleet.kubernetes.rights import MACHINES, lacking  # noqa: PLC0415
 
     if missing := lacking(cluster, MACHINES, everywhere=True):

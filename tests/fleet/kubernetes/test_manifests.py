@@ -263,14 +263,6 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], key: st
     assert refused.value.key == key
 
 
-@pytest.mark.parametrize(("is_allowed", "missing"), [(True, False), (False, True)])
-def test_a_kubelet_is_stopped_only_where_the_plan_allows_it(
-    is_allowed: bool, missing: bool
-) -> None:
-    fleets = ClusterFleets(settings=Kubernetes(node_access=is_allowed))
-    assert (Ability.KUBELET in fleets.remedies) is missing
-
-
 def test_roles_have_exactly_the_rules_and_may_be_in_one_namespace() -> None:
     found = {kind: YAML(typ="safe").load(role("chaos", kind)) for kind in RIGHTS}
     for kind, manifest in found.items():
