@@ -47,7 +47,6 @@ FAULTS: Final[Mapping[str, type[Fault]]] = OnDemand(
         "container.replace": "chaoslab.faults.container:ContainerReplace",
         "pod.delete": "chaoslab.faults.pod:PodDelete",
         "pod.evict": "chaoslab.faults.pod:PodEvict",
-        "pod.image": "chaoslab.faults.pod:PodImage",
         "job.restart": "chaoslab.faults.pod:JobRestart",
         "node.drain": "chaoslab.faults.machine:NodeDrain",
         "chip.held": "chaoslab.faults.chip:HoldChip",

@@ -1,9 +1,8 @@
-"""Faults that only a cluster can do: to the pod of a node, to its Job, or to its image.
+"""Faults that only a cluster can do: to the pod of a node, or to its Job.
 
 All are proved by two witnesses: the end of the node, and what the cluster itself reports of pod and
-Job. Each is another death: a deletion leaves no pod and no exit status, an eviction a reason, a
-missing image a pod that waits, a new Job another unique id; a signal inside (`process.kill`) leaves
-an exit code.
+Job. Each is another death: a deletion leaves no pod and no exit status, an eviction a reason, a new
+Job another unique id; a signal inside (`process.kill`) leaves an exit code.
 """
 
 from abc import abstractmethod
@@ -21,7 +20,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import death
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.cluster_protocols import HasImages, HasJobs, HasPods
+from chaoslab.fleet.cluster_protocols import HasJobs, HasPods
 from chaoslab.fleet.protocols import able
 from chaoslab.plan.model import Injection
 
@@ -68,13 +67,6 @@ class _ByCluster(HitsTogether, EndsProcess):
         """What the record shows of a target that ended, with the cluster's word for it."""
 
 
-def _away_s(
-    window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
-) -> float:
-    """How long it was away from the cluster's word on: to leave in order is part of an outage."""
-    return window.down_s(exited) + max(0.0, exited.time_s - told.time_s)
-
-
 class _TakesPod(_ByCluster):
     """A fault that takes the pods of its targets away."""
 
@@ -87,10 +79,10 @@ class _TakesPod(_ByCluster):
     def look_further(
         self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
     ) -> Found:
-        """How it ended, and how long it was away."""
+        """How it ended, and how long it was away: to leave in order is part of an outage."""
         found = death(window, exited)
         why = f" ({told.payload.reason})" if told.payload.reason else ""
-        away_s = _away_s(window, exited, told)
+        away_s = window.down_s(exited) + max(0.0, exited.time_s - told.time_s)
         return Found(
             code=window.was_away(away_s),
             text=f"ended when {self.deed}, by the cluster's word{why}, {away_s:.1f} s before its "
@@ -140,42 +132,6 @@ def evicted(window: EvidenceWindow) -> Event[EngineReported] | None:
     """That the pod which the fault met was evicted as by a drain, and not preempted, say."""
     told = reported_of_life(window, "evict")
     return told if told is not None and told.payload.reason == EVICTED else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodImage(_ByCluster):
-    """End the node, and ask for its next pod with an image that nobody has; heal by its own one."""
-
-    name = "pod.image"
-    summary = "the next pod cannot start, because its image cannot be pulled"
-    imitates = "a release that was not pushed, a registry that is away or refuses"
-    proof = "ErrImagePull or ImagePullBackOff, by the cluster's report; no start meanwhile"
-    action = "no_image"
-    deed = "its image could not be pulled"
-    needs = frozenset({Ability.KILL, Ability.IMAGE})
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Delete the Jobs of all targets, then ask for the next ones."""
-        able(fleet, HasImages).withhold_image(*injection.targets)
-
-    def look_further(
-        self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
-    ) -> Found:
-        """Whether it stayed away meanwhile."""
-        found = death(window, exited)
-        if window.restarted is not None:
-            after_s = window.restarted.time_s - window.begin_s
-            text = f"started {delay(after_s)}, while its image could not be pulled"
-            return no_evidence(Code.NO_EFFECT, text, **found.measured)
-        deleted = reported_of_life(window, "job_gone") or told
-        away_s = _away_s(window, exited, deleted)
-        return Found(
-            code=window.was_away(away_s),
-            text=f"could not start ({told.payload.reason}, by the cluster's word) for the "
-            f"{away_s:.1f} s after its Job was deleted; {found.text}",
-            measured={**found.measured, "away_s": away_s},
-            proof=(told, *found.proof),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

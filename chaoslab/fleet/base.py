@@ -66,8 +66,6 @@ class Ability(StrEnum):
     """Delete or evict the pod that it runs in."""
     JOB = "job"
     """Delete the Job that it runs in."""
-    IMAGE = "image"
-    """Ask for an image that nobody has, and end it."""
     DRAIN = "drain"
     """Drain the machine of a cluster that it runs on."""
 

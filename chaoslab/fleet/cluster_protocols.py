@@ -33,18 +33,6 @@ class HasJobs(Protocol):
 
 
 @runtime_checkable
-class HasImages(Protocol):
-    """Can have its nodes started from an image that nobody has."""
-
-    def withhold_image(self, *names: str) -> None:
-        """Delete their Jobs, and ask for the next ones with an image that nobody has.
-
-        `restart` asks with the image that they had.
-        """
-        ...
-
-
-@runtime_checkable
 class HasMachines(Protocol):
     """Has nodes on machines of a cluster, and can do to these what others do. Kept by injection."""
 

@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node
-from chaoslab.fleet.cluster_protocols import HasImages, HasJobs, HasMachines, HasPods
+from chaoslab.fleet.cluster_protocols import HasJobs, HasMachines, HasPods
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
 
@@ -324,7 +324,6 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         HasSlices: frozenset({Ability.SLICE}),
         HasPods: frozenset({Ability.POD}),
         HasJobs: frozenset({Ability.JOB}),
-        HasImages: frozenset({Ability.IMAGE}),
         HasMachines: frozenset({Ability.DRAIN}),
     }
 )

@@ -95,7 +95,7 @@ class NoFleet:
             self.touched.add(name)
 
     delete_slice = take_slice = stop_slice = maintain_slice = kill
-    delete_pod = evict_pod = delete_job = withhold_image = kill
+    delete_pod = evict_pod = delete_job = kill
 
     def drain(self, injection: str, *names: str) -> None:
         self.kill(*names)

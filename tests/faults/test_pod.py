@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict, PodImage
+from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict
 from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_network import Record
 
@@ -119,41 +119,6 @@ def without_job() -> Record:
             gone(reported(Record(PodEvict()), 20.1, "evict", "PreemptionByScheduler"), 24.0), 30.2
         ),
         Code.NOT_APPLIED,
-    ),
-    case(
-        "a missing image is proved by the cluster's word and a node that stays away",
-        healed(reported(gone(Record(PodImage()), 21.0), 22.0, "no_image", "ErrImagePull")),
-        Code.AS_ASKED,
-    ),
-    case(
-        "to leave in order is part of an outage without image",
-        healed(
-            reported(
-                gone(reported(Record(PodImage()), 20.1, "job_gone", uid="a"), 24.0),
-                25.0,
-                "no_image",
-                "ErrImagePull",
-            ),
-            30.1,
-        ),
-        Code.AS_ASKED,
-        down_s=pytest.approx(6.1),
-        away_s=pytest.approx(10.0),
-    ),
-    case(
-        "an outage without image that ends too soon is weak",
-        healed(reported(gone(Record(PodImage()), 24.0), 25.0, "no_image", "ErrImagePull"), 30.1),
-        Code.TOO_SHORT,
-    ),
-    case(
-        "an image that the cluster does not miss proves nothing",
-        healed(gone(Record(PodImage()), 21.0)),
-        Code.NOT_APPLIED,
-    ),
-    case(
-        "a node that starts although its image is missing shows no effect",
-        back(reported(gone(Record(PodImage()), 21.0), 22.0, "no_image", "ErrImagePull"), 24.0),
-        Code.NO_EFFECT,
     ),
     case(
         "another job is proved by both unique ids",

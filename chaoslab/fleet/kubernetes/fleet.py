@@ -27,7 +27,7 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, host_number
-from chaoslab.fleet.cluster_protocols import HasImages, HasJobs, HasMachines, HasPods
+from chaoslab.fleet.cluster_protocols import HasJobs, HasMachines, HasPods
 from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.contact import Contact, HeardThroughServer
@@ -43,7 +43,6 @@ from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
 from chaoslab.fleet.kubernetes.pods import Pods, killed
 from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
-from chaoslab.fleet.kubernetes.resources import JOBS
 from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver
@@ -64,7 +63,7 @@ _FILES: Final = 65536
 
 
 class KubernetesFleet(
-    NodeFleet[Pods], HasPods, HasJobs, HasImages, HasMachines, StartsTogether, HeardThroughServer
+    NodeFleet[Pods], HasPods, HasJobs, HasMachines, StartsTogether, HeardThroughServer
 ):
     """A fleet of Jobs; see `base.Fleet` and `protocols` for what each verb promises."""
 
@@ -121,8 +120,6 @@ class KubernetesFleet(
         """By node: the pod that the cluster put in the place of its last one."""
         self._asked: set[str] = set()
         """Nodes whose next pod the cluster starts because it was asked to."""
-        self._withheld: dict[str, str] = {}
-        """By node whose image nobody has: the Job of its next incarnation."""
 
     def __enter__(self) -> Self:
         _allow_files()
@@ -215,13 +212,6 @@ class KubernetesFleet(
         lives = [self._running(name) for name in names]
         together(lives, lambda life: life.delete_job())
 
-    def withhold_image(self, *names: str) -> None:
-        """The Job of the next incarnation asks for an image that nobody has."""
-        self.delete_job(*names)
-        for name in names:
-            spec, life = self._specs[name], self._lives[name]
-            self._withheld[name] = self._objects.start_without_image(spec, life.incarnation + 1)
-
     def beside(self, *names: str) -> Sequence[str]:
         lives = [life for life in self._lives.values() if not life.is_over]
         if waiting := [life.spec.name for life in lives if not life.has_started]:
@@ -270,9 +260,6 @@ class KubernetesFleet(
 
         Of a JobSet, it also starts one that left in order, once the completed Job is deleted.
         """
-        if job := self._withheld.get(name):
-            self._cluster.delete(JOBS, job)
-            del self._withheld[name]
         life = self._latest(name)
         settings = self._objects.manifests.settings
         if life is None or not settings.replaces_pods_of(life.spec.role):

@@ -1,8 +1,8 @@
 """Whether the nodes of a plan are the Jobs of JobSets, by the plan and by the cluster.
 
-    fleet.heal, fleet.job_set, faults, learners ─┐
-    the server: has it JobSets, do they start    ├─► "" or why not ─┬─ auto ──► plain Jobs
-    Jobs again alone, may this user make them    ┘                  └─ always ► AbilityError
+    fleet.heal, fleet.job_set, learners ──────┐
+    the server: has it JobSets, do they start ├─► "" or why not ─┬─ auto ──► plain Jobs
+    Jobs again alone, may this user make them ┘                  └─ always ► AbilityError
 
 A JobSet starts a Job that failed again at once, or all of its Jobs, or none and is over. So it can
 only be used where the cluster heals, and only with the failure policy that restarts one Job alone:
@@ -10,13 +10,12 @@ what restarts all would take away learners that no fault has hit. The server is 
 a JobSet, because it depends on the release of the controller and on its feature gate `RestartJob`.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.fleet.base import Ability
 
 if TYPE_CHECKING:
     from chaoslab.fleet.kubernetes.cluster import Cluster
@@ -39,8 +38,6 @@ class JobSetChoice:
 
     use: JobSetUse
     exclusive_topology: str = ""
-    needs: Set[Ability] = frozenset()
-    """Of its faults."""
     learners: int = 0
     """All that may run."""
 
@@ -70,8 +67,6 @@ class JobSetChoice:
         if self.use is JobSetUse.NEVER:
             yield "the plan says fleet.job_set: never"
             return
-        if Ability.IMAGE in self.needs:
-            yield "pod.image asks for another image, and a JobSet would ask for its own again"
         if self.learners > _NODES_MOST:
             yield f"{self.learners} learners are too many for one JobSet: at most {_NODES_MOST}"
         if not cluster.serves(JOB_SETS):

@@ -14,7 +14,7 @@ ignores SIGKILL from its own namespace. Node programs hear their test hooks from
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final
 
 from chaoslab.core.events import Json
@@ -119,11 +119,6 @@ class Manifests:
     def keeps(self, spec: NodeSpec) -> bool:
         """Whether a node has a claim: for files, or to count its pods."""
         return bool(spec.keeps) or self.settings.replaces_pods_of(spec.role)
-
-    def without_image(self) -> "Manifests":
-        """The same with an image that nobody has, and that the cluster is to fetch."""
-        settings = replace(self.settings, image=absent(self.settings.image), pull="IfNotPresent")
-        return replace(self, settings=settings)
 
     def claim(self, name: str, *, is_shared: bool = False) -> Mapping[str, Json]:
         """A volume that outlives pods. `is_shared`: of pods on several machines at a time."""
@@ -316,12 +311,6 @@ def _ready_once_it_listens() -> dict[str, Json]:
         "timeoutSeconds": 5,
         "failureThreshold": RETRIES,
     }
-
-
-def absent(image: str) -> str:
-    """Name of an image that nobody has, in the same place as this one."""
-    name = image.partition("@")[0]
-    return f"{name}{'-' if ':' in name.rpartition('/')[2] else ':'}missing"
 
 
 def literal(command: Sequence[str]) -> list[Json]:

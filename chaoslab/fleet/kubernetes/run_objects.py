@@ -194,13 +194,6 @@ class RunObjects:
             return self.job_sets.delete_job(job)
         return self.cluster.delete(JOBS, job)
 
-    def start_without_image(self, spec: NodeSpec, incarnation: int) -> str:
-        """Create a Job of a node whose image nobody has; its name."""
-        job = self.manifests.without_image().node(spec, incarnation, ("true",), {})
-        name = self.manifests.name(spec.name, str(incarnation), "missing")
-        self.cluster.create({**job, "metadata": {**names.metadata_of(job), "name": name}})
-        return name
-
     def has_ended(self, job: str) -> bool:
         """Whether the cluster starts no more pods of a Job.
 

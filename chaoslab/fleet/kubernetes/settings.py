@@ -254,9 +254,6 @@ class ClusterFleets:
         if not self.settings.limits_cpu:
             what = "give the learners a CPU limit, such as fleet.cpus: 2, or leave out mechanism"
             found[Ability.QUOTA] = what
-        if self.settings.job_set is JobSetUse.ALWAYS:
-            what = "a JobSet would ask for the image of its nodes again: fleet.job_set: auto"
-            found[Ability.IMAGE] = what
         return found
 
     def explain(self) -> str:
@@ -287,8 +284,7 @@ class ClusterFleets:
     def _choice(self) -> JobSetChoice:
         asked = self.settings
         return JobSetChoice(
-            use=asked.job_set, exclusive_topology=asked.exclusive_topology, needs=self.needs,
-            learners=self.learners,
+            use=asked.job_set, exclusive_topology=asked.exclusive_topology, learners=self.learners,
         )  # fmt: skip
 
     def _in_job_sets(self, pods: "PodSettings", cluster: "Cluster") -> "PodSettings":

@@ -14,10 +14,10 @@ from chaoslab.core.payloads import EngineReported, HostLost, NodeExited, NodeSta
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.host import HostKill
-from chaoslab.faults.pod import JobRestart, PodEvict, PodImage
+from chaoslab.faults.pod import JobRestart, PodEvict
 from chaoslab.faults.process_pause import ProcessPause
 from chaoslab.faults.starvation import ProcessOom
-from chaoslab.fleet.kubernetes import manifests, memory_filler
+from chaoslab.fleet.kubernetes import memory_filler
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.record.journal import Journal
 from chaoslab.undo.log import UndoLogFile
@@ -76,16 +76,6 @@ def test_the_kernel_kills_for_want_of_memory_and_the_cluster_says_so(director: D
     come_back(director)
 
 
-def test_an_image_that_nobody_has_keeps_nodes_away(director: Director) -> None:
-    fault = PodImage()
-    for piece in director.carry_out(fault, injection_of(fault, for_s=FOR_S)):
-        assert piece.status is Status.PROVED, piece.text
-    told = words(director, "no_image", life=2)
-    assert {node for node, _ in told} == set(VICTIMS)
-    assert {reason for _, reason in told} <= {"ErrImagePull", "ImagePullBackOff"}
-    come_back(director)
-
-
 def test_a_job_that_is_deleted_is_gone_and_the_next_has_another_id(director: Director) -> None:
     fault = JobRestart()
     for piece in director.carry_out(fault, injection_of(fault, for_s=FOR_S)):
@@ -101,7 +91,7 @@ def kill_instead(life: PodIncarnation) -> None:
 
 
 @pytest.mark.parametrize(("fault", "code"), [
-    (ProcessOom(), Code.STILL_RUNNING), (PodImage(), Code.NOT_APPLIED),
+    (ProcessOom(), Code.STILL_RUNNING),
     (JobRestart(), Code.NOT_APPLIED),
 ])  # fmt: skip
 def test_a_fault_that_does_nothing_is_not_taken_for_one(
@@ -110,7 +100,6 @@ def test_a_fault_that_does_nothing_is_not_taken_for_one(
     idle = tmp_path / "idle.py"
     idle.write_text("")
     monkeypatch.setattr(memory_filler, "__file__", str(idle))
-    monkeypatch.setattr(manifests, "absent", lambda image: image)
     monkeypatch.setattr(PodIncarnation, "delete_job", kill_instead)
     pieces = director.carry_out(fault, injection_of(fault, for_s=FOR_S))
     assert [piece.code for piece in pieces] == [code, code]
@@ -118,7 +107,7 @@ def test_a_fault_that_does_nothing_is_not_taken_for_one(
 
 @pytest.mark.parametrize("director", [2], indirect=True, ids=["two hosts"])
 @pytest.mark.parametrize("fault", [
-    HostKill(), ProcessPause(), PodEvict(), PodImage(), JobRestart(),
+    HostKill(), ProcessPause(), PodEvict(), JobRestart(),
 ], ids=lambda fault: fault.name)  # fmt: skip
 def test_faults_are_proved_on_learners_of_two_hosts(fault: Fault, director: Director) -> None:
     for piece in director.carry_out(fault, injection_of(fault, for_s=FOR_S)):

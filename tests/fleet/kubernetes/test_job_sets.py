@@ -11,7 +11,7 @@ pytest.importorskip("lightkube", reason="lightkube is missing")
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Json
-from chaoslab.fleet.base import Ability, NodeSpec, Role
+from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes.job_set_choice import JobSetChoice, JobSetUse
 from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch, restarts_of
 from chaoslab.fleet.kubernetes.job_sets import EXCLUSIVE, JobSets, NodeJob, job_set
@@ -164,7 +164,6 @@ def test_each_restart_that_a_job_set_counts_is_reported_once() -> None:
     ({"has_job_sets": False}, {}, "CRD"),
     ({"refuses": {"try jobsets/chaoslab-trial": Refused("Unsupported")}}, {}, "Unsupported"),
     ({"allows": "list"}, {}, "create jobsets, get jobsets"),
-    ({}, {"needs": frozenset({Ability.IMAGE})}, "pod.image"),
     ({}, {"learners": 1000}, "1000"),
     ({}, {"use": JobSetUse.NEVER}, "never"),
 ])  # fmt: skip

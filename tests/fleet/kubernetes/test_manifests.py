@@ -13,7 +13,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.fleet.base import Ability, Hosts, NodeSpec, Role
 from chaoslab.fleet.kubernetes.host_services import host_names, meeting
 from chaoslab.fleet.kubernetes.keeper import keeper
-from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings, absent
+from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
 from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role, rules_of
 from chaoslab.fleet.kubernetes.scripts import ENTRY, HOST, MEETING
 from chaoslab.fleet.kubernetes.settings import ClusterFleets, Kubernetes, looks_like_production
@@ -131,15 +131,6 @@ def test_host_0_listens_at_its_own_address_and_the_others_ask_for_the_service(
     }  # fmt: skip
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{said}\n"
-
-
-@pytest.mark.parametrize(("image", "missing"), [
-    ("chaoslab-node:1", "chaoslab-node:1-missing"), ("node", "node:missing"),
-    ("registry.example.com:5000/node", "registry.example.com:5000/node:missing"),
-    ("registry.example.com/node:2@sha256:abc", "registry.example.com/node:2-missing"),
-])  # fmt: skip
-def test_an_image_that_nobody_has_is_in_the_same_place(image: str, missing: str) -> None:
-    assert absent(image) == missing
 
 
 def test_the_keeper_has_no_pods_and_takes_all_with_it_at_its_deadline(manifests: Manifests) -> None:
