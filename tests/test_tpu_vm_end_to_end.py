@@ -65,7 +65,7 @@ python: {python}
 syncer: {{host: {syncer}}}
 learners:
 {learners}
-budget: {{usd: 100, time: 4h}}
+lifetime: 4h
 endpoint: {endpoint}
 """
 TWO_SLICES = """\

@@ -26,9 +26,9 @@ name: vines
 project: my-project
 syncer: {{host: 10.0.0.2}}
 learners:
-  learner-0: {{tpu: {{type: v5litepod-4, runtime: v2-alpha-tpuv5-lite, zone: us-east5-b}}}}
+  {first}: {{tpu: {{type: v5litepod-4, runtime: v2-alpha-tpuv5-lite, zone: us-east5-b}}}}
   learner-1: {{tpu: {{type: v5litepod-4, runtime: v2-alpha-tpuv5-lite, zone: us-east1-c}}}}
-budget: {{usd: {usd}, time: 4h}}
+lifetime: 4h
 endpoint: {endpoint}
 """
 FOREIGN = "vines-learner-0-000000"
@@ -40,8 +40,8 @@ class Called:
     def __init__(self, fake: FakeCloud, endpoint: str, folder: Path) -> None:
         self.fake, self._endpoint, self._path = fake, endpoint, folder / "fleet.yaml"
 
-    def __call__(self, verb: str, *options: str, usd: float = 50.0) -> Result:
-        self._path.write_text(TEXT.format(endpoint=self._endpoint, usd=usd))
+    def __call__(self, verb: str, *options: str, first: str = "learner-0") -> Result:
+        self._path.write_text(TEXT.format(endpoint=self._endpoint, first=first))
         return CliRunner().invoke(main, ["fleet", verb, str(self._path), *options])
 
 
@@ -71,21 +71,12 @@ def test_a_fleet_is_brought_up_shown_and_taken_down_and_nothing_else_is_touched(
     assert "nothing to delete" in fleet("down", "--yes").output
 
 
-def test_the_cost_is_shown_with_its_source_and_date_before_anything_is_created(
-    fleet: Called,
-) -> None:
+def test_what_is_to_be_created_is_shown_before_anything_is(fleet: Called) -> None:
     refused = fleet("up")
     assert refused.exit_code == ExitCode.REFUSED
-    assert "38.40 USD" in refused.output
-    assert "skypilot-catalog" in refused.output
+    assert "learner-1: v5litepod-4 in us-east1-c, 4 chips" in refused.output
+    assert "4h" in refused.output
     assert "CreateQueuedResource" not in fleet.fake.calls
-
-
-def test_what_costs_more_than_the_budget_is_refused_whoever_agrees(fleet: Called) -> None:
-    refused = fleet("up", "--yes", usd=38.0)
-    assert refused.exit_code == ExitCode.REFUSED
-    assert "38 USD" in refused.output
-    assert fleet.fake.calls == []
 
 
 def test_a_preempted_slice_is_replaced_by_another_up(fleet: Called) -> None:
@@ -151,8 +142,8 @@ def test_the_suspended_request_of_a_replaced_slice_costs_nothing_and_is_well(
 
 
 def test_what_cannot_be_done_with_an_inventory_names_its_file(fleet: Called) -> None:
-    refused = fleet("up", "--yes", usd=1.0)
-    assert "fleet.yaml: budget.usd: " in refused.output
+    refused = fleet("up", "--yes", first="Learner_0")
+    assert "fleet.yaml: learners: " in refused.output
 
 
 def test_a_lack_of_quota_ends_it(fleet: Called) -> None:
@@ -255,7 +246,9 @@ def test_without_credentials_it_says_how_to_get_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
-    text = TEXT.format(endpoint="127.0.0.1:1", usd=50).replace("endpoint: 127.0.0.1:1\n", "")
+    text = TEXT.format(endpoint="127.0.0.1:1", first="learner-0").replace(
+        "endpoint: 127.0.0.1:1\n", ""
+    )
     (tmp_path / "fleet.yaml").write_text(text)
     said = CliRunner().invoke(main, ["fleet", "status", str(tmp_path / "fleet.yaml")])
     assert (said.exit_code, "gcloud auth" in said.output) == (ExitCode.REFUSED, True)
@@ -264,6 +257,6 @@ def test_without_credentials_it_says_how_to_get_them(
 def test_json_is_one_value(fleet: Called) -> None:
     fleet("up", "--yes")
     told = json.loads(fleet("status", "--json").output)
-    assert (told["budget_usd"], told["expired"]) == (50.0, [])
+    assert told["expired"] == []
     assert told["until"] == pytest.approx(time.time() + 4 * 3600, abs=60)
     assert f"until {time.strftime('%Y-', time.gmtime(told['until']))}" in fleet("status").output

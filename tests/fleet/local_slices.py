@@ -20,7 +20,7 @@ from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.provider import ProvidedHost
 from chaoslab.fleet.slices.fleet import SlicedFleet
 from chaoslab.fleet.tpu.api import CloudTpu
-from chaoslab.fleet.tpu.inventory import Budget, Cloud, Repair, TpuEntry
+from chaoslab.fleet.tpu.inventory import Cloud, Repair, TpuEntry
 from chaoslab.fleet.tpu.provider import NODE, TpuProvider
 from chaoslab.undo.base import UndoLog
 from tests.fake_tpu import FakeCloud, served
@@ -38,7 +38,7 @@ def cloud_of(
         name="vines",
         project="my-project",
         slices=dict.fromkeys(learners, ENTRY),
-        budget=Budget(usd=50.0, time_s=3600.0),
+        lifetime_s=3600.0,
         repair=repair or Repair(),
         endpoint=endpoint,
     )

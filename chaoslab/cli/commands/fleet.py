@@ -22,7 +22,7 @@ from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.remote.inventory import load
 from chaoslab.fleet.tpu.claim import claim
 from chaoslab.fleet.tpu.inventory import Cloud
-from chaoslab.fleet.tpu.lifecycle import GONE, Estimate, bring_up, estimate, is_expired, take_down
+from chaoslab.fleet.tpu.lifecycle import GONE, bring_up, is_expired, take_down
 from chaoslab.fleet.tpu.owned import Owned
 from chaoslab.fleet.tpu.provider import TpuProvider
 
@@ -96,9 +96,8 @@ def up(
 ) -> None:
     """Create the slices of INVENTORY that are missing, and wait for them.
 
-    Shows an estimate of the cost with its source, and asks. Slices that are there are left as they
-    are; stopped ones are started. Refused if the estimate is over the budget, or no price is known.
-    The slices have the label chaoslab-fleet, by which `down` knows them.
+    Shows what it creates, and asks. Slices that are there are left as they are; stopped ones are
+    started. The slices have the label chaoslab-fleet, by which `down` knows them.
 
     Exit code 4 if not all are up in time, or one is of another type than the inventory says.
     Requests stay in the queue until `repair.wait` is over.
@@ -106,15 +105,14 @@ def up(
     """
     with _named(inventory):
         cloud = load(inventory).require_cloud()
-        cost = estimate(cloud)
     claim(cloud)
     with _named(inventory), _provider(cloud) as provider:
         before = provider.look()
         missing = [one.node for one in before if one.condition is not Condition.UP]
         if why := provider.why_not():
-            raise PlanError(f"{why}: run `chaoslab fleet down` first", key="budget")
+            raise PlanError(f"{why}: run `chaoslab fleet down` first", key="lifetime")
         if missing:
-            click.echo(_offered(cost, cloud), err=True)
+            click.echo(_offered(cloud), err=True)
             _agree(f"Create or start {', '.join(missing)}?", is_agreed=is_agreed)
         try:
             reports = bring_up(provider, within_s=wait or cloud.repair.wait_s, told=_say)
@@ -124,7 +122,7 @@ def up(
     late = [one for one in reports if one.condition is not Condition.UP]
     wrong = late + [one for one in reports if one not in late and not one.is_as_written]
     print_result(
-        {"estimate": _estimate_json(cost), "slices": [_report_json(one) for one in reports]},
+        {"slices": [_report_json(one) for one in reports]},
         _reports_page(reports),
         as_json=as_json,
         then=None if wrong else (_run_on(inventory), "train on it"),
@@ -144,21 +142,19 @@ def up(
 @json_option
 @click.pass_context
 def status(context: click.Context, *, inventory: Path, as_json: bool) -> None:
-    """Show the slices of INVENTORY, what they cost so far, and until when they may exist.
+    """Show the slices of INVENTORY, and until when they may exist.
 
     Exit code 1 if one of them is not up or not as the inventory says, if the fleet has others than
-    these, or if the time or the money of the budget is spent.
+    these, or if their time is over.
     """
     with _named(inventory):
         cloud = load(inventory).require_cloud()
     with _named(inventory), _provider(cloud) as provider:
-        owned = provider.owned()
-        reports, spent_usd = provider.look(), provider.spending.spent_usd()
+        owned, reports = provider.owned(), provider.look()
     expired = _expired(owned)
-    is_spent = spent_usd is not None and spent_usd >= cloud.budget.usd
     ends_s = min((one.ends_s for one in owned), default=math.inf)
     strays = _strays(owned, reports)
-    lines: list[RenderableType] = [_reports_page(reports), Text(_spent(spent_usd, cloud))]
+    lines: list[RenderableType] = [_reports_page(reports)]
     lines += [Text(_sentence(one), style="yellow") for one in reports if one.detail]
     lines += [Text(f"{one.id} in {one.zone} is not the slice of any learner in the inventory: "
                    "run `chaoslab fleet down`", style="yellow") for one in strays]  # fmt: skip
@@ -168,15 +164,13 @@ def status(context: click.Context, *, inventory: Path, as_json: bool) -> None:
               for one in expired]  # fmt: skip
     value: Mapping[str, Json] = {
         "slices": [_report_json(one) for one in reports],
-        "spent_usd": spent_usd,
-        "budget_usd": cloud.budget.usd,
         "until": ends_s if math.isfinite(ends_s) else None,
         "expired": [one.id for one in expired],
         "strays": [one.id for one in strays],
     }
     print_result(value, Group(*lines), as_json=as_json)
     is_right = all(one.condition is Condition.UP and one.is_as_written for one in reports)
-    is_well = is_right and not (expired or is_spent or strays)
+    is_well = is_right and not (expired or strays)
     context.exit(ExitCode.PASS if is_well else ExitCode.FAIL)
 
 
@@ -280,27 +274,14 @@ def _expired(owned: Sequence[Owned]) -> list[Owned]:
 # ---------------------------------------------------------------- what is shown
 
 
-def _offered(cost: Estimate, cloud: Cloud) -> str:
+def _offered(cloud: Cloud) -> str:
     lines = [
-        f"{one.node}: {one.type} in {one.zone}, {one.chips} chips{', spot' if one.is_spot else ''}"
-        f": {one.usd_per_hour:.2f} USD an hour"
-        for one in cost.offers
+        f"{node}: {entry.type} in {entry.zone}, {entry.accelerator.chips} chips"
+        f"{', spot' if entry.spot else ''}"
+        for node, entry in cloud.slices.items()
     ]
-    lines.append(
-        f"together {cost.usd_per_hour:.2f} USD an hour, at most {cost.usd:.2f} USD in "
-        f"{show_duration(cost.time_s)}; the budget is {cloud.budget.usd:g} USD"
-    )
-    lines.append(f"an estimate of chips alone, by {'; '.join(cost.sources)}: the bill is Google's")
+    lines.append(f"for at most {show_duration(cloud.lifetime_s)}, at the prices of the cloud")
     return "\n".join(lines)
-
-
-def _spent(spent_usd: float | None, cloud: Cloud) -> str:
-    if spent_usd is None:
-        return "no price is known: nothing is said of the cost"
-    return (
-        f"about {spent_usd:.2f} USD since the present slices were created; the budget is "
-        f"{cloud.budget.usd:g} USD in {show_duration(cloud.budget.time_s)}"
-    )
 
 
 def _reports_page(reports: Sequence[SliceReport]) -> RenderableType:
@@ -330,13 +311,4 @@ def _report_json(report: SliceReport) -> Mapping[str, Json]:
         "health": report.health,
         "request": report.request,
         "detail": report.detail,
-    }
-
-
-def _estimate_json(cost: Estimate) -> Mapping[str, Json]:
-    return {
-        "usd_per_hour": cost.usd_per_hour,
-        "usd": cost.usd,
-        "time_s": cost.time_s,
-        "sources": list(cost.sources),
     }

@@ -18,8 +18,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.remote.protocol.names import is_interpreter
 from chaoslab.fleet.remote.ssh.access import KNOWN_HOSTS, Access, expanded, is_address, is_host
-from chaoslab.fleet.tpu.inventory import Budget, Cloud, Repair, TpuEntry
-from chaoslab.fleet.tpu.prices import region_of
+from chaoslab.fleet.tpu.inventory import Cloud, Repair, TpuEntry
 from chaoslab.plan.file import load_settings
 from chaoslab.plan.model import REGION, SYNCER
 
@@ -127,7 +126,7 @@ class LearnerPlace:
         """Region and generation among the others."""
         region, generation = self.region, self.generation
         if self.tpu is not None:
-            region = region or region_of(self.tpu.zone)
+            region = region or self.tpu.region
             generation = generation or self.tpu.accelerator.generation
         own = {REGION: region, GENERATION: generation}
         return {**self.labels, **{name: value for name, value in own.items() if value}}
@@ -163,12 +162,10 @@ class Inventory:
     """Names the fleet, and labels all that is created for it; needed with slices."""
     project: str = ""
     """Project of the cloud; needed with slices."""
-    budget: Budget | None = None
-    """Most that the slices may cost, and how long they may exist; needed with slices."""
+    lifetime_s: float | None = None
+    """How long slices may exist; needed with slices."""
     repair: Repair = field(default_factory=Repair)
     """How often slices are replaced, and for how long that is waited for."""
-    prices: Mapping[str, float] = field(default_factory=dict, metadata={"example": "{v5e: 1.2}"})
-    """By generation, in USD per chip and hour: in place of the listed ones."""
     endpoint: str = ""
     """127.0.0.1:PORT of an emulator of the cloud's API; left out: Google's."""
     public_key: str = ""
@@ -195,16 +192,16 @@ class Inventory:
         """All that is said of the cloud. PlanError if something is missing, slices included."""
         if not self.slices:
             raise PlanError("has no entry `tpu`: there is nothing to create", key="learners")
-        missing = [key for key in ("name", "project", "budget") if not getattr(self, key)]
-        if missing or self.budget is None:
+        needed = {"name": self.name, "project": self.project, "lifetime": self.lifetime_s}
+        missing = [key for key, value in needed.items() if value in ("", None)]
+        if missing or self.lifetime_s is None:
             raise PlanError("is missing: slices need it, see docs/tpu.md", key=missing[0])
         return Cloud(
             name=self.name,
             project=self.project,
             slices=self.slices,
-            budget=self.budget,
+            lifetime_s=self.lifetime_s,
             repair=self.repair,
-            prices=self.prices,
             endpoint=self.endpoint,
             public_key=self.public_key,
         )

@@ -100,7 +100,7 @@ class SliceKeeper:
             name: KeptSlice(report=one, resource=one.resource) for name, one in first.items()
         }
         self._acting: list[_Acting] = []
-        self._is_spent = False
+        self._is_over = False
         self._unsaid: list[Observation] = [reported(one) for one in first.values()]
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="slices")
         self._watch.start()
@@ -196,7 +196,7 @@ class SliceKeeper:
         for report in self._watch.news():
             self._take(report)
         self._finish(now_s)
-        self._look_at_budget()
+        self._look_at_time()
         for name, known in self._slices.items():
             if known.is_gone(now_s) and not known.is_held:
                 self._begin(name, known.cause, now_s)
@@ -269,10 +269,10 @@ class SliceKeeper:
             else:
                 one.repair.done(one.step, now_s, resource=resource)
 
-    def _look_at_budget(self) -> None:
-        """Warn once when it is spent: slices that are there stay, and go on to cost."""
-        if not self._is_spent and (why := self._provider.why_not()):
-            self._is_spent = True
+    def _look_at_time(self) -> None:
+        """Warn once when it is over: slices that are there stay, and go on to cost."""
+        if not self._is_over and (why := self._provider.why_not()):
+            self._is_over = True
             _log.warning("%s: a slice that is lost now is not replaced", why)
 
     def _has_started(self, one: _Acting) -> bool:

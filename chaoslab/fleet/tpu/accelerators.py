@@ -19,7 +19,7 @@ class Generation:
     """A generation of TPUs, by the first part of its accelerator types."""
 
     name: str
-    """As in prices and labels: v5e, v6e."""
+    """As in labels: v5e, v6e."""
     sizes: tuple[int, ...]
     """The numbers that its types have."""
     cubes: int = 0
@@ -65,8 +65,6 @@ _GENERATIONS = {
     "v6e": Generation(name="v6e", sizes=_CHIPS, cores_per_count=1, single_host_chips=8),
 }
 _CHIPS_PER_HOST = 4
-GENERATIONS = tuple(one.name for one in _GENERATIONS.values())
-"""Names, as in prices and labels."""
 _TYPE = re.compile(r"([a-z0-9]+)-([1-9][0-9]{0,5})")
 
 

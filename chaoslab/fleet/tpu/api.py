@@ -291,7 +291,6 @@ def _slice(node: tpu_v2.Node, zone: str) -> Slice:
         addresses=tuple(_addresses(node)),
         labels=dict(node.labels),
         request=_last(node.queued_resource),
-        created_s=node.create_time.timestamp() if node.create_time else 0.0,
         is_spot=node.scheduling_config.spot or node.scheduling_config.preemptible,
         type=node.accelerator_type,
     )

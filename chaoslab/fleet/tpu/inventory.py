@@ -1,10 +1,10 @@
-"""Cloud part of an inventory: slices to create for learners, budgets, prices.
+"""Cloud part of an inventory: slices to create for learners, how long they may exist, repairs.
 
     name: vines
     project: my-project
     learners:
       learner-0: {tpu: {type: v5litepod-16, runtime: v2-alpha-tpuv5-lite, zone: us-east5-b}}
-    budget: {usd: 50, time: 4h}
+    lifetime: 4h
     repair: {preemptions: 10, failures: 3, wait: 30m}
 
 Names and labels go to Google's API and into names of resources, so each is held against the form
@@ -18,8 +18,7 @@ from ipaddress import ip_address
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.fleet.tpu.accelerators import GENERATIONS, Accelerator, accelerator
-from chaoslab.fleet.tpu.prices import Price, price
+from chaoslab.fleet.tpu.accelerators import Accelerator, accelerator
 
 OWN = "chaoslab"
 """Labels that begin with this are chaoslab's own."""
@@ -93,20 +92,10 @@ class TpuEntry:
         """Its chips and hosts."""
         return accelerator(self.type)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """Limits of what a fleet may cost; without any, nothing is created."""
-
-    usd: float = field(metadata={"example": "50.0"})
-    """Most that it may cost, in USD, by the estimate."""
-    time_s: float = field(metadata={"example": "4h"})
-    """How long its slices may exist."""
-
-    def __post_init__(self) -> None:
-        for key in ("usd", "time_s"):
-            if getattr(self, key) <= 0:
-                raise PlanError("must be above 0", key=key.removesuffix("_s"))
+    @property
+    def region(self) -> str:
+        """us-east5 for us-east5-b."""
+        return self.zone.rpartition("-")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +134,9 @@ class Cloud:
     project: str
     slices: Mapping[str, TpuEntry]
     """By learner."""
-    budget: Budget
+    lifetime_s: float
+    """How long its slices may exist."""
     repair: Repair = field(default_factory=Repair)
-    prices: Mapping[str, float] = field(default_factory=dict)
-    """By generation, in USD per chip and hour: in place of the listed ones."""
     endpoint: str = ""
     """host:port of an emulator of the API on this machine; empty: Google's."""
     public_key: str = ""
@@ -166,17 +154,8 @@ class Cloud:
             )
         if self.public_key:
             _matches(_PUBLIC_KEY, self.public_key, "public_key", "ubuntu:ssh-ed25519 AAAA… me")
-        if unknown := [name for name in self.prices if name not in GENERATIONS]:
-            raise PlanError(
-                f"{unknown[0]!r} is no generation: use {', '.join(GENERATIONS)}", key="prices"
-            )
-        if any(usd <= 0 for usd in self.prices.values()):
-            raise PlanError("must be above 0", key="prices")
-
-    def price(self, node: str) -> Price | None:
-        """The price of a chip of a slice; None: unknown."""
-        entry = self.slices[node]
-        return price(entry.accelerator.generation, entry.zone, is_spot=entry.spot, own=self.prices)
+        if self.lifetime_s <= 0:
+            raise PlanError("must be above 0s", key="lifetime")
 
 
 def _is_here(endpoint: str) -> bool:

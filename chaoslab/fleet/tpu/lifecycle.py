@@ -1,9 +1,9 @@
-"""Life of a fleet of slices outside of runs: estimated, brought up, taken down.
+"""Life of a fleet of slices outside of runs: brought up, taken down.
 
-    estimate ─► confirmed by a person or --yes ─► bring_up: requested, waited for
-                                                  take_down: deleted, and seen to be gone
+    confirmed by a person or --yes ─► bring_up: requested, waited for
+                                      take_down: deleted, and seen to be gone
 
-Only what the estimate allows is requested, and only what has the fleet's label is deleted.
+Only what has the fleet's label is deleted.
 """
 
 import time
@@ -11,76 +11,16 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.units import show_duration
 from chaoslab.fleet.provider import LASTING, Condition, ProviderError, Refusal, SliceReport
-from chaoslab.fleet.tpu.inventory import Cloud
 from chaoslab.fleet.tpu.owned import Owned
 from chaoslab.fleet.tpu.provider import TpuProvider
 
-_HOUR_S: Final = 3600.0
 _LOOK_S: Final = 3.0
 _T = TypeVar("_T")
 GONE: Final = frozenset(
     {Condition.ABSENT, Condition.FAILED, Condition.PREEMPTED, Condition.LEAVING}
 )
 """A slice of which this is said is requested anew."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """What one slice costs."""
-
-    node: str
-    type: str
-    zone: str
-    is_spot: bool
-    chips: int
-    usd_per_hour: float
-    source: str
-    date: str
-    """When the price was read; empty for one of the inventory."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What a fleet costs, by the prices that are known."""
-
-    offers: tuple[Offer, ...]
-    time_s: float
-    """How long its slices may exist."""
-
-    @property
-    def usd_per_hour(self) -> float:
-        """All slices together."""
-        return sum(one.usd_per_hour for one in self.offers)
-
-    @property
-    def usd(self) -> float:
-        """For all of its time."""
-        return self.usd_per_hour * self.time_s / _HOUR_S
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Where the prices are from, and of when."""
-        told = (f"{one.source}{one.date and f', read on {one.date}'}" for one in self.offers)
-        return tuple(dict.fromkeys(told))
-
-
-def estimate(cloud: Cloud) -> Estimate:
-    """What all slices of an inventory cost. PlanError if that is unknown or over the budget."""
-    offers = tuple(_offer(cloud, node) for node in cloud.slices)
-    found = Estimate(offers=offers, time_s=cloud.budget.time_s)
-    if found.usd > cloud.budget.usd:
-        affordable = show_duration(int(cloud.budget.usd / found.usd_per_hour * _HOUR_S))
-        raise PlanError(
-            f"the slices cost {found.usd_per_hour:.2f} USD an hour, {found.usd:.2f} USD in "
-            f"{show_duration(found.time_s)}, by {'; '.join(found.sources)}; allowed are "
-            f"{cloud.budget.usd:g} USD: raise it, or write `time: {affordable}`",
-            key="budget.usd",
-        )
-    return found
 
 
 def bring_up(
@@ -193,24 +133,3 @@ def _is_settled(report: SliceReport, requested: Collection[str]) -> bool:
     """Up, or a request of now that will never be."""
     is_lost = report.condition in (Condition.FAILED, Condition.PREEMPTED)
     return report.condition is Condition.UP or (is_lost and report.node in requested)
-
-
-def _offer(cloud: Cloud, node: str) -> Offer:
-    entry, price = cloud.slices[node], cloud.price(node)
-    if price is None:
-        generation = entry.accelerator.generation
-        raise PlanError(
-            f"no price of {generation} in {entry.zone} is known: write "
-            f"`prices: {{{generation}: USD per chip and hour}}`",
-            key="prices",
-        )
-    return Offer(
-        node=node,
-        type=entry.type,
-        zone=entry.zone,
-        is_spot=entry.spot,
-        chips=entry.accelerator.chips,
-        usd_per_hour=price.usd_per_chip_hour * entry.accelerator.chips,
-        source=price.source,
-        date=price.date,
-    )

@@ -8,6 +8,7 @@ Whatever lacks the labels of this fleet, or such a name, is not seen, and so nev
 accepted call may still fail: its operation is looked at until it has ended, and reports tell of it.
 """
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,6 @@ from chaoslab.fleet.tpu.inventory import Cloud
 from chaoslab.fleet.tpu.operations import Call, Operations
 from chaoslab.fleet.tpu.owned import FLEET, NODE, UNTIL, Owned
 from chaoslab.fleet.tpu.resources import Request, Slice
-from chaoslab.fleet.tpu.spending import Spending
 
 if TYPE_CHECKING:
     from chaoslab.fleet.tpu.api import CloudTpu
@@ -57,7 +57,8 @@ class TpuProvider:
         self._unanswered: dict[str, str] = {}
         """By node: the id of a request of which nobody knows whether it arrived."""
         self._operations = Operations(api)
-        self.spending = Spending(cloud, wall_s)
+        self._ends_s = math.inf
+        """When the time of its slices is over, by their labels."""
 
     @property
     def nodes(self) -> Sequence[str]:
@@ -78,7 +79,8 @@ class TpuProvider:
                 node = labels.get(NODE, "")
                 found[id_] = Owned(node=node, id=id_, zone=zone, slice=slice_, request=request)
         self._names.update(found)
-        self.spending.note(found.values())
+        present = [one for one in found.values() if one.condition is not Condition.LEAVING]
+        self._ends_s = min([self._ends_s, *(one.ends_s for one in present)])
         return list(found.values())
 
     def look(self) -> Sequence[SliceReport]:
@@ -114,7 +116,9 @@ class TpuProvider:
         )
 
     def why_not(self) -> str:
-        return self.spending.why_not()
+        if self._wall_s() < self._ends_s:
+            return ""
+        return f"the slices of {self.cloud.name} may not exist any longer: their time is over"
 
     # ---------------------------------------------------------------- changing
 
@@ -125,7 +129,7 @@ class TpuProvider:
         the next one asks for the same slice, so that there is one of them.
         """
         entry, name = self.cloud.slices[node], self._unanswered.get(node) or self._new_name(node)
-        until_s = self.spending.until_s()
+        until_s = min(self._ends_s, self._wall_s() + self.cloud.lifetime_s)
         self._unanswered[node] = name
         try:
             operation = self._api.request(

@@ -22,8 +22,6 @@ class Slice:
     labels: Mapping[str, str] = field(default_factory=dict)
     request: str = ""
     """The queued resource it came from."""
-    created_s: float = 0.0
-    """In s since the epoch."""
     is_spot: bool = False
     type: str = ""
 

@@ -84,7 +84,7 @@ class SliceFleets(HostFleets):
             addresses = tuple(one.address for one in self._known(name, hosts))
             learners[name] = replace(learners[name], hosts=addresses, tpu=None)
         if why := self._provider.why_not():
-            raise AbilityError(f"{why}: `chaoslab fleet down`, then `up` with another budget")
+            raise AbilityError(f"{why}: `chaoslab fleet down`, then `up` again")
         return replace(self._written, learners=learners)
 
     def _known(self, name: str, hosts: Sequence[ProvidedHost]) -> list[HostAddress]:

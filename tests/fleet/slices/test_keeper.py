@@ -1,4 +1,4 @@
-"""Keeper of slices: losses are repaired, faults hold them, budgets end it, outages are said."""
+"""Keeper of slices: losses are repaired, faults hold them, time ends it, outages are said."""
 
 from collections.abc import Callable, Iterator
 
@@ -258,10 +258,10 @@ def test_a_request_without_an_answer_that_was_given_up_is_deleted_all_the_same(
 
 
 @pytest.mark.parametrize("condition", [Condition.ABSENT, Condition.STOPPED])
-def test_nothing_is_requested_or_started_beyond_the_budget(
+def test_nothing_is_requested_or_started_once_the_time_is_over(
     kept: Kept, condition: Condition, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept.provider.why = "the fleet has cost 50.01 USD, 50 USD are allowed"
+    kept.provider.why = "the time of vines is over"
     kept.until(lambda: True)
     kept.until(lambda: True)
     assert caplog.text.count("is not replaced") == 1, "it is said once, when it is reached"
@@ -271,7 +271,7 @@ def test_nothing_is_requested_or_started_beyond_the_budget(
     kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
     kept.until(kept.has_reached("given_up"))
     assert kept.provider.changes() == [f"delete {LOST}"]
-    assert "50.01 USD" in str(kept.last().data["detail"])
+    assert "the time of vines is over" in str(kept.last().data["detail"])
 
 
 def test_an_outage_of_the_provider_is_no_loss(kept: Kept) -> None:

