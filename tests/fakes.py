@@ -174,15 +174,6 @@ class FakeFleet:
     def upgrade(self, name: str, release: str) -> None:
         self._do("upgrade", name)
 
-    def hold_chip(self, name: str) -> None:
-        self._do("hold_chip", name)
-
-    def try_chip(self, name: str) -> None:
-        self._do("try_chip", name)
-
-    def free_chip(self, name: str) -> None:
-        self._do("free_chip", name)
-
     def delete_slice(self, *names: str) -> None:
         for name in names:
             self._do("delete_slice", name)

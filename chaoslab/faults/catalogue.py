@@ -49,8 +49,6 @@ FAULTS: Final[Mapping[str, type[Fault]]] = OnDemand(
         "pod.evict": "chaoslab.faults.pod:PodEvict",
         "job.restart": "chaoslab.faults.pod:JobRestart",
         "node.drain": "chaoslab.faults.machine:NodeDrain",
-        "chip.held": "chaoslab.faults.chip:HoldChip",
-        "chip.shared": "chaoslab.faults.chip:ShareChip",
         "tpu.delete": "chaoslab.faults.tpu:TpuDelete",
         "tpu.stop": "chaoslab.faults.tpu:TpuStop",
         "tpu.maintenance": "chaoslab.faults.tpu:TpuMaintenance",

@@ -58,8 +58,6 @@ class Ability(StrEnum):
     """Let its next incarnation run another release."""
     HOSTS = "hosts"
     """End the process of one of its hosts."""
-    CHIP = "chip"
-    """Keep it from the chip that it computes on."""
     SLICE = "slice"
     """Delete, stop or preempt the slice of a provider that it runs on, and get another."""
     POD = "pod"

@@ -214,26 +214,6 @@ class Upgradable(Protocol):
 
 
 @runtime_checkable
-class HasChips(Protocol):
-    """Can keep nodes from their chips, or ask for these as another task would."""
-
-    def hold_chip(self, name: str) -> None:
-        """Let another process have the chip of a node that was killed; told by CHIP_HELD.
-
-        FleetError if the node does not let go of it.
-        """
-        ...
-
-    def free_chip(self, name: str) -> None:
-        """Give the chip back, if it is held; told by CHIP_FREED."""
-        ...
-
-    def try_chip(self, name: str) -> None:
-        """Ask for the chip of a node once, as a second task would; told by CHIP_TRIED."""
-        ...
-
-
-@runtime_checkable
 class HasSlices(Protocol):
     """Has nodes on slices of a provider, and can do to these what the provider does."""
 
@@ -320,7 +300,6 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         Unpluggable: frozenset({Ability.UNPLUG}),
         HasHosts: frozenset({Ability.HOSTS}),
         Upgradable: frozenset({Ability.UPGRADE}),
-        HasChips: frozenset({Ability.CHIP}),
         HasSlices: frozenset({Ability.SLICE}),
         HasPods: frozenset({Ability.POD}),
         HasJobs: frozenset({Ability.JOB}),

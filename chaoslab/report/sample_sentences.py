@@ -145,12 +145,6 @@ def _power(said: payloads.StoragePowerLost) -> str:
     return f"the disk of {said.node} lost its power, and with it {lost}"
 
 
-def _chip(said: payloads.ChipTried) -> str:
-    holder = f", process {said.holder} has it" if said.holder is not None else ""
-    answer = "got it" if said.is_granted else f"was refused{holder}"
-    return f"another task asked for the chip of {said.node} and {answer}"
-
-
 def _bounded(said: payloads.PushBounded) -> str:
     return (
         f"the syncer shortened a push of {_who(said)}, {_round(said)}: "
@@ -200,9 +194,6 @@ _SENTENCES: Mapping[Kind, Callable[[Any], str]] = dict(
             payloads.NodeRelieved,
             lambda e: f"{e.node} is relieved of {e.stressor}{f': {e.because}' * bool(e.because)}",
         ),
-        _of(payloads.ChipHeld, lambda e: f"process {e.holder} holds the chip of {e.node}"),
-        _of(payloads.ChipFreed, lambda e: f"process {e.holder} freed the chip of {e.node}"),
-        _of(payloads.ChipTried, _chip),
         _of(payloads.StorageDamaged, _damaged),
         _of(
             payloads.StorageFilled,

@@ -20,11 +20,11 @@ from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, gone,
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
-from chaoslab.sim.chips import Chips
 from chaoslab.sim.clock import Agenda, SimClock
 from chaoslab.sim.cores import Cores
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.disk_faults import DiskFaults
+from chaoslab.sim.hosts import Hosts
 from chaoslab.sim.learner import Learner
 from chaoslab.sim.links import SimLinks
 from chaoslab.sim.lives import Lives
@@ -59,7 +59,7 @@ class SimFleet:
         self._lives = Lives(self._world)
         self._slowing = Slowing(self._world, self._lives)
         self._disks = DiskFaults(self._world, self._lives)
-        self._chips = Chips(self._world, self._lives)
+        self._hosts = Hosts(self._lives)
         self._node_links = node_links or NodeLinks(clock=clock)
         if isinstance(self._node_links.made_by, SimLinks):
             self._node_links.made_by.attach(network)
@@ -150,27 +150,15 @@ class SimFleet:
             raise FleetError(f"{name} was started without test hooks")
         process.tell(do, facts)
 
-    # ---------------------------------------------------------------- hosts and chips
+    # ---------------------------------------------------------------- hosts
 
     def kill_host(self, name: str, host: int) -> None:
         """See `HasHosts.kill_host`."""
-        self._chips.kill_host(name, host)
+        self._hosts.kill_host(name, host)
 
     def fail_chip(self, name: str, host: int) -> None:
         """See `HasHosts.fail_chip`."""
-        self._chips.fail(name, host)
-
-    def hold_chip(self, name: str) -> None:
-        """See `HasChips.hold_chip`."""
-        self._chips.hold(name)
-
-    def free_chip(self, name: str) -> None:
-        """See `HasChips.free_chip`."""
-        self._chips.free(name)
-
-    def try_chip(self, name: str) -> None:
-        """See `HasChips.try_chip`."""
-        self._chips.attempt(name)
+        self._hosts.fail_chip(name, host)
 
     # ---------------------------------------------------------------- stress and disks
 

@@ -15,9 +15,6 @@ from chaoslab.sim.leaving import Leaving
 from chaoslab.sim.step_reports import StepReports
 from chaoslab.sim.training import Training
 
-_CHIP_IN_USE = 69
-"""Exit code, as `diloco.node.chip` has it."""
-
 
 class Learner(LearnerProcess):
     """One life of a learner."""
@@ -40,9 +37,6 @@ class Learner(LearnerProcess):
         self.work(self.takes(costs.start_s), self._start)
 
     def _start(self) -> None:
-        if self.name in self.world.held_chips:
-            self.exit(_CHIP_IN_USE)
-            return
         self._is_started = True
         about: dict[str, Json] = {
             "devices": self.hosts,

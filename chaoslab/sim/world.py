@@ -28,8 +28,6 @@ class World:
     learner_disks: dict[str, LearnerDisk] = field(default_factory=dict)
     syncer: Listener | None = None
     """The process that listens for learners; None while none does."""
-    held_chips: dict[str, int] = field(default_factory=dict)
-    """By learner whose chip another process has: the id of that process."""
     seen: list[Observation] = field(default_factory=list)
     """What was said and not polled yet."""
 

@@ -113,8 +113,6 @@ class NoFleet:
                 raise FleetError(f"{name} is not running")
             self.touched.add(name)
 
-    try_chip = notice
-
     def tell(self, name: str, *_: object, **__: object) -> None:
         self.notice(name)
 
@@ -140,10 +138,6 @@ class NoFleet:
         self.damage(name)
         self.held.add(("full", name))
 
-    def hold_chip(self, name: str, *_: object, **__: object) -> None:
-        self.damage(name)
-        self.held.add(("chip", name))
-
     def _hold(self, what: str, *names: str) -> None:
         self.notice(*names)
         self.held |= {(what, name) for name in names}
@@ -162,9 +156,6 @@ class NoFleet:
 
     def free_disk(self, name: str, *_: str) -> None:
         self._let_go("full", name)
-
-    def free_chip(self, name: str, *_: str) -> None:
-        self._let_go("chip", name)
 
     def _let_go(self, what: str, name: str) -> None:
         """KeyError if there is no such node."""

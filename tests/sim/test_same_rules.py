@@ -10,7 +10,7 @@ import pytest
 
 from chaoslab.diloco.learner import link, pace, round_wait, training_thread
 from chaoslab.diloco.model import gpt
-from chaoslab.diloco.node import chip, phases
+from chaoslab.diloco.node import phases
 from chaoslab.diloco.syncer import action_executor, disk_writes, syncer_state
 from chaoslab.diloco.syncer import program as syncer_program
 from chaoslab.diloco.wire import link_meter, streams
@@ -19,7 +19,6 @@ from chaoslab.sim import (
     commits,
     connection,
     ending,
-    learner,
     learner_process,
     leaving,
     messenger,
@@ -47,7 +46,6 @@ LIMITS = streams.Limits()
         (leaving._DRAIN_S, training_thread._DRAIN_S),
         (training._TURN_S, round_wait.TURN_S),
         (step_reports._TOLD_S, round_wait._TOLD_S),
-        (learner._CHIP_IN_USE, chip.EXIT_CODE),
         (ending._DRAIN_S, action_executor.DRAIN_S),
         (syncer._PAUSED_S, syncer_program._PAUSED_S),
         (commits.RESERVES, syncer_state._RESERVES),

@@ -183,31 +183,6 @@ class DiskFreed(Payload, kind=Kind.DISK_FREED):
     blocked_s: float
 
 
-class ChipHeld(Payload, kind=Kind.CHIP_HELD):
-    """Another process has the chip of a node from now on."""
-
-    node: str
-    holder: int
-    """Its pid."""
-
-
-class ChipFreed(Payload, kind=Kind.CHIP_FREED):
-    """It has given the chip back."""
-
-    node: str
-    holder: int
-
-
-class ChipTried(Payload, kind=Kind.CHIP_TRIED):
-    """Another task has asked for the chip of a node."""
-
-    node: str
-    holder: int | None = None
-    """Pid of the process that has the chip; None: nobody."""
-    is_granted: bool
-    """The chip was free, so that two tasks would have had it."""
-
-
 class StorageDamaged(Payload, kind=Kind.STORAGE_DAMAGED):
     """All of it read back from the disk."""
 

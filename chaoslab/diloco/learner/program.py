@@ -37,7 +37,6 @@ from chaoslab.diloco.model.fragments import fingerprint
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import TaskError
 from chaoslab.diloco.node.accelerators import prepare_compiler
-from chaoslab.diloco.node.chip import EXIT_CODE, ChipInUse, take
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.ending import end_by
 from chaoslab.diloco.node.events import Emit, say
@@ -52,8 +51,7 @@ from chaoslab.diloco.wire.tls import check_address, tls_of
 
 
 def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = None) -> int:
-    """Run one learner; exit code 0 at the end of training, 3 if it was refused, 69 if another
-    process has its chip.
+    """Run one learner; exit code 0 at the end of training, 3 if it was refused.
 
     `inner`: a subclass of `Inner`, for a learner with an optimizer of its own. A learner of several
     hosts ends with code 75, or as one of its processes did, if it lost one of them or never met it.
@@ -71,11 +69,6 @@ def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = 
     except (OSError, ValueError) as error:
         flags.error(str(error))
     options.directory = options.directory or Path(options.name)
-    try:
-        take(options.directory, 0 if own is None else own.index)
-    except ChipInUse as error:
-        print(f"{options.name}: {error}", file=sys.stderr)  # noqa: T201  # for people
-        return EXIT_CODE
     if own is None or own.is_first:
         options.incarnation = next_incarnation(options.directory, options.incarnation)
 

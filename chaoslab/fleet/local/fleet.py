@@ -28,7 +28,6 @@ from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.chips import Chips
 from chaoslab.fleet.local.incarnation import LocalIncarnation, signal_trees
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit
 from chaoslab.fleet.local.private_folder import PrivateFolder
@@ -36,7 +35,7 @@ from chaoslab.fleet.local.slowdown import slower
 from chaoslab.fleet.local.spawning import ForkServer, Process, Start, executed
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
-from chaoslab.fleet.protocols import HasChips, LosesPower, abilities_of
+from chaoslab.fleet.protocols import LosesPower, abilities_of
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount
 from chaoslab.fleet.stress.registry import StressDriver, Wish
@@ -69,7 +68,7 @@ class _Abilities:
         return abilities_of(kind)
 
 
-class LocalFleet(NodeFleet[LocalIncarnation], LosesPower, HasChips):
+class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
     """A fleet of processes; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "local"
@@ -91,7 +90,6 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower, HasChips):
         """Nodes write below `run_directory`; undo entries go to `undo_log`."""
         place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
         super().__init__(place, node_links, _driver)
-        self._chips = Chips(place.run_directory, undo_log)
         self._selector = selectors.DefaultSelector()
         self._pidfds: dict[str, int] = {}
         self._unfinished: list[LocalIncarnation] = []
@@ -105,7 +103,6 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower, HasChips):
         """Stressors first: a process that one has stopped is let go before it is killed."""
         return (
             self._stress_registry.relieve_all,
-            self._chips.free_all,
             self._end_all,
             self._end_fork_server,
             self._private_folder.close,
@@ -158,18 +155,6 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower, HasChips):
         if life is not None and not life.is_over:
             raise FleetError(f"{name} lives: a power cut ends it first")
         self._observed.append(self._storage(name).cut_power())
-
-    def hold_chip(self, name: str) -> None:
-        self._latest(name)
-        self._observed += self._chips.hold(name)
-
-    def free_chip(self, name: str) -> None:
-        self._latest(name)
-        self._observed += self._chips.free(name)
-
-    def try_chip(self, name: str) -> None:
-        self._latest(name)
-        self._observed.append(self._chips.attempt(name))
 
     def _end_all(self) -> list[str]:
         stuck = super()._end_all()

@@ -22,9 +22,7 @@ from chaoslab.undo.base import UndoLog
 
 _CALL_S: Final = 90.0
 """How long a call may take: longer than an agent may be out of reach, and than a node's end."""
-_HARMLESS: Final = frozenset(
-    {"signal", "unprepare", "resume", "unwedge", "relieve", "free_disk", "free_chip"}
-)
+_HARMLESS: Final = frozenset({"signal", "unprepare", "resume", "unwedge", "relieve", "free_disk"})
 """Verbs that do nothing to a node that is gone."""
 _OF_ALL: Final = frozenset(
     {"signal", "prepare", "unprepare", "pause", "resume", "stress", "relieve"}

@@ -9,7 +9,6 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Damage
 from chaoslab.fleet.protocols import (
-    HasChips,
     HasVolumes,
     Hookable,
     LosesPower,
@@ -34,7 +33,6 @@ class ForwardsVerbs(
     StoresFiles,
     HasVolumes,
     LosesPower,
-    HasChips,
 ):
     """What an agent does by itself, as `protocols` promises."""
 
@@ -92,12 +90,3 @@ class ForwardsVerbs(
 
     def cut_power(self, name: str) -> None:
         self._forward("cut_power", name)
-
-    def hold_chip(self, name: str) -> None:
-        self._forward("hold_chip", name)
-
-    def free_chip(self, name: str) -> None:
-        self._forward("free_chip", name)
-
-    def try_chip(self, name: str) -> None:
-        self._forward("try_chip", name)

@@ -11,10 +11,8 @@ so a harness that is stopped leaves no stress behind.
     duty PID START_TICKS   the node's group runs until it has used its share of the time, then stops
     burn CORE,CORE COUNT   computes without end on these cores, in so many processes
     hold SIZE_BYTES        holds memory and has touched all of it; says what the machine has left
-    lock FILE              takes the lock of a file as soon as nobody has it, and keeps it
 """
 
-import fcntl
 import math
 import os
 import select
@@ -124,26 +122,10 @@ def hold(_: float, until_s: float, size: str) -> None:
             return
 
 
-def lock(_: float, until_s: float, file: str) -> None:
-    """Take the lock of a file, which then names this process, and keep it."""
-    taken = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    is_held = False
-    while time.monotonic() < until_s and read_strength(TICK_S) is not None:
-        if not is_held:
-            try:
-                fcntl.flock(taken, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            is_held = True
-            os.ftruncate(taken, 0)
-            os.pwrite(taken, b"%d\n" % os.getpid(), 0)
-
-
 PROGRAMS: Mapping[str, Callable[..., None]] = {
     "duty": duty,
     "burn": burn,
     "hold": hold,
-    "lock": lock,
 }
 
 

@@ -31,7 +31,6 @@ Verb: TypeAlias = Callable[..., Json]
 _PLAIN: Final = (
     *("kill", "signal", "prepare", "unprepare", "pause", "resume", "wedge", "unwedge", "notice"),
     *("relieve", "fill_disk", "free_disk", "cut_power", "kill_host", "fail_chip", "end"),
-    *("hold_chip", "free_chip", "try_chip"),
 )
 """Verbs that take names and plain values, and return nothing."""
 

@@ -1,4 +1,4 @@
-"""Hosts and chips of simulated learners: one host takes all down, a held chip fails each start."""
+"""Hosts of simulated learners: one takes all down."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,6 @@ from chaoslab.prepare.launch import Launch
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.fleet import SimFleet
 from tests.contracts.fleet_kit import Stage
-
-_IN_USE = 69
 
 
 @pytest.fixture
@@ -92,33 +90,6 @@ def test_a_stopped_learner_loses_its_host_when_it_goes_on(stage: Stage, fleet: S
     fleet.resume("learner-0")
     run(stage, 1.0)
     assert not fleet.nodes["learner-0"].is_alive
-
-
-def test_every_start_fails_while_the_chip_is_held(stage: Stage, fleet: SimFleet) -> None:
-    fleet.kill("learner-0")
-    fleet.hold_chip("learner-0")
-    for _ in range(2):
-        fleet.restart("learner-0")
-        run(stage, 2.0)
-    codes = [one.data["exit_code"] for one in stage.seen if one.kind is Kind.NODE_EXITED]
-    assert codes == [None, _IN_USE, _IN_USE]
-    fleet.free_chip("learner-0")
-    fleet.restart("learner-0")
-    run(stage, 2.0)
-    assert fleet.nodes["learner-0"].is_alive
-
-
-def test_a_second_task_is_refused_the_chip_of_a_learner_that_runs(
-    stage: Stage, fleet: SimFleet
-) -> None:
-    fleet.try_chip("learner-0")
-    fleet.kill("learner-0")
-    fleet.try_chip("learner-0")
-    run(stage, 1.0)
-    tried = [one.data for one in stage.seen if one.kind is Kind.CHIP_TRIED]
-    assert [one["is_granted"] for one in tried] == [False, True]
-    pid = next(one.data["pid"] for one in stage.seen if one.kind is Kind.NODE_STARTED)
-    assert tried[0]["holder"] == pid
 
 
 def test_more_hosts_make_a_step_in_less_time() -> None:

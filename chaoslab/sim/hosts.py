@@ -1,29 +1,22 @@
-"""Hosts and chips of simulated learners: a host that is lost, a chip that another process has.
+"""Hosts of simulated learners: one that is killed, or whose chip fails.
 
-    kill_host, fail ─► host.lost ─► all of the learner ends by the signal
-    hold ─► each start ends with exit code 69 ─► free        attempt ─► who has the chip
+    kill_host, fail_chip ─► host.lost ─► all of the learner ends by the signal
 
 A learner of several hosts is one process here, which ends with each of them.
 """
-
-from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind
 from chaoslab.fleet.base import host_number
 from chaoslab.sim.lives import Lives, Place
 from chaoslab.sim.process import HOOK_S
-from chaoslab.sim.world import World
-
-_HOLDERS: Final = 9_000_000
-"""Ids of processes that hold chips begin here, one for each node."""
 
 
-class Chips:
+class Hosts:
     """Those of one fleet."""
 
-    def __init__(self, world: World, lives: Lives) -> None:
-        self._world, self._lives = world, lives
+    def __init__(self, lives: Lives) -> None:
+        self._lives = lives
 
     def kill_host(self, name: str, host: int) -> None:
         """See `HasHosts.kill_host`."""
@@ -36,7 +29,7 @@ class Chips:
         else:
             self._lose_host(place, index, "SIGKILL")
 
-    def fail(self, name: str, host: int) -> None:
+    def fail_chip(self, name: str, host: int) -> None:
         """See `HasHosts.fail_chip`."""
         self._lives.living(name)
         place = self._lives.place(name)
@@ -64,28 +57,3 @@ class Chips:
             self._lives.end(place, signal=signal)
 
         process.later_beside(HOOK_S, lose)
-
-    def hold(self, name: str) -> None:
-        """See `HasChips.hold_chip`."""
-        place = self._lives.place(name)
-        if place.process is not None:
-            raise FleetError(f"the chip of {name} is still held by process {place.pid}")
-        if name not in self._world.held_chips:
-            holder = self._world.held_chips[name] = _HOLDERS + place.number
-            self._world.report(name, Kind.CHIP_HELD, {"node": name, "holder": holder})
-
-    def free(self, name: str) -> None:
-        """See `HasChips.free_chip`."""
-        self._lives.place(name)
-        holder = self._world.held_chips.pop(name, None)
-        if holder is not None:
-            self._world.report(name, Kind.CHIP_FREED, {"node": name, "holder": holder})
-
-    def attempt(self, name: str) -> None:
-        """See `HasChips.try_chip`."""
-        place = self._lives.place(name)
-        holder = self._world.held_chips.get(name)
-        if holder is None and place.process is not None:
-            holder = place.pid
-        data: dict[str, Json] = {"node": name, "holder": holder, "is_granted": holder is None}
-        self._world.report(name, Kind.CHIP_TRIED, data)
