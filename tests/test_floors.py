@@ -65,7 +65,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "ruamel": ("plan.file",),
     "rich": ("report", "cli", "gameday.terminal"),
     "opentelemetry": ("report.telemetry.otlp",),
-    "fsspec": ("report.telemetry.object_store",),
     "perfetto": ("report.trace.writer",),
     "prometheus_client": ("report.metrics",),
     "starlette": ("gameday.live",),

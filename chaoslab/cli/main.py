@@ -79,7 +79,6 @@ Exit codes:
 Environment:
   CHAOSLAB_CACHE           compiled steps and tools; default ~/.cache/chaoslab
   CHAOSLAB_WEBHOOK_SECRET  signs what --notify sends
-  GRAFANA_TOKEN            token of a service account, for --grafana
   DOCKER_HOST              engine of --fleet docker; default: this machine's
   KUBECONFIG               clusters of --fleet kubernetes; else ~/.kube/config
   COLUMNS                  width of pages that are piped

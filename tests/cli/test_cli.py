@@ -553,35 +553,14 @@ def test_a_report_is_written_again_from_the_record_with_a_trace_if_asked(
     assert "<title>not judged: one_dies</title>" in (record / "report.html").read_text()
 
 
-def test_a_finished_run_is_sent_and_a_refusal_changes_no_exit_code(
-    fleets: FakeFleets, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAFANA_TOKEN", "a token")
+def test_a_finished_run_is_sent_and_a_refusal_changes_no_exit_code(fleets: FakeFleets) -> None:
     with http_receiver() as receiver:
-        assert run_once("--grafana", receiver.url, "--quiet").exit_code == 0
-        assert len(receiver.bodies("/api/annotations")) == 2
+        assert run_once("--otlp", receiver.url, "--quiet").exit_code == 0
+        assert receiver.bodies("/v1/traces")
         receiver.answer = 403
-        done = call("report", "--otlp", receiver.url, "--grafana", receiver.url)
+        done = call("report", "--otlp", receiver.url)
     assert done.exit_code == 0, done.output
-    assert done.stderr.count("warning: ") == 2
-
-
-def test_every_file_of_a_record_is_uploaded_and_a_failure_changes_no_exit_code(
-    fleets: FakeFleets, tmp_path: Path
-) -> None:
-    store = tmp_path / "store"
-    done = run_once("--upload", f"file://{store}/gates", "--quiet")
-    assert done.exit_code == 0, done.output
-    here = (tmp_path / "runs" / "latest").resolve()
-    there = store / "gates" / "one_dies" / here.name
-    assert f"file://{there}" in done.stderr
-    assert content(there) == content(here)
-    assert [one.name for one in (store / "gates").iterdir()] == ["one_dies"], "no trial file"
-    (there / "junit.xml").unlink()
-    (there / "junit.xml").mkdir()
-    again = call("report", "--upload", f"file://{store}/gates")
-    assert again.exit_code == 0
-    assert "warning: --upload: junit.xml " in again.stderr
+    assert done.stderr.count("warning: ") == 1
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -58,10 +58,6 @@ def test_a_gate_decides_on_each_of_several_runs(fleets: FakeFleets) -> None:
         (("--notify", "http://127.0.0.1/"), SECRET),
         (("--metrics", "9464"), "HOST:PORT"),
         (("--otlp", "localhost:4318"), "http://localhost:4318"),
-        (("--upload", "bucket/gates"), "URL"),
-        (("--upload", "carrier-pigeon://bucket"), "URL"),
-        (("--upload", "dropbox://gates"), "dropboxdrivefs"),
-        (("--upload", "file:///dev/null/gates"), "/dev/null/gates"),
     ],
 )
 def test_options_that_cannot_work_are_refused_before_anything_starts(

@@ -6,7 +6,7 @@ import click
 
 from chaoslab.cli import completing
 from chaoslab.cli.commands.output import examples, json_option, out_option, print_json, shown_path
-from chaoslab.cli.commands.telemetry_options import Telemetry, telemetry_options
+from chaoslab.cli.commands.telemetry_options import otlp_option, send_otlp
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.files import REPORT_HTML, read_verdict
 from chaoslab.report.web.page import write_page
@@ -21,7 +21,6 @@ from chaoslab.run.records import history_of
         "chaoslab report 3f9a1c --to page.html",
         "chaoslab report latest --trace",
         "chaoslab report latest --otlp http://localhost:4318",
-        "chaoslab report latest --upload s3://bucket/gates",
     ),
 )
 @click.argument("run", default="latest", shell_complete=completing.runs)
@@ -37,7 +36,7 @@ from chaoslab.run.records import history_of
     is_flag=True,
     help="Also write trace.pftrace into the run directory, for https://ui.perfetto.dev.",
 )
-@telemetry_options
+@otlp_option
 @out_option
 @json_option
 def command(
@@ -45,7 +44,7 @@ def command(
     run: str,
     to: Path | None,
     has_trace: bool,
-    telemetry: Telemetry,
+    otlp: str | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -62,7 +61,7 @@ def command(
         from chaoslab.report.trace.file import write_trace  # noqa: PLC0415  # perfetto, when asked
 
         written["trace"] = write_trace(directory.path, history)
-    telemetry.send(directory, history, verdict)
+    send_otlp(otlp, directory, history, verdict)
     if as_json:
         sizes = {"bytes" if name == "report" else f"{name}_bytes": path.stat().st_size
                  for name, path in written.items()}  # fmt: skip

@@ -22,7 +22,7 @@ from chaoslab.cli.commands.output import (
 )
 from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.cli.commands.repetition import Repeating, repeat_options
-from chaoslab.cli.commands.telemetry_options import Telemetry, telemetry_options
+from chaoslab.cli.commands.telemetry_options import otlp_option, send_otlp
 from chaoslab.cli.invocation import Invocation
 from chaoslab.plan.model import Control
 from chaoslab.prepare.plans import Asked, Prepared, prepare
@@ -52,7 +52,7 @@ from chaoslab.run.judged_run import Judged, carry_out
               "with it are not judged.")  # fmt: skip
 @gate_options
 @repeat_options
-@telemetry_options
+@otlp_option
 @listener_options
 @click.option("--quiet", is_flag=True, help="Print only the verdict, no progress.")
 @out_option
@@ -64,7 +64,7 @@ def command(  # noqa: PLR0913  # one for each group of options
     asked: Asked,
     no_control: bool,
     repeating: Repeating | None,
-    telemetry: Telemetry,
+    otlp: str | None,
     gate: Gate,
     listening: Listening,
     quiet: bool,
@@ -97,7 +97,7 @@ def command(  # noqa: PLR0913  # one for each group of options
         return judged
 
     def send(judged: Judged) -> Judged:
-        telemetry.send(judged.directory, judged.history, judged.verdict)
+        send_otlp(otlp, judged.directory, judged.history, judged.verdict)
         return judged
 
     def made(directory: Path) -> None:

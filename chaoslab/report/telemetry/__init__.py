@@ -1,7 +1,6 @@
-"""A finished run for other systems: spans and metrics by OpenTelemetry, annotations for Grafana.
+"""A finished run for other systems: spans and metrics by OpenTelemetry.
 
-    History + Verdict ─► windows, spans, series ─┬─► otlp: OTLP over HTTP, by the official SDK
-                                                 └─► grafana: an annotation for each fault window
+    History + Verdict ─► spans, series ─► otlp: OTLP over HTTP, by the official SDK
 
 Everything is sent when the run is over and judged, so it cannot disturb the run; what a receiver
 refuses is reported once, and changes no verdict and no exit code.

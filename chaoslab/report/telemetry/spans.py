@@ -89,7 +89,7 @@ def _faults(history: History) -> Iterator[RunSpan]:
             yield RunSpan(
                 name=f"fault {story.fault}",
                 from_s=story.injecting.time_s,
-                to_s=fault_end_s(story, history),
+                to_s=_fault_end_s(story, history),
                 attributes=attributes,
                 moments=tuple(
                     (event.time_s, event.kind.value)
@@ -100,7 +100,7 @@ def _faults(history: History) -> Iterator[RunSpan]:
             )
 
 
-def fault_end_s(story: FaultStory, history: History) -> float:
+def _fault_end_s(story: FaultStory, history: History) -> float:
     """When it was healed or had failed; the end of the record without either."""
     last = story.healed or story.failed
     return last.time_s if last else history.end_s

@@ -1,6 +1,5 @@
-"""Spans, metrics and annotations as real receivers get them, and receivers that refuse."""
+"""Spans and metrics as a real receiver gets them, and receivers that refuse."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.events import Event, Kind
 from chaoslab.record.journal import History
 from chaoslab.report.telemetry import otlp, sending
-from chaoslab.report.telemetry.sending import Receivers
+from chaoslab.report.telemetry.sending import asked, send
 from tests.histories import Story
 from tests.report.telemetry.http_receiver import Receiver, http_receiver
 from tests.report.web.stories import judged, whole_story
@@ -64,16 +63,11 @@ def time_ns(event: Event) -> int:
     return BEGAN_NS + round(event.time_s * 1e9)
 
 
-def complaints(receivers: Receivers, story: tuple[History, Verdict]) -> list[str]:
-    return list(receivers.send(RUN, *story))
-
-
 @pytest.fixture(scope="module")
 def sent(story: tuple[History, Verdict]) -> Iterator[Receiver]:
-    """What a collector and Grafana got of the whole story."""
+    """What a collector got of the whole story."""
     with http_receiver() as server:
-        both = Receivers(otlp=server.url, grafana=server.url, token="a token")
-        assert complaints(both, story) == []
+        assert send(server.url, RUN, *story) == ""
         yield server
 
 
@@ -112,7 +106,7 @@ def test_a_fault_is_a_span_for_each_victim_with_its_evidence(
 def test_a_run_that_is_sent_again_has_the_same_spans(
     sent: Receiver, receiver: Receiver, story: tuple[History, Verdict]
 ) -> None:
-    complaints(Receivers(otlp=receiver.url), story)
+    send(receiver.url, RUN, *story)
     assert receiver.bodies("/v1/traces") == sent.bodies("/v1/traces")
 
 
@@ -121,7 +115,7 @@ def test_a_failed_run_and_a_learner_that_stays_away_are_errors(receiver: Receive
         Story().baseline().kill("learner-1").train(6).heal(restarts=False).train(40).settle()
         .end().history()
     )  # fmt: skip
-    complaints(Receivers(otlp=receiver.url), (history, judged(history)))
+    send(receiver.url, RUN, history, judged(history))
     failed = [span for span in sent_spans(receiver) if span.status.code == Status.STATUS_CODE_ERROR]
     assert {span.name.split(" ")[0] for span in failed} >= {"chaoslab", "rejoin"}
     assert "rejoin: " in next(span for span in failed if not span.parent_span_id).status.message
@@ -159,41 +153,18 @@ def test_metrics_have_the_values_and_times_of_the_record(
         assert sent == margin
 
 
-# ------------------------------------------------------------------------------------ Grafana
-
-
-def test_grafana_gets_a_region_for_the_run_and_for_each_injection(
-    sent: Receiver, story: tuple[History, Verdict]
-) -> None:
-    posted = [one for one in sent.posted if one[0] == "/api/annotations"]
-    whole, kill, *_ = (json.loads(body) for _, _, body in posted)
-    history = story[0]
-    assert whole["time"] == BEGAN_NS // 1_000_000
-    assert kill["time"] == time_ns(history.of(Kind.FAULT_INJECTING)[0]) // 1_000_000
-    assert kill["timeEnd"] == time_ns(history.of(Kind.FAULT_HEALED)[0]) // 1_000_000
-    assert {"chaoslab", "fault", "process.kill", "learner-1"} <= set(kill["tags"])
-    assert len(posted) == 1 + len(history.of(Kind.FAULT_INJECTING))
-    assert {headers["Authorization"] for _, headers, _ in posted} == {"Bearer a token"}
-
-
 # ------------------------------------------------------------------------------------ refusals
 
 
-def test_each_receiver_that_refuses_is_reported_once_and_the_other_is_served(
+def test_a_receiver_that_refuses_is_reported_once(
     receiver: Receiver, story: tuple[History, Verdict], caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.answer = 403
-    with http_receiver() as other:
-        both = Receivers(otlp=receiver.url, grafana=other.url, token="a token")
-        (complaint,) = complaints(both, story)
-        assert other.posted
+    complaint = send(receiver.url, RUN, *story)
     assert complaint.startswith(receiver.url)
     assert "403" in complaint
     assert len(receiver.posted) == 1
     assert not caplog.records
-    (complaint,) = complaints(Receivers(grafana=receiver.url, token="a token"), story)
-    assert complaint.startswith(receiver.url)
-    assert "403" in complaint
 
 
 def test_a_receiver_that_is_not_there_is_reported_without_a_password(
@@ -202,53 +173,27 @@ def test_a_receiver_that_is_not_there_is_reported_without_a_password(
     monkeypatch.setattr(otlp, "TIMEOUT_S", 0.2)
     with http_receiver() as gone:
         url = gone.url
-    secret = url.replace("http://", "http://me:secret@")
-    found = complaints(Receivers(otlp=url, grafana=secret, token="a token"), story)
-    assert [url.partition("//")[2] in one for one in found] == [True, True]
-    assert "secret" not in str(found)
-
-
-def test_nobody_else_gets_the_token_and_a_redirect_is_no_success(
-    receiver: Receiver, story: tuple[History, Verdict]
-) -> None:
-    with http_receiver() as other:
-        receiver.answer, receiver.to = 301, f"{other.url}/api/annotations"
-        (complaint,) = complaints(Receivers(grafana=receiver.url, token="a token"), story)
-        assert "301" in complaint
-        assert other.fetched + other.posted == []
+    complaint = send(url.replace("http://", "http://me:secret@"), RUN, *story)
+    assert url.partition("//")[2] in complaint
+    assert "secret" not in complaint
 
 
 def test_a_record_without_the_calendar_time_is_not_sent(receiver: Receiver) -> None:
     empty = History(())
-    assert len(complaints(Receivers(otlp=receiver.url), (empty, judged(empty)))) == 1
+    assert send(receiver.url, RUN, empty, judged(empty))
     assert not receiver.posted
 
 
 # ------------------------------------------------------------------------------------ options
 
 
-@pytest.mark.parametrize(
-    ("otlp", "grafana", "token", "said"),
-    [
-        *((url, None, "", "--otlp") for url in ("localhost:4318", "ftp://here", "http://a:b", "")),
-        (None, "http://me:hunter2@here", "one", "--grafana"),
-        (None, "http://localhost:3000", "", "GRAFANA_TOKEN"),
-    ],
-)
-def test_what_cannot_be_sent_to_is_refused_before_a_run(
-    otlp: str | None, grafana: str | None, token: str, said: str
-) -> None:
-    with pytest.raises(PlanError, match=said) as refused:
-        Receivers.asked(otlp, grafana, {"GRAFANA_TOKEN": token} if token else {})
-    assert "hunter2" not in str(refused.value)
-
-
-def test_grafana_is_asked_with_the_token_of_the_environment() -> None:
-    found = Receivers.asked(None, "http://localhost:3000/", {"GRAFANA_TOKEN": "one"})
-    assert (found.grafana, found.token) == ("http://localhost:3000", "one")
+@pytest.mark.parametrize("url", ["localhost:4318", "ftp://here", "http://a:b", ""])
+def test_what_cannot_be_sent_to_is_refused_before_a_run(url: str) -> None:
+    with pytest.raises(PlanError, match="--otlp"):
+        asked(url)
 
 
 def test_otlp_needs_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "_OTLP_PARTS", ("no_such_package.sdk",))
     with pytest.raises(AbilityError, match=r"chaoslab\[otlp\]"):
-        Receivers.asked("http://localhost:4318", None, {})
+        asked("http://localhost:4318")
