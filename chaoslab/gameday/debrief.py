@@ -13,7 +13,7 @@ from shlex import quote
 
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import MalformedEvent
-from chaoslab.core.payloads import GamedayOpened, OperatorNoted
+from chaoslab.core.payloads import GamedayOpened
 from chaoslab.core.private_files import replace_file
 from chaoslab.core.units import elapsed, plural
 from chaoslab.gameday.effects import GAP_FACTOR, GAP_FLOOR_S, bound_s
@@ -115,7 +115,7 @@ def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> 
         "## Predictions",
         *_predictions(history, found),
         "## Time to notice",
-        _rule_of_noticing(history, found),
+        _rule_of_noticing(found),
         table(("fault", "noticed after", "by"), map(_noticed, found)) if found else "No faults.",
         "## Timeline",
         *_timeline(history),
@@ -127,16 +127,10 @@ def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> 
     )
 
 
-def _rule_of_noticing(history: History, found: Sequence[FaultOutcome]) -> str:
+def _rule_of_noticing(found: Sequence[FaultOutcome]) -> str:
     has_sealed = any(one.is_sealed for one in found)
     more = ", of a sealed one also its injection or a node that it hit" if has_sealed else ""
-    has_alarms = any(one.payload.alarm for one in history.of(OperatorNoted))
-    alarms = (
-        "; or to the first alarm that began to fire after it and names the fault, its injection, "
-        "or its kind or a node that no later fault has hit"
-    )
-    told = f"the first note that names the fault{more}{alarms if has_alarms else ''}"
-    return f"From the injection to {told}."
+    return f"From the injection to the first note that names the fault{more}."
 
 
 def _items(items: Sequence[Item], none: str) -> str:

@@ -67,7 +67,7 @@ class FaultOutcome:
     """From the heal until all that were taken away contributed; None: nobody was taken away."""
     noticed_s: float | None = None
     """From the injection to the first note that names the fault, of one that was sealed also its
-    injection or a node that it hit, or to the first alarm that does; None: nobody did."""
+    injection or a node that it hit; None: nobody did."""
     noticed_by: str = ""
     predictions: tuple[Prediction, ...] = ()
     """By person, in the order in which they first spoke; nothing that came after it had begun."""

@@ -1,22 +1,19 @@
 """Orders, predictions and notes of people about a fault of a game-day.
 
-fault.held ──── held ────► go, skip or abort ─► injected ──► first note or alarm that names it
+fault.held ──── held ────► go, skip or abort ─► injected ──► first note that names it
 predictions, until it begins                        └─────── heal, abort: before its time
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Action,
-    AlarmState,
     FaultHeld,
     FaultSkipped,
-    NodeStarted,
     OperatorActed,
     OperatorNoted,
     OperatorPredicted,
@@ -24,9 +21,6 @@ from chaoslab.core.payloads import (
 from chaoslab.gameday.effects import Span
 from chaoslab.record.journal import FaultStory, History
 
-_CLOCKS_S: Final = 2.0
-"""How far the clock of a monitoring system may be from ours: of an alarm that began to fire so long
-before an injection nobody can tell whether that was its cause."""
 _ENDS_A_HOLD = frozenset({Action.GO, Action.SKIP, Action.ABORT})
 
 
@@ -121,38 +115,17 @@ def healed_early(history: History, stories: Sequence[FaultStory]) -> Iterator[st
 def first_note(
     history: History, spec: str, injected: Event, *, also: Iterable[str] = ()
 ) -> Event[OperatorNoted] | None:
-    """The first note after the injection that names the fault: of a person by its field or in its
-    text, or in its text one of the names in `also`; an alarm by what `_alarmed` says.
+    """The first note after the injection that names the fault: by its field or in its text, or in
+    its text one of the names in `also`.
     """
 
     def names_it(event: Event[OperatorNoted]) -> bool:
         said = event.payload
-        if said.alarm is not None:
-            return spec in _alarmed(history, event)
         return said.spec == spec or _names(said.text, spec, *also)
 
     since = injected.seq, injected.time_s
     notes = (e for e in history.of(OperatorNoted) if e.seq > since[0] and e.time_s >= since[1])
     return next(filter(names_it, notes), None)
-
-
-def _alarmed(history: History, event: Event[OperatorNoted]) -> frozenset[str]:
-    """Faults that an alarm names; one that was firing before an injection does not mean that.
-
-    By its id or injection; and the kind, a node or a container mean the last fault that had it.
-    """
-    said = event.payload
-    if said.alarm is not AlarmState.FIRING:
-        return frozenset()
-    began_s = event.time_s - (said.firing_s or 0.0) + _CLOCKS_S
-    containers = {one.payload.node: one.payload.container for one in history.of(NodeStarted)}
-    latest: dict[str, str] = {}
-    for story in history.faults:
-        if story.injected and story.injected.seq < event.seq and story.injected.time_s <= began_s:
-            names = {story.spec, story.injection, story.fault, *story.targets}
-            names |= {found for name in story.targets if (found := containers.get(name))}
-            latest |= dict.fromkeys(names, story.spec)
-    return frozenset(spec for name, spec in latest.items() if _names(said.text, name))
 
 
 def _names(text: str, *names: str) -> bool:

@@ -18,7 +18,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import Action, AlarmState
+from chaoslab.core.payloads import Action
 from chaoslab.core.units import plural
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.preflight import fault_of
@@ -59,16 +59,11 @@ class Predict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What somebody noticed or wants to keep, or an alarm of a monitoring system.
-
-    The fields are those of `OperatorNoted`.
-    """
+    """What somebody noticed or wants to keep. The fields are those of `OperatorNoted`."""
 
     by: str
     text: str
     spec: str = ""
-    alarm: AlarmState | None = None
-    firing_s: float | None = None
     came_s: float | None = None
     """When it was put into the inbox of a run."""
 

@@ -81,13 +81,6 @@ class Day(Story):
         """Somebody notices something."""
         return self.say(Kind.OPERATOR_NOTED, by=by, spec=spec, text=text)
 
-    def alarms(self, text: str, *, firing_s: float = 0.0, state: str = "firing") -> Self:
-        """A monitoring system says something."""
-        return self.say(
-            Kind.OPERATOR_NOTED,
-            by="alertmanager", spec="", text=text, alarm=state, firing_s=firing_s,
-        )  # fmt: skip
-
     def left_out(self, by: str, spec: str = HALF, reason: str = "") -> Self:
         """An operator skips it."""
         self.acts(by, "skip", spec, reason)

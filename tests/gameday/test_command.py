@@ -164,10 +164,3 @@ def test_what_is_known_is_not_asked_for(words: tuple[str, ...], keys: str) -> No
 def test_nothing_is_started_without_a_yes(keys: str, code: ExitCode) -> None:
     assert call("--script", "day.txt", keys=keys).exit_code == code
     assert not Path("runs").exists()
-
-
-def test_the_key_of_the_sealed_faults_is_not_given_to_monitoring() -> None:
-    done = call("--serve", "--key", "day.key", "--alarms", "./day.key", "--script", "day.txt")
-    assert done.exit_code == ExitCode.REFUSED
-    assert "day.key" in done.stderr
-    assert not Path("day.key").exists()

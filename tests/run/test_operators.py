@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.payloads import Action, AlarmState, FaultHeld, OperatorActed, OperatorRefused
+from chaoslab.core.payloads import Action, FaultHeld, OperatorActed, OperatorRefused
 from chaoslab.plan.model import GameDay, Phase, Trigger
 from chaoslab.record.journal import History
 from chaoslab.record.journal_file import JournalFile
@@ -109,8 +109,8 @@ def test_an_abort_heals_what_is_open_and_ends_the_run(tmp_path: Path) -> None:
 
 def test_what_comes_while_nodes_are_ended_is_noted_or_refused(tmp_path: Path) -> None:
     when = kind(Kind.NODE_EXITED)
-    alarm = Note(by="grafana", text="Down fires", alarm=AlarmState.FIRING, firing_s=1.5)
-    late = [alarm, Predict(by="Bo", spec="other", gap_s=1.0), ask(Action.END), ask(Action.ABORT)]
+    note = Note(by="Bo", text="learner-1 is gone")
+    late = [note, Predict(by="Bo", spec="other", gap_s=1.0), ask(Action.END), ask(Action.ABORT)]
     orders = [(after_round(12), ask(Action.ABORT)), *((when, order) for order in late)]
     history = played(tmp_path, orders)
     noted = the(history, Kind.OPERATOR_NOTED)
@@ -212,14 +212,13 @@ def test_what_cannot_be_done_is_refused(
 
 def test_predictions_and_notes_are_on_record(tmp_path: Path) -> None:
     first = Predict(by="Bo", spec="half-dies", continues=True, gap_s=2.0, hit=("learner-1",))
-    alarm = Note(by="alertmanager", text="Down fires", alarm=AlarmState.FIRING, firing_s=1.5)
-    history = played(tmp_path, [(after_round(12), first), GO, (INJECTED, alarm), SKIP_OTHER])
+    note = Note(by="Cy", text="learner-1 is gone")
+    history = played(tmp_path, [(after_round(12), first), GO, (INJECTED, note), SKIP_OTHER])
     predicted = the(history, Kind.OPERATOR_PREDICTED).payload
     assert (predicted.by, predicted.continues, predicted.gap_s) == ("Bo", True, 2.0)
     assert (predicted.hit, predicted.back_s) == (("learner-1",), None)
     noted = the(history, Kind.OPERATOR_NOTED).payload
-    assert (noted.by, noted.text) == ("alertmanager", "Down fires")
-    assert (noted.alarm, noted.firing_s) == (AlarmState.FIRING, 1.5)
+    assert (noted.by, noted.text) == ("Cy", "learner-1 is gone")
 
 
 def test_one_that_waits_can_be_made_milder_and_stronger(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def command(  # noqa: PLR0913  # one for each option
     left out. A simulated fleet needs a script, because its time does not wait for people.
 
     --serve adds a live page: operators act on it by links that can be used once, and many viewers
-    look, predict and take notes. With --alarms it also takes what Alertmanager or Grafana fires.
+    look, predict and take notes.
 
     With `gameday.sealed` of the plan and --key, faults also come that nobody sees before.
 
@@ -147,7 +147,6 @@ def command(  # noqa: PLR0913  # one for each option
     if sealing.is_opening:
         sealing.print_opened(RunDirectory.open(asked.plan, root=out), as_json=as_json)
         return
-    _refuse_one_file(sealing, serving)
     is_asked = not is_begun and not is_charter and _has_people()
     asked, nodes = attached_to(target, asked)
     if nodes and not (is_begun or is_charter or is_asked):
@@ -210,16 +209,6 @@ def _has_people() -> bool:
         return is_at_hand(sys.stdin.fileno()) and sys.stderr.isatty()
     except (AttributeError, OSError, ValueError):  # closed, or none at all
         return False
-
-
-def _refuse_one_file(sealing: Sealing, serving: Serving) -> None:
-    """PlanError if what opens the sealed faults would be given to a monitoring system."""
-    key, alarms = sealing.key, serving.alarms
-    if key and alarms and key.resolve() == alarms.resolve():
-        raise PlanError(
-            f"--alarms {alarms}: this is the key file of the sealed faults, and monitoring would "
-            "get it: name another one"
-        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The live page of a game-day: --serve, --tls-cert, --tls-key, --operator and --alarms.
+"""The live page of a game-day: --serve, --tls-cert, --tls-key and --operator.
 
     Serving.begin(inbox, plan) ─► observers ─► the run         links ─► stderr
 
@@ -18,7 +18,6 @@ import click
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.terminal import harmless
-from chaoslab.gameday.key_file import secret_in_or_new
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import Observer
 from chaoslab.run.operators import Inbox
@@ -39,15 +38,12 @@ class Serving:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     operators: tuple[str, ...] = ()
-    alarms: Path | None = None
-    """Key file, whose secret is the token of a monitoring system."""
 
     def __post_init__(self) -> None:
         for option, is_given in (
             ("--tls-cert", self.tls_cert is not None),
             ("--tls-key", self.tls_key is not None),
             ("--operator", bool(self.operators)),
-            ("--alarms", self.alarms is not None),
         ):
             if is_given and self.serve is None:
                 raise PlanError(f"{option} is for the live page: add --serve [HOST:]PORT")
@@ -62,22 +58,14 @@ class Serving:
         if self.serve is None:
             yield ()
             return
-        from chaoslab.gameday.live.app import ALARMS  # noqa: PLC0415  # an extra
-        from chaoslab.gameday.live.server import (  # noqa: PLC0415
-            Listen,
-            serving,
-        )
+        from chaoslab.gameday.live.server import Listen, serving  # noqa: PLC0415  # an extra
 
         host, port = parsed(self.serve)
         listen = Listen(host=host, port=port, certificate=self.tls_cert, key=self.tls_key)
         operators = self.operators or (plan.charter.facilitator or _login(),)
-        token = secret_in_or_new(self.alarms).hex() if self.alarms else ""
-        with serving(plan, inbox, listen, operators=operators, alarms=token) as page:
+        with serving(plan, inbox, listen, operators=operators) as page:
             for line in lines(page):
                 click.echo(line, err=True)
-            if self.alarms:
-                told = f"alarms, by the token in {self.alarms}: {page.address.url}{ALARMS}"
-                click.echo(f"  {harmless(told)}", err=True)
             yield (page,)
 
 
@@ -112,13 +100,6 @@ def live_options(function: Callable[..., None]) -> Callable[..., None]:
         help="Print a link for this operator, which can be used once; repeat it for others. "
         "Default: the facilitator of the plan, or the login name.",
     )
-    @click.option(
-        "--alarms",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Take alarms of Alertmanager or Grafana at /alarms of the page, with the token in "
-        "this key file, which is made if it is not there.",
-    )
     @wraps(function)
     def with_serving(
         *context: click.Context,
@@ -126,12 +107,9 @@ def live_options(function: Callable[..., None]) -> Callable[..., None]:
         tls_cert: Path | None,
         tls_key: Path | None,
         operators: tuple[str, ...],
-        alarms: Path | None,
         **others: object,
     ) -> None:
-        asked = Serving(
-            serve=serve, tls_cert=tls_cert, tls_key=tls_key, operators=operators, alarms=alarms
-        )
+        asked = Serving(serve=serve, tls_cert=tls_cert, tls_key=tls_key, operators=operators)
         function(*context, serving=asked, **others)
 
     return with_serving

@@ -28,13 +28,6 @@ class Action(StrEnum):
     """Heal everything and end the run."""
 
 
-class AlarmState(StrEnum):
-    """What a monitoring system says of an alarm."""
-
-    FIRING = "firing"
-    RESOLVED = "resolved"
-
-
 class GamedayOpened(Payload, kind=Kind.GAMEDAY_OPENED):
     """The charter, as it stood when the run began."""
 
@@ -128,9 +121,5 @@ class OperatorNoted(ByOperator, kind=Kind.OPERATOR_NOTED):
     """A note. One that names a fault shows that it was noticed."""
 
     text: str
-    alarm: AlarmState | None = None
-    """It is an alarm of a monitoring system; None: a person noticed it."""
-    firing_s: float | None = None
-    """Of an alarm: how long before it came it had begun to fire, by the clocks of both machines."""
     came_s: float | None = None
     """When it came, if the run was being ended then and it was written later; None: just now."""

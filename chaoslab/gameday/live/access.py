@@ -4,7 +4,6 @@
                                     │ 403 spent or unknown     401 no cookie, or an old one
                                     └ 429 too many wrong ones
     every request ─► Address.require ─► 403 another host or origin · 400 a body that is not JSON
-    but POST /alarms: a machine ─► its own token ─► Access.admit_alarms ─► 401, 429
 
 Of tokens and cookies only SHA-256 digests are kept and compared: how long a comparison takes says
 nothing about a secret.
@@ -29,10 +28,6 @@ _NAME_MOST: Final = 40
 _VISITS_MOST: Final = 1000
 """Cookies of viewers; a new one takes the place of the oldest."""
 _JSON: Final = "application/json"
-ALERTMANAGER: Final = "alertmanager"
-GRAFANA: Final = "grafana"
-_MACHINES: Final = frozenset({ALERTMANAGER, GRAFANA})
-"""Names under which alarms are noted, and which nobody else may have."""
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _PORT_OF: Final[Mapping[bool, int]] = {False: 80, True: 443}
 """The port that browsers leave out, by whether there is TLS."""
@@ -125,13 +120,8 @@ class Address:
         origin = headers.get("origin", "").lower()
         if origin not in {f"{self._scheme}://{host}" for host in self.hosts}:
             raise Denied(403, "requests from other pages, or without an Origin, are not allowed")
-        require_json(headers)
-
-
-def require_json(headers: Mapping[str, str]) -> None:
-    """Denied unless a body is said to be JSON."""
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
-        raise Denied(400, f"Content-Type: must be {_JSON}")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+            raise Denied(400, f"Content-Type: must be {_JSON}")
 
 
 def is_loopback(host: str) -> bool:
@@ -178,8 +168,6 @@ class RateLimit:
 
 
 _Digest: TypeAlias = bytes
-_ALL: Final = "all"
-"""Key of what is counted of all together."""
 
 
 class Access:
@@ -188,10 +176,8 @@ class Access:
     They last as long as this object.
     """
 
-    def __init__(self, clock: Clock | None = None, *, alarms: str = "") -> None:
-        """`alarms`: token of the monitoring system; empty: no alarms are taken."""
+    def __init__(self, clock: Clock | None = None) -> None:
         clock = clock or WallClock()
-        self._alarms = _digest(alarms) if alarms else None
         self._tokens: dict[_Digest, tuple[Role, str]] = {}
         self._visits: dict[_Digest, Visit] = {}
         self._wrong = RateLimit(at_once=10, per_s=0.5, clock=clock)
@@ -200,8 +186,6 @@ class Access:
         self._entries = RateLimit(at_once=100, per_s=2.0, clock=clock)
         self._said = RateLimit(at_once=30, per_s=10.0, clock=clock)
         """What all viewers say together: each of it is a line that the run has to write."""
-        self._alarmed = RateLimit(at_once=30, per_s=2.0, clock=clock)
-        """Requests with alarms, all together."""
         self._operators: set[str] = set()
 
     def invite(self, role: Role, name: str = "") -> str:
@@ -263,24 +247,10 @@ class Access:
         if self.visit(cookie).role is Role.VIEWER:
             self._said.take(Role.VIEWER)
 
-    def admit_alarms(self, authorization: str, *, address: str) -> None:
-        """Count a request with alarms; Denied without their token, and if there were too many.
-
-        Wrong tokens are counted by `address`, as for `enter`.
-        """
-        if self._alarms is None:
-            raise Denied(404, "no alarms are taken here: start the game-day with --alarms FILE")
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or _digest(token.strip().lower()) != self._alarms:
-            self._wrong.take(address)
-            raise Denied(401, "Authorization: must be Bearer with the token in the key file of "
-                         "--alarms")  # fmt: skip
-        self._alarmed.take(_ALL)
-
     def _free_name(self, name: str, before: Visit | None) -> str:
         name = checked_name(name)
         taken = {_alike(visit.name) for visit in self._visits.values() if visit is not before}
-        if name and _alike(name) in taken | self._operators | _MACHINES:
+        if name and _alike(name) in taken | self._operators:
             raise Denied(409, f"{name} is the name of somebody else here: add something to it")
         return name
 

@@ -4,22 +4,18 @@
     GET  /enter  /assets/enter.js …   open to all
     POST /enter {token, name}         ─► cookie
     POST /act  /predict  /note        ─► Inbox, 202; what became of it comes by the stream
-    POST /alarms                      from a monitoring system with its token ─► Inbox, 202
 
 Errors are JSON: {"error": "what is wrong"}, with 400, 401, 403, 404, 409, 413 or 429.
 """
 
-import time
 from collections.abc import Mapping
-from dataclasses import field
 from importlib.resources import files
 from typing import Final
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action
-from chaoslab.gameday.live.access import Access, Address, Denied, Visit, require_json
-from chaoslab.gameday.live.alarms import Alarms
+from chaoslab.gameday.live.access import Access, Address, Denied, Visit
 from chaoslab.gameday.live.bodies import (
     Body,
     ask_of,
@@ -44,10 +40,7 @@ except ImportError as error:
     ) from error
 
 _PAGE = files("chaoslab.gameday.live") / "page"
-ALARMS: Final = "/alarms"
-"""Path for machines, which have neither a cookie nor an Origin."""
 _BODY_MOST_BYTES: Final = 16_384
-_ALARMS_MOST_BYTES: Final = 1 << 18
 _OPEN: Final = frozenset({"enter.js", "live.css"})
 """Assets of the page that has no cookie yet."""
 _ASSETS: Final[Mapping[str, str]] = {
@@ -85,7 +78,6 @@ class LiveApp:
     address: Address
     access: Access
     stream: Stream
-    alarms: Alarms = field(default_factory=Alarms)
 
     def asgi(self) -> ASGIApp:
         """The application."""
@@ -98,7 +90,6 @@ class LiveApp:
             Route("/act", self._act, methods=["POST"]),
             Route("/predict", self._predict, methods=["POST"]),
             Route("/note", self._note, methods=["POST"]),
-            Route(ALARMS, self._alarm, methods=["POST"]),
         ]
         return Guarded(Starlette(routes=routes, exception_handlers={Denied: _denied}), self.address)
 
@@ -163,17 +154,6 @@ class LiveApp:
         visit, body = await self._said(request)
         return self._put(note_of(body, by=visit.name, plan=self.plan))
 
-    async def _alarm(self, request: Request) -> Response:
-        given = request.headers.get("authorization", "")
-        self.access.admit_alarms(given, address=_address(request))
-        require_json(request.headers)
-        body = await _body(request, most=_ALARMS_MOST_BYTES)
-        self._require_a_run()
-        notes = self.alarms.notes(body, now_s=time.time())
-        for note in notes:
-            self._hand_over(note)
-        return JSONResponse({"noted": len(notes)}, status_code=202)
-
     async def _said(self, request: Request) -> tuple[Visit, Body]:
         """Who says something, and what."""
         visit = self._visit(request)
@@ -183,17 +163,10 @@ class LiveApp:
         return visit, body
 
     def _put(self, order: Order) -> Response:
-        self._require_a_run()
-        self._hand_over(order)
+        # the page may not have been told yet that it is over
+        if self.stream.picture.is_over or not self.inbox.put(order):
+            raise Denied(409, "the run is over")
         return JSONResponse({"asked": str(order)}, status_code=202)
-
-    def _require_a_run(self) -> None:
-        if self.stream.picture.is_over:
-            raise _over()
-
-    def _hand_over(self, order: Order) -> None:
-        if not self.inbox.put(order):  # which the page may not have been told yet
-            raise _over()
 
     # ---------------------------------------------------------------- cookies
 
@@ -207,8 +180,7 @@ class LiveApp:
 class Guarded:
     """An application that gets requests to its own address alone, and tells browsers to be strict.
 
-    Alarms may come under any name of this machine: no browser sends their token by itself. Every
-    answer has the headers, those that refuse included.
+    Every answer has the headers, those that refuse included.
     """
 
     def __init__(self, app: ASGIApp, address: Address) -> None:
@@ -224,8 +196,7 @@ class Guarded:
 
         app = self._app
         try:
-            if scope["path"] != ALARMS:
-                self._address.require(scope["method"], Request(scope).headers)
+            self._address.require(scope["method"], Request(scope).headers)
         except Denied as denied:
             app = _refusal(denied)
         await app(scope, receive, sent)
@@ -239,21 +210,17 @@ def _address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-async def _body(request: Request, *, most: int = _BODY_MOST_BYTES) -> Body:
+async def _body(request: Request) -> Body:
     """Its JSON object; Denied if it is too long, breaks off, or is none."""
     raw = b""
     try:
         async for part in request.stream():
             raw += part
-            if len(raw) > most:
-                raise Denied(413, f"the body is longer than {most} bytes")
+            if len(raw) > _BODY_MOST_BYTES:
+                raise Denied(413, f"the body is longer than {_BODY_MOST_BYTES} bytes")
     except ClientDisconnect as error:
         raise Denied(400, "the body broke off") from error
     return body_of(raw)
-
-
-def _over() -> Denied:
-    return Denied(409, "the run is over")
 
 
 def _refusal(denied: Denied) -> Response:

@@ -22,7 +22,7 @@ from chaoslab.run.operators import Ask, Note, Predict
 Body: TypeAlias = Mapping[str, Json]
 REASON_MOST: Final = 300
 """Characters of a reason."""
-TEXT_MOST: Final = 2000
+_TEXT_MOST: Final = 2000
 """Characters of a note."""
 _SECONDS_MOST: Final = 1e6
 _NEEDS_A_FAULT: Final = frozenset({Action.SKIP, Action.MILDER, Action.STRONGER, Action.REPEAT})
@@ -86,7 +86,7 @@ def prediction_of(body: Body, *, by: str, plan: FaultPlan) -> Predict:
 def note_of(body: Body, *, by: str, plan: FaultPlan) -> Note:
     """What somebody noticed; Denied if it is empty."""
     _only(body, "text", "fault")
-    text = text_of(body, "text", TEXT_MOST)
+    text = text_of(body, "text", _TEXT_MOST)
     if not text:
         _wrong("text: is empty")
     return Note(by=by, spec=_fault(body, plan), text=text)

@@ -126,11 +126,10 @@ class LivePage:
         listen: Listen,
         *,
         operators: Sequence[str],
-        alarms: str = "",
     ) -> None:
-        """PlanError if a name is none, or if the address cannot be had. `alarms`: their token."""
+        """PlanError if a name is none, or if the address cannot be had."""
         self._listen = listen
-        self._access = Access(alarms=alarms)
+        self._access = Access()
         people = [*((Role.OPERATOR, name) for name in operators), (Role.VIEWER, "")]
         tokens = [(role, name, self._access.invite(role, name)) for role, name in people]
         self._socket = listen.bound()
@@ -332,14 +331,13 @@ def serving(
     listen: Listen,
     *,
     operators: Sequence[str],
-    alarms: str = "",
 ) -> Iterator[LivePage]:
     """Serve the page of a run until the block is left.
 
-    `operators`: one link for each. `alarms`: token of a monitoring system. PlanError if the address
-    or a name cannot be used, FleetError if the server does not start.
+    `operators`: one link for each. PlanError if the address or a name cannot be used, FleetError if
+    the server does not start.
     """
-    page = LivePage(plan, inbox, listen, operators=operators, alarms=alarms)
+    page = LivePage(plan, inbox, listen, operators=operators)
     page.start()
     try:
         yield page

@@ -53,18 +53,6 @@ def test_without_a_name_the_facilitator_is_the_operator() -> None:
     assert "operator Fay, once: " in run("--serve", "localhost:0").stderr
 
 
-def test_alarms_have_a_key_file_which_is_made_and_whose_place_is_told(tmp_path: Path) -> None:
-    key = tmp_path / "alarms.key"
-    for _ in range(2):
-        done = run("--serve", "0", "--alarms", str(key))
-        url = done.stderr.splitlines()[0].removeprefix("live page: ")
-        assert f"  alarms, by the token in {key}: {url}alarms\n" in done.stderr
-        assert key.read_text().strip() not in done.output
-    assert key.stat().st_mode & 0o777 == 0o600
-    key.chmod(0o644)
-    assert "others can read the key file" in refused("--serve", "0", "--alarms", str(key))
-
-
 @pytest.mark.parametrize(
     ("address", "found"),
     [
@@ -88,7 +76,6 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     ("words", "why"),
     [
         (("--operator", "Ann"), "--operator is for the live page: add --serve"),
-        (("--alarms", "x"), "--alarms is for the live page: add --serve"),
         (("--tls-key", "x"), "--tls-key is for the live page: add --serve"),
         (("--serve", "a.example:0"), "needs TLS: add --tls-cert FILE and --tls-key FILE"),
         (("--serve", "0", "--tls-key", "x"), "--tls-cert and --tls-key belong together"),

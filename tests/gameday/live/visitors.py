@@ -199,13 +199,10 @@ def opened(
     plan: FaultPlan | None = None,
     listen: Listen | None = None,
     keep: bool = False,
-    alarms: str = "",
 ) -> Iterator[Stand]:
     """The page of a plan with two faults, for the operators Ann and Bo."""
     inbox = Inbox(keep=keep)
-    with serving(
-        plan or plan_of(), inbox, listen or Listen(), operators=["Ann", "Bo"], alarms=alarms
-    ) as page:
+    with serving(plan or plan_of(), inbox, listen or Listen(), operators=["Ann", "Bo"]) as page:
         yield Stand(page, inbox)
 
 
