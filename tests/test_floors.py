@@ -63,7 +63,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "asyncssh": ("fleet.remote.ssh",),
     "toxiproxy": ("links.toxiproxy",),
     "ruamel": ("plan.file",),
-    "rich": ("report", "cli", "gameday.terminal"),
+    "rich": ("report", "cli"),
     "opentelemetry": ("report.telemetry.otlp",),
     "perfetto": ("report.trace.writer",),
     "prometheus_client": ("report.metrics",),

@@ -1,23 +1,17 @@
-r"""Keyboard or pipe of a game-day, read on a thread of its own, and the terminal put back after it.
+r"""Keyboard or pipe of a game-day, read on a thread of its own.
 
 file descriptor ─► thread ─► take(b"go half-dies\n"), at the end take(b"")
+
+A terminal stays as it is: the line that is being typed is edited by its driver.
 """
 
 import os
 import select
-import termios
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from threading import Thread
 from typing import Final, Self
 
 _MOST_BYTES: Final = 4096
-_FLAGS, _LOCAL, _CONTROLS = 0, 3, 6
-"""Places in what `termios.tcgetattr` returns."""
-_STOPPING: Final[Sequence[int]] = [
-    getattr(termios, name) for name in ("VSUSP", "VDSUSP", "VQUIT") if hasattr(termios, name)
-]
-"""Keys that stop or kill a process; not each system has all of them."""
 
 
 class Reader:
@@ -43,38 +37,22 @@ class Reader:
             ready, _, _ = select.select([self._fd, self._wake], [], [])
             if self._wake in ready:
                 return
-            try:
-                data = os.read(self._fd, _MOST_BYTES)
-            except OSError:  # the terminal was closed
-                data = b""
+            data = self._next()
+            if data is None:
+                continue
             self._take(data)
             if not data:
                 return
 
-
-@contextmanager
-def unbuffered(fd: int) -> Iterator[None]:
-    r"""Each key comes at once and is not echoed; Ctrl-C stays a signal. Put back in any case.
-
-    Ctrl-S, Ctrl-Z, Ctrl-Y and Ctrl-\ have no meaning meanwhile: they would stop or kill the
-    harness, with faults open that only it heals in time.
-    """
-    before = termios.tcgetattr(fd)
-    mode = termios.tcgetattr(fd)
-    mode[_FLAGS] &= ~termios.IXON
-    mode[_LOCAL] &= ~(termios.ECHO | termios.ICANON)
-    controls = list(mode[_CONTROLS])
-    controls[termios.VMIN], controls[termios.VTIME] = 1, 0
-    no_key = bytes([os.fpathconf(fd, "PC_VDISABLE")])
-    for key in _STOPPING:
-        controls[key] = no_key
-    mode[_CONTROLS] = controls
-    try:
-        termios.tcsetattr(fd, termios.TCSANOW, mode)
-        yield
-    finally:
-        with suppress(termios.error):  # the terminal was closed
-            termios.tcsetattr(fd, termios.TCSANOW, before)
+    def _next(self) -> bytes | None:
+        """What has come. No bytes: nothing more comes. None: Ctrl-D at a terminal, which ends
+        nothing.
+        """
+        try:
+            data = os.read(self._fd, _MOST_BYTES)
+        except OSError:  # the terminal was closed
+            return b""
+        return None if not data and os.isatty(self._fd) else data
 
 
 def is_at_hand(fd: int) -> bool:

@@ -1,8 +1,7 @@
-"""Orders as people type them: one line of a terminal or of a script, and the help to it.
+"""Orders as people type them: one line of a keyboard or of a script, and the help to it.
 
     "go half-dies"                          ─► order_of ─► Ask(by="Ann", action=go, …)
     "Bo> predict half-dies gap=3s back=10s" ─► order_of ─► Predict(by="Bo", spec="half-dies", …)
-    "pre"                                   ─► completed ─► "predict "
 
 Whether an order can be carried out is decided by `run.operators`; here only its form and the names
 in it are checked.
@@ -39,7 +38,6 @@ FORMS: Final[Mapping[str, tuple[str, str]]] = {
 """By command: its form, and what it does."""
 
 _NAMED = frozenset({"skip", "milder", "stronger", "repeat"})
-_OF_A_FAULT = frozenset({"go", "heal", *_NAMED})
 _WHO = re.compile(r"\s*([\w.@-]+)>(.*)", re.DOTALL)
 _NOBODY = "nobody"
 
@@ -74,11 +72,6 @@ class Room:
     def names(self) -> Names:
         """What their lines can name."""
         return Names.of(self.plan)
-
-    def tell(self, line: str) -> None:
-        """Pass an order on; PlanError if the line is none, or the run is over."""
-        if not self.inbox.put(order_of(line, by=self.by, names=self.names)):
-            raise PlanError("the run is over")
 
 
 class Said(NamedTuple):
@@ -200,59 +193,10 @@ def _nodes(text: str, names: Names) -> tuple[str, ...]:
     return found
 
 
-# ---------------------------------------------------------------- help while typing
+# ---------------------------------------------------------------- help
 
 
 def help_lines() -> Sequence[str]:
     """Every command with what it does."""
     lines = [line for form, does in FORMS.values() for line in (form, f"    {does}")]
     return [*lines, "NAME> COMMAND", "    the same for somebody else at this keyboard"]
-
-
-def usage(line: str) -> str:
-    """The form of the command that a line begins with; empty without one."""
-    word = said(line, by="").word
-    return FORMS[word][0] if word in FORMS else ""
-
-
-def completed(line: str, names: Names) -> tuple[str, Sequence[str]]:
-    """A line with its last part completed as far as that is certain, and what it can become."""
-    who = line[: named.start(2)] if (named := _WHO.fullmatch(line)) else ""
-    text = line[len(who) :].lstrip()
-    gap = line[len(who) : len(line) - len(text)]
-    word, blank, rest = text.partition(" ")
-    if not blank:
-        known, end = _COMMANDS, " "
-        done, typed = f"{who}{gap}", word
-    else:
-        done = f"{who}{gap}{word} "
-        known, end = _arguments(word, rest, names)
-        if word == "predict" and " " in rest:
-            done, typed = f"{done}{rest.rpartition(' ')[0]} ", rest.rpartition(" ")[2]
-        else:
-            typed = rest
-    found = [one for one in known if one.startswith(typed)]
-    if len(found) == 1:
-        return f"{done}{found[0]}{end}", ()
-    return (f"{done}{_shared(found)}", found) if found else (line, ())
-
-
-def _shared(words: Sequence[str]) -> str:
-    """What all of them begin with."""
-    first, last = min(words), max(words)
-    alike = zip(first, last, strict=False)
-    return first[: next((n for n, (a, b) in enumerate(alike) if a != b), len(first))]
-
-
-_COMMANDS: Final[Sequence[str]] = (*FORMS, HELP)
-
-
-def _arguments(word: str, rest: str, names: Names) -> tuple[Sequence[str], str]:
-    """What can follow a command, and what follows that."""
-    if word in _OF_A_FAULT:
-        return names.faults, ""
-    if word == "note":
-        return names.faults, ": "
-    if word == "predict":
-        return ([f"{key}=" for key in _FIELDS], "") if " " in rest else (names.faults, " ")
-    return (), ""

@@ -6,12 +6,9 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import Action
 from chaoslab.gameday.orders import (
     Names,
-    Room,
-    completed,
     order_of,
 )
-from chaoslab.run.operators import Ask, Inbox, Note, Order, Predict
-from tests.gameday_room import plan_of
+from chaoslab.run.operators import Ask, Note, Order, Predict
 
 NAMES = Names(faults=("half-dies", "half-hangs", "other"), nodes=("learner-0", "learner-1"))
 
@@ -95,40 +92,3 @@ def test_no_line_can_steer_a_terminal() -> None:
     assert aborted.reason.isprintable()
     assert "\x1b" not in mistake("\x1b[2J")
     assert "\x1b" not in mistake("go \x1b[2J")
-
-
-@pytest.mark.parametrize(
-    ("line", "meant"),
-    [
-        ("sk", "skip "),
-        ("hea", "heal "),
-        ("Bo> sk", "Bo> skip "),
-        ("go o", "go other"),
-        ("go h", "go half-"),
-        ("note o", "note other: "),
-        ("predict half-d", "predict half-dies "),
-        ("predict half-dies g", "predict half-dies gap="),
-        ("predict half-dies gap=3s b", "predict half-dies gap=3s back="),
-        ("abort half", "abort half"),
-        ("xyz", "xyz"),
-    ],
-)
-def test_tab_completes_commands_and_names(line: str, meant: str) -> None:
-    assert completed(line, NAMES)[0] == meant
-
-
-def test_what_tab_cannot_settle_is_listed() -> None:
-    assert completed("go half", NAMES) == ("go half-", ["half-dies", "half-hangs"])
-
-
-def test_a_room_passes_orders_on_for_the_faults_and_nodes_of_its_plan() -> None:
-    room = Room(plan=plan_of(), by="Ann", inbox=Inbox())
-    room.tell("predict half-dies hit=syncer")
-    room.tell("Bo> go other")
-    assert list(room.inbox.take()) == [
-        Predict(by="Ann", spec="half-dies", hit=("syncer",)),
-        Ask(by="Bo", action=Action.GO, spec="other"),
-    ]
-    with pytest.raises(PlanError):
-        room.tell("go nothing")
-    assert list(room.inbox.take()) == []

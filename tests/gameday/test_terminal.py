@@ -1,9 +1,8 @@
-"""The screen of a game-day: over a real pseudo-terminal, and in lines without one."""
+"""The lines of a game-day: over a real pseudo-terminal, and in a pipe without one."""
 
 import io
 import os
 import pty
-import re
 import termios
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +10,13 @@ from threading import Event as Flag
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import Action, FaultInjected, OperatorNoted
-from chaoslab.gameday.keyboard import unbuffered
+from chaoslab.gameday import terminal
 from chaoslab.gameday.orders import Room
 from chaoslab.gameday.script import Script
-from chaoslab.gameday.terminal import COMMANDS, CTRL_C, KEPT, Printed, Terminal, gameday_screen
+from chaoslab.gameday.terminal import COMMANDS, CTRL_C, KEPT, Printed
 from chaoslab.report.view import ViewModel
 from chaoslab.run.operators import Ask, Inbox, Note, Order
 from tests.gameday_room import SECOND, plan_of
@@ -47,202 +45,117 @@ class Watched(Inbox):
         return list(self.take())
 
 
-class Tty:
-    """A keyboard that is a terminal, and a picture that is kept."""
+def printed(keyboard: Any, inbox: Inbox) -> tuple[Printed, Script, io.StringIO]:
+    """The lines, the script that those of people belong to, and what is shown."""
+    script, shown = Script(inbox, by="Ann", holds=sorted(PLAN.held)), io.StringIO()
+    room = Room(plan=PLAN, by="Ann", inbox=inbox)
+    return Printed(keyboard, shown, ViewModel(PLAN.training.stop), room, script), script, shown
 
-    def __init__(self, inbox: Inbox, *, height: int) -> None:
-        self.fingers, self.fd = pty.openpty()
-        self.before = termios.tcgetattr(self.fd)
-        self.drawn = io.StringIO()
-        console = Console(file=self.drawn, force_terminal=True, width=120, height=height)
-        room = Room(plan=PLAN, by="Ann", inbox=inbox)
-        self.terminal = Terminal(console, ViewModel(PLAN.training.stop), room, self.fd)
+
+class Tty:
+    """A keyboard that is a terminal, of a run that is kept."""
+
+    def __init__(self) -> None:
+        self.fingers, fd = pty.openpty()
+        self.keyboard = open(fd)  # noqa: SIM115  # closed by the fixture
+        self.before = termios.tcgetattr(fd)
+        self.inbox = Watched(keep=True)
+        self.lines, self.script, self.shown = printed(self.keyboard, self.inbox)
 
     def press(self, keys: bytes) -> None:
         os.write(self.fingers, keys)
 
-    def picture(self) -> str:
-        """What was drawn last, without colours."""
-        last = self.drawn.getvalue().rpartition("\x1b[2K")[2]
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", last)
-
 
 @pytest.fixture
-def inbox(request: pytest.FixtureRequest) -> Watched:
-    """Of a run that is kept, if the parameter of a test says so."""
-    return Watched(keep=getattr(request, "param", False))
-
-
-@pytest.fixture
-def tty(inbox: Watched, request: pytest.FixtureRequest) -> Iterator[Tty]:
-    """As high as the parameter of a test says."""
-    made = Tty(inbox, height=getattr(request, "param", 60))
+def tty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tty]:
+    monkeypatch.setattr(terminal, "is_at_hand", lambda _: True)  # of this session it is not
+    made = Tty()
     yield made
     os.close(made.fingers)
-    os.close(made.fd)
+    made.keyboard.close()
 
 
-def told(time_s: float, kind: Kind, **data: Any) -> Event:
-    return Event(seq=0, time_s=time_s, source="test", kind=kind, data=data)
-
-
-HELD = told(9.0, Kind.FAULT_HELD, spec="half-dies", fault="process.kill", trigger="at round 20",
-            injections=1, targets=["learner-1", "learner-3"])  # fmt: skip
-
-
-def test_what_is_typed_reaches_the_run_and_the_terminal_is_put_back(
-    tty: Tty, inbox: Watched
-) -> None:
-    with tty.terminal:
-        assert not termios.tcgetattr(tty.fd)[3] & (termios.ECHO | termios.ICANON)
-        assert termios.tcgetattr(tty.fd)[3] & termios.ISIG, "Ctrl-C stays a signal"
+def test_what_is_typed_reaches_the_run_and_the_terminal_stays_as_it_is(tty: Tty) -> None:
+    with tty.lines:
         tty.press(b"go half-dies\n")
-        assert inbox.next() == [Ask(by="Ann", action=Action.GO, spec="half-dies")]
-        tty.press(b"Bo> note sl")
-        tty.press(b"ow\r")
-        assert inbox.next() == [Note(by="Bo", text="slow")]
-    assert termios.tcgetattr(tty.fd) == tty.before
+        assert tty.inbox.next() == [Ask(by="Ann", action=Action.GO, spec="half-dies")]
+        tty.press(b"Bo> note slap\x7f\x7fow\n")
+        assert tty.inbox.next() == [Note(by="Bo", text="slow")]
+        assert termios.tcgetattr(tty.keyboard.fileno()) == tty.before
+    assert [part for part in (COMMANDS, CTRL_C, KEPT) if part not in tty.shown.getvalue()] == []
 
 
-def test_the_terminal_is_put_back_after_an_error(tty: Tty) -> None:
-    with pytest.raises(ZeroDivisionError), tty.terminal:
-        raise ZeroDivisionError
-    assert termios.tcgetattr(tty.fd) == tty.before
+def test_ctrl_d_ends_nothing(tty: Tty) -> None:
+    with tty.lines:
+        tty.press(b"\x04")
+        tty.press(b"heal\n")
+        assert tty.inbox.next() == [Ask(by="Ann", action=Action.HEAL)]
 
 
-def test_the_terminal_is_put_back_if_it_cannot_be_drawn_on(
-    tty: Tty, monkeypatch: pytest.MonkeyPatch
+def test_a_terminal_that_goes_away_leaves_the_run_to_others(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(*_: object) -> None:
-        raise OSError("no space")
-
-    monkeypatch.setattr("chaoslab.gameday.terminal.Reader.__enter__", broken)
-    with pytest.raises(OSError, match="no space"), tty.terminal:
-        pass
-    assert termios.tcgetattr(tty.fd) == tty.before
-
-
-def test_a_keyboard_that_goes_away_leaves_the_run_alone(inbox: Watched) -> None:
-    tty = Tty(inbox, height=60)
-    with tty.terminal:
+    monkeypatch.setattr(terminal, "is_at_hand", lambda _: True)
+    tty, is_ended, has_come = Tty(), [], Flag()
+    take = tty.lines.type
+    monkeypatch.setattr(tty.script, "end", lambda: is_ended.append(True))
+    monkeypatch.setattr(tty.lines, "type", lambda data: (take(data), has_come.set()))
+    with tty.lines:
         os.close(tty.fingers)
-        tty.terminal.see(HELD)
-    os.close(tty.fd)
+        assert has_come.wait(LIMIT_S)
+    tty.keyboard.close()
+    assert not is_ended
 
 
-def test_no_key_but_ctrl_c_stops_the_harness(tty: Tty) -> None:
-    with unbuffered(tty.fd):
-        mode = termios.tcgetattr(tty.fd)
-    assert not mode[0] & termios.IXON, "Ctrl-S"
-    for name in ("VSUSP", "VDSUSP", "VQUIT"):  # Ctrl-Z, Ctrl-Y, Ctrl-\\
-        if place := getattr(termios, name, None):
-            assert ord(mode[6][place]) == os.fpathconf(tty.fd, "PC_VDISABLE"), name
-    assert mode[6][termios.VINTR] == tty.before[6][termios.VINTR]
-
-
-def test_the_screen_shows_what_waits_how_to_decide_and_what_was_decided(tty: Tty) -> None:
-    acted = {"by": "Bo", "spec": "half-dies"}
-    waits = ("process.kill on 2 nodes", "training goes on", COMMANDS, CTRL_C, "Ann>")
-    with tty.terminal as screen:
-        screen.see(HELD)
-        assert [part for part in waits if part not in tty.picture()] == []
-        screen.see(told(10, Kind.OPERATOR_ACTED, action="milder", reason="learner-1", **acted))
-        assert "milder: learner-1" in tty.picture()
-        screen.see(told(11, Kind.OPERATOR_ACTED, action="go", **acted))
-        gone = tty.picture()
-    assert "Bo: go half-dies" in gone
-    assert "training goes on" not in gone
-
-
-@pytest.mark.parametrize("inbox", [True], indirect=True)
-def test_a_kept_run_says_how_it_ends(tty: Tty) -> None:
-    with tty.terminal as screen:
-        screen.see(told(9, Kind.PHASE_ENTERED, phase="inject"))
-        assert KEPT in tty.picture()
-        screen.see(told(10, Kind.OPERATOR_ACTED, by="Bo", action="end"))
-        assert KEPT not in tty.picture()
-
-
-def test_mistakes_help_and_choices_stand_below_the_editor(tty: Tty, inbox: Watched) -> None:
-    with tty.terminal as screen:
-        screen.type(b"goo half-dies\r")
-        screen.type(b"ski")
-        assert "`go`" in tty.picture()
-        screen.type(b"p\t")
-        assert "skip FAULT" in tty.picture()
-        screen.type(b"\x15h\t")
-        assert "heal   help" in tty.picture()
-        screen.type(b"lp\r")
-        assert "NAME> COMMAND" in tty.picture()
-    assert list(inbox.take()) == []
-
-
-@pytest.mark.parametrize("tty", [10], indirect=True)
-def test_the_input_line_is_seen_on_a_low_terminal(tty: Tty) -> None:
-    learners = [f"learner-{number}" for number in range(20)]
-    with tty.terminal as screen:
-        screen.see(told(0, Kind.RUN_STARTED, plan="many", seed=7, fleet="local",
-                        algorithm="decoupled", version="1", learners=learners))  # fmt: skip
-        screen.see(HELD)
-        shown = tty.picture()
-    assert all(part in shown for part in (CTRL_C, "Ann>", "many"))
-    assert "learner-19" not in shown
-
-
-def test_a_run_goes_on_under_the_terminal(tmp_path: Path, tty: Tty, inbox: Watched) -> None:
-    """A typist lets faults go when the screen shows that they wait."""
+def test_a_run_goes_on_under_the_terminal(tmp_path: Path, tty: Tty) -> None:
+    """A typist lets faults go when the record shows that they wait, and ends it."""
 
     class Typist:
         def see(self, event: Event) -> None:
             if event.kind is Kind.FAULT_HELD:
-                tty.press(b"go\r")
-                assert inbox.has_come.wait(LIMIT_S)
-                inbox.has_come.clear()
+                self.type(b"go\n")
+            if event.kind is Kind.FAULT_HEALED and event.data["spec"] == "other":
+                self.type(b"end\n")
 
-    with tty.terminal as screen:
+        def type(self, line: bytes) -> None:
+            tty.inbox.has_come.clear()
+            tty.press(line)
+            assert tty.inbox.has_come.wait(LIMIT_S)
+
+    with tty.lines as lines:
         history = Stage(
-            tmp_path, (HALF, SECOND), plan=PLAN, inbox=inbox, observers=[screen, Typist()]
-        ).execute()
+            tmp_path, (HALF, SECOND), plan=PLAN, inbox=tty.inbox,
+            observers=[lines, tty.script, Typist()],
+        ).execute()  # fmt: skip
     assert len(history.of(FaultInjected)) == 2
     assert ending(history)[0] == "completed"
-    assert termios.tcgetattr(tty.fd) == tty.before
+    assert "expected: training goes on" in tty.shown.getvalue()
 
 
 # ---------------------------------------------------------------- without a terminal
 
 
-def printed(text: str, inbox: Inbox, stream: io.StringIO) -> tuple[Printed, Script]:
-    script = Script(inbox, by="Ann", holds=sorted(PLAN.held))
-    screen = gameday_screen(
-        io.StringIO(text), stream, ViewModel(PLAN.training.stop),
-        Room(plan=PLAN, by="Ann", inbox=inbox), script,
-    )  # fmt: skip
-    assert isinstance(screen, Printed)
-    return screen, script
-
-
 def test_without_a_terminal_lines_of_a_pipe_are_orders_and_waits(tmp_path: Path) -> None:
-    inbox, stream = Inbox(), io.StringIO()
+    inbox = Inbox()
     text = "wait half-dies held\nBo> go half-dies\nhlep\nhelp\nwait half-dies healed\nnote back"
-    screen, script = printed(text, inbox, stream)
+    screen, script, shown = printed(io.StringIO(text), inbox)
     with screen:
         history = Stage(
             tmp_path, (HALF, SECOND), plan=PLAN, inbox=inbox, observers=[screen, script]
         ).execute()
-    lines = stream.getvalue()
+    lines = shown.getvalue()
     assert len(history.of(FaultInjected)) == 1
     assert [event.payload.text for event in history.of(OperatorNoted)] == ["back"]
     told = ("half-dies waits", "training goes on", "line 3: ", "`hlep`", "NAME> COMMAND")
     assert [part for part in told if part not in lines] == []
+    assert COMMANDS not in lines
     assert "\x1b" not in lines
 
 
 def test_lines_of_a_pipe_are_taken_as_they_come() -> None:
-    inbox, stream = Watched(), io.StringIO()
+    inbox = Watched()
     end, begin = os.pipe()
-    script = Script(inbox, by="Ann")
-    room = Room(plan=PLAN, by="Ann", inbox=inbox)
-    with open(end) as keyboard, Printed(keyboard, stream, ViewModel(), room, script):
+    with open(end) as keyboard, printed(keyboard, inbox)[0]:
         os.write(begin, b"go half-dies\nnote ha")
         assert inbox.next() == [Ask(by="Ann", action=Action.GO, spec="half-dies")]
         os.write(begin, "lf ☃\n".encode())
@@ -254,8 +167,6 @@ def test_lines_of_a_pipe_are_taken_as_they_come() -> None:
 
 def test_a_silent_pipe_does_not_keep_the_run() -> None:
     end, begin = os.pipe()
-    script = Script(Inbox(), by="Ann")
-    room = Room(plan=PLAN, by="Ann", inbox=Inbox())
-    with open(end) as keyboard, Printed(keyboard, io.StringIO(), ViewModel(), room, script):
+    with open(end) as keyboard, printed(keyboard, Inbox())[0]:
         pass
     os.close(begin)

@@ -49,7 +49,7 @@ from chaoslab.gameday.keyboard import is_at_hand
 from chaoslab.gameday.orders import Names, Room
 from chaoslab.gameday.script import Line, Script, is_ended_by, read_script
 from chaoslab.gameday.sealing import drawn_from
-from chaoslab.gameday.terminal import Printed, gameday_screen
+from chaoslab.gameday.terminal import Printed
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import faults
@@ -58,7 +58,6 @@ from chaoslab.record.journal import History, Observer
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan
-from chaoslab.report.console import Screen
 from chaoslab.report.page import verdict_page
 from chaoslab.report.view import ViewModel
 from chaoslab.run.judged_run import Judged, carry_out
@@ -347,13 +346,12 @@ def _write_plan(run: str, out: Path, path: Path, *, as_json: bool) -> None:
 # ---------------------------------------------------------------- the run
 
 
-def _screen(room: Room, script: Script, *, is_alone: bool) -> Screen:
-    """An input line where there are people; of a script that is alone, lines."""
-    view = ViewModel(room.plan.training.stop)
+def _screen(room: Room, script: Script, *, is_alone: bool) -> Printed:
+    """What happens, in lines; of a script that is not alone, with those that people type."""
     if is_alone:
         script.end()
-        return Printed(None, sys.stderr, view, room, script)
-    return gameday_screen(sys.stdin, sys.stderr, view, room, script)
+    view = ViewModel(room.plan.training.stop)
+    return Printed(None if is_alone else sys.stdin, sys.stderr, view, room, script)
 
 
 def _finish(judged: Judged, plan: FaultPlan, out: Path, *, as_json: bool) -> None:
