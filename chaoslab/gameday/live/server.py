@@ -11,7 +11,7 @@ nothing. It installs no signal handlers and writes no access log.
 
 Connections are open to all who reach the port, and the harness needs its file descriptors itself:
 
-    accept ─► _Door: 200 at most, more are closed ─► TLS: 10 s ─► _Hurried: a request within 10 s
+    accept ─► _Door: 200 at most, more are closed ─► _Hurried: a request within 10 s
 """
 
 import asyncio
@@ -58,7 +58,7 @@ _CONNECTIONS_MOST: Final = 200
 _IDLE_MOST: Final = 100
 """Of them, so many that no answer is due to; the oldest give way to new ones."""
 _REQUEST_S = 10.0
-"""How long a connection may take to bring a whole request, and a handshake of TLS before it."""
+"""How long a connection may take to bring a whole request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class LivePage:
 
     def _serve(self) -> None:
         self._server = uvicorn.Server(self._config())
-        with asyncio.Runner(loop_factory=_Loop) as runner:
+        with asyncio.Runner() as runner:
             try:
                 runner.run(self._served(self._server))
             except Exception:
@@ -251,17 +251,6 @@ class _Door(socket.socket):
             raise ConnectionAbortedError
         self._inside.append(connection)
         return connection, address
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    """Ends handshakes of TLS that take long; uvicorn has no setting for that."""
-
-    async def create_server(self, *given: Any, **named: Any) -> asyncio.Server:
-        """As every event loop does."""
-        if named.get("ssl"):
-            named["ssl_handshake_timeout"] = _REQUEST_S
-        made: asyncio.Server = await super().create_server(*given, **named)
-        return made
 
 
 class _Hurried(H11Protocol):

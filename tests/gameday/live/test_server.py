@@ -14,7 +14,6 @@ import pytest
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import OperatorActed, OperatorPredicted
 from chaoslab.gameday.live import server
-from chaoslab.gameday.live.server import Listen
 from chaoslab.run.operators import Ask
 from tests.contracts.fleet_kit import wait_until
 from tests.gameday.live.visitors import HELD, WITHIN_S, Reader, Stand, Visitor, opened
@@ -267,16 +266,3 @@ def test_viewers_of_the_stream_stay(monkeypatch: pytest.MonkeyPatch) -> None:
             assert is_closed(later)
         stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="still here")
         stream.until_said("Ann notes: still here")
-
-
-def test_a_handshake_that_does_not_come_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    authority = pytest.importorskip("chaoslab.fleet.authority")
-    mine = authority.Authority(60.0).issue("localhost", serves=True)
-    (tmp_path / "cert.pem").write_bytes(mine.certificate)
-    (tmp_path / "key.pem").write_bytes(mine.key)
-    monkeypatch.setattr(server, "_REQUEST_S", 0.3)
-    listen = Listen(certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem")
-    with opened(listen=listen) as stand, idle(stand, 1) as (silent,):
-        assert is_closed(silent)
