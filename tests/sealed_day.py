@@ -11,14 +11,12 @@ from click.testing import CliRunner, Result
 from chaoslab.cli.main import main
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import Action
-from chaoslab.gameday.sealing import draw, drawn_from, on_record
+from chaoslab.gameday.sealing import draw, drawn_from
 from chaoslab.plan.model import FaultPlan, GameDay, Injection, Limits, SealedFaults, Trigger
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import FaultStory, History
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.record.sealed import derived, digest_of, sealed_lines
 from chaoslab.run.operators import Inbox, Order
-from chaoslab.run.sealed import SealedInjections
 from tests.gameday_room import OTHER, SPEC, Room, ask, kind, plan_of
 from tests.stage import HALF, Stage
 
@@ -44,7 +42,6 @@ wait sealed-1 healed
 Bo> note sealed-1: it is back
 wait sealed-2 healed
 """
-SECRET, OTHER_SECRET = bytes(range(32)), bytes(range(1, 33))
 
 # ---------------------------------------------------------------- on the simulated fleet
 
@@ -55,9 +52,9 @@ def prepared(*settings: str) -> Prepared:
     return prepare(Asked(plan="one_dies.yaml", settings=settings))
 
 
-def drawn(plan: Prepared, secret: bytes) -> tuple[Injection, ...]:
-    """What is sealed in a game-day with this key file."""
-    return draw(plan, drawn_from(plan), secret)
+def drawn(plan: Prepared) -> tuple[Injection, ...]:
+    """What is sealed in a game-day of this plan."""
+    return draw(plan, drawn_from(plan))
 
 
 def call(*words: str) -> Result:
@@ -92,24 +89,6 @@ ONE = replace(
 PLANNED = replace(plan_of([SPEC, OTHER], GameDay(sealed=SealedFaults(faults=1))))
 
 
-def by_hand(one: Injection = ONE) -> SealedInjections:
-    """One fault, sealed without a draw."""
-    key = derived(SECRET, "run")
-    return SealedInjections(
-        injections=(one,),
-        key=key,
-        facts={
-            "faults": 1,
-            "kinds": [one.fault],
-            "within_s": 60.0,
-            "for_s": 3.0,
-            "nonce": "",
-            "key_digest": digest_of(key),
-            "lines": list(sealed_lines([on_record(one)], key)),
-        },
-    )
-
-
 def sealed_day(
     folder: Path,
     orders: list[tuple[Callable[[Event], bool], Order]],
@@ -119,7 +98,7 @@ def sealed_day(
     keep: bool = False,
 ) -> History:
     """The record of a game-day whose faults are HALF, which waits, and one that is sealed."""
-    inbox = Inbox(keep=keep, sealed=by_hand(one))
+    inbox = Inbox(keep=keep, sealed=(one,))
     plan: FaultPlan = replace(PLANNED, limits=limits or Limits())
 
     room = Room(inbox, list(orders))

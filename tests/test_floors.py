@@ -59,7 +59,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "fleet.kubernetes.port_forward",
         "fleet.kubernetes.streams",
     ),
-    "cryptography": ("fleet.authority", "record.sealed"),
+    "cryptography": ("fleet.authority",),
     "asyncssh": ("fleet.remote.ssh",),
     "toxiproxy": ("links.toxiproxy",),
     "ruamel": ("plan.file",),

@@ -18,7 +18,6 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
 from chaoslab.checks.node_clocks import stalls
-from chaoslab.checks.seals import seal_doubts
 from chaoslab.checks.stop_rule import stop_rule
 from chaoslab.checks.timeline import training_end
 from chaoslab.checks.unknown_participants import strangers
@@ -60,7 +59,6 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _baseline(history)
     yield from _evidence(history)
     yield from _entries(history)
-    yield from _sealed(history)
     yield from _late(history)
     yield from _heals(history)
     yield from _links(history)
@@ -179,18 +177,6 @@ def _never(entry: PlanEntry) -> str:
             return f"the injection of {name} did not take place"
         return f"none of the {entry.injections} injections of {name} took place"
     return f"no injection of {name} was scheduled: chance drew none that the limits allow"
-
-
-def _sealed(history: History) -> Iterator[Finding]:
-    """Sealed faults of a game-day of which nobody can tell that they are those that came."""
-    doubts = tuple(seal_doubts(history))
-    if doubts:
-        yield Finding(
-            check="sealed",
-            outcome=Outcome.UNKNOWN,
-            reason="; ".join(doubt.text for doubt in doubts),
-            codes=tuple(dict.fromkeys(doubt.code for doubt in doubts)),
-        )
 
 
 def _late(history: History) -> Iterator[Finding]:

@@ -148,8 +148,6 @@ class Kind(StrEnum):
 
     # -- game-days: faults that wait for an operator, and what people do and say
     GAMEDAY_OPENED = "gameday.opened"
-    GAMEDAY_SEALED = "gameday.sealed"
-    GAMEDAY_UNSEALED = "gameday.unsealed"
     FAULT_HELD = "fault.held"
     OPERATOR_ACTED = "operator.acted"
     OPERATOR_REFUSED = "operator.refused"

@@ -2,7 +2,7 @@
 
     plan, schedule ─► who, what is broken, what is expected, who can stop it ─► Markdown
                   └─► who is hit by name: in the last section, which responders do not get
-    sealed faults ──► how many, of which kinds, within what; by name for who has the key alone
+    sealed faults ──► how many, of which kinds, within what; nobody is told which
 
 The same plan and schedule give the same page. It holds the words of the plan as they are: whoever
 shows or writes it hides what is secret.
@@ -15,7 +15,6 @@ from chaoslab.checks.base import Check
 from chaoslab.core.units import plural, show_duration, show_share
 from chaoslab.faults.base import Fault
 from chaoslab.gameday.markdown import BLANK, page, safe, table
-from chaoslab.gameday.sealed_sections import for_the_facilitator, to_be_sealed
 from chaoslab.plan.file.writing import listed, written
 from chaoslab.plan.model import (
     SYNCER,
@@ -55,10 +54,9 @@ def charter_page(
     *,
     seed: int | None = None,
     kinds: Sequence[str] = (),
-    sealed: Sequence[Injection] = (),
 ) -> str:
     """The page as Markdown. `seed`: what the schedule was drawn with, by default what it says;
-    `kinds`: what sealed faults are drawn from; `sealed`: those that were, for who may see them.
+    `kinds`: what sealed faults are drawn from.
     """
     return page(
         f"# Charter of a game-day: {safe(plan.name)}",
@@ -68,7 +66,7 @@ def charter_page(
         "## What is hit",
         table(("what", ""), _training(plan)),
         *_faults(plan, schedule),
-        *to_be_sealed(plan, kinds),
+        *_sealed(plan, kinds),
         "## Limits",
         table(("limit", "value"), _limits(plan)),
         "Operators may skip a fault, make it milder or stronger, repeat it, and heal it before its "
@@ -86,8 +84,29 @@ def charter_page(
         f"With seed {schedule.seed if seed is None else seed} these are hit:",
         table(("injection", "fault", "targets", "trigger"), _victims(schedule)),
         _left_out(schedule),
-        *for_the_facilitator(sealed),
     )
+
+
+def _sealed(plan: FaultPlan, kinds: Sequence[str]) -> Iterator[str]:
+    """What may be known of sealed faults before they come; nothing for a plan without any."""
+    sealed = plan.charter.sealed
+    if sealed is None:
+        return
+    within = show_duration(sealed.within_s)
+    yield "## Sealed faults"
+    yield table(
+        ("what", ""),
+        (
+            ("sealed faults", str(sealed.faults)),
+            ("drawn from", ", ".join(kinds)),
+            ("targets", f"one of {plan.training.learner_count} learners each"),
+            ("trigger", f"a random time within {within} from the beginning of faults"),
+            ("outage", show_duration(sealed.for_s)),
+            ("waits for an operator", "no"),
+            ("left out", "if the limits forbid it by then, or an operator asked for the end"),
+        ),
+    )
+    yield "They are drawn from the seed, and nobody is told of one before it comes."
 
 
 def _people(plan: FaultPlan) -> Sequence[tuple[str, str]]:

@@ -22,7 +22,6 @@ from chaoslab.gameday.markdown import page, safe, table
 from chaoslab.gameday.outcomes import FaultOutcome, outcomes
 from chaoslab.gameday.predictions import Question, Score, answers, by_person, happened, score, team
 from chaoslab.gameday.reactions import Prediction
-from chaoslab.gameday.sealed_sections import once_sealed
 from chaoslab.gameday.timeline import timeline
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import History
@@ -111,7 +110,6 @@ def _told(history: History, verdict: Verdict, found: Sequence[FaultOutcome]) -> 
     return (
         "## Faults",
         _faults(found),
-        *once_sealed(history),
         "## Predictions",
         *_predictions(history, found),
         "## Time to notice",

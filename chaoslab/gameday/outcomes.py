@@ -13,10 +13,9 @@ from typing import Final
 
 from chaoslab.checks.answers import Injected
 from chaoslab.checks.node_clocks import as_it_happened
-from chaoslab.checks.seals import opened_faults
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import Action, FaultSkipped, GamedayOpened, GamedaySealed, Obstacle
+from chaoslab.core.payloads import Action, FaultSkipped, GamedayOpened, Obstacle
 from chaoslab.gameday.effects import Span, back, continued, longest_gap
 from chaoslab.gameday.reactions import (
     Decision,
@@ -30,8 +29,8 @@ from chaoslab.gameday.reactions import (
 from chaoslab.plan.model import FaultPlan, sealed_ids
 from chaoslab.record.journal import FaultStory, History
 
-STILL_SEALED: Final = "still sealed"
-"""In the place of the name of a fault that nobody can tell."""
+NOT_KNOWN: Final = "not known: it had not come"
+"""In the place of the name of a sealed fault, where the run ended before it came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +106,11 @@ def outcomes(history: History, verdict: Verdict, plan: FaultPlan) -> tuple[Fault
 
 def _sealed(history: History) -> Iterator[FaultOutcome]:
     """What is known of each fault that was sealed."""
-    said = history.last(GamedaySealed)
+    opened = history.last(GamedayOpened)
     known = {story.spec: story.fault for story in history.faults}
-    known |= {spec: one.fault for spec, one in opened_faults(history).items()}
-    for spec in sealed_ids(len(said.payload.lines) if said else 0):
-        yield FaultOutcome(spec=spec, fault=known.get(spec, STILL_SEALED), is_sealed=True)
+    known |= {e.payload.spec: e.payload.fault for e in history.of(FaultSkipped)}
+    for spec in sealed_ids(opened.payload.sealed if opened else 0):
+        yield FaultOutcome(spec=spec, fault=known.get(spec, NOT_KNOWN), is_sealed=True)
 
 
 def _outcome(history: History, verdict: Verdict, about: FaultOutcome) -> FaultOutcome:

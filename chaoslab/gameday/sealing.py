@@ -1,13 +1,12 @@
-"""Drawing of sealed faults: from the seed and a secret, within the limits of the plan, encrypted.
+"""Drawing of sealed faults: from the seed, within the limits of the plan, shown to nobody.
 
-    seed, secret ─► draw ── limits broken: once more ──► injections ─► seal ─► SealedInjections
-    fleet, links ─► kinds that can be drawn ─┘                          └─► lines for the record
+    fleet, links ─► kinds that can be drawn ─┐
+    seed ──────────────────────────────────► draw ── limits broken: once more ──► injections
 
-The same plan, seed and secret give the same faults. Each is on one learner. Before they come, the
-run checks the limits once more, as of every fault: others may be open by then.
+The same plan and seed give the same faults. Each is on one learner. Before they come, the run
+checks the limits once more, as of every fault: others may be open by then.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
@@ -32,16 +31,12 @@ from chaoslab.plan.schedule.chance import some, stream
 from chaoslab.prepare.kinds import faults
 from chaoslab.prepare.plans import Prepared
 from chaoslab.prepare.preflight import fault_of, refuse_impossible
-from chaoslab.record.run_directory import plain
-from chaoslab.record.sealed import SealedFault, derived, digest_of, sealed_lines
-from chaoslab.run.sealed import SealedInjections
 
 USUAL: Final = ("process.kill", "process.pause", "network.partition")
 """Kinds that are drawn from if a plan names none."""
 _KEY: Final = "gameday.sealed"
 _TRIES: Final = 200
 """How often all are drawn until they keep the limits together."""
-_NONCE_BYTES: Final = 16
 _FROM_THE_START: Final = frozenset(
     {Ability.HOOKS, Ability.HOSTS, Ability.VOLUME, Ability.CUT_POWER}
 )
@@ -65,38 +60,16 @@ def drawn_from(prepared: Prepared) -> tuple[str, ...]:
     return found
 
 
-def seal(prepared: Prepared, secret: bytes) -> SealedInjections:
-    """The sealed faults of a game-day, ready to be carried by a run.
-
-    PlanError if no draw keeps the limits; AbilityError without the package cryptography.
-    """
-    plan, nonce = prepared.plan, os.urandom(_NONCE_BYTES).hex()
-    asked = plan.charter.sealed or SealedFaults()
-    kinds, key = drawn_from(prepared), derived(secret, "run", nonce)
-    injections = draw(prepared, kinds, secret)
-    return SealedInjections(
-        injections=injections,
-        key=key,
-        facts={
-            "faults": asked.faults,
-            "kinds": list(kinds),
-            "within_s": asked.within_s,
-            "for_s": asked.for_s,
-            "nonce": nonce,
-            "key_digest": digest_of(key),
-            "lines": list(sealed_lines([on_record(one) for one in injections], key)),
-        },
-    )
-
-
-def draw(prepared: Prepared, kinds: Sequence[str], secret: bytes) -> tuple[Injection, ...]:
+def draw(prepared: Prepared, kinds: Sequence[str]) -> tuple[Injection, ...]:
     """Injections of these kinds, the earliest first; their times count from phase `inject` on.
 
-    PlanError if no draw keeps the limits.
+    Nothing if the plan asks for none. PlanError if no draw keeps the limits.
     """
     plan = prepared.plan
-    asked = plan.charter.sealed or SealedFaults()
-    rng = stream(plan.seed, _KEY, derived(secret, "draw").hex())
+    asked = plan.charter.sealed
+    if asked is None:
+        return ()
+    rng = stream(plan.seed, _KEY)
     limits = replace(plan.limits, timeout_s=plan.charter.length_s)
     alone = replace(plan, faults=(), gameday=None, limits=limits)
     for _ in range(_TRIES):
@@ -111,20 +84,6 @@ def draw(prepared: Prepared, kinds: Sequence[str], secret: bytes) -> tuple[Injec
         f"no draw of {asked.faults} keeps `limits`: use fewer faults, a shorter `for` or a longer "
         "`within`",
         key=_KEY,
-    )
-
-
-def on_record(injection: Injection) -> SealedFault:
-    """What is encrypted of an injection."""
-    settings = plain(injection.settings)
-    return SealedFault(
-        injection=injection.id,
-        spec=injection.spec,
-        fault=injection.fault,
-        settings=settings if isinstance(settings, dict) else {},
-        targets=injection.targets,
-        after_s=injection.trigger.time_s or 0.0,
-        for_s=injection.for_s or 0.0,
     )
 
 

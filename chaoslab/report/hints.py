@@ -345,11 +345,6 @@ HINTS: Mapping[Code, str] = {
     "replaced; then repeat the run: `{again}`",
     Code.LINKS_LOST: "the links ended by themselves: `chaoslab doctor` shows what they lack on "
     "this machine; then repeat the run: `{again}`",
-    Code.STILL_SEALED: "the harness ended before it could put the key on record; who has the key "
-    "file sees what was sealed: `chaoslab gameday {run} --unseal --key FILE`",
-    Code.SEAL_BROKEN: "the record was changed, or something else was injected than was drawn: "
-    "compare the digest of the journal with one that was kept elsewhere, and see "
-    "`chaoslab gameday {run} --unseal`",
     Code.RUN_CUT_SHORT: "the run did not come to its end: see why in `chaoslab show {run} --all`. "
     "If only the time ran out: `{again} --set limits.timeout=20m`",
     Code.STOP_NOT_SAID: "read what the syncer wrote to standard error, in nodes/syncer of the "

@@ -206,7 +206,8 @@ def _janitor_died(said: payloads.JanitorDied) -> str:
 def _opened(said: payloads.GamedayOpened) -> str:
     led = f", led by {said.facilitator}" if said.facilitator else ""
     held = ", ".join(said.holds)
-    return f"a game-day{led}: {f'operators decide of {held}' if held else 'no fault waits'}"
+    sealed = f"; {plural(said.sealed, 'sealed fault')}" if said.sealed else ""
+    return f"a game-day{led}: {f'operators decide of {held}' if held else 'no fault waits'}{sealed}"
 
 
 def _waits(said: payloads.FaultHeld) -> str:
@@ -383,8 +384,6 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             lambda e: f"{e.signal} could not be sent to {e.node}: {e.reason}",
         ),
         _of(payloads.GamedayOpened, Tone.PLAIN, _opened),
-        _of(payloads.GamedaySealed, Tone.PLAIN, lambda e: f"{plural(e.faults, 'fault')} sealed"),
-        _of(payloads.GamedayUnsealed, Tone.PLAIN, lambda _: "the sealed faults are opened"),
         _of(payloads.FaultHeld, Tone.FAULT, _waits),
         _of(payloads.OperatorActed, Tone.PLAIN, _acted),
         _of(

@@ -4,7 +4,6 @@ window they use, and carried out between two turns of the run loop.
     a terminal, a page ─► Inbox ─► Operators.act ─┬─► injector: go, skip, milder, stronger, repeat,
                                                   │   heal, end
                                                   ├─► abort: the run loop ends the run
-                                                  ├─► sealed faults: put on record, and opened
                                                   └─► operator.* events, refusals included
 
 While the run is ended, notes still come on record, and all else is refused.
@@ -24,7 +23,6 @@ from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
-from chaoslab.run.sealed import SealedInjections
 from chaoslab.run.strength import milder, stronger
 
 
@@ -77,9 +75,10 @@ Order: TypeAlias = Ask | Predict | Note
 class Inbox:
     """Orders on their way to the run; any thread may put one in."""
 
-    def __init__(self, *, keep: bool = False, sealed: SealedInjections | None = None) -> None:
+    def __init__(self, *, keep: bool = False, sealed: Sequence[Injection] = ()) -> None:
         """`keep`: training goes on until somebody asks for the end, whether faults wait or not;
-        `sealed`: what comes to the run without an order, and nobody sees before.
+        `sealed`: what comes without an order, and nobody sees before; their triggers are times from
+        the beginning of phase `inject`.
         """
         self.keep, self.sealed = keep, sealed
         self.clock: Callable[[], float] | None = None
@@ -140,8 +139,7 @@ class Operators:
     def __post_init__(self) -> None:
         self.inbox.clock = lambda: self.recorder.now_s
         self.injector.is_kept = self.inbox.keep
-        if (sealed := self.inbox.sealed) is not None:
-            self.injector.waiting.put_later(sealed.injections)
+        self.injector.waiting.put_later(self.inbox.sealed)
         self._number = 1 + max((one.number for one in self.injector.waiting), default=-1)
 
     def act(self) -> str | None:
@@ -177,15 +175,9 @@ class Operators:
                 "responders": list(charter.responders),
                 "hypotheses": dict(charter.hypotheses),
                 "holds": [fault.id for fault in self.plan.faults if fault.id in self.plan.held],
+                "sealed": len(self.inbox.sealed),
             },
         )
-        if self.inbox.sealed is not None:
-            self.recorder.note(Kind.GAMEDAY_SEALED, self.inbox.sealed.facts)
-
-    def disclose(self) -> None:
-        """All faults are over: the record gets the key of what was sealed."""
-        if self._is_open and self.inbox.sealed is not None:
-            self.recorder.note(Kind.GAMEDAY_UNSEALED, {"key": self.inbox.sealed.key.hex()})
 
     def _answer(self, order: Order) -> str | None:
         """Carry one out, or write why not; why the run is to end, if it asks for that."""
@@ -314,8 +306,7 @@ class Operators:
 
     @property
     def _still_sealed(self) -> Sequence[str]:
-        sealed = self.inbox.sealed.injections if self.inbox.sealed else ()
-        ids = {one.spec for one in sealed}
+        ids = {one.spec for one in self.inbox.sealed}
         return [one.spec for one in self.injector.waiting if one.spec in ids]
 
     def _acted(self, order: Ask) -> None:

@@ -331,7 +331,7 @@ class Run:
             self.remarks.append(str(error))
             raise
         finally:
-            self.run_loop.disclose()
+            self.run_loop.hear_operators()
             for left in self.heartbeat.residue():  # before the last line: a record ends with it
                 self.recorder.note(Kind.RESIDUE_FOUND, left)
             is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks

@@ -197,13 +197,10 @@ class RunLoop:
             self.recorder.fleet.hear_out()
         self.recorder.drain()
 
-    def disclose(self) -> None:
-        """All faults are over: the record gets what operators of a game-day said meanwhile, and
-        the key of what was sealed.
-        """
+    def hear_operators(self) -> None:
+        """All faults are over: the record gets what operators of a game-day said meanwhile."""
         if self._operators is not None:
             self._operators.take_late()
-            self._operators.disclose()
 
     def close(self) -> None:
         """The record is about to end: it gets what operators said last, and they are not heard any

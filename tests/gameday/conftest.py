@@ -16,11 +16,11 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the plan, its key file and the record; nobody changes it."""
+    """A folder with the plan and the record; nobody changes it."""
     folder = tmp_path_factory.mktemp("day")
     with within(folder):
         Path("one_dies.yaml").write_text(PLAN)
         Path("day.txt").write_text(DAY)
-        done = call("one_dies.yaml", "--script", "day.txt", "--by", "Ann", "--key", "day.key")
+        done = call("one_dies.yaml", "--script", "day.txt", "--by", "Ann")
         assert "not carried out" not in done.stderr, done.output
     return folder

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,15 +16,14 @@ from chaoslab.gameday.live.bodies import note_of
 from chaoslab.gameday.live.picture import Picture
 from chaoslab.gameday.orders import Names, Room
 from chaoslab.gameday.script import Script, read_script
-from chaoslab.gameday.sealing import seal
 from chaoslab.gameday.terminal import Printed
+from chaoslab.plan.model import Injection
 from chaoslab.prepare.plans import Prepared
 from chaoslab.record.journal import JOURNAL, Observer
 from chaoslab.report.view import ViewModel
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.run.operators import Inbox
-from chaoslab.run.sealed import SealedInjections
-from tests.sealed_day import DAY, OTHER_SECRET, SECRET, call, drawn, history_of, prepared, within
+from tests.sealed_day import DAY, call, drawn, history_of, prepared, within
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -72,10 +72,10 @@ class Spy:
         return event.kind is Kind.FAULT_INJECTING and event.payload.spec.startswith("sealed-")
 
 
-def spied(secret: bytes) -> tuple[Spy, SealedInjections, Judged]:
+def spied() -> tuple[Spy, Sequence[Injection], Judged]:
     """A game-day in which nobody is told anything, watched by its files, its page, its terminal."""
     plan = prepared()
-    sealed = seal(plan, secret)
+    sealed = drawn(plan)
     inbox = Inbox(sealed=sealed)
     lines = read_script(DAY, source="day", by="Ann", names=Names.of(plan.plan))
     script = Script(inbox, lines, by="Ann", holds=plan.plan.held)
@@ -88,15 +88,15 @@ def spied(secret: bytes) -> tuple[Spy, SealedInjections, Judged]:
     def made(path: Path) -> None:
         spy.directory = path
 
-    judged = carry_out(plan, Path.cwd() / f"runs-{secret[0]}", watching, remember=made, inbox=inbox)
+    judged = carry_out(plan, Path.cwd() / "runs", watching, remember=made, inbox=inbox)
     spy.ended()
     return spy, sealed, judged
 
 
-def traces(sealed: SealedInjections, secret: bytes) -> set[bytes]:
+def traces(sealed: Sequence[Injection]) -> set[bytes]:
     """What would tell of the faults, wherever it stood."""
-    found = {secret, secret.hex().encode(), sealed.key, sealed.key.hex().encode(), b"sealed-1"}
-    for one in sealed.injections:
+    found = {b"sealed-1"}
+    for one in sealed:
         name = one.targets[0]
         found |= {f"{one.trigger.time_s}".encode(), f'"targets":["{name}"]'.encode()}
         found |= {one.spec.encode(), f"{one.fault} on {name}".encode(), one.id.encode()}
@@ -116,13 +116,15 @@ def test_times_of_day_and_longer_numbers_do_not_tell_of_a_time() -> None:
 
 
 @pytest.fixture(scope="module")
-def spied_day(tmp_path_factory: pytest.TempPathFactory) -> tuple[Spy, SealedInjections, Judged]:
+def spied_day(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Spy, Sequence[Injection], Judged]:
     with within(tmp_path_factory.mktemp("spied")):
-        return spied(SECRET)
+        return spied()
 
 
 def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_of_it(
-    spied_day: tuple[Spy, SealedInjections, Judged],
+    spied_day: tuple[Spy, Sequence[Injection], Judged],
 ) -> None:
     spy, sealed, judged = spied_day
     assert {"plan.resolved.yaml", "schedule.jsonl", "run.json", JOURNAL} <= spy.files.keys()
@@ -131,56 +133,22 @@ def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_o
     found = [
         (name, trace)
         for name, content in places.items()
-        for trace in traces(sealed, SECRET) - {allowed}
+        for trace in traces(sealed) - {allowed}
         if tells(content, trace)
     ]
     assert found == []
     afterwards = (spy.directory / JOURNAL).read_bytes()
-    assert all(one.spec.encode() in afterwards for one in sealed.injections)
+    assert all(one.spec.encode() in afterwards for one in sealed)
     assert "sealed-1" in spy.stream.getvalue() or "injection-1" in spy.stream.getvalue()
-    assert {one.id for one in judged.verdict.injections} >= {one.id for one in sealed.injections}
+    assert {one.id for one in judged.verdict.injections} >= {one.id for one in sealed}
 
 
-def test_two_game_days_with_other_keys_look_the_same_until_a_fault_comes(
-    spied_day: tuple[Spy, SealedInjections, Judged],
-) -> None:
-    first, sealed, _ = spied_day
-    second, otherwise, _ = spied(OTHER_SECRET)
-    assert sealed.injections != otherwise.injections
-
-    def told(event: Event) -> tuple[float, str, str, object]:
-        hidden = {"nonce", "key_digest", "lines", "provenance"}
-        data = {key: value for key, value in event.data.items() if key not in hidden}
-        return event.time_s, event.source, event.kind, data
-
-    shorter = min(len(first.events), len(second.events))
-    assert shorter > 100
-    assert list(map(told, first.events[:shorter])) == list(map(told, second.events[:shorter]))
-    same = ("plan.source.yaml", "plan.resolved.yaml", "schedule.jsonl")
-    assert all(first.files[name] == second.files[name] for name in same)
-    lines = [line for one in (sealed, otherwise) for line in _lines_of(one)]
-    assert len({len(line) for line in lines}) == 1
-    assert len(set(lines)) == len(lines)
-
-
-def _lines_of(sealed: SealedInjections) -> list[str]:
-    lines = sealed.facts["lines"]
-    assert isinstance(lines, list)
-    return list(map(str, lines))
-
-
-def test_the_charter_says_how_many_and_of_which_kinds_and_who_has_the_key_sees_the_rest() -> None:
-    found = drawn(prepared(), SECRET)
-    Path("day.key").write_text(SECRET.hex())
-    Path("day.key").chmod(0o600)
-    everybody = call("one_dies.yaml", "--charter").stdout
-    facilitator = call("one_dies.yaml", "--charter", "--key", "day.key").stdout
-    assert "| drawn from | process.kill, process.pause |" in everybody
-    assert "sealed-1" not in everybody
-    for one in found:
-        row = f"| {one.spec} | {one.fault} | {one.targets[0]} | {one.trigger.time_s:g}s |"
-        assert row in facilitator
-    assert facilitator.startswith(everybody.rstrip())
+def test_the_charter_says_how_many_and_of_which_kinds_and_no_more() -> None:
+    found = drawn(prepared())
+    page = call("one_dies.yaml", "--charter").stdout
+    assert "| drawn from | process.kill, process.pause |" in page
+    assert "sealed-1" not in page
+    assert [one.id for one in found if one.id in page] == []
     assert not Path("runs").exists()
 
 

@@ -1,34 +1,29 @@
-"""The draw of sealed faults: from seed and secret, within what plan, fleet and links allow."""
+"""The draw of sealed faults: from the seed, within what plan, fleet and links allow."""
 
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from chaoslab.checks.seals import seal_doubts
 from chaoslab.cli.main import main
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
-from chaoslab.core.payloads import GamedaySealed
-from chaoslab.gameday.sealing import drawn_from, seal
+from chaoslab.core.payloads import FaultInjecting, GamedayOpened
+from chaoslab.gameday.sealing import drawn_from
 from chaoslab.record.journal import History
-from chaoslab.record.sealed import derived
-from tests.sealed_day import OTHER_SECRET, SECRET, drawn, history_of, prepared, record
+from tests.sealed_day import drawn, prepared, record
 
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def test_the_same_plan_seed_and_key_give_the_same_faults_and_others_do_not() -> None:
+def test_the_same_plan_and_seed_give_the_same_faults_and_others_do_not() -> None:
     plan = prepared("gameday.sealed.faults=4")
-    found = drawn(plan, SECRET)
-    assert drawn(plan, SECRET) == found
-    assert drawn(plan, OTHER_SECRET) != found
-    assert drawn(prepared("gameday.sealed.faults=4", "seed=4"), SECRET) != found
+    found = drawn(plan)
+    assert drawn(plan) == found
+    assert drawn(prepared("gameday.sealed.faults=4", "seed=4")) != found
 
 
 def test_they_are_numbered_in_the_order_in_which_they_come_after_those_of_the_plan() -> None:
-    found = drawn(prepared("gameday.sealed.faults=4"), SECRET)
+    found = drawn(prepared("gameday.sealed.faults=4"))
     assert [one.spec for one in found] == ["sealed-1", "sealed-2", "sealed-3", "sealed-4"]
     assert [one.id for one in found] == [f"injection-{number}" for number in (1, 2, 3, 4)]
     times_s = [one.trigger.time_s or 0.0 for one in found]
@@ -42,14 +37,13 @@ def test_they_are_drawn_from_what_fleet_and_links_can_do() -> None:
     linked = prepared("fleet.links=sim")
     assert drawn_from(linked) == ("process.kill", "process.pause", "network.partition")
     only = prepared("gameday.sealed.kinds=[clock.step]", "faults.0.fault=clock.step")
-    assert {one.fault for one in drawn(only, SECRET)} == {"clock.step"}
+    assert {one.fault for one in drawn(only)} == {"clock.step"}
 
 
 def test_together_they_keep_the_limits_of_the_plan() -> None:
     one_at_once = ("limits.max_affected=25%", "limits.protected=[learner-0]")
     for number in range(20):
-        plan = prepared("gameday.sealed.faults=4", *one_at_once)
-        found = drawn(plan, derived(SECRET, str(number)))
+        found = drawn(prepared("gameday.sealed.faults=4", f"seed={number}", *one_at_once))
         times_s = [one.trigger.time_s or 0.0 for one in found]
         gaps_s = [later - before for before, later in pairwise(times_s)]
         assert min(gaps_s) >= 3.0
@@ -75,7 +69,7 @@ def test_what_cannot_be_sealed_is_refused_before_anything_starts(
     settings: tuple[str, ...], said: str
 ) -> None:
     with pytest.raises((PlanError, AbilityError)) as caught:
-        seal(prepared(*settings), SECRET)
+        drawn(prepared(*settings))
     assert said in str(caught.value)
 
 
@@ -83,15 +77,6 @@ def test_every_other_command_ignores_them() -> None:
     prepared()
     done = CliRunner().invoke(main, ["run", "one_dies.yaml", "--quiet"])
     assert done.exit_code == ExitCode.PASS, done.output
-    assert not History.read(record().path).of(GamedaySealed)
-
-
-def test_the_package_that_encrypts_is_named_where_it_is_missing(
-    monkeypatch: pytest.MonkeyPatch, day: Path
-) -> None:
-    plan, history = prepared(), history_of(day)
-    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers.aead", None)
-    with pytest.raises(AbilityError, match=r"pip install 'chaoslab\[gameday\]'"):
-        seal(plan, SECRET)
-    (doubt,) = seal_doubts(history)
-    assert "pip install" in doubt.text
+    history = History.read(record().path)
+    assert not history.of(GamedayOpened)
+    assert {one.payload.spec for one in history.of(FaultInjecting)} == {"one-dies"}

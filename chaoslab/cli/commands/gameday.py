@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import click
@@ -33,7 +32,6 @@ from chaoslab.cli.commands.output import (
     warn,
 )
 from chaoslab.cli.commands.plan_options import plan_options
-from chaoslab.cli.commands.sealing_options import Sealing, sealing_options
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.private_files import replace_file
@@ -48,10 +46,10 @@ from chaoslab.gameday.debrief import write_debrief
 from chaoslab.gameday.keyboard import is_at_hand
 from chaoslab.gameday.orders import Names, Room
 from chaoslab.gameday.script import Line, Script, is_ended_by, read_script
-from chaoslab.gameday.sealing import drawn_from
+from chaoslab.gameday.sealing import draw, drawn_from
 from chaoslab.gameday.terminal import Printed
 from chaoslab.plan.file import resolved_yaml
-from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.kinds import faults
 from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
 from chaoslab.record.journal import History, Observer
@@ -62,7 +60,6 @@ from chaoslab.report.page import verdict_page
 from chaoslab.report.view import ViewModel
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.run.operators import Inbox
-from chaoslab.run.sealed import SealedInjections
 
 CHARTER_MD = "charter.md"
 _NOBODY = "operator"
@@ -78,7 +75,7 @@ _NOBODY = "operator"
         "chaoslab gameday kill_half --serve 8080 --operator Ann --operator Bo",
         "chaoslab gameday my_plan.yaml --script rehearsal.txt --fleet sim",
         "chaoslab gameday kill_half --attach compose:chaoslab-training",
-        "chaoslab gameday my_plan.yaml --set gameday.sealed.faults=2 --key day.key",
+        "chaoslab gameday my_plan.yaml --set gameday.sealed.faults=2",
         "chaoslab gameday latest --as-plan gate.yaml",
     ),
 )
@@ -98,7 +95,6 @@ _NOBODY = "operator"
                    "`processes:PID`, `compose:PROJECT` or `namespace:NAME`, as for "
                    "`chaoslab attach`.")  # fmt: skip
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
-@sealing_options
 @live_options
 @listener_options
 @out_option
@@ -114,7 +110,6 @@ def command(  # noqa: PLR0913  # one for each option
     as_plan: Path | None,
     target: str | None,
     is_begun: bool,
-    sealing: Sealing,
     serving: Serving,
     listening: Listening,
     out: Path,
@@ -133,7 +128,7 @@ def command(  # noqa: PLR0913  # one for each option
     --serve adds a live page: operators act on it by links that can be used once, and many viewers
     look, predict and take notes.
 
-    With `gameday.sealed` of the plan and --key, faults also come that nobody sees before.
+    With `gameday.sealed` of the plan, faults also come that nobody sees before.
 
     The record holds charter.md, debrief.md and actions.md. No fault-free twin is run: checks that
     compare with one are not judged.
@@ -142,9 +137,6 @@ def command(  # noqa: PLR0913  # one for each option
     """
     if as_plan is not None:
         _write_plan(asked.plan, out, as_plan, as_json=as_json)
-        return
-    if sealing.is_opening:
-        sealing.print_opened(RunDirectory.open(asked.plan, root=out), as_json=as_json)
         return
     is_asked = not is_begun and not is_charter and _has_people()
     asked, nodes = attached_to(target, asked)
@@ -156,13 +148,12 @@ def command(  # noqa: PLR0913  # one for each option
     context.ensure_object(Invocation).secrets = prepared.text.secrets
     secrets = prepared.text.secrets
     shown = _without_secrets(prepared.plan, secrets)  # before any of it is escaped
-    sealed = sealing.sealed(prepared, is_required=not is_charter)
-    page = partial(charter_page, shown, prepared.schedule, kinds=drawn_from(prepared))
+    kinds = drawn_from(prepared)
+    sealed = draw(prepared, kinds)
+    charter = secrets.text(charter_page(shown, prepared.schedule, kinds=kinds))
     if is_charter:
-        whole = page(sealed=sealed.injections if sealed else ())
-        _print_charter(secrets.text(whole), as_json=as_json)
+        _print_charter(charter, as_json=as_json)
         return
-    charter = secrets.text(page())
     room, lines = _room(
         prepared, shown, by or _login(), script, is_served=serving.serve is not None, sealed=sealed
     )
@@ -290,7 +281,7 @@ def _room(
     script: str | None,
     *,
     is_served: bool,
-    sealed: SealedInjections | None,
+    sealed: Sequence[Injection],
 ) -> tuple[Room, Sequence[Line]]:
     """Who gives orders, and those of the script; PlanError as of its lines."""
     if not by.strip() or not by.isprintable():

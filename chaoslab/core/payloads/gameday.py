@@ -39,32 +39,8 @@ class GamedayOpened(Payload, kind=Kind.GAMEDAY_OPENED):
     """By id of the entry in the plan."""
     holds: tuple[str, ...]
     """Ids of the entries that wait for an operator."""
-
-
-class GamedaySealed(Payload, kind=Kind.GAMEDAY_SEALED):
-    """Faults that nobody sees before they come, encrypted with a key of this run."""
-
-    faults: int
-    """How many there are."""
-    kinds: tuple[str, ...]
-    """Full names of the faults that they were drawn from."""
-    within_s: float
-    """They come within this time from the beginning of phase `inject`."""
-    for_s: float
-    """Duration of each."""
-    nonce: str
-    """What the key of the run is derived with from that in the key file."""
-    key_digest: str
-    """SHA-256 of the key of the run, in hex."""
-    lines: tuple[str, ...]
-    """What is encrypted: a line of base64 for each, in the order of their ids."""
-
-
-class GamedayUnsealed(Payload, kind=Kind.GAMEDAY_UNSEALED):
-    """Nothing that was sealed is to come any more."""
-
-    key: str
-    """Key of the run, in hex: it opens the lines of `gameday.sealed`."""
+    sealed: int = 0
+    """How many faults come that nobody sees before."""
 
 
 class FaultHeld(Payload, kind=Kind.FAULT_HELD):

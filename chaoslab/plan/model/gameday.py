@@ -24,7 +24,7 @@ _SEALED_MOST: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedFaults:
-    """Faults that nobody sees before they come: drawn from the seed and a key, each on a learner.
+    """Faults that nobody sees before they come: drawn from the seed, each on a learner.
 
     Like all others they keep the limits of the plan. They wait for nobody.
     """
