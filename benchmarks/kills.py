@@ -5,9 +5,7 @@
 
 Three learners of a nano model, paced as in the plans (`step_time: auto`), so that a returning
 learner finds the share of the cores that the survivors leave on chips of their own. The compilation
-cache is warm: every learner was started before. The plan runs twice: learners start again as on any
-machine, or as forks of a process that has their imports done (`fleet: {fork_server: true}`). The
-survivors are those of the former.
+cache is warm: every learner was started before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +29,6 @@ from chaoslab.core.payloads import (
 from chaoslab.record.journal import FaultStory, History
 
 REJOIN_AT_MOST_S = 1.3
-FORKED_AT_MOST_S = 1.3
 NOISE_STEPS = 1.0
 """Steps by which a pause around a kill may exceed the longest one away from kills."""
 KILLS = 10
@@ -57,7 +54,6 @@ faults:
     arrivals: {{per: fleet, dist: trace, trace: [{_KILLS_S}]}}
     for: {OUTAGE_S}s
 """
-FORKS = "fleet.fork_server=true"
 
 
 def measure() -> list[Result]:
@@ -66,9 +62,8 @@ def measure() -> list[Result]:
     with workplace() as folder:
         run_plan(folder / "warm-up", _WARM_UP, within_s=WITHIN_S)
         history = run_plan(folder / "kills", PLAN, within_s=WITHIN_S)
-        forked = run_plan(folder / "forks", PLAN, within_s=WITHIN_S, settings=[FORKS])
     place = load.place()
-    return [rejoin(history, forked, place), survivors(history, place)]
+    return [rejoin(history, place), survivors(history, place)]
 
 
 _WARM_UP = """
@@ -88,7 +83,6 @@ class Return:
     """Return of one learner, in seconds since the planned end of its outage."""
 
     learner: str
-    is_fork: bool
     started_s: float
     """Start of its process."""
     up_s: float
@@ -99,17 +93,14 @@ class Return:
     contributed_s: float
 
 
-def rejoin(history: History, forked: History, place: Mapping[str, Cell]) -> Result:
+def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
     """Time from the end of the outage to the first accepted contribution, by its parts."""
     found = list(returns(history))
-    forks = [one for one in returns(forked) if one.is_fork]
-    for came_back in (found, forks):
-        if len(came_back) < LEAST_KILLS:
-            raise BenchmarkError(f"only {len(came_back)} of {KILLS} killed learners came back")
+    if len(found) < LEAST_KILLS:
+        raise BenchmarkError(f"only {len(found)} of {KILLS} killed learners came back")
     rows: tuple[Mapping[str, Cell], ...] = tuple(
         {
             "learner": one.learner,
-            "started as": "fork" if one.is_fork else "program",
             "process started (s)": one.started_s,
             "up (s)": one.up_s - one.started_s,
             "joined (s)": one.joined_s - one.up_s,
@@ -117,34 +108,30 @@ def rejoin(history: History, forked: History, place: Mapping[str, Cell]) -> Resu
             "contribution (s)": one.contributed_s - one.stepped_s,
             "in all (s)": one.contributed_s,
         }
-        for one in (*found, *forks)
+        for one in found
     )
-    figures = [
-        *_figures(found, "", REJOIN_AT_MOST_S),
-        *_figures(forks, "as a fork: ", FORKED_AT_MOST_S),
-    ]
     return Result(
         number=5,
         name="rejoin",
         what="how long a killed nano learner takes to contribute again once it may start",
         command="python benchmarks/harness.py --only 5",
-        figures=tuple(figures),
+        figures=tuple(_figures(found)),
         rows=rows,
         place=place,
     )
 
 
-def _figures(found: Sequence[Return], how: str, at_most_s: float) -> Iterator[Figure]:
+def _figures(found: Sequence[Return]) -> Iterator[Figure]:
     """The total with its bound, and the parts of it."""
     total_s = [one.contributed_s for one in found]
     yield Figure(
-        name=f"{how}kill to first accepted contribution, minus the outage: median",
+        name="kill to first accepted contribution, minus the outage: median",
         observed=median(total_s),
         unit="s",
-        at_most=at_most_s,
+        at_most=REJOIN_AT_MOST_S,
         samples=len(found),
     )
-    yield Figure(name=f"{how}the slowest", observed=max(total_s), unit="s", samples=len(found))
+    yield Figure(name="the slowest", observed=max(total_s), unit="s", samples=len(found))
     parts = {
         "process up": [one.up_s for one in found],
         "from there to the first step": [one.stepped_s - one.up_s for one in found],
@@ -153,9 +140,7 @@ def _figures(found: Sequence[Return], how: str, at_most_s: float) -> Iterator[Fi
         ],
     }
     for name, values in parts.items():
-        yield Figure(
-            name=f"{how}{name}: median", observed=median(values), unit="s", samples=len(values)
-        )
+        yield Figure(name=f"{name}: median", observed=median(values), unit="s", samples=len(values))
 
 
 def returns(history: History) -> Iterator[Return]:
@@ -175,7 +160,6 @@ def returns(history: History) -> Iterator[Return]:
             continue
         yield Return(
             learner=absence.learner,
-            is_fork=started.payload.imports_cpu_s is not None,
             started_s=started.time_s - planned_s,
             up_s=up.time_s - planned_s,
             joined_s=joined.time_s - planned_s,

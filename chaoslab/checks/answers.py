@@ -20,9 +20,9 @@ from chaoslab.checks.timeline import (
     training_end_s,
     usual_gap_s,
 )
-from chaoslab.core.events import Event, Json
+from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import FaultSkipped, NodeStarted, RunFinished, RunOutcome
+from chaoslab.core.payloads import FaultSkipped, RunFinished, RunOutcome
 from chaoslab.record.journal import FaultStory, History
 
 _SURE_FACTOR, _SURE_S = 10.0, 5.0
@@ -40,9 +40,6 @@ class Return:
     returns; None if it is not back."""
     was_asked: bool = True
     """False: the plan never heals what took it away (`for: rest`), so it need not return."""
-    imports_cpu_s: float | None = None
-    """CPU time of the imports with which a fork server began its last process; one that starts from
-    nothing is back that much later, or more. None: it was no fork."""
 
 
 _NOT_ASKED = Return(rejoined=False, after_s=None, was_asked=False)
@@ -131,7 +128,6 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
                 history=history,
             ),
             after_s=round(longest_s[who], 3) if absence.accepted else None,
-            imports_cpu_s=_imports_cpu_s(absence.up),
         )
     for outage in outages(history):
         if not outage.was_to_be_healed:
@@ -154,14 +150,6 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
         who: replace(back, rejoined=False, after_s=None) if who in missed else back
         for who, back in found.items()
     }
-
-
-def _imports_cpu_s(up: Event | None) -> float | None:
-    """Of the process that was started to bring a learner back, if it was a fork."""
-    if up is None or not isinstance(up.payload, NodeStarted):
-        return None
-    saved_s = up.payload.imports_cpu_s
-    return None if saved_s is None else round(saved_s, 3)
 
 
 def overdue(history: History, *, within_s: float) -> frozenset[str]:

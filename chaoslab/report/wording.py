@@ -133,10 +133,7 @@ def _returned(back: Return) -> str:
         return " did NOT"
     if back.after_s is None:
         return " is back"
-    after = f" {delay(back.after_s)}"
-    if back.imports_cpu_s is None:
-        return after
-    return f"{after} (as a fork that had {seconds(back.imports_cpu_s)} of imports done)"
+    return f" {delay(back.after_s)}"
 
 
 def _since(since: Since | None) -> str:

@@ -91,13 +91,6 @@ def test_an_earlier_absence_counts_if_it_left_time() -> None:
     assert returns(story.history(), within_s=30.0)["learner-1"].rejoined is True
 
 
-def test_a_return_as_a_fork_is_told_as_one() -> None:
-    story = half_killed().end()
-    story.altered(Kind.NODE_STARTED, lambda _: {"imports_cpu_s": 0.48321})
-    forked = {who: back.imports_cpu_s for who, back in returns(story.history()).items()}
-    assert forked == {"learner-1": None, "learner-3": 0.483}
-
-
 def test_of_several_returns_the_slowest_is_told() -> None:
     story = Story(rejoin_s=3.0).baseline().kill("learner-1").train(6).heal().train(9)
     story.rejoin_s = 1.0

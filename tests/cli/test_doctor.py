@@ -16,7 +16,7 @@ from chaoslab.cli.commands import heal as heal_command
 from chaoslab.cli.commands.doctor import examine, repair
 from chaoslab.core.private_files import make_folder
 from chaoslab.core.process_identity import NODE_MARK, identify
-from chaoslab.fleet.local import cgroups, spawning
+from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.storage import volume
 from chaoslab.links.effects import Direction
@@ -82,16 +82,6 @@ def test_what_the_system_does_not_allow_is_named(
     monkeypatch.setattr(where, asked, lambda: can)
     (found,) = (one for one in examine(tmp_path).abilities if one.name == ability)
     assert (found.state, bool(found.remedy)) == (state, not can)
-
-
-@pytest.mark.parametrize(("can", "state"), [(True, State.OK), (False, State.MISSING)])
-def test_a_kernel_that_gives_no_orphans_away_has_no_fork_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool, state: State
-) -> None:
-    monkeypatch.setattr(spawning, "can_adopt", lambda: can)
-    found = {one.name: one for one in examine(tmp_path).abilities}
-    assert found["fork server"].state is state
-    assert bool(found["fork server"].remedy) is not can
 
 
 def residue(root: Path, where: Path | str) -> list[Leftover]:

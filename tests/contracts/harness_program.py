@@ -1,6 +1,6 @@
 """A stand-in for the harness: janitor, obligations and a local fleet of nodes with children, keys.
 
-    python -m tests.contracts.harness_program RUN_DIR [--no-janitor] [--forks]
+    python -m tests.contracts.harness_program RUN_DIR [--no-janitor]
 
 It prints the pids of everything that must not outlive it and then waits to be killed.
 """
@@ -12,30 +12,21 @@ from pathlib import Path
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.local.fleet import ForkingFleet, LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.undo.janitor import start_janitor
 from chaoslab.undo.log import UndoLogFile
 from tests.contracts import node_program
-from tests.contracts.forks import forks_of
 
 
-def main(run_directory: Path, *, with_janitor: bool, forks: bool) -> None:
-    """Start two nodes with a child each, tell who they are, poll for ever.
-
-    With `forks`, they are forks of a fork server, which is told, too.
-    """
+def main(run_directory: Path, *, with_janitor: bool) -> None:
+    """Start two nodes with a child each, tell who they are, poll for ever."""
     clock = WallClock()
     with ExitStack() as stack:
         if with_janitor:
             stack.enter_context(start_janitor(run_directory))
         undo_log = stack.enter_context(UndoLogFile(run_directory))
-        kind = ForkingFleet if forks else LocalFleet
-        fleet = stack.enter_context(kind(run_directory, clock, undo_log=undo_log))
-        program: tuple[str, ...] = (sys.executable, "-S", node_program.__file__)
-        if forks:
-            program = (sys.executable, "-m", node_program.__name__)
-            server = forks_of(fleet, *program, undo_log=undo_log)
-            sys.stdout.write(f"{server.pid}\n")
+        fleet = stack.enter_context(LocalFleet(run_directory, clock, undo_log=undo_log))
+        program = (sys.executable, "-S", node_program.__file__)
         for name in ("learner-0", "learner-1"):
             command = (*program, "--name", name, "--incarnation", "1", "--children", "1")
             files = {"key.pem": b"the key of a node"}
@@ -59,8 +50,4 @@ def main(run_directory: Path, *, with_janitor: bool, forks: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(
-        Path(sys.argv[1]),
-        with_janitor="--no-janitor" not in sys.argv,
-        forks="--forks" in sys.argv,
-    )
+    main(Path(sys.argv[1]), with_janitor="--no-janitor" not in sys.argv)

@@ -99,9 +99,7 @@ def test_a_return_that_the_cut_left_open_is_unknown_everywhere() -> None:
     assert "learner-0" in (cases(verdict, history)["verdict"].findtext("error") or "")
     assert "| **unknown** | learner-0" in report_md(verdict, history, PLACE)
     kept = json.loads(verdict_json(verdict))["learners_rejoined"]["learner-0"]
-    assert kept == {
-        "rejoined": None, "after_s": None, "was_asked": True, "imports_cpu_s": None
-    }  # fmt: skip
+    assert kept == {"rejoined": None, "after_s": None, "was_asked": True}
 
 
 def test_what_was_left_out_is_named_everywhere_and_skipped() -> None:

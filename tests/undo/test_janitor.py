@@ -414,7 +414,7 @@ def harness(run_directory: Path, *flags: str) -> tuple[subprocess.Popen[str], li
         if line == "ready\n":
             break
         started.append(psutil.Process(int(line)))
-    assert len(started) == (5 if "--forks" in flags else 4)
+    assert len(started) == 4
     return process, started
 
 
@@ -446,14 +446,9 @@ def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     assert not keys.exists()
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [pytest.param((), marks=pytest.mark.gate), pytest.param(("--forks",), marks=pytest.mark.deep)],
-)
-def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(
-    tmp_path: Path, flags: tuple[str, ...]
-) -> None:
-    process, started = harness(tmp_path, *flags)
+@pytest.mark.gate
+def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
+    process, started = harness(tmp_path)
     keys = private_folder(tmp_path)
     end(process, signal.SIGKILL)
     wait_until(lambda: all(is_gone(one) for one in started))

@@ -31,9 +31,6 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     """Of a container, by its engine, in s since the epoch."""
     started_by: str = ""
     """cluster: the cluster started it again, not chaoslab; else empty."""
-    imports_cpu_s: float | None = None
-    """It was forked from a process that had imported its libraries, in so much CPU time; None: it
-    imports them itself, as on any machine."""
 
 
 class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):

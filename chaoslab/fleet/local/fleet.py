@@ -18,13 +18,11 @@ import selectors
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
+from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
@@ -32,7 +30,6 @@ from chaoslab.fleet.local.incarnation import LocalIncarnation, signal_trees
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit
 from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.local.slowdown import slower
-from chaoslab.fleet.local.spawning import ForkServer, Process, Start, executed
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import LosesPower, abilities_of
@@ -76,8 +73,6 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
     lacking = _Lacking()
     node_site = NodeSite()
     end_s_max = 10.0
-    has_fork_server: ClassVar[bool] = False
-    """Whether learners that start again are forked from a process with their imports."""
 
     def __init__(
         self,
@@ -94,7 +89,6 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         self._pidfds: dict[str, int] = {}
         self._unfinished: list[LocalIncarnation] = []
         """Over, but not all of their processes could be ended."""
-        self._fork_server: ForkServer | None = None
         self._private_folder = PrivateFolder(place.run_directory, undo_log)
         self._thread = threading.get_ident()
 
@@ -104,7 +98,6 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         return (
             self._stress_registry.relieve_all,
             self._end_all,
-            self._end_fork_server,
             self._private_folder.close,
             self._selector.close,
             *(storage.close for storage in self._storages.values()),
@@ -117,31 +110,13 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
                 "nodes are started by the thread that made the fleet: they die with it"
             )
         private = self._private_folder.put(spec)
-        spawn = partial(self._spawn, spec)
-        life = LocalIncarnation(spec, incarnation, self._place, spawn, private)
+        life = LocalIncarnation(spec, incarnation, self._place, private)
         self._selector.register(life.pipe, selectors.EVENT_READ, life)
         pidfd = _pidfd(life.process.pid)
         if pidfd is not None:
             self._pidfds[spec.name] = pidfd
             self._selector.register(pidfd, selectors.EVENT_READ, None)
         return life
-
-    def _spawn(self, spec: NodeSpec, start: Start) -> Process:
-        """By the fork server, if there is one for this node and it is ready."""
-        server = self._fork_server
-        if server is not None and server.serves(start.command, spec.environment):
-            forked = server.fork(start)
-            if forked is not None:
-                return forked
-        is_first = self.has_fork_server and server is None and spec.role is Role.LEARNER
-        if is_first and ForkServer.can_run(start.command):
-            home, log = self._place.run_directory, self._place.undo_log
-            self._fork_server = ForkServer(start.command, spec.environment, home, log)
-        return executed(start)  # last: nobody knows it until it is returned
-
-    def _end_fork_server(self) -> list[str]:
-        left = self._fork_server.close() if self._fork_server is not None else ()
-        return [f"process {pid}" for pid in left]
 
     def _disk(self, spec: NodeSpec) -> FilesHere:
         return FilesHere(spec, self._place)
@@ -201,12 +176,6 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         self._observed += life.finish()
         if life.remaining:
             self._unfinished.append(life)
-
-
-class ForkingFleet(LocalFleet):
-    """A fleet of processes with a fork server."""
-
-    has_fork_server = True
 
 
 def _pidfd(pid: int) -> int | None:

@@ -1,6 +1,6 @@
 """One incarnation of a local node: its process, what it prints, its end.
 
-    spawning ─► the node's program ─ pipe ─► observations
+    spawn guard ─► the node's program ─ pipe ─► observations
 
 The process is reaped only after all that it left behind was ended: until then its pid cannot belong
 to anybody else.
@@ -10,8 +10,9 @@ import fcntl
 import os
 import shutil
 import signal
+import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
 
 import psutil
@@ -20,10 +21,9 @@ from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK, cpu_s, identify, is_same, send
-from chaoslab.core.spawning import SPAWN_GUARD
+from chaoslab.core.spawning import SPAWN_GUARD, Gate
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, signal_name
-from chaoslab.fleet.local.spawning import Forked, Gate, Process, Start, executed
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.incarnation import Incarnation
 
@@ -43,20 +43,12 @@ class LocalIncarnation(Incarnation):
 
     undo_pause, undo_wedge = "resume_process", "unwedge_process"
 
-    def __init__(
-        self,
-        spec: NodeSpec,
-        incarnation: int,
-        place: Place,
-        spawn: Callable[[Start], Process] = executed,
-        private: str = "",
-    ) -> None:
-        """Start it by `spawn`. Nothing runs before the way to undo that was written down.
+    def __init__(self, spec: NodeSpec, incarnation: int, place: Place, private: str = "") -> None:
+        """Start it. Nothing runs before the way to undo that was written down.
 
         `private` is the folder of its private files.
         """
         super().__init__(spec, incarnation, place)
-        self._spawned_by = spawn
         self.is_silent = False
         """Nothing more will come from its standard output."""
         self.remaining: tuple[int, ...] = ()
@@ -74,9 +66,7 @@ class LocalIncarnation(Incarnation):
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """Identity of the main process, and what a fork server had done for it."""
-        if isinstance(self.process, Forked):
-            return {**self.identity.facts, "imports_cpu_s": self.process.imports_cpu_s}
+        """Identity of the main process."""
         return self.identity.facts
 
     @property
@@ -118,18 +108,19 @@ class LocalIncarnation(Incarnation):
         if self.process.stdin is not None:
             self.process.stdin.close()
 
-    def _spawn(self, command: list[str], gate: Gate) -> Process:
+    def _spawn(self, command: list[str], gate: Gate) -> "subprocess.Popen[bytes]":
         spec = self.spec
-        environment = {**os.environ, **spec.environment, **spec.secrets, NODE_MARK: self.mark}
-        process = self._spawned_by(
-            Start(
-                command=command,
-                environment=environment,
-                errors=self._files.errors,
-                gate=gate,
-                hears=spec.hears,
+        with self._files.errors.open("wb") as errors:
+            process = subprocess.Popen(
+                gate.guarded(command),
+                stdin=subprocess.PIPE if spec.hears else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **spec.environment, **spec.secrets, NODE_MARK: self.mark},
+                process_group=0,  # no session: see the spawn guard
+                pass_fds=(gate.read_end,),
+                bufsize=0,
             )
-        )
         if process.stdout is None:
             raise HarnessBug("a node was started without a pipe")
         self._stdout = process.stdout

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.fleet.local.fleet import ForkingFleet, LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.fleet.stressors import Mechanism
@@ -14,16 +14,12 @@ from chaoslab.links.settings import LinksFactory, LinksSettings
 class Local:
     """Nodes as processes of this machine."""
 
-    fork_server: bool = False
-    """Learners that start again are forked from a process that has imported their libraries, so
-    that they are back sooner than on a machine that starts from nothing."""
-
     default_links: ClassVar[str] = "embedded"
     runs_here: ClassVar[bool] = True
 
     def factory(self, request: FleetRequest) -> FleetFactory:  # noqa: ARG002 - the protocol's
         """The class of the fleet."""
-        return ForkingFleet if self.fork_server else LocalFleet
+        return LocalFleet
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:  # noqa: ARG002
         """Links of any kind."""

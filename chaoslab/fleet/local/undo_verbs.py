@@ -19,7 +19,6 @@ from chaoslab.core.process_identity import is_running
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, abandoned, is_made_for, remove
-from chaoslab.fleet.local.spawning import ForkServer
 from chaoslab.fleet.storage import files, power, volume
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.log import is_held
@@ -199,7 +198,6 @@ def _diagnose() -> Iterator[Examined]:
     yield _cgroups()
     yield _volumes()
     yield _power()
-    yield _fork_server()
 
 
 def _cgroups() -> Examined:
@@ -230,17 +228,6 @@ def _power() -> Examined:
     why = power.why_not() or "no right to mount"
     return missing(
         "power cuts", f"{why}: storage.power_loss is refused", "run as root, with e2fsprogs"
-    )
-
-
-def _fork_server() -> Examined:
-    if why_not := ForkServer.why_not():
-        detail = f"{why_not}: learners that start again are started as programs"
-        return missing("fork server", detail, "use Linux 3.4 or newer")
-    return ok(
-        "fork server",
-        "learners that start again can be forks with their imports done: fork_server: true "
-        "under fleet, off by default",
     )
 
 

@@ -10,17 +10,16 @@ the janitor. Used from one thread, which must outlive it.
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.core.process_tree import end_tree
-from chaoslab.core.spawning import SPAWN_GUARD, import_path
+from chaoslab.core.spawning import Gate, import_path
 from chaoslab.links.netem.packet_rules import LocalPlace
 from chaoslab.links.ports import HeldPort, established
 from chaoslab.links.proxied.http_api import Endpoint, call
@@ -160,12 +159,10 @@ class Server(LocalServer):
         self._await_answer()
 
     def _spawn(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
-        read_end, write_end = os.pipe()
-        guard = (sys.executable, "-I", "-S", str(SPAWN_GUARD), str(read_end), str(os.getpid()))
-        try:
+        with closing(Gate()) as gate:
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
-                    [*guard, *command],
+                    gate.guarded(command),
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
@@ -176,14 +173,10 @@ class Server(LocalServer):
                         **self._environment,
                     },
                     start_new_session=True,
-                    pass_fds=(read_end,),
+                    pass_fds=(gate.read_end,),
                 )
             self._write_down(process)
-            with suppress(BrokenPipeError):  # it was killed already, which is noticed next
-                os.write(write_end, b"g")
-        finally:
-            os.close(read_end)
-            os.close(write_end)
+            gate.go()
         return process
 
     def _write_down(self, process: "subprocess.Popen[bytes]") -> None:
