@@ -34,7 +34,6 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "pings": ("pings.py",),
     "judging": ("judge.py",),
     "policy": ("policy.py",),
-    "renewal": ("renewal.py",),
     "live_page": ("live_page.py",),
     "simulated_run": ("simulated_run.py",),
 }

@@ -1,18 +1,16 @@
 """Engine: the learners of one scenario, and what came of it.
 
-    plain learners ─► PlainLearners: thousands of failures at a time ─┐
-    outages ─► Learner.lose ──┐                                       ├─► Result
-               Learner.advance┴─► when each was down, day by day ─────┘
+    outages ─► Learner.lose ──┐
+               Learner.advance┴─► when each was down, day by day ─► Result
 
 What one learner does depends on no other, so each goes on by itself from outage to outage, and
 nothing but outages is put in the order of time. Equal scenarios and seeds give equal results. The
-work is that of the failures and changes; the memory is that of a batch or a day of them, of the
-learners and of what is out of service.
+work is that of the failures and changes; the memory is that of a day of them, of the learners and
+of what is out of service.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -20,11 +18,9 @@ import numpy as np
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.portable_math import Numbers
-from chaoslab.sim.renewal.batch import NoChipsLeft
 from chaoslab.sim.renewal.failure_models import FailureModel
 from chaoslab.sim.renewal.learner import Learner
 from chaoslab.sim.renewal.outages import Outage, outages
-from chaoslab.sim.renewal.plain import PlainLearners, are_plain
 from chaoslab.sim.renewal.quorum import advanced_s
 from chaoslab.sim.renewal.scenario import Scenario
 
@@ -50,27 +46,6 @@ class Result:
 def simulate(scenario: Scenario, seed: int, *, model: FailureModel | None = None) -> Result:
     """Goodput and uptime over the horizon of a scenario; `model` instead of its own failures."""
     model = model or scenario.model
-    if are_plain(scenario, model):
-        with suppress(NoChipsLeft):
-            return in_batches(scenario, seed, model)
-    return by_events(scenario, seed, model)
-
-
-def in_batches(scenario: Scenario, seed: int, model: FailureModel) -> Result:
-    """Plain learners; NoChipsLeft if one of them may lose all its chips."""
-    learners = PlainLearners(scenario, model, seed)
-    learners.run()
-    return Result(
-        goodput=learners.useful_s / (scenario.horizon_s * scenario.learners),
-        uptime=learners.advanced_s / scenario.horizon_s,
-        interruptions=learners.interruptions,
-        outages=0,
-        changes=learners.changes,
-    )
-
-
-def by_events(scenario: Scenario, seed: int, model: FailureModel) -> Result:
-    """Any learners, event by event."""
     horizon_s = scenario.horizon_s
     learners = [
         Learner(scenario, model, stream(seed, "learner", str(i)))

@@ -19,7 +19,7 @@ import numpy as np
 
 from chaoslab.sim.distributions import Exponential, weibull
 from chaoslab.sim.portable_math import Numbers
-from chaoslab.sim.renewal.draws import one_by_one, rows
+from chaoslab.sim.renewal.draws import possible_failures
 from chaoslab.sim.renewal.failure_models import FailureModel
 from chaoslab.sim.renewal.scenario import Policy, Scenario
 
@@ -49,7 +49,7 @@ class Learner:
         self._bad = self._chips * model.bad_share
         self._repair = model.repair or scenario.repair
         gap = Exponential(mean_s=model.mtbi_s / self._chips)
-        self._possible, self._rng = one_by_one(rows(rng), gap, self._repair), rng
+        self._possible, self._rng = possible_failures(rng, gap, self._repair), rng
         self._strikes_at = self._place = self._repair_s = 0.0
         """Of the next possible failure: trained time, place among all chips, repair."""
         self._out = self._out_bad = 0.0

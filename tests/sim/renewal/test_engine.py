@@ -7,15 +7,12 @@ import sys
 import tracemalloc
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 import pytest
 
 from chaoslab.sim.distributions import Exponential
-from chaoslab.sim.renewal.batch import NoChipsLeft
-from chaoslab.sim.renewal.engine import Result, by_events, in_batches, simulate
+from chaoslab.sim.renewal.engine import Result, simulate
 from chaoslab.sim.renewal.failure_models import YEAR_S, Domain, FailureModel, Fleet
-from chaoslab.sim.renewal.plain import are_plain
 from chaoslab.sim.renewal.scenario import Policy, Scenario
 from tests.sim.renewal.closed_form import elastic_goodput, quorum_uptime, rigid_goodput
 from tests.sim.renewal.fixed import Fixed
@@ -237,56 +234,6 @@ def test_another_process_gives_the_same_result() -> None:
     assert said == {str(simulate(DECOUPLED, 7))}
 
 
-@pytest.mark.parametrize(
-    ("changed", "model"),
-    [
-        ({"chips": 2_400_000, "quorum": 3}, YEARLY),
-        ({"policy": Policy.ELASTIC, "learners": 1}, YEARLY),
-        ({"chips": 20_000, "horizon_s": 100 * DAY_S}, YEARLY),  # few failures: not all are stops
-        ({"repair_mean_s": 3600.0, "quorum": 2}, YEARLY),  # chips away matter
-        (
-            {"chips": 100_000, "slice_chips": 1, "horizon_s": 3 * DAY_S + 1.25},
-            replace(YEARLY, mtbi_s=YEAR_S / 50),
-        ),
-        ({"learners": 3, "grow_every_s": 20.0, "change_s": 90.0}, YEARLY),
-        ({"horizon_s": 30.0}, YEARLY),
-    ],
-)
-def test_batches_give_what_the_same_draws_give_event_by_event(
-    changed: dict[str, Any], model: FailureModel
-) -> None:
-    # no multiple of the times of changes, where rounding would decide what comes before the end
-    scenario = replace(DECOUPLED, **{"horizon_s": 10 * DAY_S + 1.25, **changed})
-    for seed in (5, 6):
-        fast, every = (way(scenario, seed, model) for way in (in_batches, by_events))
-        assert (fast.interruptions, fast.changes) == (every.interruptions, every.changes)
-        assert fast.goodput == pytest.approx(every.goodput, rel=1e-9)
-        assert fast.uptime == pytest.approx(every.uptime, rel=1e-9)
-
-
-def test_a_learner_that_may_lose_all_its_chips_is_simulated_by_events() -> None:
-    small = replace(DECOUPLED, chips=4 * 512, repair_mean_s=600.0, horizon_s=400 * DAY_S)
-    often = replace(YEARLY, mtbi_s=YEAR_S / 10)
-    assert are_plain(small, often)
-    with pytest.raises(NoChipsLeft):
-        in_batches(small, 5, often)
-    assert simulate(small, 5, model=often) == by_events(small, 5, often)
-
-
-@pytest.mark.parametrize("slices", [1, 2])
-def test_a_learner_whose_last_slice_fails_has_none(slices: int) -> None:
-    """Whatever else may fail while it has none."""
-    small = Scenario(
-        policy=Policy.DECOUPLED, chips=2 * slices * 256, learners=2, quorum=2,
-        repair_mean_s=1800.0, horizon_s=DAY_S,
-    )  # fmt: skip
-    for seed in range(20):
-        often = replace(small.model, mtbi_s=YEAR_S)
-        fast, every = simulate(small, seed, model=often), by_events(small, seed, often)
-        assert fast.uptime == pytest.approx(every.uptime, rel=1e-9)
-        assert fast.goodput == pytest.approx(every.goodput, rel=1e-9)
-
-
 # ---------------------------------------------------------------- cost
 
 
@@ -308,12 +255,6 @@ def peak_bytes(scenario: Scenario) -> int:
 
 
 def test_memory_stays_as_it_is_over_a_longer_time() -> None:
-    peak_bytes(replace(DECOUPLED, horizon_s=3600.0))  # what is made once
-    short, long = (peak_bytes(replace(DECOUPLED, horizon_s=days * DAY_S)) for days in (20, 200))
-    assert long < 1.2 * short
-
-
-def test_memory_of_events_stays_as_it_is_over_a_longer_time() -> None:
     hangs = replace(DECOUPLED, failures=Fleet.HANGS)
     peak_bytes(replace(hangs, horizon_s=3600.0))
     short, long = (peak_bytes(replace(hangs, horizon_s=days * DAY_S)) for days in (2, 20))
