@@ -95,7 +95,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType({
         units=dict.fromkeys(_COUNTS, COUNT),
         sources=(
             "experiments/kinds.py", "plan/schedule/chance.py",
-            "sim/distributions.py", "sim/portable_math.py", "sim/renewal",
+            "sim/distributions.py", "sim/renewal",
         ),
     ),
     "timeline": Kind(

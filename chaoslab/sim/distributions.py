@@ -3,9 +3,7 @@
     Weibull(mean_s=3600, shape=0.6).draw(rng) ─► seconds
 
 Draws use `random()` alone, whose sequence for a seed is the same in all versions of Python.
-`quantiles` are what draws of so many uniform numbers give, all at once and the same on any machine,
-those of `Lognormal` up to the C library; `survival` is the probability that a time is longer than
-the given one.
+`survival` is the probability that a time is longer than the given one.
 """
 
 import math
@@ -13,11 +11,8 @@ from functools import cache
 from statistics import NormalDist
 from typing import Protocol
 
-import numpy as np
-
 from chaoslab.core.errors import PlanError
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.sim.portable_math import Numbers, exp, log, power
 
 _NORMAL = NormalDist()
 
@@ -39,9 +34,6 @@ class Distribution(Protocol):
     def draw(self, rng: Uniform) -> float:
         """One time in seconds."""
 
-    def quantiles(self, shares: Numbers) -> Numbers:
-        """Times in seconds that draws of these uniform numbers give."""
-
     def survival(self, time_s: float) -> float:
         """Probability of a time longer than `time_s`."""
 
@@ -58,10 +50,6 @@ class Exponential:
     def draw(self, rng: Uniform) -> float:
         """One time in seconds."""
         return -self.mean_s * math.log(1.0 - rng.random())
-
-    def quantiles(self, shares: Numbers) -> Numbers:
-        """Times in seconds that draws of these uniform numbers give."""
-        return -self.mean_s * log(1.0 - shares)
 
     def survival(self, time_s: float) -> float:
         """e^(-t / mean)."""
@@ -89,11 +77,6 @@ class ExponentiatedWeibull:
         below = rng.random() ** (1.0 / self.power)
         return self._scale_s * math.pow(-math.log(1.0 - below), 1.0 / self.shape)
 
-    def quantiles(self, shares: Numbers) -> Numbers:
-        """Times in seconds that draws of these uniform numbers give."""
-        below = power(shares, 1.0 / self.power) if self.power > 1 else shares
-        return self._scale_s * power(-log(1.0 - below), 1.0 / self.shape)
-
     def survival(self, time_s: float) -> float:
         """1 - F(t)."""
         below: float = -math.expm1(-math.pow(time_s / self._scale_s, self.shape))
@@ -118,11 +101,6 @@ class Lognormal:
         """One time in seconds."""
         normal = _NORMAL.inv_cdf(rng.random() or 0.5**54)
         return self._median_s * math.exp(self.sigma * normal)
-
-    def quantiles(self, shares: Numbers) -> Numbers:
-        """Times in seconds that draws of these uniform numbers give."""
-        normal = [_NORMAL.inv_cdf(share or 0.5**54) for share in shares.tolist()]
-        return self._median_s * exp(self.sigma * np.array(normal))
 
     def survival(self, time_s: float) -> float:
         """1 - F(t)."""

@@ -3,7 +3,6 @@
 import math
 from random import Random
 
-import numpy as np
 import pytest
 
 from chaoslab.core.errors import PlanError
@@ -32,14 +31,6 @@ def test_the_mean_of_draws_is_the_mean(one: Distribution) -> None:
     draws = [one.draw(rng) for _ in range(DRAWS)]
     assert min(draws) > 0
     assert sum(draws) / DRAWS == pytest.approx(one.mean_s, rel=0.04)
-
-
-@pytest.mark.parametrize("one", DISTRIBUTIONS, ids=repr)
-def test_draws_at_once_are_those_one_by_one(one: Distribution) -> None:
-    rng = Random(4)
-    shares = np.array([rng.random() for _ in range(100)])
-    again = Random(4)
-    assert one.quantiles(shares).tolist() == pytest.approx([one.draw(again) for _ in range(100)])
 
 
 @pytest.mark.parametrize("one", DISTRIBUTIONS, ids=repr)

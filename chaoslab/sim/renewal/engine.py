@@ -17,11 +17,10 @@ import numpy as np
 
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.schedule.chance import stream
-from chaoslab.sim.portable_math import Numbers
 from chaoslab.sim.renewal.failure_models import FailureModel
 from chaoslab.sim.renewal.learner import Learner
 from chaoslab.sim.renewal.outages import Outage, outages
-from chaoslab.sim.renewal.quorum import advanced_s
+from chaoslab.sim.renewal.quorum import Times, advanced_s
 from chaoslab.sim.renewal.scenario import Scenario
 
 _WINDOW_S: Final = 86400.0
@@ -86,7 +85,7 @@ def _next(source: Iterator[Outage], horizon_s: float) -> Outage:
     return Outage(math.inf, 0.0, ()) if outage is None or outage.time_s >= horizon_s else outage
 
 
-def _downs(learners: Sequence[Learner], end_s: float) -> tuple[Numbers, Numbers]:
+def _downs(learners: Sequence[Learner], end_s: float) -> tuple[Times, Times]:
     """When any of them went down until `end_s`, and when any came back, both sorted."""
     taken = [learner.taken_downs(end_s) for learner in learners]
     went_s, came_s = (np.sort(np.concatenate(times_s)) for times_s in zip(*taken, strict=True))

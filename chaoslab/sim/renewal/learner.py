@@ -18,9 +18,8 @@ from random import Random
 import numpy as np
 
 from chaoslab.sim.distributions import Exponential, weibull
-from chaoslab.sim.portable_math import Numbers
-from chaoslab.sim.renewal.draws import possible_failures
 from chaoslab.sim.renewal.failure_models import FailureModel
+from chaoslab.sim.renewal.quorum import Times
 from chaoslab.sim.renewal.scenario import Policy, Scenario
 
 _ROUNDING_S = 1e-6
@@ -31,8 +30,8 @@ class Learner:
     """State of one learner. Its owner calls `advance`, and between two calls `lose` for outages."""
 
     __slots__ = (
-        "_bad", "_change_s", "_chips", "_due_at", "_grow_every_s", "_grows", "_horizon_s",
-        "_is_rigid", "_life", "_lives", "_model", "_out", "_out_bad", "_place", "_possible",
+        "_bad", "_change_s", "_chips", "_due_at", "_gap", "_grow_every_s", "_grows", "_horizon_s",
+        "_is_rigid", "_life", "_lives", "_model", "_out", "_out_bad", "_place", "_possible_rng",
         "_relapse", "_repair", "_repair_s", "_returns", "_rng", "_slice", "_slow_until_s",
         "_strikes_at", "changes", "downs", "interruptions", "next_s", "since_s", "trained_s",
         "useful_s",
@@ -48,8 +47,10 @@ class Learner:
         self._life = weibull(mean_s=model.mtbi_s, shape=model.shape) if model.shape != 1 else None
         self._bad = self._chips * model.bad_share
         self._repair = model.repair or scenario.repair
-        gap = Exponential(mean_s=model.mtbi_s / self._chips)
-        self._possible, self._rng = possible_failures(rng, gap, self._repair), rng
+        self._gap = Exponential(mean_s=model.mtbi_s / self._chips)
+        self._possible_rng = np.random.Generator(np.random.PCG64(rng.getrandbits(128)))
+        """Of possible failures alone, so that they do not depend on what comes of them."""
+        self._rng = rng
         self._strikes_at = self._place = self._repair_s = 0.0
         """Of the next possible failure: trained time, place among all chips, repair."""
         self._out = self._out_bad = 0.0
@@ -118,7 +119,7 @@ class Learner:
         else:
             self.downs += (time_s, self.since_s)
 
-    def taken_downs(self, end_s: float) -> tuple[Numbers, Numbers]:
+    def taken_downs(self, end_s: float) -> tuple[Times, Times]:
         """When it went down until `end_s`, and when it came back, in some order.
 
         They are taken from it; what comes later is left.
@@ -234,8 +235,9 @@ class Learner:
         return self._chips - self._out < 0.5
 
     def _next_possible(self) -> None:
-        gap_s, self._place, self._repair_s = next(self._possible)
-        self._strikes_at += gap_s
+        self._strikes_at += self._gap.draw(self._possible_rng)
+        self._place = self._possible_rng.random()
+        self._repair_s = self._repair.draw(self._possible_rng)
 
     def _next_grow_point(self) -> float:
         """Trained time of the first grow point after slices are back."""

@@ -1,12 +1,16 @@
 """Time in which a quorum of learners trains, from when each goes down and comes back."""
 
-import numpy as np
+from typing import TypeAlias
 
-from chaoslab.sim.portable_math import Numbers
+import numpy as np
+from numpy.typing import NDArray
+
+Times: TypeAlias = NDArray[np.float64]
+"""Seconds."""
 
 
 def advanced_s(
-    went_s: Numbers, came_s: Numbers, *, too_many: int, began_s: float, end_s: float
+    went_s: Times, came_s: Times, *, too_many: int, began_s: float, end_s: float
 ) -> float:
     """Seconds from `began_s` to `end_s` in which fewer than `too_many` were down.
 

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from chaoslab.sim.distributions import Uniform
-from chaoslab.sim.portable_math import Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +14,6 @@ class Fixed:
     def draw(self, rng: Uniform) -> float:  # the protocol's signature
         """The time, without a draw."""
         return self.mean_s
-
-    def quantiles(self, shares: Numbers) -> Numbers:
-        """Times in seconds that draws of these uniform numbers give."""
-        return np.full_like(shares, self.mean_s)
 
     def survival(self, time_s: float) -> float:
         """1 before the time, 0 from it on."""
