@@ -26,8 +26,6 @@ from chaoslab.core.lazy_dataclass import dataclass
 NODE_MARK = "CHAOSLAB_NODE"
 """Environment variable of every node, inherited by its children: run, node and incarnation."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_SAME_START_S = 1.01
-"""Tolerance for older files, which have wall-clock times that the kernel may correct by 1 s."""
 _EXECVE_S = 1.0
 _PAUSE_S = 0.001
 _IS_KERNEL_THREAD = 0x00200000
@@ -166,8 +164,6 @@ def identity_of(facts: Mapping[str, Json]) -> Identity:
     if not names_process(facts):
         raise FleetError(f"facts: must name a process, got {dict(facts)!r}")
     pid = int(str(facts["pid"]))
-    if "start_ticks" not in facts:
-        return _dated(pid, float(str(facts["start_time"])), str(facts.get("mark", "")))
     meant = Identity(
         pid=pid,
         start_ticks=int(str(facts["start_ticks"])),
@@ -184,34 +180,8 @@ def identity_of(facts: Mapping[str, Json]) -> Identity:
 
 
 def names_process(facts: Mapping[str, Json]) -> bool:
-    """Whether facts name a process: by ticks, or by wall-clock time as earlier versions did."""
-    if type(facts.get("pid")) is not int:
-        return False
-    started = facts.get("start_ticks", facts.get("start_time"))
-    return type(started) is int or ("start_ticks" not in facts and isinstance(started, float))
-
-
-def _dated(pid: int, start_time: float, mark: str) -> Identity:
-    """Identity from an older file: by its wall-clock start, or, if the clock was set since, by the
-    mark in the environment.
-    """
-    import psutil  # noqa: PLC0415  # for older files alone
-
-    now = identify(pid)
-    if now is None:
-        return _gone(pid)
-    try:
-        if abs(psutil.Process(pid).create_time() - start_time) <= _SAME_START_S:
-            return now
-        if mark:
-            return now if node_mark(pid) == mark else _gone(pid)
-    except (psutil.Error, OSError):
-        return _gone(pid)  # it ended, or belongs to another user, which chaoslab did not start
-    raise FleetError(
-        f"process {pid}: cannot be identified, because an older version of chaoslab recorded its "
-        "start by the wall clock, which was set since, or it is another process: check it "
-        f"(`ps -fp {pid}`), do by hand what is left to do, and remove the line"
-    )
+    """Whether facts name a process: by its pid and the ticks at which it started."""
+    return all(type(facts.get(name)) is int for name in ("pid", "start_ticks"))
 
 
 def has_capability(number: int) -> bool:
@@ -222,11 +192,6 @@ def has_capability(number: int) -> bool:
         return False
     effective = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
     return bool(int(effective, 16) >> number & 1)
-
-
-def _gone(pid: int) -> Identity:
-    """Identity that no process has: none starts before the boot."""
-    return Identity(pid=pid, start_ticks=-1, boot_id="", namespaces="")
 
 
 @cache

@@ -42,15 +42,13 @@ class ProcessFacts(Facts):
     """A process that the run started, and the mark of all that it starts itself."""
 
     pid: int
+    start_ticks: int
+    boot_id: str
+    namespaces: str
     node: str = "process"
     mark: str = ""
     """Below the directory: nobody else's processes bear it. Empty: they bear none."""
     incarnation: int = 0
-    start_ticks: int | None = None
-    boot_id: str | None = None
-    namespaces: str | None = None
-    start_time: float | None = None
-    """Seconds since the epoch: what files of earlier versions have instead of the ticks."""
 
     def __post_init__(self) -> None:
         require_match(NODE, self.node, "node")
@@ -63,9 +61,8 @@ class ProcessFacts(Facts):
         """Which process it is. FleetError if that cannot be known from here, or if it is another
         one than the run's own: an entry may be of a copied record, or written by anybody.
         """
-        names = ("pid", "start_ticks", "boot_id", "namespaces", "start_time", "mark")
-        found = {name: getattr(self, name) for name in names}
-        who = identity_of({name: value for name, value in found.items() if value is not None})
+        names = ("pid", "start_ticks", "boot_id", "namespaces")
+        who = identity_of({name: getattr(self, name) for name in names})
         is_alive = is_running(who.pid) and is_same(who)
         require(
             not is_alive or is_of_run(who, self.directory),

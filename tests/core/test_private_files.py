@@ -10,6 +10,7 @@ import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.events import Json
 from chaoslab.core.private_files import (
     NotOwned,
     NotPrivate,
@@ -32,6 +33,9 @@ from chaoslab.undo.log import (
 )
 
 STRANGER = 65_534
+NOBODY: dict[str, Json] = {
+    "pid": 2**22 + 1, "start_ticks": 1, "boot_id": "another", "namespaces": "others",
+}  # fmt: skip
 """The uid of `nobody`."""
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to another user")
 
@@ -132,7 +136,7 @@ def test_a_run_directory_is_its_owner_s_alone(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "runs", "kill_half", WallClock())
     assert run.path.stat().st_mode & 0o777 == 0o700
     assert run.make_control().path.stat().st_mode & 0o777 == 0o700
-    UndoLogFile(run.path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    UndoLogFile(run.path).open("end_process", **NOBODY)
     assert (run.path / OBLIGATIONS).stat().st_mode & 0o777 == 0o600
 
 
@@ -149,7 +153,7 @@ def test_nothing_is_appended_through_a_link(tmp_path: Path) -> None:
 
 @needs_root
 def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
-    UndoLogFile(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    UndoLogFile(tmp_path).open("end_process", **NOBODY)
     assert may_owe(tmp_path)
     os.chown(tmp_path / OBLIGATIONS, STRANGER, STRANGER)
     with pytest.raises(NotOwned):
@@ -165,8 +169,8 @@ def test_the_record_of_another_user_is_judged_as_its_owner_judges_it(
 ) -> None:
     """Nothing of it is carried out by that."""
     log = UndoLogFile(tmp_path)
-    log.open("end_process", pid=2**22 + 1, start_time=0.0)
-    log.close(log.open("end_process", pid=2**22 + 1, start_time=0.0))
+    log.open("end_process", **NOBODY)
+    log.close(log.open("end_process", **NOBODY))
     owed = undos_in_record(tmp_path)
     assert [one.number for one in owed] == [0]
     if do == "chown":

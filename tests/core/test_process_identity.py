@@ -27,7 +27,7 @@ from chaoslab.core.process_identity import (
     send,
 )
 from chaoslab.undo.janitor import heal
-from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, holder_of, open_undos
+from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import wait_until
 
 MARK = "/runs/kill_half/1/learner-0/1"
@@ -190,50 +190,6 @@ def test_a_process_of_another_namespace_is_reported_and_not_taken_for_gone(
     assert sleeper.poll() is None
 
 
-# ---------------------------------------------------------------- files of earlier versions
-
-
-def dated(process: subprocess.Popen[bytes], *, off_by_s: float, mark: str = "") -> dict[str, Json]:
-    start_time = psutil.Process(process.pid).create_time() + off_by_s
-    return {"pid": process.pid, "start_time": start_time, "mark": mark}
-
-
-def test_an_older_entry_is_known_by_its_date_or_by_its_mark(
-    sleeper: subprocess.Popen[bytes],
-) -> None:
-    who = known(sleeper)
-    assert identity_of(dated(sleeper, off_by_s=0.5)) == who
-    assert identity_of(dated(sleeper, off_by_s=3600.0, mark=MARK)) == who
-    stranger = identity_of(dated(sleeper, off_by_s=3600.0, mark=f"{MARK}0"))
-    assert not is_same(stranger)
-    assert not is_same(identity_of({"pid": NOBODY, "start_time": 1.0}))
-
-
-def test_an_older_entry_that_cannot_be_told_needs_a_hand(
-    tmp_path: Path, sleeper: subprocess.Popen[bytes]
-) -> None:
-    with UndoLogFile(tmp_path) as log:
-        log.open("end_process", **dated(sleeper, off_by_s=3600.0))
-    (said,) = heal(tmp_path).remaining
-    assert str(sleeper.pid) in said
-    assert open_undos(tmp_path)
-    assert sleeper.poll() is None
-
-
-def test_an_older_file_whose_harness_cannot_be_told_is_left_alone(
-    tmp_path: Path, sleeper: subprocess.Popen[bytes]
-) -> None:
-    log = UndoLogFile(tmp_path)
-    log.open("end_process", **known(sleeper).facts, mark=MARK)
-    held_by = {"pid": os.getppid(), "start_time": 1.0, "host": os.uname().nodename}
-    with (tmp_path / OBLIGATIONS).open("a") as file:
-        file.write(f'{{"held_by": {held_by}}}\n'.replace("'", '"'))
-    assert holder_of(tmp_path) is None
-    (said,) = heal(tmp_path).remaining
-    assert str(os.getppid()) in said
-    assert sleeper.poll() is None
-
-
 @pytest.mark.parametrize(
     "facts",
     [
@@ -242,7 +198,6 @@ def test_an_older_file_whose_harness_cannot_be_told_is_left_alone(
         {"pid": "1", "start_ticks": 1},
         {"pid": True, "start_ticks": 1},
         {"pid": 1, "start_ticks": 1.5},
-        {"pid": 1, "start_time": "yesterday"},
     ],
 )
 def test_what_names_no_process_is_refused(facts: dict[str, Json]) -> None:

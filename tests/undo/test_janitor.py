@@ -81,7 +81,9 @@ def owe_what(run_directory: Path, do: str, **facts: Json) -> UndoEntry:
     return open_undos(run_directory)[-1]
 
 
-NOBODY: dict[str, Json] = {"pid": 2**22 + 1, "start_time": 0.0}
+NOBODY: dict[str, Json] = {
+    "pid": 2**22 + 1, "start_ticks": 1, "boot_id": "another", "namespaces": "others",
+}  # fmt: skip
 
 
 def known(pid: int) -> Identity:
@@ -269,7 +271,7 @@ def test_a_run_or_a_twin_of_another_machine_is_left_alone(
 ) -> None:
     (tmp_path / "control").mkdir()
     owe(tmp_path / folder, sleeper)
-    hold(tmp_path / folder, pid=1, start_time=0.0, host="another")
+    hold(tmp_path / folder, pid=1, start_ticks=0, host="another")
     (said,) = heal(tmp_path).remaining
     assert "another" in said
     assert not is_gone(sleeper)
