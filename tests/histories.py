@@ -451,7 +451,6 @@ class Story(ModelTraining):
             role=role,
             incarnation=incarnation,
             pid=1,
-            start_time=1.0,
             labels={},
         )
 

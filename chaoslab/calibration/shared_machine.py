@@ -131,7 +131,7 @@ def _undisturbed(history: History, until_s: float) -> Iterator[Event[MachineSamp
 
 def _used(said: MachineSampled) -> float:
     """Cores that the nodes used."""
-    return said.own_cores - (said.harness_cores or 0.0)
+    return said.own_cores - said.harness_cores
 
 
 def _at(spans: Sequence[tuple[float, float]], time_s: float) -> int:

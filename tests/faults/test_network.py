@@ -84,7 +84,11 @@ class Record(FaultRecord):
                 "payload_bytes": 80_000,
                 "bytes_per_s": 9e6,
             }
-            self.add(time_s, Kind.LINK_MEASURED, **{**usual, **more})
+            said = {**usual, **more}
+            rate = float(str(said["bytes_per_s"] or 0.0))
+            size = float(str(said["payload_bytes"])) if rate else 0.0
+            timed: dict[str, Json] = {"timed_bytes": size, "timed_s": size / rate if size else 0.0}
+            self.add(time_s, Kind.LINK_MEASURED, **{**timed, **said})
         return self
 
     def opened(self, time_s: float) -> "Record":

@@ -35,11 +35,10 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     payload_bytes: int
     """Of the payloads completed in the window."""
     bytes_per_s: float | None = None
-    """How fast payloads arrived while they did: `timed_bytes` over `timed_s`; in older records,
-    which lack both, of what followed the first chunk of each payload."""
-    timed_bytes: float | None = None
+    """How fast payloads arrived while they did: `timed_bytes` over `timed_s`."""
+    timed_bytes: float
     """Of payloads, those that arrived in the window."""
-    timed_s: float | None = None
+    timed_s: float
     """Time in which `timed_bytes` arrived."""
     queued: int
     """Messages and payloads that wait at the reporter to be sent."""

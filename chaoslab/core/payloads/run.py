@@ -121,8 +121,8 @@ class MachineSampled(Payload, kind=Kind.MACHINE_SAMPLED):
     load_1m: float
     own_cores: float
     """CPU time per second of the harness, the nodes and all below them."""
-    harness_cores: float | None = None
-    """CPU time per second of the process of the harness alone; older records lack it."""
+    harness_cores: float
+    """CPU time per second of the process of the harness alone."""
     others_cores: float
     """CPU time per second of all other processes."""
     stolen_cores: float

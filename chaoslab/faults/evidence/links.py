@@ -162,7 +162,11 @@ def _look_way(
     window: EvidenceWindow, way: Direction, asked_per_s: float, tolerance: Tolerance
 ) -> Found:
     usual = payload_rate(reports(window.calm, way))
-    seen = [e for e in whole(window, reports(window.during, way)) if any(_timed(e))]
+    seen = [
+        e
+        for e in whole(window, reports(window.during, way))
+        if any((e.payload.timed_bytes, e.payload.timed_s))
+    ]
     rate = payload_rate(seen)
     low, high = _without_one(seen)
     heard = sum(1 for e in reports(window.during, way) if e.payload.silent_s < FRESH_S)
@@ -222,8 +226,8 @@ def _is_as_asked(
 
 def _transferred(event: Event[LinkMeasured]) -> Span:
     """What a window's payloads tell of: one that took long had begun long before."""
-    _, took_s = _timed(event)
-    return event.time_s - max(event.payload.window_s, took_s), event.time_s
+    said = event.payload
+    return event.time_s - max(said.window_s, said.timed_s), event.time_s
 
 
 def _mute(window: EvidenceWindow, way: Direction, most_per_s: float) -> list[Span]:
@@ -248,26 +252,14 @@ def chunk_bytes(window: EvidenceWindow, way: Direction) -> int:
 
 def payload_rate(events: Iterable[Event[LinkMeasured]]) -> float | None:
     """Bytes per second at which the link carried while it was full; None if that was never."""
-    timed = [_timed(e) for e in events]
-    took_s = sum(seconds for _, seconds in timed)
-    return sum(size for size, _ in timed) / took_s if took_s else None
-
-
-def _timed(event: Event[LinkMeasured]) -> tuple[float, float]:
-    """Payload bytes of one report and the seconds for which they were awaited; (0, 0) if none.
-
-    In older records, what was completed in the report's window, at the rate that was seen then.
-    """
-    said = event.payload
-    if said.timed_s is not None:
-        return said.timed_bytes or 0.0, said.timed_s
-    size, rate = said.payload_bytes, said.bytes_per_s
-    return (size, size / rate) if size and rate else (0, 0.0)
+    reported = [event.payload for event in events]
+    took_s = sum(said.timed_s for said in reported)
+    return sum(said.timed_bytes for said in reported) / took_s if took_s else None
 
 
 def timed_s(events: Iterable[Event[LinkMeasured]]) -> float:
     """Seconds for which the payloads of these reports were awaited, in all."""
-    return sum(_timed(event)[1] for event in events)
+    return sum(event.payload.timed_s for event in events)
 
 
 def _without_one(events: Sequence[Event[LinkMeasured]]) -> tuple[float | None, float | None]:
