@@ -26,8 +26,8 @@ class _Counted:
     """How a present member is counted."""
 
     member: Member
-    ready: int = 0
-    """One byte for each fragment, the first one lowest: 1 if the member is ready for its round."""
+    ready: list[bool]
+    """By fragment, whether the member is ready for its round."""
     step_ns: int = 0
     own_step_s: float = 0.0
     is_waiting: bool = False
@@ -78,7 +78,7 @@ class Tally:
             return
         counted = self._counted.get(member.epoch)
         if counted is None:
-            counted = self._counted[member.epoch] = _Counted(member)
+            counted = self._counted[member.epoch] = _Counted(member, self._none_ready)
             insort(self._own_steps_s, 0.0)
         self._count(counted, self._ready(member), member.step_s, member.own_step_s)
         if self._settings.blocking:
@@ -88,7 +88,7 @@ class Tally:
         """Count a member no more; it may be unknown."""
         counted = self._counted.get(epoch)
         if counted is not None:
-            self._count(counted, 0, 0.0, 0.0)
+            self._count(counted, self._none_ready, 0.0, 0.0)
             self._count_waiting(counted, is_waiting=False)
             self._own_steps_s.remove(0.0)
             del self._counted[epoch]
@@ -99,7 +99,7 @@ class Tally:
         self._needed = tuple(map(self._due_steps, range(len(self.versions)), self.versions))
         self.ready = [0] * len(self.versions)
         for counted in self._counted.values():
-            counted.ready = 0
+            counted.ready = self._none_ready
             self.update(counted.member)
 
     def renew(self, fragment: int, version: int) -> None:
@@ -108,10 +108,8 @@ class Tally:
         needed = self._due_steps(fragment, version)
         self.versions = (*self.versions[:before], version, *self.versions[after:])
         self._needed = (*self._needed[:before], needed, *self._needed[after:])
-        mine = 1 << 8 * fragment
         for counted in self._counted.values():
-            is_ready = self.is_ready(counted.member, fragment)
-            self._count_ready(counted, counted.ready & ~mine | mine * is_ready)
+            self._count_ready(counted, fragment, self.is_ready(counted.member, fragment))
             if self._settings.blocking:
                 self._count_waiting(counted, is_waiting=self.blocks(counted.member))
         self.changed.add(fragment)
@@ -135,12 +133,18 @@ class Tally:
             )
         )
 
-    def _ready(self, member: Member) -> int:
-        """`is_ready` of a present member for all fragments, as `_Counted.ready` has it."""
+    @property
+    def _none_ready(self) -> list[bool]:
+        return [False] * len(self.versions)
+
+    def _ready(self, member: Member) -> list[bool]:
+        """`is_ready` of a present member, by fragment."""
+        if not member.c_steps:
+            return self._none_ready
         ready = map(ge, member.c_steps, self._needed)
         if member.versions != self.versions:
             ready = map(and_, ready, map(eq, member.versions, self.versions))
-        return int.from_bytes(bytes(ready), "little")
+        return list(ready)
 
     def _due_steps(self, fragment: int, version: int) -> int:
         """H - tau, at first a staggered share of H instead of H; at least 1, which is any work."""
@@ -153,9 +157,12 @@ class Tally:
 
     # ------------------------------------------------------------ counting
 
-    def _count(self, counted: _Counted, ready: int, step_s: float, own_step_s: float) -> None:
+    def _count(
+        self, counted: _Counted, ready: list[bool], step_s: float, own_step_s: float
+    ) -> None:
         if ready != counted.ready:
-            self._count_ready(counted, ready)
+            for fragment, is_ready in enumerate(ready):
+                self._count_ready(counted, fragment, is_ready)
         step_ns = int(step_s * _NS)
         if step_ns != counted.step_ns:
             self._steps_ns += step_ns - counted.step_ns
@@ -166,14 +173,11 @@ class Tally:
             insort(self._own_steps_s, own_step_s)
             counted.own_step_s = own_step_s
 
-    def _count_ready(self, counted: _Counted, ready: int) -> None:
-        differing, counted.ready = ready ^ counted.ready, ready
-        while differing:
-            lowest = differing & -differing
-            fragment = lowest.bit_length() // 8
-            self.ready[fragment] += 1 if ready & lowest else -1
+    def _count_ready(self, counted: _Counted, fragment: int, is_ready: bool) -> None:
+        if is_ready != counted.ready[fragment]:
+            counted.ready[fragment] = is_ready
+            self.ready[fragment] += 1 if is_ready else -1
             self.changed.add(fragment)
-            differing ^= lowest
 
     def _count_waiting(self, counted: _Counted, *, is_waiting: bool) -> None:
         self.waiting += is_waiting - counted.is_waiting
