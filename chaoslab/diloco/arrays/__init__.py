@@ -1,1 +1,1 @@
-"""Work on large arrays: buffers that are used again, and loops over blocks on several threads."""
+"""Work on large arrays: loops over blocks on several threads."""

@@ -24,7 +24,6 @@ float32 (above 2.9e38) may be refused as well. Source of per-block scales, and o
 gradients: Streaming DiLoCo, arXiv 2501.18512.
 """
 
-from collections.abc import Callable
 from enum import StrEnum
 
 import numpy as np
@@ -72,20 +71,11 @@ class NotFinite(MalformedPayload):
     """The payload contains NaN or infinity; it must not be merged or adopted."""
 
 
-def _new(size: int) -> NDArray[np.uint8]:
-    return np.empty(size, np.uint8)
-
-
-def encode(
-    flat: FloatArray,
-    codec: Codec,
-    threads: Threads = INLINE,
-    take: Callable[[int], NDArray[np.uint8]] = _new,
-) -> memoryview:
-    """Payload of `flat`, float32 [n], in `take(bytes)`. ValueError for another shape or dtype."""
+def encode(flat: FloatArray, codec: Codec, threads: Threads = INLINE) -> memoryview:
+    """Payload of `flat`, float32 [n]. ValueError for another shape or dtype."""
     if flat.ndim != 1 or flat.dtype != np.float32:
         raise ValueError(f"flat: must be float32 [n], got {flat.dtype} {flat.shape}")
-    payload = take(encoded_bytes(flat.size, codec))
+    payload = np.empty(encoded_bytes(flat.size, codec), np.uint8)
     match codec:
         case Codec.F32:
             payload.view("<f4")[:] = flat

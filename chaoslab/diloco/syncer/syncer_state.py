@@ -22,7 +22,6 @@ import numpy as np
 
 from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.diloco.arrays.buffers import Buffers
 from chaoslab.diloco.arrays.threads import Threads
 from chaoslab.diloco.model.codec import (
     Codec,
@@ -58,8 +57,6 @@ _CHECKPOINT_COPIES = 16
 """Largest checkpoint, in copies of the parameters: parameters and optimizer state."""
 _BASE_BYTES = 16 << 20
 """Allowance for the rest of a checkpoint."""
-_SPARE = 4
-"""Buffers kept for the next merge, beside those in use: sums, parameters, momentum, and one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +88,10 @@ class SyncerState:
         self._states: dict[int, OuterState] = {}
         self._published: dict[int, Publication] = {}
         self._threads = Threads()
-        self._buffers = Buffers(kept=2 * settings.fragments + _SPARE)
-        self._payloads = Buffers(kept=settings.fragments + _SPARE)
+        self._sums = np.empty(0, np.float32)
+        """Memory for the sums of a merge, as large as any so far."""
+        self._spares: dict[int, OuterState] = {}
+        """By fragment the state before the present one: memory for the next one."""
         self.pushes = Pushes(settings)
         self.committed: Counter[tuple[str, int, int]] = Counter()
         """(learner, incarnation, fragment) -> raw tokens merged"""
@@ -235,8 +234,14 @@ class SyncerState:
     # ------------------------------------------------------------ rounds
 
     def merge(self, index: int, given: Given) -> OuterState:
-        """Combine the contributions and compute the outer step; changes no state."""
+        """Combine the contributions and compute the outer step; changes no state.
+
+        One at a time: the memory of large arrays is used again, because the kernel zeroes every
+        page of new ones.
+        """
         fragment, rules = self._layout.fragments[index], self._settings
+        if len(self._sums) < fragment.size:
+            self._sums = np.empty(fragment.size, np.float32)
         updates = [
             update if excess is None else update.scaled(excess.factor, fragment)
             for update, excess in zip(given.updates, given.excesses, strict=True)
@@ -247,7 +252,7 @@ class SyncerState:
             fragment,
             Method(rules.merge),
             squares_by_delta=[update.squares for update in updates],
-            out=self._buffers.floats(fragment.size),
+            out=self._sums[: fragment.size],
             threads=self._threads,
         )
         return outer_step(
@@ -255,9 +260,7 @@ class SyncerState:
             merged,
             rules.outer_lr,
             rules.outer_momentum,
-            out=OuterState(
-                self._buffers.floats(fragment.size), self._buffers.floats(fragment.size)
-            ),
+            out=self._spares.pop(index, None),
             threads=self._threads,
         )
 
@@ -267,13 +270,16 @@ class SyncerState:
         self.adopt(line.fragment, state)
 
     def adopt(self, index: int, state: OuterState) -> None:
-        """Make it the state of a fragment; in a training, `store` does when it is on disk."""
-        self._states[index] = state
+        """Make it the state of a fragment; in a training, `store` does when it is on disk.
+
+        The one before may be overwritten by the next `merge` of the fragment.
+        """
+        self._spares[index], self._states[index] = self._states[index], state
 
     def publication(self, index: int, *, version: int, round_: int) -> Publication:
         """Encode the present state of a fragment once, for all learners."""
         theta, momentum = self._states[index]
-        payload = encode(theta, self._codec, self._threads, self._payloads.take)
+        payload = encode(theta, self._codec, self._threads)
         digests: Sequence[Callable[[], str]] = (
             partial(digest_decoded, payload, theta.size, self._codec),
             partial(digest, momentum),

@@ -98,10 +98,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[M]):
-    """A message with its payload: read-only bytes, None if its body has no payload.
-
-    The payload's memory is used again when nothing refers to it any more.
-    """
+    """A message with its payload: read-only bytes, None if its body has no payload."""
 
     message: M
     payload: memoryview | None

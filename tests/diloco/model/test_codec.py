@@ -285,19 +285,6 @@ def test_values_that_are_not_finite_are_left_to_whoever_reads_part_by_part() -> 
         assert np.array_equal(read, flat, equal_nan=True)
 
 
-@every_codec
-def test_a_payload_is_made_in_the_buffer_that_is_taken(codec: Codec) -> None:
-    flat, taken = normal(300), list[np.ndarray]()
-
-    def take(size: int) -> np.ndarray:
-        taken.append(np.full(size + 64, 0xFF, np.uint8)[64:])
-        return taken[-1]
-
-    payload = encoded(flat, codec, take=take)
-    assert np.shares_memory(np.frombuffer(payload, np.uint8), *taken)
-    assert bytes(payload) == encode(flat, codec)
-
-
 # ---------------------------------------------------------------- digest
 
 

@@ -128,23 +128,6 @@ def test_a_message_without_payload_passes_between_chunks() -> None:
     assert bytes(complete[1] or b"") == sent
 
 
-def test_a_payload_keeps_its_bytes_while_somebody_holds_it() -> None:
-    size = 17 << 20  # large enough for its buffer to be used again
-    taking = Assembler(pb.FromLearner.FromString, size)
-    held = []
-    for seed in range(5):
-        sent = some_bytes(size, seed)
-        for frame in payload_frames(PUSH, sent):
-            complete = taking.take(frame)
-        assert complete is not None
-        assert complete[1] is not None
-        view = np.frombuffer(complete[1], np.uint8)[10:]
-        del complete
-        if seed < 3:
-            held.append((view, sent))
-    assert all(view.tobytes() == sent[10:] for view, sent in held)
-
-
 def test_the_checksum_is_the_one_in_the_protocol() -> None:
     data = some_bytes(3 * 4096 + 123)
     padded = data.ljust(4 * 4096, b"\0")
