@@ -36,7 +36,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.core.secrets import Secrets
 from chaoslab.record.in_time import InTime
-from chaoslab.record.journal_file import JOURNAL, JournalFile, Seal, line_of, read_journal, sealed
+from chaoslab.record.journal_file import JOURNAL, JournalFile, Seal, read_journal, sealed
 
 __all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
 
@@ -117,7 +117,7 @@ class Journal:
             node_s=node_s,
         )
         try:
-            self._file.append(line_of(event))
+            self._file.append(event.to_line())
         except OSError as error:
             self._fail(error)
             return event

@@ -4,20 +4,17 @@ import json
 import os
 import re
 import resource
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.record import journal_file
 from chaoslab.record.journal import JOURNAL, History, Journal
-from chaoslab.record.journal_file import JournalFile, line_of, read_journal
+from chaoslab.record.journal_file import JournalFile, read_journal
 from tests.histories import half_killed
 from tests.virtual_clock import VirtualClock
 
@@ -36,33 +33,6 @@ def refusal(folder: Path) -> str:
         History.read(folder)
     assert (why.value.exit_code, "\n" in str(why.value)) == (ExitCode.BROKEN, False)
     return str(why.value)
-
-
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(Kind),
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner)
-    | st.dictionaries(st.text(), inner).map(MappingProxyType),
-    max_leaves=5,
-)  # fmt: skip
-
-
-@settings(max_examples=30)
-@given(
-    data=st.dictionaries(st.text(), _VALUES, max_size=5),
-    time_s=st.floats(min_value=0.0, max_value=1e9),
-    node_s=st.none() | st.floats(min_value=0.0, max_value=1e9),
-    source=st.text(),
-)
-@example(data={"x": 1e-5}, time_s=1e-5, node_s=1e-6, source="é")
-@example(data={"x": [0.0001, -0.0, 1e16, 9007199254740993.0]}, time_s=0.0, node_s=None, source="")
-@example(data={"x": 2**64, "\x7f": "\x1f\u2028"}, time_s=0.0, node_s=None, source="")
-def test_a_line_is_written_fast_and_is_the_same_text(
-    data: Mapping[str, Json], time_s: float, node_s: float | None, source: str
-) -> None:
-    event = Event(
-        seq=0, time_s=time_s, source=source, kind=Kind.RUN_SETTLED, data=data, node_s=node_s
-    )
-    assert line_of(event) == event.to_line()
 
 
 @pytest.mark.parametrize("torn", [b'{"seq": 9', b"\xff\xfe", b"\0\0\0", b"7"])
