@@ -38,7 +38,8 @@ def main(arguments: list[str]) -> int:
     if os.getppid() != int(parent) or os.read(int(go), 1) != b"g":
         return HARNESS_GONE
     os.close(int(go))
-    ignore_hooks()
+    for hook in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+        signal.signal(hook, signal.SIG_IGN)
     for changed_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(changed_by_python, signal.SIG_DFL)
     try:
@@ -46,12 +47,6 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"{program[0]}: cannot be started: {error}\n")
     return NO_PROGRAM
-
-
-def ignore_hooks() -> None:
-    """Ignore the signals of the node contract until the program handles them."""
-    for hook in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
-        signal.signal(hook, signal.SIG_IGN)
 
 
 def ask_the_kernel(option: int, value: int) -> None:

@@ -26,10 +26,8 @@ class Remembered(NoUndoLog):
 
 
 @contextmanager
-def local_stage(
-    folder: Path, undo_log: Remembered, kind: type[LocalFleet] = LocalFleet
-) -> Iterator[Stage]:
+def local_stage(folder: Path, undo_log: Remembered) -> Iterator[Stage]:
     """A fleet that has not started a node; its nodes end with the block."""
     clock = WallClock()
-    with kind(folder, clock, undo_log=undo_log) as fleet:
+    with LocalFleet(folder, clock, undo_log=undo_log) as fleet:
         yield Stage(fleet=fleet, clock=clock)
