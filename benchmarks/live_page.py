@@ -117,7 +117,7 @@ def _events(number: int) -> Iterator[Event]:
 def _start(names: Sequence[str]) -> Mapping[str, Json]:
     return {
         "plan": "none", "seed": 0, "fleet": "none", "algorithm": "decoupled",
-        "learners": list(names), "reserve": [], "schedule_hash": "0", "version": "0", "record": 2,
+        "learners": list(names), "reserve": [], "version": "0", "record": 2,
     }  # fmt: skip
 
 

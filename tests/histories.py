@@ -98,7 +98,6 @@ class Story(ModelTraining):
             algorithm="decoupled",
             learners=list(self.learners),
             reserve=list(self.reserve),
-            schedule_hash="0",
             version="0",
             record=RECORD_FORMAT,
         )

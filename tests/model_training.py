@@ -206,7 +206,6 @@ class ModelTraining:
             silent_s=round(self.now_s - end.arrived_s, 6),
             rtt_s=rtt_s,
             rtt_s_min=rtt_s,
-            rtt_s_max=rtt_s,
             pings_sent=4,
             pings_answered=4 if learner.is_heard else 0,
             probe_rtt_s=probe_rtt_s,

@@ -228,6 +228,8 @@ _TOLD: Mapping[str, Callable[[MachineSampled], float | None]] = {
     "machine_stolen_cores": lambda sample: sample.stolen_cores,
     "machine_cpu_pressure_share": lambda sample: sample.cpu_pressure,
     "machine_io_pressure_share": lambda sample: sample.io_pressure,
+    "machine_memory_pressure_share": lambda sample: sample.memory_pressure,
     "harness_waited_s": lambda sample: sample.waited_s,
+    "harness_throttled_s": lambda sample: sample.throttled_s,
 }
 """The figures of a finding, and where a sample has them."""

@@ -144,7 +144,7 @@ class Goodput:
 
     def _is_lost_in_noise(self, history: History) -> bool:
         """Whether the mean rate of the baseline is less certain than a bound is far from it."""
-        variation = baseline_figure(history, lambda usual: usual.variation)
+        variation = baseline_figure(history, lambda said: said.variation)
         bounds = [bound for bound in (self.min_share, self.max_share) if bound is not None]
         room = min(abs(1 - bound) for bound in bounds)
         return variation is not None and variation / sqrt(_QUARTERS) > room > 0

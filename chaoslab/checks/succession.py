@@ -156,6 +156,7 @@ def _epochs(history: History) -> Iterator[Violation]:
         match said:
             case SyncerReady():
                 present.clear()
+                last = max(last, said.last_epoch or 0)
             case MemberLeft():
                 present.pop(said.epoch, None)
             case MemberJoined() if present.get(said.epoch) != said.life:  # else sent elsewhere

@@ -49,6 +49,13 @@ def _merged(said: payloads.RoundMerged) -> str:
     return f"{_round(said)} is merged{again} as version {said.version}, by {by}{missed}"
 
 
+def _waiting(said: payloads.LearnerWaiting) -> str:
+    where = f"at step {said.step:,}, {plural(said.c_steps, 'step')} after adopting it"
+    if said.is_for_learners:
+        where = f"at step {said.step:,}"
+    return f"{_who(said)} waits for {_awaited(said)} {where}, {seconds(said.waited_s)} so far"
+
+
 def _joined(said: payloads.LearnerJoined) -> str:
     return f"{_who(said)} has its state, from {said.donor or said.source}, at step {said.step}"
 
@@ -65,7 +72,7 @@ def _adopted(said: payloads.LearnerAdopted) -> str:
 
 def _checkpoint(said: payloads.CheckpointFound) -> str:
     found = f"{said.file}, step {said.step}" if said.file else "no checkpoint"
-    refused = f", and refused {plural(len(said.refused), 'file')}" if said.refused else ""
+    refused = "".join(f", refused {one.file} ({one.reason})" for one in said.refused)
     return f"{_who(said)} found {found}{refused}"
 
 
@@ -74,7 +81,8 @@ def _measured(said: payloads.LinkMeasured) -> str:
     answered = f"{said.pings_answered} of {plural(said.pings_sent, 'ping')} answered"
     return (
         f"link of {_who(said)}, {said.direction}: {trip}, {answered}, "
-        f"{plural(said.payload_bytes, 'byte')} of payload, silent for {seconds(said.silent_s)}"
+        f"{plural(said.payload_bytes, 'byte')} of payload, silent for {seconds(said.silent_s)}, "
+        f"{plural(said.queued, 'message')} of {plural(said.queued_bytes, 'byte')} to be sent"
     )
 
 
@@ -148,14 +156,15 @@ def _power(said: payloads.StoragePowerLost) -> str:
 def _bounded(said: payloads.PushBounded) -> str:
     return (
         f"the syncer shortened a push of {_who(said)}, {_round(said)}: "
-        f"norm {said.norm:.3g}, usual is {said.usual:.3g}"
+        f"norm {said.norm:.3g}, usual is {said.usual:.3g}, at most {said.limit:.3g} times that"
     )
 
 
 def _rejected(said: payloads.PushRejected) -> str:
     detail = f" ({said.detail})" if said.detail else ""
     who = _who(said) if said.learner else "a stranger"
-    return f"the syncer refused a push of {who}, {_round(said)}: {said.reason}{detail}"
+    tokens = f" with {said.c_tokens:,.0f} tokens" if said.c_tokens else ""
+    return f"the syncer refused a push of {who}, {_round(said)}{tokens}: {said.reason}{detail}"
 
 
 def _final(said: payloads.LearnerFinal) -> str:
@@ -164,14 +173,23 @@ def _final(said: payloads.LearnerFinal) -> str:
 
 def _synced(said: payloads.SyncerFinal) -> str:
     rounds = plural(said.rounds, "round")
-    return f"final account of the syncer: {rounds}, {said.committed_tokens:,.0f} tokens committed"
+    counts = "".join(f", {n} refused as {why}" for why, n in said.rejected.items())
+    counts += "".join(f", {n} turned away as {why}" for why, n in said.turned_away.items())
+    committed = f"{said.committed_tokens:,.0f} tokens committed"
+    return f"final account of the syncer: {rounds}, {committed}{counts}"
 
 
 def _compiled(said: payloads.LearnerCompiled) -> str:
+    refused = f"; files not used: {'; '.join(said.refused)}" if said.refused else ""
     return (
         f"{_who(said)} has its functions after {seconds(said.took_s)}: {said.loaded} loaded, "
-        f"{said.compiled} compiled"
+        f"{said.compiled} compiled{refused}"
     )
+
+
+def _tampered(said: payloads.UpdateTampered) -> str:
+    factor = f" by {said.factor:g}" if said.factor is not None else ""
+    return f"the push of {_who(said)} for {_round(said)} was corrupted: {said.how}{factor}"
 
 
 def _of(payload: type[_P], write: Callable[[_P], str]) -> tuple[Kind, Callable[[Any], str]]:
@@ -186,7 +204,8 @@ _SENTENCES: Mapping[Kind, Callable[[Any], str]] = dict(
         _of(
             payloads.NodeProbed,
             lambda e: (
-                f"{e.node} (incarnation {e.incarnation}) has process state {e.state}, pid {e.pid}"
+                f"{e.node} (incarnation {e.incarnation}) has process state {e.state}, pid {e.pid}, "
+                f"{plural(e.rss_bytes, 'byte')} of memory"
             ),
         ),
         _of(payloads.NodeCounted, _stress),
@@ -221,15 +240,9 @@ _SENTENCES: Mapping[Kind, Callable[[Any], str]] = dict(
         _of(payloads.LearnerCompiled, _compiled),
         _of(payloads.LearnerJoined, _joined),
         _of(payloads.LearnerStep, _step),
-        _of(
-            payloads.LearnerWaiting,
-            lambda e: f"{_who(e)} waits for {_awaited(e)}, {seconds(e.waited_s)} so far",
-        ),
+        _of(payloads.LearnerWaiting, _waiting),
         _of(payloads.LearnerPushed, lambda e: f"{_who(e)} pushed for {_push(e)}"),
-        _of(
-            payloads.UpdateTampered,
-            lambda e: f"the push of {_who(e)} for {_round(e)} was corrupted: {e.how}",
-        ),
+        _of(payloads.UpdateTampered, _tampered),
         _of(
             payloads.CheckpointSaved,
             lambda e: f"{_who(e)} saved {e.file}, step {e.step:,}, {delay(e.took_s)}",

@@ -101,29 +101,38 @@ def _run_finished(said: payloads.RunFinished) -> str:
 
 
 def _node_started(said: payloads.NodeStarted) -> str:
-    incarnation = said.incarnation
-    return f"{said.node} started: incarnation {incarnation}, pid {said.pid}"
+    labels = [f"{name} {value}" for name, value in said.labels.items()]
+    more = "".join(f", {one}" for one in (*labels, said.image) if one)
+    return f"{said.node} started: incarnation {said.incarnation}, pid {said.pid}{more}"
 
 
 def _slice(said: payloads.ProviderReported) -> str:
-    words = ", ".join(filter(None, (said.state, said.request, said.detail)))
-    return f"the slice of {said.node} is {said.condition}{f' ({words})' if words else ''}"
+    slice_ = f"the slice {said.resource}".rstrip()
+    by_us = "as chaoslab asked" if said.is_by_us else ""
+    words = ", ".join(filter(None, (said.state, said.health, said.request, said.detail, by_us)))
+    return f"{slice_} of {said.node} is {said.condition}{f' ({words})' if words else ''}"
 
 
 def _repair(said: payloads.RepairMoved) -> str:
     why = f": {said.detail}" if said.detail else ""
     which = f", slice {said.attempt}" if said.attempt > 1 else ""
-    return f"repair of the slice of {said.node}: {said.stage.replace('_', ' ')}{which}{why}"
+    change = f" ({said.lost or 'none'} -> {said.resource or 'none'})"
+    counts = f", {plural(said.preemptions, 'preemption')}, {plural(said.failures, 'failure')}"
+    stage = said.stage.replace("_", " ")
+    return f"repair of the slice of {said.node}{change}: {stage}{which}{counts}{why}"
 
 
 def _node_exited(said: payloads.NodeExited) -> str:
-    return f"{said.node} exited: {said.signal or f'exit code {said.exit_code}'}"
+    code = "nobody saw how" if said.exit_code is None else f"exit code {said.exit_code}"
+    with_host = ", as its host was lost" if said.host_lost else ""
+    return f"{said.node} exited: {said.signal or code}{with_host}"
 
 
 def _stress_registry(said: payloads.NodeStressed) -> str:
     settings = said.settings
     asked = ", ".join(f"{key} {value}" for key, value in settings.items() if key not in _UNSAID)
-    return f"{said.node} bears {said.stressor} ({asked}): {said.mechanism}"
+    node = f"{said.node} (incarnation {said.incarnation})"
+    return f"{node} bears {said.stressor} ({asked}): {said.mechanism}"
 
 
 _UNSAID = frozenset({"mechanism", "for_s"})
@@ -132,19 +141,22 @@ _UNSAID = frozenset({"mechanism", "for_s"})
 def _ready(said: payloads.SyncerReady) -> str:
     text = f"the syncer listens on {said.address}"
     if said.is_recovered:
-        text += f", going on from its disk after {plural(said.rounds, 'round')}"
+        text += f", going on from its disk after {plural(said.rounds, 'round')} with "
+        text += f"{said.committed_tokens:,.0f} committed tokens"
     return text
 
 
 def _blocked(said: payloads.SyncerBlocked) -> str:
     if said.is_snapshot:
         return f"a snapshot is refused by the syncer's disk, training goes on: {said.reason}"
-    return f"the syncer's disk refuses what it writes, nothing is published: {said.reason}"
+    waiting = plural(said.waiting, "merge")
+    return f"the syncer's disk refuses what it writes, {waiting} not published: {said.reason}"
 
 
 def _freed(said: payloads.SyncerFreed) -> str:
     what = "snapshots" if said.is_snapshot else "what it writes"
-    return f"the syncer's disk takes {what} again, after {seconds(said.blocked_s)}"
+    left = f", {plural(said.waiting, 'merge')} left" if said.waiting else ""
+    return f"the syncer's disk takes {what} again, after {seconds(said.blocked_s)}{left}"
 
 
 def _reached(said: payloads.PhaseReached) -> str:
@@ -188,6 +200,12 @@ def _who(said: payloads.OfLearner) -> str:
     return f"{said.learner} (incarnation {said.incarnation})"
 
 
+def _turned_away(said: payloads.StreamRefused) -> str:
+    known = f", authenticated as {said.known_as}" if said.known_as else ""
+    claimed = f", which called itself {said.claimed}" if said.claimed else ""
+    return f"{said.count} turned away ({said.reason}), the last from {said.peer}{claimed}{known}"
+
+
 def _idle(said: payloads.MemberSuspected | payloads.MemberRecovered) -> str:
     return seconds(said.idle_s)
 
@@ -197,14 +215,21 @@ def _settings(said: payloads.LinkShaped) -> str:
     return f" ({told})" if told else ""
 
 
+def _stalled(said: payloads.HarnessStalled) -> str:
+    undone = f"; its janitor undid: {'; '.join(said.undone)}" if said.undone else ""
+    return f"{said.what} for {seconds(said.silent_s)}{undone}"
+
+
 def _janitor_died(said: payloads.JanitorDied) -> str:
     pid = said.successor
     then = f"process {pid} took its place" if pid is not None else "and nobody took its place"
-    return f"the janitor died ({said.how}): {then}"
+    return f"the janitor, process {said.pid}, died ({said.how}): {then}"
 
 
 def _opened(said: payloads.GamedayOpened) -> str:
     led = f", led by {said.facilitator}" if said.facilitator else ""
+    led += f", notes by {said.scribe}" if said.scribe else ""
+    led += f", with {', '.join(said.responders)}" if said.responders else ""
     held = ", ".join(said.holds)
     sealed = f"; {plural(said.sealed, 'sealed fault')}" if said.sealed else ""
     return f"a game-day{led}: {f'operators decide of {held}' if held else 'no fault waits'}{sealed}"
@@ -270,12 +295,14 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(
             payloads.CommunicatorEnded,
             Tone.BAD,
-            lambda e: f"communicator {e.communicator} has ended: {e.reason}",
+            lambda e: (
+                f"communicator {e.communicator} of {', '.join(e.learners)} has ended: {e.reason}"
+            ),
         ),
         _of(
             payloads.DiskBlocked,
             Tone.BAD,
-            lambda e: f"the disk of {e.host} refuses what is written: {e.reason}",
+            lambda e: f"the disk of {e.host} refuses what is written to {e.file}: {e.reason}",
         ),
         _of(
             payloads.DiskFreed,
@@ -289,7 +316,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(
             payloads.StreamRefused,
             Tone.BAD,
-            lambda e: f"{e.count} turned away ({e.reason}), the last from {e.peer}",
+            _turned_away,
         ),
         _of(payloads.MemberRefused, Tone.BAD, lambda e: f"{_who(e)} was refused: {e.reason}"),
         _of(payloads.SyncerHeld, Tone.PLAIN, _held_open),
@@ -309,14 +336,23 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         ),
         _of(payloads.LearnerFenced, Tone.BAD, lambda e: f"{_who(e)} was fenced: {e.reason}"),
         _of(
-            payloads.LearnerNoticed, Tone.FAULT, lambda e: f"{_who(e)} has notice of its preemption"
+            payloads.LearnerNoticed,
+            Tone.FAULT,
+            lambda e: f"{_who(e)} has notice of its preemption, at step {e.step:,}",
         ),
         _of(payloads.HostLost, Tone.BAD, lambda e: f"{_who(e)} lost host {e.host}: {e.reason}"),
-        _of(payloads.LearnerLeft, Tone.PLAIN, lambda e: f"{_who(e)} ends: {e.reason}"),
+        _of(
+            payloads.LearnerLeft,
+            Tone.PLAIN,
+            lambda e: f"{_who(e)} ends at step {e.step:,}: {e.reason}",
+        ),
         _of(
             payloads.EvaluationMeasured,
             Tone.PLAIN,
-            lambda e: f"evaluation loss {e.loss:.4f} at {e.committed_tokens:,.0f} committed tokens",
+            lambda e: (
+                f"evaluation loss {e.loss:.4f} at {e.committed_tokens:,.0f} committed tokens, "
+                f"round {e.round}"
+            ),
         ),
         _of(
             payloads.LinkStarted,
@@ -358,7 +394,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(
             payloads.LinkLost,
             Tone.BAD,
-            lambda e: f"the {e.kind} links are lost: {e.reason}",
+            lambda e: f"the {e.kind} links of {', '.join(e.links)} are lost: {e.reason}",
         ),
         _of(payloads.FaultInjecting, Tone.FAULT, _fault("begins")),
         _of(payloads.FaultInjected, Tone.FAULT, _fault("is in")),
@@ -370,12 +406,12 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(
             payloads.EvidenceMeasured,
             Tone.FAULT,
-            lambda e: f"evidence on {e.target}, {e.status}: {e.text}",
+            lambda e: f"evidence of {e.fault} on {e.target}, {e.status}: {e.text}",
         ),
         _of(
             payloads.HarnessStalled,
             Tone.BAD,
-            lambda e: f"{e.what} for {seconds(e.silent_s)}",
+            _stalled,
         ),
         _of(payloads.JanitorDied, Tone.BAD, _janitor_died),
         _of(

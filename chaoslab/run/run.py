@@ -25,7 +25,7 @@ from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import RECORD_FORMAT, Journal
-from chaoslab.record.run_directory import RunDirectory, fingerprint
+from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.baseline import measure
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
@@ -312,7 +312,6 @@ class Run:
                     for spec in self.plan.faults
                 ],
                 "stop": self.plan.training.stop.limits,
-                "schedule_hash": fingerprint(self.injections),
                 "version": __version__,
                 "record": RECORD_FORMAT,
                 "plan_digest": self.basis.plan_digest,

@@ -61,7 +61,6 @@ class Meter:
             "silent_s": round(max(0.0, now_s - self.heard_s), 6),
             "rtt_s": round(median(rtts_s), 6) if rtts_s else None,
             "rtt_s_min": round(min(rtts_s), 6) if rtts_s else None,
-            "rtt_s_max": round(max(rtts_s), 6) if rtts_s else None,
             "pings_sent": self._sent,
             "pings_answered": len(rtts_s),
             "probe_rtt_s": round(median(probes_s), 6) if probes_s else None,

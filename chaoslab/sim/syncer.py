@@ -93,7 +93,6 @@ class Syncer(Process):
                 "committed_tokens": self.policy.committed_tokens,
                 "is_recovered": is_recovered,
                 "last_epoch": self.policy.membership.last_epoch,
-                "lives": dict(self.policy.membership.incarnations),
                 **self._published.held(),
             },
         )

@@ -18,7 +18,7 @@ class Machine:
         self._events: list[tuple[float, str, Kind, dict[str, Json]]] = []
         self.say(
             0.0, "harness", Kind.RUN_STARTED, plan="p", seed=1, fleet=fleet, algorithm="decoupled",
-            learners=["a", "b", "c", "d"], reserve=[], entries=[], schedule_hash="", version="",
+            learners=["a", "b", "c", "d"], reserve=[], entries=[], version="",
             record=2,
         )  # fmt: skip
 

@@ -140,7 +140,7 @@ def test_what_the_cluster_took_and_a_restart_that_a_job_set_counted_are_told_apa
     assert numbers["cluster_start_s"] == {"learner-3 (injection-0)": pytest.approx(6.0, 0.1)}
     assert "job_restarts" not in numbers
     told: dict[str, Json] = {
-        "node": "learner-3", "incarnation": 1, "action": "job_restart", "at_s": 0.0, "restarts": 1,
+        "node": "learner-3", "incarnation": 1, "action": "job_restart", "restarts": 1,
     }  # fmt: skip
     ended = next(
         e for e in story.events if e.kind is Kind.NODE_EXITED and e.data["node"] == "learner-3"

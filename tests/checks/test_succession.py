@@ -166,6 +166,9 @@ CASES = {
         for key in OTHERWISE
     },
     "an epoch that is given again": fails(CHECK, epochs_again, Code.EPOCH_GIVEN_TWICE),
+    "an epoch that the syncer had taken out before": fails(
+        CHECK, lambda: down().regain_syncer(last_epoch=100), Code.EPOCH_GIVEN_TWICE
+    ),
     "a member that is sent to another donor": passes(CHECK, sent_elsewhere),
     "an epoch that is given to another life": fails(
         CHECK, lambda: sent_elsewhere(incarnation=7), Code.EPOCH_GIVEN_TWICE

@@ -9,7 +9,7 @@ from tests.faults.test_network import Record
 
 def reported(record: Record, time_s: float, action: str) -> Record:
     return record.add(
-        time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action=action, at_s=0.0,
+        time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action=action,
         exit_code=None, signal=None,
     )  # fmt: skip
 

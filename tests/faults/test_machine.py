@@ -17,7 +17,7 @@ from tests.virtual_clock import VirtualClock
 def reported(
     record: Record, time_s: float, action: str, reason: str = "", **more: object
 ) -> Record:
-    facts = {"incarnation": 1, "at_s": 0.0, "machine": "one", **more}
+    facts = {"incarnation": 1, "machine": "one", **more}
     return record.add(
         time_s, Kind.ENGINE_REPORTED, node="learner-1", action=action, reason=reason, **facts
     )

@@ -77,7 +77,6 @@ class Record(FaultRecord):
                 "silent_s": 0.1,
                 "rtt_s": 0.004,
                 "rtt_s_min": 0.002,
-                "rtt_s_max": 0.01,
                 "pings_sent": 4,
                 "pings_answered": 4,
                 "bytes": int(100_000 * time_s),

@@ -11,7 +11,7 @@ from tests.faults.test_network import Record
 
 def reported(record: Record, time_s: float, action: str, reason: str = "", uid: str = "") -> Record:
     return record.add(
-        time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action=action, at_s=0.0,
+        time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action=action,
         reason=reason, uid=uid,
     )  # fmt: skip
 
@@ -30,7 +30,7 @@ def back(record: Record, time_s: float) -> Record:
 def by_job_set(record: Record, time_s: float, restarts: int = 1) -> Record:
     counted = record.add(
         time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action="job_restart",
-        at_s=0.0, restarts=restarts,
+        restarts=restarts,
     )  # fmt: skip
     return counted.add(
         time_s + 1.0, Kind.NODE_STARTED, node="learner-1", incarnation=2, started_by="cluster"
@@ -44,7 +44,7 @@ def healed(record: Record, time_s: float = 30.5) -> Record:
 def earlier_gone() -> Record:
     """The pod of an earlier life was gone after the fault had begun."""
     return Record(PodDelete()).add(
-        20.2, Kind.ENGINE_REPORTED, node="learner-1", incarnation=0, action="gone", at_s=0.0
+        20.2, Kind.ENGINE_REPORTED, node="learner-1", incarnation=0, action="gone"
     )
 
 

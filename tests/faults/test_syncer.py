@@ -73,7 +73,6 @@ def full(**blocked: Json) -> Record:
             Kind.ENGINE_REPORTED,
             node="syncer",
             incarnation=1,
-            at_s=0.0,
             action="job_restart",
             restarts=1,
         )

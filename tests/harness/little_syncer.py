@@ -177,7 +177,7 @@ def main() -> None:
         say(
             Kind.SYNCER_READY,
             address=f"127.0.0.1:{listener.getsockname()[1]}", rounds=0, committed_tokens=0,
-            is_recovered=False, last_epoch=0, lives={}, versions={}, digests={},
+            is_recovered=False, last_epoch=0, versions={}, digests={},
             momentum_digests={},
         )  # fmt: skip
         syncer.run(listener)

@@ -21,7 +21,6 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     rtt_s: float | None = None
     """Median of the pings answered in the window."""
     rtt_s_min: float | None = None
-    rtt_s_max: float | None = None
     pings_sent: int
     """In the window, as are those answered."""
     pings_answered: int

@@ -27,8 +27,6 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     container: str | None = None
     image: str | None = None
     image_id: str | None = None
-    start_time: float | None = None
-    """Of a container, by its engine, in s since the epoch."""
     started_by: str = ""
     """cluster: the cluster started it again, not chaoslab; else empty."""
 
@@ -64,8 +62,6 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     """start, die, oom, kill, pause, unpause, update, connect, disconnect, health_status, …; of a
     cluster: start, die, oom, evict, delete, gone, no_image, job, job_gone, job_set, job_restart; of
     a machine of the cluster on which the node's pod was: cordon, uncordon."""
-    at_s: float
-    """By the engine's clock, in s since the epoch."""
     exit_code: int | None = None
     signal: str | None = None
     health: str | None = None

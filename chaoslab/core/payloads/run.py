@@ -54,7 +54,6 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     stop: Mapping[str, float] = field(default_factory=dict)
     """The stop rule, see `training.stop` in plans: training ends when one of `rounds`, `tokens`,
     `steps`, `time_s` and `loss` is reached."""
-    schedule_hash: str = ""
     version: str
     """Version of chaoslab that made the record."""
     record: int = 1

@@ -43,8 +43,6 @@ class SyncerReady(Payload, kind=Kind.SYNCER_READY):
     """Whether it continues from state on its disk."""
     last_epoch: int | None = None
     """No epoch up to this one is given again."""
-    lives: Mapping[str, int] = field(default_factory=dict)
-    """The newest incarnation known of each learner."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """Version of each fragment."""
     digests: Mapping[str, str] = field(default_factory=dict)

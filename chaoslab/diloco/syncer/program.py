@@ -122,7 +122,6 @@ class Syncer:
             committed_tokens=self.policy.committed_tokens,
             is_recovered=self._syncer_state.is_seeded,
             last_epoch=self.policy.membership.last_epoch,
-            lives=dict(self.policy.membership.incarnations),
             **self._syncer_state.held(self.policy),
         )
         if self._last_merge is not None:

@@ -68,7 +68,6 @@ class Reading:
             "silent_s": round(self.silent_s, 6),
             "rtt_s": round(median(rtts_s), 6) if rtts_s else None,
             "rtt_s_min": round(min(rtts_s), 6) if rtts_s else None,
-            "rtt_s_max": round(max(rtts_s), 6) if rtts_s else None,
             "pings_sent": self.pings_sent,
             "pings_answered": len(rtts_s),
             "probe_rtt_s": round(median(probe_rtts_s), 6) if probe_rtts_s else None,

@@ -73,7 +73,6 @@ class Container(Incarnation):
         """Main process on the engine's machine, container and image."""
         return {
             "pid": self._seen.pid,
-            "start_time": self._seen.started_s,
             "container": self.name,
             "image": self.image,
             "image_id": self._seen.image,

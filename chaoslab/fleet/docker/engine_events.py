@@ -100,7 +100,6 @@ class EngineEvents:
                 "node": node,
                 "incarnation": incarnation,
                 "action": action,
-                "at_s": int(str(event.get("timeNano", 0))) / 1e9,
                 "exit_code": None if code is None else int(str(code)),
                 "signal": None if signal is None else str(signal),
                 "health": state.strip() if action == "health_status" else None,

@@ -4,7 +4,6 @@ job_set      there is one with this node, with its unique id
 job_restart  its count of the node's Job went up (`jobRestarts`): it makes that Job anew
 """
 
-import time
 from collections.abc import Iterator, Mapping
 
 from chaoslab.core.events import Json
@@ -46,7 +45,7 @@ class JobSetWatch(Watch):
 
     def _tell(self, node: str, action: str, restarts: int, **facts: Json) -> None:
         seen: dict[str, Json] = {
-            "node": node, "incarnation": restarts, "action": action, "at_s": time.time(),
+            "node": node, "incarnation": restarts, "action": action,
             "restarts": restarts,
         }  # fmt: skip
         self._report({**seen, **facts})

@@ -3,7 +3,6 @@
 job       there is one, with its unique id        job_gone   there is none any more
 """
 
-import time
 from collections.abc import Mapping
 
 from chaoslab.core.events import Json
@@ -32,10 +31,10 @@ class JobWatch(Watch):
         uid = names.uid_of(found)
         if uid not in self._jobs:
             self._jobs[uid] = facts_of(found)
-            self._report({**self._jobs[uid], "action": "job", "at_s": time.time()})
+            self._report({**self._jobs[uid], "action": "job"})
 
     def _lose(self, uid: str) -> None:
-        self._report({**self._jobs.pop(uid), "action": "job_gone", "at_s": time.time()})
+        self._report({**self._jobs.pop(uid), "action": "job_gone"})
 
 
 def facts_of(job: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -72,7 +72,7 @@ class MachineWatch:
             kind=Kind.ENGINE_REPORTED,
             data={
                 "node": whose.node, "incarnation": whose.incarnation, "action": action,
-                "at_s": time.time(), "reason": _CORDONED, "machine": self.machine,
+                "reason": _CORDONED, "machine": self.machine,
             },
         )  # fmt: skip
         hand_over(

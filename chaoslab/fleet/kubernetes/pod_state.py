@@ -50,7 +50,6 @@ class PodState:
     """Whether it waits for what does not come by itself."""
     started_s: float | None = None
     """Since when its container runs or ran, in s since the epoch, by the cluster's clock."""
-    finished_s: float | None = None
     exit_code: int | None = None
     """128 and the number of the signal, for one that a signal ended; None while it runs."""
     reason: str = ""
@@ -80,7 +79,6 @@ class PodState:
         """For NODE_STARTED; the process has the number 0, for its own counts in the pod alone."""
         return {
             "pid": 0,
-            "start_time": self.started_s,
             "container": self.name,
             "image": self.image,
             "image_id": self.image_id or None,
@@ -142,7 +140,6 @@ def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
         is_hopeless=waiting.partition(":")[0] in _HOPELESS or (bool(waiting) and is_failed),
         started_s=_epoch_s((ended.startedAt if ended else None)
                            or (running.startedAt if running else None)),
-        finished_s=_epoch_s(ended.finishedAt) if ended else None,
         exit_code=ended.exitCode if ended and is_over else None,
         reason=(ended.reason if ended else None) or (status.reason if status else None) or "",
         container=(container.containerID if container else None) or "",
@@ -165,7 +162,6 @@ def previous_of(pod: Pod, container_name: str) -> PodState | None:
         state_of(pod, container_name),
         waiting="",
         started_s=_epoch_s(ended.startedAt),
-        finished_s=_epoch_s(ended.finishedAt),
         exit_code=ended.exitCode,
         reason=ended.reason or "",
         container=ended.containerID or "",

@@ -9,7 +9,6 @@ A pod by which the cluster replaced another one of the same Job is the node's ne
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -196,7 +195,6 @@ def changes(before: PodState | None, now: PodState) -> Iterator[str]:
 def report(state: PodState, action: str) -> Mapping[str, Json]:
     """What ENGINE_REPORTED says of a change; `reason` is the cluster's word for it."""
     code = state.exit_code if action in ("die", "oom") else None
-    at_s = {"start": state.started_s, "die": state.finished_s, "oom": state.finished_s}
     reasons = {
         "evict": state.disruption, "die": state.reason, "oom": state.reason,
         "no_image": state.waiting_for,
@@ -205,7 +203,6 @@ def report(state: PodState, action: str) -> Mapping[str, Json]:
         "node": state.node,
         "incarnation": state.incarnation,
         "action": action,
-        "at_s": at_s.get(action) or time.time(),
         "exit_code": code,
         "signal": None if code is None else end_by_code(code)["signal"],
         "reason": reasons.get(action, ""),

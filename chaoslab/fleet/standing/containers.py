@@ -137,7 +137,6 @@ class StandingContainer(StandingNode):
             "pid": self._seen.pid,
             "container": self.name,
             "image_id": self._seen.image,
-            "start_time": self._seen.started_s,
         }
 
     @property

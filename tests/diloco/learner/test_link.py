@@ -82,7 +82,7 @@ def test_both_ends_measure_round_trips_and_what_arrives(syncer: HandSyncer, call
     caller.wait(lambda: pings.ping() or any(m["rtt_s"] for m in caller.of(Kind.LINK_MEASURED)))
     measured = caller.of(Kind.LINK_MEASURED)[-1]
     assert measured["direction"] == "down"
-    assert 0 < measured["rtt_s_min"] <= measured["rtt_s"] <= measured["rtt_s_max"] < PATIENCE_S
+    assert 0 < measured["rtt_s_min"] <= measured["rtt_s"] < PATIENCE_S
     assert 1 <= measured["pings_answered"] <= measured["pings_sent"]
     assert measured["bytes"] > 48
     mine = pings.meter.read()

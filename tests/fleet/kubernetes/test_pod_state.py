@@ -106,7 +106,6 @@ def test_each_change_is_reported_once() -> None:
     assert (data["node"], data["incarnation"], data["exit_code"], data["signal"]) == (
         "learner-0", 2, 137, "SIGKILL",
     )  # fmt: skip
-    assert data["at_s"] == BEGIN_S + 9
 
 
 def test_an_image_that_cannot_be_had_is_reported_once_by_the_clusters_word() -> None:
