@@ -417,6 +417,10 @@ class Story(ModelTraining):
             own = [seq for seq in opened.exits if self.events[seq].data["node"] == name]
             self.say(
                 Kind.EVIDENCE_MEASURED,
+            if not own:
+                self.say(Kind.NODE_PROBED, name, node=name, incarnation=1, pid=1, state="S",
+                         rss_bytes=1, cpu_s=1.0)  # fmt: skip
+                own = [len(self.events) - 1]
                 injection=opened.data["injection"],
                 fault=opened.data["fault"],
                 target=name,

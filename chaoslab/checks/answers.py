@@ -200,6 +200,7 @@ def _begun(story: FaultStory, had: str) -> Injected:
     said = [had] if had else []
     said += [story.failed.payload.reason] if story.failed else []
     said += [event.payload.text for event in story.evidence]
+    said += [f"weak on {target}: {why}" for target, why in story.doubts.items()]
     return Injected(
         id=story.injection,
         fault=story.fault,

@@ -43,11 +43,9 @@ from chaoslab.core.payloads import (
     EvaluationMeasured,
     LearnerJoined,
     LearnerStep,
-    MemberJoined,
     NodeExited,
     OfLearner,
     PushAccepted,
-    RoundMerged,
 )
 from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
@@ -58,8 +56,6 @@ _FEWEST_STEPS = 2
 _FAINT = 0.1
 """Of the peers' size: far below what few steps, fresh moments or another batch cost."""
 _WEIGHT_TOLERANCE = 0.01
-_LATE_S = 1.0
-_LATE_ROUNDS = 12
 _UNHEARD_STEPS = 16
 _FASTER = 2.0
 """Steps that a learner makes and nobody hears of come at no more than so many times its pace."""
@@ -200,35 +196,15 @@ def _unproved_joins(history: History) -> Iterator[Violation]:
 
 
 def _after_death(history: History) -> Iterator[Violation]:
-    """The first work of a life whose process had ended: a worker that goes on without its launcher.
-
-    A push that was on its way may be merged in one of the next rounds.
-    """
-    ended = {
-        (event.payload.node, event.payload.incarnation): event
-        for event in reversed(history.of(NodeExited))
-        if event.payload.is_seen
-    }
-    told: set[tuple[str, int]] = set()
-    for event in history.of(LearnerStep, LearnerJoined, MemberJoined, RoundMerged):
-        said = event.payload
-        for one in said.contributors if isinstance(said, RoundMerged) else (said,):
-            died = ended.get(one.life)
-            if died is None or one.life in told or not _is_late(event, died, history):
-                continue
-            told.add(one.life)
+    """The first work of each life whose process had ended."""
+    for died in history.of(NodeExited):
+        if (late := history.outlived.get(died.seq)) is not None:
+            said = died.payload
             text = (
-                f"{one.learner} still worked at {event.time_s:.1f} s, and its process (incarnation "
-                f"{one.incarnation}) had ended at {died.time_s:.1f} s"
+                f"{said.node} still worked at {late.time_s:.1f} s, and its process (incarnation "
+                f"{said.incarnation}) had ended at {died.time_s:.1f} s"
             )
-            yield Violation.at(event, Code.WORKS_AFTER_DEATH, text, one.learner)
-
-
-def _is_late(event: Event, died: Event[NodeExited], history: History) -> bool:
-    if not isinstance(event.payload, RoundMerged):
-        return event.time_s > died.time_s + _LATE_S
-    between = history.between(died.time_s, event.time_s, RoundMerged)
-    return event.seq > died.seq and len(between) > _LATE_ROUNDS
+            yield Violation.at(late, Code.WORKS_AFTER_DEATH, text, said.node)
 
 
 # ---------------------------------------------------------------- data

@@ -131,9 +131,11 @@ def _unproved(story: FaultStory) -> Doubt:
     if silent:
         text = f"{name} has no evidence on {', '.join(sorted(silent))}"
         return Doubt(Code.NOT_PROVED, text)
-    doubted = [e for e in story.evidence if e.payload.status is not Status.PROVED]
-    said = "; ".join(f"{e.payload.status} on {e.payload.target}: {e.payload.text}" for e in doubted)
-    return Doubt(Code.NOT_PROVED, f"{name} is {said}")
+    measured = [event.payload for event in story.evidence]
+    said = [(one.status, one.target, one.text) for one in measured if one.status != Status.PROVED]
+    said += [(Status.WEAK, target, why) for target, why in story.doubts.items()]
+    told = "; ".join(f"{status} on {target}: {why}" for status, target, why in said)
+    return Doubt(Code.NOT_PROVED, f"{name} is {told}")
 
 
 def _name(story: FaultStory) -> str:

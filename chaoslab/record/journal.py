@@ -11,6 +11,7 @@ that names the file and the line: see `journal_file`. Running and judging meet o
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 from typing import Protocol, Self, TypeAlias, TypeVar, cast, overload
@@ -26,6 +27,7 @@ from chaoslab.core.payloads import (
     FaultHealing,
     FaultInjected,
     FaultInjecting,
+    NodeExited,
     NodeStarted,
     OfInjection,
     Payload,
@@ -37,6 +39,7 @@ from chaoslab.core.payloads import (
 from chaoslab.core.secrets import Secrets
 from chaoslab.record.in_time import InTime
 from chaoslab.record.journal_file import JOURNAL, JournalFile, Seal, read_journal, sealed
+from chaoslab.record.proofs import WORK, outlived, proof_doubts
 
 __all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
 
@@ -179,6 +182,8 @@ class FaultStory:
     healed: Event[FaultHealed] | None = None
     failed: Event[FaultFailed] | None = None
     evidence: tuple[Event[EvidenceMeasured], ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    """By target with evidence that says proved: why its proof does not hold."""
 
     @property
     def is_for_good(self) -> bool:
@@ -192,7 +197,7 @@ class FaultStory:
         judged = {event.payload.target for event in self.evidence}
         if self.failed or Status.FAILED in found or judged != set(self.targets):
             return Status.FAILED
-        return Status.WEAK if Status.WEAK in found else Status.PROVED
+        return Status.WEAK if Status.WEAK in found or self.doubts else Status.PROVED
 
 
 class History:
@@ -368,6 +373,7 @@ class History:
         evidence: dict[str, list[Event[EvidenceMeasured]]] = defaultdict(list)
         for measured in self.of(EvidenceMeasured):
             evidence[measured.payload.injection].append(measured)
+        worked_on = self.outlived if evidence else {}
         return tuple(
             FaultStory(
                 injection=said.injection,
@@ -382,10 +388,21 @@ class History:
                 healed=healed.get(said.injection),
                 failed=failed.get(said.injection),
                 evidence=tuple(evidence[said.injection]),
+                doubts=dict(
+                    proof_doubts(evidence[said.injection], injecting.seq, self._events, worked_on)
+                ),
             )
             for injecting in self.of(FaultInjecting)
             for said in (injecting.payload,)
         )
+
+    @property
+    def outlived(self) -> Mapping[int, Event]:
+        """By seq of an exit: the first work of that life that came after it."""
+        return self.once(History._outlived)
+
+    def _outlived(self) -> Mapping[int, Event]:
+        return outlived(self.of(NodeExited), self.of(*WORK))
 
     def _firsts(self, kind: type[_I]) -> Mapping[str, Event[_I]]:
         """The first event of a kind, by injection."""

@@ -157,6 +157,11 @@ CAPS: dict[str, tuple[Callable[[], Story], str, tuple[str, ...]]] = {
         "evidence",
         (Code.NOT_PROVED, "toy.woke_early"),
     ),
+    "evidence that nothing in the time of the fault bears out": (
+        lambda: half_killed().end().altered(Kind.EVIDENCE_MEASURED, lambda _: {"proof": [0]}),
+        "evidence",
+        (Code.NOT_PROVED,),
+    ),
     "a fault that could not be carried out": (not_carried_out, "evidence", (Code.NOT_INJECTED,)),
     "a fault that was never injected": (
         lambda: Story().baseline().train(9).skip("learner-1").end(),
