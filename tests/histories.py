@@ -85,6 +85,8 @@ class Story(ModelTraining):
             tokens_per_s=self.committed / length_s,
             variation=0.03 if is_steady else 0.8,
             step_s=dict.fromkeys(self.learners, self.pace.step_s),
+            step_s_median=dict.fromkeys(self.learners, self.pace.step_s),
+            step_variation=dict.fromkeys(self.learners, 0.01),
         )
         return self.enter("inject")
 
@@ -415,12 +417,12 @@ class Story(ModelTraining):
     def _evidence(self, opened: Opened, status: str, lack: str = "") -> None:
         for name in opened.targets:
             own = [seq for seq in opened.exits if self.events[seq].data["node"] == name]
-            self.say(
-                Kind.EVIDENCE_MEASURED,
             if not own:
                 self.say(Kind.NODE_PROBED, name, node=name, incarnation=1, pid=1, state="S",
                          rss_bytes=1, cpu_s=1.0)  # fmt: skip
                 own = [len(self.events) - 1]
+            self.say(
+                Kind.EVIDENCE_MEASURED,
                 injection=opened.data["injection"],
                 fault=opened.data["fault"],
                 target=name,

@@ -10,8 +10,10 @@ from enum import StrEnum
 from chaoslab.archive.changes import Change, changes
 from chaoslab.archive.index import PastRun, judged
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.noise import NOISE
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Json
 from chaoslab.core.lazy_dataclass import dataclass
 
 
@@ -37,6 +39,14 @@ class Pair:
         """By how much the margin rose; None unless both have one."""
         was, is_now = (None if one is None else one.margin for one in (self.before, self.after))
         return None if was is None or is_now is None else is_now - was
+
+    @property
+    def noises(self) -> tuple[float | None, float | None]:
+        """How uncertain the baseline was that it compared with; None if it compares with none."""
+        before, after = (
+            one.numbers.get(NOISE) if one else None for one in (self.before, self.after)
+        )
+        return _number(before), _number(after)
 
     @property
     def is_broken(self) -> bool:
@@ -89,6 +99,10 @@ def compare(before: PastRun, after: PastRun) -> Comparison:
         ),
         changes=changes(before, after),
     )
+
+
+def _number(value: Json) -> float | None:
+    return value if isinstance(value, float) else None
 
 
 def _outcome(finding: Finding | None) -> Outcome | None:

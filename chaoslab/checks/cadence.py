@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import Duty, duty, settled
+from chaoslab.checks.noise import noise_of_rounds, unless_noisy
 from chaoslab.checks.stretches import Stretches
 from chaoslab.checks.timeline import baseline_end_s, rounds_with_work
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
@@ -71,7 +72,7 @@ class Cadence:
         windows = list(_windows(usual))
         low = [window for window in windows if window.share < self.min_share]
         least = min((window.share for window in windows), default=1.0)
-        return conclude(
+        finding = conclude(
             self.name,
             [
                 Violation(
@@ -88,6 +89,7 @@ class Cadence:
             nothing=Doubt(Code.TOO_FEW_SAMPLES, "no stretch without faults held enough rounds"),
             numbers={"least_share": round(least, 3)},
         )
+        return unless_noisy(finding, noise_of_rounds(history), self.min_share)
 
 
 class _Usual(NamedTuple):

@@ -13,13 +13,13 @@ Raw tokens, which also count work that was later overwritten or lost, stand besi
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from math import sqrt
 from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.capacity import pace_shares, slowed
 from chaoslab.checks.codes import Code
+from chaoslab.checks.noise import noise_of_rounds, unless_noisy
 from chaoslab.checks.outages import outages, whole_s
 from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches, overlap_s, union
@@ -45,8 +45,6 @@ from chaoslab.core.payloads import (
 from chaoslab.core.units import Share, elapsed, show_share
 from chaoslab.record.journal import History
 
-_QUARTERS = 4
-"""Of the baseline, over which its `variation` is that of their rates."""
 _MOMENTS = frozenset({"reset"})
 """Effects on links that are over at once: to come back is the learner's part."""
 
@@ -86,7 +84,8 @@ class Goodput:
             )
             return unknown(self.name, Code.TOO_LITTLE_TIME, reason)
         stretches = union([*spans, *((one.start_s, one.end_s) for one in caught_up)])
-        return unless_overrun(self._compared(history, stretches), history, stretches)
+        found = unless_overrun(self._compared(history, stretches), history, stretches)
+        return unless_noisy(found, noise_of_rounds(history), self.min_share, self.max_share)
 
     def _compared(self, history: History, stretches: Stretches) -> Finding:
         """The pace in these stretches against that of the baseline."""
@@ -115,11 +114,6 @@ class Goodput:
         if seconds < self.min_rounds * baseline_gap_s:
             reason = f"the faults were open for {elapsed(seconds)} in all, too short to tell a pace"
             return unknown(self.name, Code.TOO_LITTLE_TIME, reason, samples=rounds, numbers=numbers)
-        if self._is_lost_in_noise(history):
-            reason = "the pace of the baseline varied by more than the bound leaves room for"
-            return unknown(
-                self.name, Code.BASELINE_NOT_STEADY, reason, samples=rounds, numbers=numbers
-            )
         share = committed / seconds / expected_per_s
         bound, code = self._nearest(share)
         is_low = code is Code.PACE_TOO_LOW
@@ -141,13 +135,6 @@ class Goodput:
             evidence=tuple(window.story.injecting.seq for window in fault_windows(history)),
             numbers=numbers,
         )
-
-    def _is_lost_in_noise(self, history: History) -> bool:
-        """Whether the mean rate of the baseline is less certain than a bound is far from it."""
-        variation = baseline_figure(history, lambda said: said.variation)
-        bounds = [bound for bound in (self.min_share, self.max_share) if bound is not None]
-        room = min(abs(1 - bound) for bound in bounds)
-        return variation is not None and variation / sqrt(_QUARTERS) > room > 0
 
     def _nearest(self, share: float) -> tuple[float, Code]:
         """The bound that is broken, or else the nearer one, and the code of its violation."""

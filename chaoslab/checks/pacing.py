@@ -26,12 +26,13 @@ LOST_MOST = 0.05
 LATE_MOST = 0.025
 """Largest share of their time by which the others' steps are late where the slow one is to blame;
 on a quiet machine it stays below a hundredth of that."""
-_OF_SPEED = frozenset(
+OF_SPEED = frozenset(
     {
         Code.GAP_TOO_LONG,
         Code.PACE_TOO_LOW,
         Code.PACE_TOO_HIGH,
         Code.PACE_NOT_REGAINED,
+        Code.ROUNDS_TOO_RARE,
         Code.SLOWED,
         Code.WORKED_TOO_LITTLE,
     }
@@ -50,7 +51,7 @@ def unless_overrun(
 
     A FAIL for anything but a speed stands. What learners `without` lost excuses nothing.
     """
-    if finding.outcome is Outcome.UNKNOWN or not set(finding.codes) <= _OF_SPEED:
+    if finding.outcome is Outcome.UNKNOWN or not set(finding.codes) <= OF_SPEED:
         return finding
     shares = (
         lost_share(history, judged, without=without),

@@ -25,6 +25,7 @@ from typing import ClassVar, NamedTuple
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import Duty, duty
+from chaoslab.checks.noise import noise_of_steps, unless_noisy
 from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches, holds
 from chaoslab.checks.timeline import (
@@ -86,6 +87,7 @@ class Participation:
             return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
         found: list[Violation | Doubt] = []
         samples, least, broken = 0, dict[str, float](), list[tuple[float, float]]()
+        misses_rounds = False
         for learner, own in usual.duty.of.items():
             found += _short_tails(learner, own, usual)
             for window in _windows(learner, own, usual):
@@ -95,6 +97,7 @@ class Participation:
                 if share < self.min_share:
                     found.append(self._violation(window, learner, usual, share, what))
                     broken.append((window.start_s, window.end_s))
+                    misses_rounds |= what == "rounds"
         worst = min(least.values(), default=1.0)
         finding = conclude(
             self.name,
@@ -105,9 +108,10 @@ class Participation:
             nothing=Doubt(Code.TOO_FEW_SAMPLES, "too few rounds were merged after the baseline"),
             numbers={"least_share": {who: round(share, 3) for who, share in sorted(least.items())}},
         )
-        if not broken:
-            return finding
-        return unless_overrun(finding, history, broken, without=finding.culprits)
+        if broken:
+            finding = unless_overrun(finding, history, broken, without=finding.culprits)
+        noise = 0.0 if misses_rounds else noise_of_steps(history, usual.duty.of)
+        return unless_noisy(finding, noise, self.min_share)
 
     def _least(self, window: _Window, learner: str, usual: "_Usual") -> tuple[float, str]:
         """The least of the three shares, and of what; steps only below the bound by others, too."""

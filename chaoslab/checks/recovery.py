@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
+from chaoslab.checks.noise import noise_of_rounds, unless_noisy
 from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.timeline import baseline_end_s, by_label, parts, parts_of, training_end_s
 from chaoslab.checks.violations import (
@@ -117,7 +118,8 @@ class Recovery:
             numbers=_numbers(judged, pace),
         )
         latest_s = [self._latest_s(heal, pace) for heal, _ in broken]
-        return unless_overrun(found, history, [(at_s, at_s + pace.window_s) for at_s in latest_s])
+        found = unless_overrun(found, history, [(at_s, at_s + pace.window_s) for at_s in latest_s])
+        return unless_noisy(found, noise_of_rounds(history), self.min_share)
 
     def _latest_s(self, heal: _Heal, pace: _Pace) -> float:
         """The beginning of the last window in which the old pace had to be back."""

@@ -20,6 +20,7 @@ from typing import ClassVar
 from chaoslab.checks.absence import busy_stretches
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
+from chaoslab.checks.noise import noise_of_steps, unless_noisy
 from chaoslab.checks.pacing import LATE_MOST, late_share, unless_overrun
 from chaoslab.checks.stretches import Stretches, holds, union
 from chaoslab.checks.timeline import (
@@ -118,7 +119,9 @@ class Survivors:
             measured=self._measured(worst) if judged else None,
             numbers={"slowdown_factor": _slowest(judged)},
         )
-        return unless_overrun(found, history, [(p.window.start_s, p.window.end_s) for p in judged])
+        noise = noise_of_steps(history, {pace.learner for pace in judged})
+        found = unless_overrun(found, history, [(p.window.start_s, p.window.end_s) for p in judged])
+        return unless_noisy(found, noise, self.max_slowdown)
 
     def _measured(self, worst: float) -> Measured:
         """The largest slowdown; at its own pace a learner is at 1x."""
@@ -183,7 +186,11 @@ def _paces(history: History) -> Iterator[_Pace]:
 
 
 def _own_step_s(learner: str, measured: Event[BaselineMeasured] | None) -> float | None:
-    return measured.payload.step_s.get(learner) if measured else None
+    """The median; of older records, which lack it, the mean."""
+    if measured is None:
+        return None
+    said = measured.payload
+    return said.step_s_median.get(learner, said.step_s.get(learner))
 
 
 def _sampled_every_s(samples: Sequence[Event], until_s: float | None) -> float | None:

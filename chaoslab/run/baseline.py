@@ -53,6 +53,7 @@ def measure(
     )
     if absent := sorted(set(contributors) - _contributors(rounds)):
         reason = f"{', '.join(absent)} contributed to none of the last {len(rounds)} rounds"
+    step_s = _step_s(history.between(times_s[0], times_s[-1], LearnerStep))
     return BaselineMeasured(
         is_steady=is_even and not absent,
         reason=reason,
@@ -60,7 +61,11 @@ def measure(
         gap_s_max=max(gaps_s),
         tokens_per_s=tokens / length_s,
         variation=variation,
-        step_s=_step_s(history.between(times_s[0], times_s[-1], LearnerStep)),
+        step_s={learner: fmean(own) for learner, own in step_s.items()},
+        step_s_median={learner: median(own) for learner, own in step_s.items()},
+        step_variation={
+            learner: _spread(list(map(median, _quarters(own)))) for learner, own in step_s.items()
+        },
     )
 
 
@@ -70,18 +75,28 @@ def _contributors(rounds: Iterable[Event[RoundMerged]]) -> set[str]:
 
 def _variation(gaps_s: Sequence[float]) -> float:
     """Coefficient of variation of the rate over quarters with equally many gaps."""
-    count = min(_QUARTERS, len(gaps_s))
-    edges = [len(gaps_s) * quarter // count for quarter in range(count + 1)]
-    times_s = [sum(gaps_s[a:b]) / (b - a) for a, b in pairwise(edges)]
-    rates = [1 / max(time_s, 1e-9) for time_s in times_s]
-    return pstdev(rates) / fmean(rates)
+    return _spread([1 / max(fmean(quarter), 1e-9) for quarter in _quarters(gaps_s)])
 
 
-def _step_s(samples: Iterable[Event[LearnerStep]]) -> Mapping[str, float]:
+def _quarters(values: Sequence[float]) -> Sequence[Sequence[float]]:
+    """In order; fewer if there are not as many values."""
+    count = min(_QUARTERS, len(values))
+    edges = [len(values) * quarter // count for quarter in range(count + 1)]
+    return [values[a:b] for a, b in pairwise(edges)]
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Coefficient of variation; 0 if all are 0."""
+    mean = fmean(values)
+    return pstdev(values) / mean if mean else 0.0
+
+
+def _step_s(samples: Iterable[Event[LearnerStep]]) -> Mapping[str, Sequence[float]]:
+    """The step times that each learner reported, by name."""
     found: dict[str, list[float]] = defaultdict(list)
     for sample in samples:
         found[sample.payload.learner].append(sample.payload.step_s)
-    return {learner: fmean(found[learner]) for learner in sorted(found)}
+    return dict(sorted(found.items()))
 
 
 def _unmeasured(reason: str) -> BaselineMeasured:

@@ -1,5 +1,6 @@
 """Two runs side by side: which findings got worse, and what changed in between."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from chaoslab.archive.changes import Area, changes
 from chaoslab.archive.compare import Held, Pair, compare
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.noise import NOISE
 from chaoslab.core.errors import ExitCode, PlanError
 from tests.archive.records import PLAN, finding, record
 
@@ -43,6 +45,13 @@ def test_a_check_that_only_one_run_has_is_worse_if_it_fails_and_open_if_it_is_go
     assert Pair(check="c", before=None, after=passed).held(0.1) is Held.HELD
     assert Pair(check="c", before=passed, after=None).held(0.1) is Held.UNKNOWN
     assert Pair(check="c", before=failed, after=None).held(0.1) is Held.HELD
+
+
+def test_a_pair_has_the_noise_of_both_baselines() -> None:
+    quiet = replace(finding("recovery", 0.5), numbers={NOISE: 0.01})
+    assert Pair(check="recovery", before=quiet, after=None).noises == (0.01, None)
+    noisy = replace(quiet, numbers={NOISE: 0.2})
+    assert Pair(check="recovery", before=quiet, after=noisy).noises == (0.01, 0.2)
 
 
 def test_the_worst_finding_decides(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Survivors: pace, process and step count of those that no fault touched."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -37,6 +38,10 @@ def victim_is_slow() -> Story:
     return story.touch("learner-3").train(0.5).heal().train(9).end()
 
 
+def twice(step_s: Mapping[str, float]) -> dict[str, Json]:
+    return {who: 2 * own_s for who, own_s in step_s.items()}
+
+
 def went_back(name: str, incarnation: int) -> Story:
     """Its first report of a life that began during the fault, or its last one, is of step 1."""
     story = dies_and_returns(one_dies())
@@ -57,7 +62,8 @@ def contradicted(factor: float) -> Story:
         return event.data["learner"] == "learner-2"
 
     def usual(event: Event) -> dict[str, Json]:
-        return {"step_s": {**event.payload.step_s, "learner-2": factor * TICK_S / STEPS}}
+        known = event.payload.step_s_median
+        return {"step_s_median": {**known, "learner-2": factor * TICK_S / STEPS}}
 
     def said(event: Event) -> dict[str, Json]:
         return {"step_s": factor * event.payload.step_s}
@@ -74,6 +80,20 @@ CASES = {
         CHECK,
         lambda: dies_and_returns(one_dies().freeze("learner-2")).end(),
         Code.STOOD_STILL,
+    ),
+    "a slow one, after a baseline with a hiccup": fails(
+        CHECK,
+        lambda: (
+            one_dies()
+            .slow("learner-2", 1.5)
+            .train(6)
+            .heal()
+            .train(9)
+            .end()
+            .altered(Kind.BASELINE_MEASURED, lambda e: {"step_s": twice(e.payload.step_s)})
+        ),
+        Code.SLOWED,
+        of=("learner-2",),
     ),
     "step times that are too short for the counter": fails(
         CHECK, lambda: contradicted(0.2), Code.STEP_TIMES_FALSE, of=("learner-2",)

@@ -56,6 +56,8 @@ def test_a_window_is_measured(gaps_s: list[float], first: int, longest_s: float)
     assert (found.gap_s_median, found.gap_s_max) == (0.5, pytest.approx(longest_s))
     assert found.tokens_per_s == pytest.approx(1000 * 8 / sum(gaps_s[first - 1 :]))
     assert found.step_s == {"learner-0": pytest.approx(0.1), "learner-1": pytest.approx(0.3)}
+    assert found.step_s_median == {"learner-0": 0.1, "learner-1": 0.3}
+    assert found.step_variation == {"learner-0": pytest.approx(0), "learner-1": pytest.approx(0)}
 
 
 @pytest.mark.parametrize(

@@ -102,15 +102,15 @@ def _heads(found: Comparison) -> list[Text]:
 
 
 def _pairs(found: Comparison, max_drop: float | None) -> RenderableType:
-    page = table("check", "A", "margin", "B", "margin", "change", "")
+    page = table("check", "A", "margin", "B", "margin", "change", "baseline noise", "")
     for pair in found.pairs:
         held = Held.HELD if max_drop is None else pair.held(max_drop)
         page.add_row(
             pair.check, _outcome(pair.before), _margin(pair.before), _outcome(pair.after),
-            _margin(pair.after), _change(pair.change),
+            _margin(pair.after), _change(pair.change), _noise(pair),
             Text(_WORDS[held], style=_STYLES[held]),
         )  # fmt: skip
-    for column in (2, 4, 5):
+    for column in (2, 4, 5, 6):
         page.columns[column].justify = "right"
     return page
 
@@ -138,6 +138,13 @@ def _change(share: float | None) -> str:
     if share is None:
         return ""
     return percent(share if abs(share) >= _LEAST_CHANGE else 0.0)
+
+
+def _noise(pair: Pair) -> str:
+    """Of both runs' baselines; empty for a check that compares with none."""
+    if set(pair.noises) == {None}:
+        return ""
+    return " -> ".join("?" if one is None else f"{one:.1%}" for one in pair.noises)
 
 
 def _changes(found: Comparison) -> RenderableType:
@@ -188,5 +195,6 @@ def _pair_json(pair: Pair, max_drop: float | None) -> Mapping[str, Json]:
         "before": finding_json(pair.before) if pair.before else None,
         "after": finding_json(pair.after) if pair.after else None,
         "margin_change": pair.change,
+        "baseline_noise": list(pair.noises),
         "held": None if max_drop is None else pair.held(max_drop).value,
     }

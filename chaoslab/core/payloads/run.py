@@ -97,7 +97,10 @@ class BaselineMeasured(Payload, kind=Kind.BASELINE_MEASURED):
     """Committed tokens per second over the baseline."""
     variation: float | None
     step_s: Mapping[str, float]
-    """Mean step time of each learner, by name."""
+    """Mean step time of each learner, by name; likewise the following two."""
+    step_s_median: Mapping[str, float] = field(default_factory=dict)
+    step_variation: Mapping[str, float] = field(default_factory=dict)
+    """Coefficient of variation of the median step time over quarters of the samples."""
 
 
 class CountsSampled(Payload, kind=Kind.COUNTS_SAMPLED):
