@@ -103,6 +103,12 @@ class Trend:
         return tuple(one for one in self.margins if one.is_eroding(max_drop))
 
     @property
+    def effective_shares(self) -> tuple[float, ...]:
+        """Effective training time ratio (ETTR) of each run that has one, the oldest first."""
+        known = (verdict.work_lost for verdict in self.verdicts)
+        return tuple(lost.effective_share for lost in known if lost is not None)
+
+    @property
     def has_margins(self) -> bool:
         """Whether a check had a margin in any of the runs."""
         return any(one.margin is not None for verdict in self.verdicts for one in verdict.findings)

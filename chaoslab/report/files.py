@@ -9,7 +9,8 @@ What the run was never to answer is <skipped>.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 from xml.etree import ElementTree as Xml
@@ -80,7 +81,7 @@ def junit_xml(verdict: Verdict, history: History, directory: Path) -> str:
 
     The path of the record is a property, and the last line of what is said of the verdict.
     """
-    about = {**begun(history), "record": record_name(directory)}
+    about = {**begun(history), "record": record_name(directory), **_work_lost(verdict)}
     plan = about["plan"]
     suite = Xml.Element("testsuite", name=_legal(f"chaoslab.{plan}"), time=f"{history.end_s:.3f}")
     if history.events and (wall := history.events[0].wall):
@@ -112,6 +113,13 @@ def junit_xml(verdict: Verdict, history: History, directory: Path) -> str:
     suites.append(suite)
     Xml.indent(suites)
     return Xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _work_lost(verdict: Verdict) -> Mapping[str, str]:
+    """What was lost of the learners' work, and the effective training time ratio, as properties."""
+    if verdict.work_lost is None:
+        return {}
+    return {f"work_lost.{key}": f"{value:g}" for key, value in asdict(verdict.work_lost).items()}
 
 
 def _case(suite: Xml.Element, group: str, name: str) -> Xml.Element:

@@ -8,6 +8,7 @@ from pathlib import Path
 from chaoslab.archive.index import PastRun
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
+from chaoslab.checks.work_lost import WorkLost
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
@@ -30,13 +31,17 @@ def finding(check: str, found: float | Outcome | None) -> Finding:
     return Finding(check=check, outcome=outcome, reason=f"{check} says so", margin=found)
 
 
-def verdict(found: Mapping[str, float | Outcome | None]) -> Verdict:
+def verdict(
+    found: Mapping[str, float | Outcome | None], effective_share: float | None = None
+) -> Verdict:
     findings = tuple(finding(check, one) for check, one in found.items())
     outcomes = {one.outcome for one in findings}
     worst = next(o for o in (Outcome.FAIL, Outcome.UNKNOWN, Outcome.PASS) if o in outcomes)
     return Verdict(
         outcome=worst, exit_code=ExitCode(CODES[worst]), training_continued=True,
         longest_gap_s=0.5, learners_rejoined={}, findings=findings, injections=(), residue=(),
+        work_lost=None if effective_share is None
+        else WorkLost(steps=1.0, seconds=1.0, share=0.01, effective_share=effective_share),
     )  # fmt: skip
 
 
@@ -48,6 +53,7 @@ def record(
     day: float = 0.0,
     text: str = PLAN,
     code: Mapping[str, Json] = CODE,
+    effective_share: float | None = None,
     **facts: Json,
 ) -> PastRun:
     """A run that began so many days after `BEGAN`; not judged without findings."""
@@ -62,7 +68,7 @@ def record(
         "schedule_hash": "5c", "outcome": "completed",
     }  # fmt: skip
     if found is not None:
-        said = verdict(found)
+        said = verdict(found, effective_share)
         (path / VERDICT_JSON).write_text(verdict_json(said))
         told |= {"verdict": said.outcome.value, "exit_code": int(said.exit_code)}
     (path / RESOLVED_PLAN).write_text(text)

@@ -77,6 +77,16 @@ def test_trend_shows_an_eroding_margin_and_the_gate_fails(runs: Path) -> None:
     assert call("trend", "kill_half", "--gate", "--max-drop", "50%").exit_code == 0
 
 
+def test_trend_has_the_effective_training_time_of_every_run(runs: Path) -> None:
+    for day, share in enumerate((0.9, None, 0.8)):
+        record(runs, {"ledger": None}, day=day, effective_share=share)
+    assert (
+        "effective training time 80.0%, median 85.0% of 2 runs" in call("trend", "kill_half").stdout
+    )
+    found = json.loads(call("trend", "kill_half", "--json").stdout)
+    assert [run["effective_share"] for run in found["runs"]] == [0.9, None, 0.8]
+
+
 def test_runs_in_a_folder_with_spaces_are_suggested_as_a_shell_takes_them(runs: Path) -> None:
     spaced = runs.with_name("all runs")
     for day, margin in enumerate(SLIPPING):

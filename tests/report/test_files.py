@@ -127,7 +127,10 @@ def test_the_suite_counts_its_cases() -> None:
     ):  # fmt: skip
         assert suite.get(attribute) == str(len(list(suite.iter(tag))))
     assert float(suite.get("time", "nan")) == history.end_s
-    assert str(PLACE) in {one.get("value") for one in suite.iter("property")}
+    told = {str(one.get("name")): str(one.get("value")) for one in suite.iter("property")}
+    assert told["record"] == str(PLACE)
+    assert verdict.work_lost is not None
+    assert float(told["work_lost.effective_share"]) == verdict.work_lost.effective_share
 
 
 def test_text_that_xml_forbids_or_markdown_would_obey_is_made_harmless() -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 import click
 from rich.console import Group, RenderableType
@@ -145,6 +146,11 @@ def _chart(margins: Sequence[float]) -> str:
 
 
 def _notes(found: Trend, max_drop: float) -> Iterator[Text]:
+    if shares := found.effective_shares:
+        yield Text(
+            f"effective training time {shares[-1]:.1%}, median {median(shares):.1%} of "
+            f"{_runs(len(shares))}  {_chart(shares)}"
+        )
     if found.without_verdict:
         run, why = found.without_verdict
         yield Text(f"the newest run, {run.directory.id}, is left out: {why}", style="bold magenta")
@@ -171,7 +177,14 @@ def _json(found: Trend, max_drop: float) -> Mapping[str, Json]:
     return {
         "plan": found.plan,
         "runs": [
-            {"id": run.directory.id, "verdict": verdict.outcome.value, "commit": run.commit}
+            {
+                "id": run.directory.id,
+                "verdict": verdict.outcome.value,
+                "commit": run.commit,
+                "effective_share": None
+                if verdict.work_lost is None
+                else verdict.work_lost.effective_share,
+            }
             for run, verdict in zip(found.runs, found.verdicts, strict=True)
         ],
         "left_out": {why.value: count for why, count in found.left_out.items()},
