@@ -120,8 +120,9 @@ def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
 def against_pass(answers: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
     """What stands against PASS by the answers that the plan does not name: NO, or nobody knows.
 
-    An answer that nobody knows is left to a finding that is no PASS already, if there is one. A run
-    without a settled stretch that is long enough has no cadence.
+    An answer that nobody knows is left to a finding that is no PASS already, if there is one. Left
+    out is what cannot be asked of this run: a cadence without a settled stretch that is long
+    enough, and a pace that is in order, but compared with a baseline that its plan lets be noisier.
     """
     has_doubt = any(finding.outcome is not Outcome.PASS for finding in findings)
     least = Outcome.FAIL if has_doubt else Outcome.UNKNOWN
@@ -130,6 +131,7 @@ def against_pass(answers: Sequence[Finding], findings: Sequence[Finding]) -> lis
         for one in answers
         if one.outcome in (least, Outcome.FAIL)
         and not (one.check == Cadence.name and one.codes == (Code.TOO_FEW_SAMPLES,))
+        and one.codes != (Code.BASELINE_NOT_STEADY,)
     ]
 
 

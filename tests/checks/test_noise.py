@@ -10,8 +10,11 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.goodput import Goodput
 from chaoslab.checks.noise import NOISE
 from chaoslab.checks.participation import Participation
+from chaoslab.checks.progress import Continuity
 from chaoslab.checks.recovery import Recovery
 from chaoslab.checks.survivors import Survivors
+from chaoslab.checks.verdict import judge
+from chaoslab.checks.versions import Versions
 from chaoslab.core.events import Json, Kind
 from tests.checks.cases import Case, each, fails
 from tests.histories import Story, half_killed
@@ -84,3 +87,23 @@ CASES: Mapping[str, Case] = {
 @each(CASES)
 def test_what_no_speed_shows_stands_however_noisy_the_baseline(case: Case) -> None:
     case.hold()
+
+
+NOISIER: Mapping[str, Json] = {"variation": 1.2, "step_variation": {"learner-0": 1.2}}
+"""Than the rules of every run leave room for; the plan lets it be."""
+
+
+def test_a_rule_of_every_run_says_nothing_beside_a_noisier_baseline_that_it_holds() -> None:
+    verdict = judge(noisy(NOISIER, half_killed().end()).history(), [Continuity()])
+    assert verdict.outcome is Outcome.PASS, verdict.explain()
+    assert [one.check for one in verdict.findings] == ["continuity"]
+
+
+def test_a_rule_of_every_run_is_unknown_if_it_is_violated_beside_a_noisier_baseline() -> None:
+    story = Story().baseline().train(10)
+    for _ in range(20):
+        story.train(0.25).stall(1.75)
+    verdict = judge(noisy(NOISIER, story.end()).history(), [Versions()])
+    (rule,) = [one for one in verdict.findings if one.check == "cadence"]
+    assert (verdict.outcome, rule.outcome) == (Outcome.UNKNOWN, Outcome.UNKNOWN), rule.reason
+    assert rule.codes == (Code.ROUNDS_TOO_RARE, Code.BASELINE_NOT_STEADY)
