@@ -157,6 +157,8 @@ class _Usual:
             for who, own in self.own.items()
         }
         self.first = {who: _firsts(parts_of(history, who)) for who in history.learners}
+        self.whole = {event.seq: _whole(event.payload, duty) for event in self.rounds}
+        """By the `seq` of a round: its weight, and the pace of its contributors, in all."""
 
     @property
     def is_known(self) -> bool:
@@ -177,6 +179,11 @@ def _usual(history: History) -> _Usual | None:
 def _own(parts: Sequence[Part]) -> Mapping[int, Part]:
     """What it gave, by the `seq` of the round."""
     return {part.seq: part for part in parts if not part.merged.payload.is_restated}
+
+
+def _whole(merged: RoundMerged, duty: Duty) -> tuple[float, float]:
+    weights = sum(one.weight for one in merged.contributors)
+    return weights, sum(duty.pace(one.learner) for one in merged.contributors)
 
 
 def _firsts(parts: Sequence[Part]) -> frozenset[int]:
@@ -236,12 +243,11 @@ def _weight_share(
     weight = expected = 0.0
     for event in rounds:
         part = usual.own[learner].get(event.seq)
-        whole = sum(one.weight for one in event.payload.contributors)
+        whole, pace = usual.whole[event.seq]
         if part is None or whole <= 0 or part.seq in usual.first[learner]:
             continue
-        paces = [usual.duty.pace(one.learner) for one in event.payload.contributors]
         weight += part.contributor.weight / whole
-        expected += usual.duty.pace(learner) / sum(paces)
+        expected += usual.duty.pace(learner) / pace
     return weight / expected if expected else None
 
 

@@ -12,7 +12,7 @@ Judged in every run, for each learner in each of its lives; losses while all tra
 Weights are judged where most follow this rule: another syncer may have another one.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -322,14 +322,30 @@ def _peers(
     value: Callable[[Event[_S]], float],
 ) -> float | None:
     """Median over the others of their mean values meanwhile; None if none has enough samples."""
-    kind, start_s, end_s = type(window[0].payload), window[0].time_s, window[-1].time_s
-    means = [
-        fmean(map(value, samples))
-        for who in history.learners
-        if who != learner
-        and len(samples := of_learner_between(history, kind, who, start_s, end_s)) >= _WINDOW // 3
-    ]
+    known = history.once(_values, type(window[0].payload), value)
+    means = []
+    for who, (times_s, values) in known.items():
+        first, end = (
+            bisect_left(times_s, window[0].time_s),
+            bisect_right(times_s, window[-1].time_s),
+        )
+        if who != learner and end - first >= _WINDOW // 3:
+            means.append(fmean(values[first:end]))
     return median(means) if means else None
+
+
+def _values(
+    history: History, kind: type[_S], value: Callable[[Event[_S]], float]
+) -> Mapping[str, tuple[Sequence[float], Sequence[float]]]:
+    """By learner: the times of its samples, in order, and their values."""
+    samples = {
+        who: sorted((event.time_s, value(event)) for event in of_learner(history, kind, who))
+        for who in history.learners
+    }
+    return {
+        who: ([time_s for time_s, _ in own], [one for _, one in own])
+        for who, own in samples.items()
+    }
 
 
 def _loss(sample: Event[LearnerStep]) -> float:
