@@ -87,7 +87,7 @@ POLICY = tuple(
 )
 """What a simulation shares with the run under test: its settings and its decisions."""
 
-STANDARD = {"bisect", "collections", "dataclasses", "enum", "json", "operator", "typing"}
+STANDARD = {"bisect", "collections", "dataclasses", "enum", "json", "math", "operator", "typing"}
 AS_STANDARD = "core.lazy_dataclass"
 """Stands for a module of the standard library, everywhere, and imports nothing else."""
 

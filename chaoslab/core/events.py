@@ -103,6 +103,7 @@ class Kind(StrEnum):
     CHECKPOINT_SAVED = "checkpoint.saved"
     CHECKPOINT_FAILED = "checkpoint.failed"
     CHECKPOINT_FOUND = "checkpoint.found"
+    CHECKPOINT_GIVEN = "checkpoint.given"
     LEARNER_ADOPTED = "learner.adopted"
     LEARNER_FENCED = "learner.fenced"
     LEARNER_NOTICED = "learner.noticed"

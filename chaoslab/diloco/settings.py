@@ -6,6 +6,7 @@ measured for this project, together with the inner rate (`experiments/learning_r
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from enum import StrEnum
@@ -171,3 +172,18 @@ class Source(StrEnum):
     """The syncer's fragments, with fresh AdamW moments: no donor was available."""
     RESUMED = "resumed"
     """Its own state, which it kept; only newer fragments are sent."""
+
+
+def learning_rate(
+    step: int, *, lr: float, warmup_steps: int, decay_steps: int, final_share: float
+) -> float:
+    """Learning rate of a step, the first being 0: the schedule of `learner.inner_steps`.
+
+    To six digits, as the last bits of a cosine differ between machines.
+    """
+    if step < warmup_steps:
+        rate = lr * step / warmup_steps
+    else:
+        share = min(1.0, (step - warmup_steps) / (decay_steps - warmup_steps))
+        rate = lr * (final_share + (1 - final_share) * (1 + math.cos(math.pi * share)) / 2)
+    return float(f"{rate:.6g}")

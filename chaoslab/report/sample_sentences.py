@@ -252,6 +252,10 @@ _SENTENCES: Mapping[Kind, Callable[[Any], str]] = dict(
             lambda e: f"{_who(e)} could not save step {e.step:,}: {e.reason}",
         ),
         _of(payloads.CheckpointFound, _checkpoint),
+        _of(
+            payloads.CheckpointGiven,
+            lambda e: f"{_who(e)} sends its state at step {e.step:,} to a learner that rejoins",
+        ),
         _of(payloads.LearnerAdopted, _adopted),
         _of(payloads.LearnerFinal, _final),
         _of(payloads.HostStarted, lambda e: f"host {e.host} of {_who(e)} started, pid {e.pid}"),

@@ -15,7 +15,7 @@ from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.leaving import Leaving
 from chaoslab.sim.loss import curve
 from chaoslab.sim.messages import WelcomeMessage
-from chaoslab.sim.process import Act
+from chaoslab.sim.process import Act, need
 from chaoslab.sim.step_reports import StepReports
 
 
@@ -114,5 +114,7 @@ class Joining:
                 "data_position": counters.data_position,
                 "versions": numbered(counters.versions),
                 "digests": digests,
+                "shard": int(need(self._learner.flags, "shard")),
+                "learning_rate": self._learner.learning_rate(counters.step),
             },
         )

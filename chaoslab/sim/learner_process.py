@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.settings import learning_rate
 from chaoslab.sim.clock import Timer
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.messages import CheckpointMessage, Published
@@ -52,6 +53,13 @@ class LearnerProcess(Process):
             is_waiting=lambda: not self.is_training,
         )  # fmt: skip
         self.saving = Saving(self, every_s=float(need(self.flags, "save-every")))
+        self.learning_rate = partial(
+            learning_rate,
+            lr=float(need(self.flags, "lr")),
+            warmup_steps=int(need(self.flags, "warmup-steps")),
+            decay_steps=int(need(self.flags, "decay-steps")),
+            final_share=float(need(self.flags, "final-share")),
+        )
         self.counters = None
         self.is_training = self.is_ending = self.was_noticed = False
         self._is_wedged, self._hung = False, list[Act]()

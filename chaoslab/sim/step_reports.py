@@ -48,6 +48,7 @@ class StepReports:
                 "tokens": counters.tokens,
                 "data_position": counters.data_position,
                 "waited_s": self._unreported_s,
+                "learning_rate": learner.learning_rate(counters.step),
             },
         )
         self._unreported_s = 0.0

@@ -153,6 +153,7 @@ class LittleLearner:
                 ),
                 delta=self._delta,
                 pack=lambda: b"a checkpoint",
+                moments_digest=lambda _: "",
             )
         )
 

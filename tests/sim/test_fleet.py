@@ -74,6 +74,15 @@ def test_a_paused_learner_is_silent_and_dropped_and_comes_back(training: Stage) 
     assert again.data["source"] == "resumed"
 
 
+def test_a_learner_says_its_shard_and_the_rate_of_its_schedule(training: Stage) -> None:
+    for number in range(3):
+        joined = told(training, Kind.LEARNER_JOINED, node=f"learner-{number}")
+        assert (joined.data["shard"], joined.data["learning_rate"]) == (number, 0.0)
+    step = told(training, Kind.LEARNER_STEP)
+    expected = 0.012 * float(str(step.data["step"])) / 50
+    assert step.data["learning_rate"] == pytest.approx(expected)
+
+
 def test_a_wedged_learner_answers_and_does_not_step(training: Stage) -> None:
     since = len(training.seen)
     training.fleet.wedge("learner-1")

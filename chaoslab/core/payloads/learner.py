@@ -53,6 +53,12 @@ class LearnerJoined(Membership, kind=Kind.LEARNER_JOINED):
     """Version of each fragment that it holds."""
     digests: Mapping[str, str] = field(default_factory=dict)
     """By fragment, read from the device; empty if it kept its own, with work on top."""
+    shard: int | None = None
+    """Shard of the data that it reads; None if it does not say. Likewise in the next two."""
+    learning_rate: float | None = None
+    """Of its next step."""
+    moments: str | None = None
+    """Digest of the optimizer's moments, read from the device; None as well if it kept its own."""
 
 
 class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
@@ -75,6 +81,8 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     peer_bytes: int | None = None
     """Bytes that have arrived from other learners in this incarnation; None without
     `data_parallel`, and if the kernel does not count them."""
+    learning_rate: float | None = None
+    """Of its next step; None if it does not say."""
 
 
 class LearnerWaiting(Membership, kind=Kind.LEARNER_WAITING):
@@ -136,6 +144,18 @@ class CheckpointFound(OfLearner, kind=Kind.CHECKPOINT_FOUND):
     step: int | None = None
     refused: tuple[RefusedFile, ...] = ()
     """Newer ones."""
+    moments: str | None = None
+    """Digest of the optimizer's moments in the file; None if it does not say."""
+
+
+class CheckpointGiven(OfLearner, kind=Kind.CHECKPOINT_GIVEN):
+    """A donor has packed its state for a learner that rejoins, and begins to send it."""
+
+    request: int
+    """Number of the syncer's request."""
+    step: int
+    moments: str
+    """Digest of the optimizer's moments in it."""
 
 
 class LearnerAdopted(Membership, kind=Kind.LEARNER_ADOPTED):

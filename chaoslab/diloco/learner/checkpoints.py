@@ -41,6 +41,7 @@ class LearnerStore:
     """Keeps the last two checkpoints of a learner; can write them on a thread of its own.
 
     `fingerprint` identifies the model; checkpoints of another model are refused like damaged ones.
+    `moments_digest` gives the digest of the moments in a payload, which `checkpoint.found` reports.
     Refusals are also logged if no file is usable.
     """
 
@@ -52,11 +53,13 @@ class LearnerStore:
         *,
         fingerprint: str = "",
         durable: bool = True,
+        moments_digest: Callable[[bytes], str | None] = lambda _: None,
         emit: Emit = lambda _kind, _data: None,
     ) -> None:
         self._directory = directory
         self._fingerprint = fingerprint
         self._durable = durable
+        self._moments_digest = moments_digest
         self._emit = emit
         self._writer: threading.Thread | None = None
         self._refused: dict[Path, str] = {}
@@ -131,6 +134,7 @@ class LearnerStore:
             {
                 "file": file,
                 "step": found.step if found else None,
+                "moments": self._moments_digest(found.payload) if found else None,
                 "refused": [
                     {"file": path.name, "reason": why} for path, why in self._refused.items()
                 ],

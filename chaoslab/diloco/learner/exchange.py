@@ -70,12 +70,14 @@ class Counters:
 class Snapshot(NamedTuple):
     """State of a learner at one step boundary.
 
-    `delta(p)` gives base - params of fragment p as float32 [n_p]; `pack()` the checkpoint payload.
+    `delta(p)` gives base - params of fragment p as float32 [n_p]; `pack()` the checkpoint payload,
+    and `moments_digest(payload)` the digest of the moments in it.
     """
 
     counters: Counters
     delta: Callable[[int], FloatArray]
     pack: Callable[[], bytes]
+    moments_digest: Callable[[bytes], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import NamedSharding
+from xxhash import xxh3_128
 
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.learner import fragment_functions, sharding
@@ -31,6 +32,7 @@ from chaoslab.diloco.learner.sharding import Sharding
 from chaoslab.diloco.model.compilation import code_of, publish_compilations
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensors_of
+from chaoslab.diloco.settings import learning_rate
 
 _STEP_MOST = np.iinfo(np.int32).max
 
@@ -111,6 +113,7 @@ class Inner:
         self.task = task
         """What is trained."""
         settings = settings or InnerSettings()
+        self._settings = settings
         self._optimizer = self.optimizer(settings)
         self.executables = Executables(
             self.devices, folder=executables, program=self._program(settings)
@@ -200,6 +203,20 @@ class Inner:
             is_leaf=_is_schedule,
         )
         return state._replace(moments=moments)
+
+    def rate(self, state: LearnerState) -> float | None:
+        """Learning rate of the next step; None with an optimizer of a subclass: it is not known."""
+        if type(self).optimizer is not Inner.optimizer:
+            return None
+        nodes = jax.tree.leaves(state.moments, is_leaf=_is_schedule)
+        given = self._settings
+        return learning_rate(
+            int(next(filter(_is_schedule, nodes)).count),
+            lr=given.lr,
+            warmup_steps=given.warmup_steps,
+            decay_steps=given.decay_steps,
+            final_share=given.final_share,
+        )
 
     # ------------------------------------------------------------ training
 
@@ -314,6 +331,29 @@ class Inner:
         base = jax.tree.unflatten(self._tree, [by_place[place] for place in sorted(by_place)])
         moments = jax.tree.unflatten(jax.tree.structure(self._moments_like), placed[len(places) :])
         return LearnerState(params=base, base=base, moments=moments)
+
+    def moments_digest(self, payload: bytes) -> str:
+        """32 hex digits of XXH3-128 of the moments in what `pack` made.
+
+        The step of the schedule is left out, since `at_step` sets it.
+        """
+        found, start = xxh3_128(), 4 * self.parameters
+        for node in jax.tree.leaves(self._moments_like, is_leaf=_is_schedule):
+            sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(node)]
+            end = start + sum(sizes)
+            if not _is_schedule(node):
+                found.update(memoryview(payload)[start:end])
+            start = end
+        return found.hexdigest()
+
+    def held_moments_digest(self, state: LearnerState) -> str:
+        """`moments_digest` of what `pack` makes of `state`; only the moments are read back."""
+        nodes = jax.tree.leaves(state.moments, is_leaf=_is_schedule)
+        leaves = jax.tree.leaves([node for node in nodes if not _is_schedule(node)])
+        found = xxh3_128()
+        for array in self._sharding.read(leaves):
+            found.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+        return found.hexdigest()
 
     # ------------------------------------------------------------ inside
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Handover, Inbox, Snapshot
 from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
@@ -290,9 +290,17 @@ class Messenger:
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
         checkpoint = messages.checkpoint(held.counters, request.request, self._learner)
+
+        def pack() -> bytes:
+            payload = held.pack()
+            moments, step = held.moments_digest(payload), held.counters.step
+            given: dict[str, Json] = {"request": request.request, "step": step, "moments": moments}
+            self._emit(Kind.CHECKPOINT_GIVEN, given)
+            return payload
+
         self._send_payload(
             pb.FromLearner(epoch=self.epoch, checkpoint=checkpoint),
-            held.pack,
+            pack,
             ("checkpoint", request.request),
             partial(self._note_donating, self._connection, self.epoch, request.request),
         )

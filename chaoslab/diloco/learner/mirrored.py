@@ -91,6 +91,10 @@ class Leader:
             state, loss = self._inner.step(held.state, batch)
             return self._hold(state), loss
 
+    def rate(self, held: Held) -> float | None:
+        """As `Inner.rate`; host 0 has a copy of the count."""
+        return self._inner.rate(held.state)
+
     def delta(self, held: Held, fragment: int) -> jax.Array:
         """As `Inner.delta`."""
         with self._turn("delta", held, fragment=fragment):
@@ -121,6 +125,15 @@ class Leader:
         """As `Inner.pack`."""
         with self._turn("pack", held):
             return self._inner.pack(held.state)
+
+    def moments_digest(self, payload: bytes) -> str:
+        """As `Inner.moments_digest`."""
+        return self._inner.moments_digest(payload)
+
+    def held_moments_digest(self, held: Held) -> str:
+        """As `Inner.held_moments_digest`."""
+        with self._turn("held_moments_digest", held):
+            return self._inner.held_moments_digest(held.state)
 
     def unpack(self, payload: bytes | memoryview) -> Held:
         """As `Inner.unpack`."""
@@ -222,5 +235,6 @@ _OF_STATE: Mapping[str, Callable[[Inner, LearnerState, Order], object]] = {
     "adopted": lambda inner, state, order: inner.adopted(state, order.facts["fragment"]),
     "trained": lambda inner, state, order: inner.trained(state, order.facts["fragment"]),
     "pack": lambda inner, state, _: inner.pack(state),
+    "held_moments_digest": lambda inner, state, _: inner.held_moments_digest(state),
 }
 """What a host that takes orders does; their results but for states are dropped."""

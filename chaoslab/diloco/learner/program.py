@@ -30,7 +30,7 @@ from chaoslab.diloco.learner.options import membership_of, parser, token_of
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica, Steps
 from chaoslab.diloco.learner.tampering import Tampering
-from chaoslab.diloco.learner.training_thread import Learner
+from chaoslab.diloco.learner.training_thread import Learner, Shard
 from chaoslab.diloco.model.compilation import enable_compilation_cache
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import fingerprint
@@ -110,7 +110,10 @@ def _train(
     task, tls, token = inner.task, tls_of(options), token_of(options)
     phases, tampering = Phases(tell, {}), Tampering(tell)
     store = LearnerStore(
-        options.directory / "checkpoints", fingerprint=fingerprint(inner.specs), emit=tell
+        options.directory / "checkpoints",
+        fingerprint=fingerprint(inner.specs),
+        moments_digest=inner.moments_digest,
+        emit=tell,
     )
     messenger = Messenger(
         lambda: Connection(options.syncer, token=token, tls=tls),
@@ -129,7 +132,9 @@ def _train(
         Replica(steps, task.tokens_per_batch, pace, seed=options.seed, parallel=parallel),
         messenger,
         store=store,
-        batches=partial(task.batches, options.shard, options.shards, options.seed),
+        shard=Shard(
+            options.shard, partial(task.batches, options.shard, options.shards, options.seed)
+        ),
         save_every_s=options.save_every,
         emit=HealthFile(options.health_file).touched_by(tell),
         phases=phases,

@@ -13,6 +13,7 @@ settings say `blocking` (`round_wait`) or `data_parallel` (module of that name).
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
@@ -35,6 +36,14 @@ _DRAIN_S = 15.0
 """Seconds that a learner waits, after the end, for the last versions."""
 
 
+class Shard(NamedTuple):
+    """What a learner reads of the data."""
+
+    number: int
+    batches: Callable[[int], Iterator[Batch]]
+    """Its batches from a position on."""
+
+
 class Learner:
     """The training thread. `run` returns when training has ended or the learner must leave.
 
@@ -47,16 +56,13 @@ class Learner:
         messenger: Messenger,
         *,
         store: LearnerStore,
-        batches: Callable[[int], Iterator[Batch]],
+        shard: Shard,
         save_every_s: float,
         emit: Emit,
         phases: Phases,
         parallel: DataParallel | None = None,
     ) -> None:
-        """`batches` gives those of this learner from a position on.
-
-        `parallel`: what the steps of `replica` are made with, if they are made with other learners.
-        """
+        """`parallel`: what makes the steps of `replica`, if they are made with other learners."""
         self._parallel = parallel
         if parallel is not None:
             parallel.may_wait = self._may_wait
@@ -64,7 +70,7 @@ class Learner:
         self._replica = replica
         self._messenger = messenger
         self._store = store
-        self._batches = batches
+        self._shard = shard
         self._save_every_s = save_every_s
         self._emit = emit
         self._phases = phases
@@ -88,7 +94,7 @@ class Learner:
 
     def _run(self) -> None:
         self._join()
-        batches = self._batches(self._replica.counters.data_position)
+        batches = self._shard.batches(self._replica.counters.data_position)
         batch: Batch | None = None
         while not self._leaving:
             inbox = self._messenger.take()
@@ -168,6 +174,7 @@ class Learner:
         self._sampled_s = time.monotonic()
         self._sampled_overruns = self._replica.pace.overruns
         self._messenger.boundary(self._replica.snapshot())
+        kept_its_own = source is Source.RESUMED
         self._say(
             Kind.LEARNER_JOINED,
             epoch=joined.epoch,
@@ -176,7 +183,10 @@ class Learner:
             step=self._replica.counters.step,
             data_position=self._replica.counters.data_position,
             versions=by_fragment(self._replica.counters.versions),
-            digests={} if source is Source.RESUMED else self._replica.digests(),
+            digests={} if kept_its_own else self._replica.digests(),
+            shard=self._shard.number,
+            learning_rate=self._replica.learning_rate,
+            moments=None if kept_its_own else self._replica.moments_digest(),
         )
 
     def _note(self, inbox: Inbox) -> None:
@@ -295,6 +305,7 @@ class Learner:
             data_position=counters.data_position,
             waited_s=self._round_wait.take_s(),
             peer_bytes=counters.peer_bytes,
+            learning_rate=self._replica.learning_rate,
         )
         self._sampled_step, self._sampled_s = counters.step, now_s
         self._sampled_overruns = pace.overruns
@@ -302,9 +313,11 @@ class Learner:
     def _save(self) -> None:
         """Pass the checkpoint to the store, which writes it on its own thread."""
         self._saved_s = time.monotonic()
-        counters, _, pack = self._replica.snapshot()
+        snapshot = self._replica.snapshot()
         self._store.save_later(
-            step=counters.step, data_position=counters.data_position, payload=pack
+            step=snapshot.counters.step,
+            data_position=snapshot.counters.data_position,
+            payload=snapshot.pack,
         )
 
     def _finish(self, versions: Sequence[int]) -> None:

@@ -203,9 +203,9 @@ class NodeTracks:
             (
                 Kind.LEARNER_COMPILED, Kind.LEARNER_JOINED, Kind.LEARNER_FENCED,
                 Kind.LEARNER_NOTICED, Kind.LEARNER_LEFT, Kind.HOST_LOST, Kind.CHECKPOINT_SAVED,
-                Kind.CHECKPOINT_FAILED, Kind.CHECKPOINT_FOUND, Kind.UPDATE_TAMPERED,
-                Kind.MEMBER_JOINED, Kind.MEMBER_SUSPECTED, Kind.MEMBER_RECOVERED,
-                Kind.MEMBER_LEFT, Kind.PUSH_REJECTED, Kind.PUSH_BOUNDED,
+                Kind.CHECKPOINT_FAILED, Kind.CHECKPOINT_FOUND, Kind.CHECKPOINT_GIVEN,
+                Kind.UPDATE_TAMPERED, Kind.MEMBER_JOINED, Kind.MEMBER_SUSPECTED,
+                Kind.MEMBER_RECOVERED, Kind.MEMBER_LEFT, Kind.PUSH_REJECTED, Kind.PUSH_BOUNDED,
             ),
             _did,
         ),

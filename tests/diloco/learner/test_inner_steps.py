@@ -273,6 +273,46 @@ def test_a_checkpoint_begins_with_the_fragments_in_order(inner, trained):
     assert inner.pack(trained).startswith(fragments)
 
 
+def test_the_digest_of_moments_is_that_of_what_was_handed_over(inner, trained):
+    payload = inner.pack(trained)
+    digest = inner.moments_digest(payload)
+    assert inner.held_moments_digest(trained) == digest
+    assert inner.held_moments_digest(inner.unpack(payload)) == digest
+    assert inner.held_moments_digest(inner.at_step(trained, 900)) == digest
+    assert inner.held_moments_digest(inner.init(7)) != digest
+
+
+def test_fresh_moments_are_the_same_for_all(inner):
+    digests = {inner.held_moments_digest(inner.init(seed)) for seed in (0, 1)}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("warmup_steps", [0, 3])
+def test_the_rate_that_is_said_is_that_of_the_optimizer(warmup_steps):
+    settings = InnerSettings(lr=0.5, warmup_steps=warmup_steps, decay_steps=9, final_share=0.2)
+    inner = Inner(TASK, settings)
+    fresh = inner.init(0)
+    schedule = optax.warmup_cosine_decay_schedule(
+        init_value=0.0 if warmup_steps else 0.5,
+        peak_value=0.5,
+        warmup_steps=warmup_steps,
+        decay_steps=9,
+        end_value=0.1,
+    )
+    for step in range(12):
+        said = inner.rate(inner.at_step(fresh, step))
+        assert said == pytest.approx(float(schedule(step)), rel=1e-5)
+
+
+def test_the_rate_of_an_optimizer_of_ones_own_is_not_known():
+    class Own(Inner):
+        def optimizer(self, settings):
+            return optax.sgd(settings.lr)
+
+    inner = Own(TASK)
+    assert inner.rate(inner.init(0)) is None
+
+
 @pytest.mark.gate
 def test_a_receiver_trains_on_exactly_like_its_donor_without_own_work(inner, trained):
     donor = trained

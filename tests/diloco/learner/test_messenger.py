@@ -70,6 +70,7 @@ class Trainer:
                 ),
                 delta=more.get("delta", some_delta),
                 pack=more.get("pack", lambda: b"a checkpoint"),
+                moments_digest=lambda payload: f"moments of {payload.decode()}",
             )
         )
 
@@ -253,6 +254,8 @@ def test_a_checkpoint_is_given_only_when_its_versions_have_been_seen(
     assert (checkpoint.request, checkpoint.step, checkpoint.donor) == (5, 9, "learner-0")
     assert (list(checkpoint.versions), checkpoint.data_position) == ([2, 3], 109)
     assert payload == b"the state at step 9"
+    (told,) = member.of(Kind.CHECKPOINT_GIVEN)
+    assert told == {"request": 5, "step": 9, "moments": "moments of the state at step 9"}
     member.boundary(10, (2, 3), pack=pack)
     assert len(packed) == 1
 

@@ -46,6 +46,15 @@ class Counting:
     def trained(self, state: State, fragment: int) -> np.ndarray:
         return np.full(1, state.version, np.float32)
 
+    def rate(self, state: State) -> float | None:
+        return None
+
+    def moments_digest(self, payload: bytes) -> str:
+        return str(payload[1])
+
+    def held_moments_digest(self, state: State) -> str:
+        return str(state.moments)
+
     def pack(self, state: State) -> bytes:
         return bytes([state.version, state.moments])
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ from chaoslab.diloco.learner.joining import JoinRefused, TrainingEnded
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica
-from chaoslab.diloco.learner.training_thread import Learner
+from chaoslab.diloco.learner.training_thread import Learner, Shard
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.node.phases import Phases
-from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.settings import Settings, learning_rate
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from tests.diloco.hand_learner import Told
@@ -53,6 +54,14 @@ class Model:
         state = self.inner.init(0)
         for index in range(len(self.sizes)):
             state = self.inner.adopt(state, index, self.all_of(index, value))
+        return self.inner.pack(state)
+
+    def trained(self) -> bytes:
+        """What a donor gives that has made two steps."""
+        self.inner.cut(self.layout)
+        state, batches = self.inner.init(0), self.task.batches(0, 1, 5, 0)
+        for batch in islice(batches, 2):
+            state, _ = self.inner.step(state, batch)
         return self.inner.pack(state)
 
     def all_of(self, fragment: int, value: float) -> FloatArray:
@@ -103,7 +112,10 @@ class RunningLearner:
         )  # fmt: skip
         self.learner = Learner(
             Replica(model.inner, model.task.tokens_per_batch, self.pace, seed=5), self.messenger,
-            store=LearnerStore(folder, durable=False), batches=partial(model.task.batches, 0, 1, 5),
+            store=LearnerStore(
+                folder, durable=False, moments_digest=model.inner.moments_digest, emit=told.emit
+            ),
+            shard=Shard(0, partial(model.task.batches, 0, 1, 5)),
             save_every_s=3600.0, emit=told.emit,
             phases=Phases(told.emit, {}),
         )  # fmt: skip
@@ -222,6 +234,42 @@ def test_a_rejoiner_continues_from_its_donor_and_adopts_what_is_newer(
     assert (joined["step"], joined["data_position"]) == (300, 12), "its own place in its own data"
     final = end_training(syncer, learner, [4, 8])
     assert final["digests"] == {"0": digest(model.all_of(0, 0.25)), "1": digest(newer)}
+
+
+def test_a_rejoiner_says_with_what_it_goes_on(
+    syncer: HandSyncer, learner: RunningLearner, model: Model
+) -> None:
+    """Its shard; the learning rate and the moments that its donor gave."""
+    learner.start()
+    syncer.admit("donor", donor="learner-1", step=290)
+    given = model.trained()
+    give_checkpoint(syncer, given, versions=[4, 7])
+    joined = learner.waits_for(Kind.LEARNER_JOINED)
+    assert joined["shard"] == 0
+    assert joined["moments"] == model.inner.moments_digest(given)
+    second = model.inner.rate(model.inner.unpack(given))
+    assert joined["learning_rate"] == second == 0.012 * 2 / 50
+    learner.leave()
+    last = learner.of(Kind.LEARNER_STEP)[-1]
+    assert last["learning_rate"] == learning_rate(
+        2 + last["step"] - 300, lr=0.012, warmup_steps=50, decay_steps=5000, final_share=0.1
+    )
+
+
+def test_without_a_donor_a_rejoiner_goes_on_with_the_moments_of_its_own_checkpoint(
+    syncer: HandSyncer, learner: RunningLearner, model: Model, tmp_path: Path
+) -> None:
+    own = model.trained()
+    LearnerStore(tmp_path, durable=False).save(step=2, data_position=2, payload=own)
+    learner.start()
+    syncer.admit("syncer", step=50)
+    for fragment in range(2):
+        syncer.publish(fragment, 9)
+    joined = learner.waits_for(Kind.LEARNER_JOINED)
+    (found,) = learner.of(Kind.CHECKPOINT_FOUND)
+    assert joined["moments"] == found["moments"] == model.inner.moments_digest(own)
+    assert joined["learning_rate"] == 0.012, "that of the step, not of the checkpoint"
+    learner.leave()
 
 
 def test_an_older_fragment_never_overwrites_what_the_donor_gave(

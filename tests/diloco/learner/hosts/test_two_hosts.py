@@ -52,6 +52,8 @@ def test_two_hosts_train_like_one_process(tmp_path: Path, devices: int, fully_sh
     expected = use(inner, inner)
     assert found["devices"] == 2 * devices
     assert len(found["losses"]) == STEPS + 1
+    assert len(set(found["moments"])) == 1
+    assert found["rate"] == expected["rate"] > 0
     np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-4)
     read = use_from_two_threads(inner, inner)
     np.testing.assert_allclose(found["read"], read, rtol=1e-3)
