@@ -293,8 +293,9 @@ class Story(ModelTraining):
         old = self.learners[name]
         life = old.incarnation + 1
         self.learners[name] = Learner(
-            name=name, incarnation=life, is_mute=old.is_mute, joins_s=self.now_s + self.rejoin_s
-        )
+            name=name, incarnation=life, is_mute=old.is_mute, joins_s=self.now_s + self.rejoin_s,
+            position=old.position,
+        )  # fmt: skip
         return self._node_started(name, "learner", life)
 
     # ---------------------------------------------------------------- trouble

@@ -70,6 +70,8 @@ class Learner:
     incarnation: int = 1
     epoch: int = 0
     step: int = 0
+    position: int = 0
+    """In its data."""
     tokens: int = 0
     slowdown: float = 1.0
     overruns: int = 0
@@ -100,6 +102,11 @@ class Learner:
     def is_heard(self) -> bool:
         """Whether it is up and bytes travel between it and the syncer."""
         return self.is_up and not self.is_cut
+
+    @property
+    def moments(self) -> str:
+        """What stands for the digest of its optimizer's moments."""
+        return f"m{self.name}.{self.step}" if self.step else "fresh"
 
     @property
     def who(self) -> dict[str, Json]:
@@ -228,6 +235,7 @@ class ModelTraining:
     def _step(self, learner: Learner) -> None:
         steps = max(1, round(self.pace.steps / learner.slowdown))
         learner.step += steps
+        learner.position += steps
         learner.tokens += steps * TOKENS_PER_STEP
         self.say(
             Kind.LEARNER_STEP,
@@ -239,7 +247,8 @@ class ModelTraining:
             period_s=self.period_s,
             overruns=learner.overruns,
             tokens=learner.tokens,
-            data_position=learner.step,
+            data_position=learner.position,
+            learning_rate=learning_rate(learner.step),
             loss=5.0 / (1 + self.now_s / 50),
             waited_s=0.0,
             peer_bytes=None,
@@ -337,9 +346,12 @@ class ModelTraining:
         learner.epoch, learner.is_member, learner.joins_s = self._epochs, True, None
         self._up.setdefault(learner.name, End()).arrived_s = self.now_s
         learner.down.arrived_s = self.now_s
-        donor = "learner-0" if source == "donor" else None
+        donor, moments = None, learner.moments
         if source == "donor":
-            learner.step = max(other.step for other in self.learners.values())
+            others = [other for other in self.learners.values() if other is not learner]
+            giver = max(others or [learner], key=lambda other: (other.is_heard, other.step))
+            donor, moments = giver.name, giver.moments
+            learner.step = giver.step
             learner.versions = list(self.versions)
         how: dict[str, Json] = {"source": source, "donor": donor}
         self.say(Kind.MEMBER_JOINED, SYNCER, **learner.whose, **how, members=1)
@@ -355,15 +367,21 @@ class ModelTraining:
         dials: dict[str, Json] = {"attempts": max(1, learner.attempts), "after_s": 0.1}
         self.say(Kind.LINK_OPENED, learner.name, **learner.who, **dials)
         learner.attempts = 0
+        if source == "donor":
+            given: dict[str, Json] = {"request": 1, "step": giver.step, "moments": moments}
+            self.say(Kind.CHECKPOINT_GIVEN, giver.name, **giver.who, **given)
         self.say(
             Kind.LEARNER_JOINED,
             learner.name,
             **learner.whose,
             **how,
             step=learner.step,
-            data_position=learner.step,
+            data_position=learner.position,
             versions=by_fragment(learner.versions),
             digests={} if source == "resumed" else digests(learner.versions),
+            shard=int(learner.name.removeprefix("learner-")),
+            learning_rate=learning_rate(learner.step),
+            moments=None if source == "resumed" else moments,
         )
 
     def drop(self, name: str, reason: str = "no_progress") -> Self:
@@ -418,6 +436,11 @@ class ModelTraining:
             reason=f"{self._rounds} rounds",
             was_asked=False,
         )
+
+
+def learning_rate(step: int) -> float:
+    """A warm-up of 50 steps, and a decay."""
+    return 0.012 * min(step / 50, 50 / max(step, 50))
 
 
 def digest(fragment: int, version: int, of: str = "p") -> str:

@@ -4,7 +4,7 @@
                of its tokens (c_tokens² / c_steps)
     data       one batch further with each step; at a join no earlier than where its merged work had
                brought it, and no later than it can have stepped since it was last heard
-    state      a join says what it holds: its digests
+    state      at a join: see `rejoined_state`
     loss       that of its peers at the same time, to within half of what training has taken off it,
                and in the end that of the evaluation
 
@@ -25,8 +25,8 @@ from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import Duty, duty, settled
+from chaoslab.checks.rejoined_state import wrong_states
 from chaoslab.checks.timeline import (
-    RESUMED,
     before_the_end,
     of_learner,
     of_learner_between,
@@ -80,7 +80,7 @@ class RealWork:
             *_empty_pushes(history),
             *_faint_pushes(history),
             *_wrong_weights(history),
-            *_unproved_joins(history),
+            *wrong_states(history),
             *_after_death(history),
             *_data(history),
             *self._losses(history),
@@ -185,14 +185,6 @@ def _weighs_its_work(one: Contributor) -> bool:
 def _due(one: Contributor) -> float:
     """The weight of a contribution: its tokens times its tokens per step (arXiv 2604.21428)."""
     return one.c_tokens**2 / one.c_steps if one.c_steps else 0.0
-
-
-def _unproved_joins(history: History) -> Iterator[Violation]:
-    for joined in history.of(LearnerJoined):
-        said = joined.payload
-        if said.source != RESUMED and said.versions and not said.digests:
-            text = f"{said.learner} joined ({said.source}) and said no digest of what it holds"
-            yield Violation.at(joined, Code.JOINED_WITHOUT_DIGESTS, text, said.learner)
 
 
 def _after_death(history: History) -> Iterator[Violation]:

@@ -140,6 +140,11 @@ _PROTOCOL = (
     "the journal lines above contradict each other, which no setting of the plan explains: it is "
     "a defect of {suspects}. Confirm it: `{again} --repeat 5 --until-failure`"
 )
+_RESTORED = (
+    "see what {who} said at each join, beside the others: `grep -F learner.joined {journal}`. Its "
+    "step, learning rate, moments and place in the data have to come back with its parameters. "
+    "Confirm it: `{again} --repeat 5 --until-failure`"
+)
 _STATE = (
     "parameters differ, so a merge, a publication or a join changed them on the way. Without "
     "compression the difference is easier to find: `{again} --set training.compression=f32`"
@@ -223,6 +228,10 @@ HINTS: Mapping[Code, str] = {
     Code.DATA_REPEATED: _PROTOCOL,
     Code.DATA_SKIPPED: _PROTOCOL,
     Code.JOINED_WITHOUT_DIGESTS: _PROTOCOL,
+    Code.JOINED_AT_EARLIER_STEP: _RESTORED,
+    Code.LEARNING_RATE_WRONG: _RESTORED,
+    Code.MOMENTS_WRONG: _RESTORED,
+    Code.SHARD_WRONG: _RESTORED,
     Code.WORKS_AFTER_DEATH: _PROTOCOL,
     Code.LOSS_UNLIKE_PEERS: _PROTOCOL,
     Code.LOSS_UNLIKE_EVALUATED: _PROTOCOL,
