@@ -56,6 +56,8 @@ class Code(StrEnum):
     WORKS_AFTER_DEATH = "works_after_death"
     LOSS_UNLIKE_PEERS = "loss_unlike_peers"
     LOSS_UNLIKE_EVALUATED = "loss_unlike_evaluated"
+    LOSS_NOT_LOWERED = "loss_not_lowered"
+    """A whole run did not bring it below that of the untrained model."""
     # -- learners that no fault touched
     WORKED_TOO_LITTLE = "worked_too_little"
     SLOWED = "slowed"

@@ -216,7 +216,7 @@ class NumericHealth:
         losses = history.of(LearnerStep, EvaluationMeasured)
         values = [event.payload.loss for event in losses]
         finite = [value for value in values if math.isfinite(value)]
-        untrained = _untrained_loss(history)
+        untrained = untrained_loss(history)
         bound = math.inf
         if untrained is not None:
             reach = max(abs(untrained), untrained - min(finite))
@@ -250,7 +250,7 @@ class NumericHealth:
         )
 
 
-def _untrained_loss(history: History) -> float | None:
+def untrained_loss(history: History) -> float | None:
     """Before any token was committed; None if no finite loss tells it, or others began before."""
     if history.last(RunLeft) is not None:
         return None

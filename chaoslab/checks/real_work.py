@@ -5,8 +5,8 @@
     data       one batch further with each step; at a join no earlier than where its merged work had
                brought it, and no later than it can have stepped since it was last heard
     state      at a join: see `rejoined_state`
-    loss       that of its peers at the same time, to within half of what training has taken off it,
-               and in the end that of the evaluation
+    loss       that of its peers at the same time, to within half of it, and in the end that of the
+               evaluation; below that of the untrained model
 
 Judged in every run, for each learner in each of its lives; losses while all train from one state.
 Weights are judged where most follow this rule: another syncer may have another one.
@@ -18,18 +18,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import sqrt
 from operator import attrgetter
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 from typing import ClassVar, TypeVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
+from chaoslab.checks.convergence import untrained_loss
 from chaoslab.checks.duty import Duty, duty, settled
 from chaoslab.checks.rejoined_state import wrong_states
 from chaoslab.checks.timeline import (
     before_the_end,
     of_learner,
     of_learner_between,
+    once,
     parts,
     parts_of,
     training_end_s,
@@ -57,10 +59,15 @@ _FAINT = 0.1
 """Of the peers' size: far below what few steps, fresh moments or another batch cost."""
 _WEIGHT_TOLERANCE = 0.01
 _UNHEARD_STEPS = 16
+_LATE_S = 1.0
 _FASTER = 2.0
 """Steps that a learner makes and nobody hears of come at no more than so many times its pace."""
 _WINDOW = 12
 """Samples of the loss of a window; each peer must have a third of them in that time."""
+_NOISE = 4.0
+"""Standard errors of the mean of a window within which it may be by chance."""
+_LONG_STEPS = 200
+"""After so many steps of most learners a loss has fallen, also in a warm-up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +79,8 @@ class RealWork:
 
     max_loss_difference: Share = binding(0.5, most=1, show=show_share)
     """Largest accepted distance of a learner's loss from that of its peers, over a window of 12
-    samples; as a share of what training has taken off the loss, and at least of half the loss."""
+    samples; as a share of the loss, or of what training has taken off it if that is less, but at
+    least of half the loss and of a tenth of what training has taken off."""
 
     def judge(self, history: History) -> Finding:
         """Look at every push, contribution, join and step of the record."""
@@ -84,6 +92,7 @@ class RealWork:
             *_after_death(history),
             *_data(history),
             *self._losses(history),
+            *_not_lowered(history),
         ]
         pushes = len(history.of(PushAccepted))
         return conclude(
@@ -104,8 +113,9 @@ class RealWork:
                 if peers is None:
                     continue
                 own = fmean(map(_loss, window))
-                scale = max(untrained - peers, abs(peers) / 2)
-                if abs(own - peers) > self.max_loss_difference * scale:
+                least = self.max_loss_difference * _scale(peers, untrained)
+                noise = _NOISE * stdev(map(_loss, window)) / sqrt(len(window))
+                if abs(own - peers) > max(least, noise):
                     text = (
                         f"{learner} reported a loss of {own:.4g} from {window[0].time_s:.1f} to "
                         f"{window[-1].time_s:.1f} s, and its peers {peers:.4g}"
@@ -202,6 +212,16 @@ def _after_death(history: History) -> Iterator[Violation]:
 # ---------------------------------------------------------------- data
 
 
+@once
+def _ends(history: History) -> Mapping[tuple[str, int], Event[NodeExited]]:
+    """By life: how its process was first seen to end."""
+    return {
+        (event.payload.node, event.payload.incarnation): event
+        for event in reversed(history.of(NodeExited))
+        if event.payload.is_seen
+    }
+
+
 def _data(history: History) -> Iterator[Violation]:
     """The first place of each learner where its data do not go on as its steps do."""
     found = duty(history)
@@ -213,6 +233,7 @@ def _data(history: History) -> Iterator[Violation]:
 
 
 def _strays(history: History, learner: str, found: Duty | None) -> Iterator[Violation]:
+    ends = _ends(history)
     events: list[Event[LearnerJoined] | Event[LearnerStep]] = [
         *of_learner(history, LearnerJoined, learner),
         *of_learner(history, LearnerStep, learner),
@@ -221,9 +242,12 @@ def _strays(history: History, learner: str, found: Duty | None) -> Iterator[Viol
         last, said = before.payload, event.payload
         moved = said.data_position - last.data_position
         if isinstance(said, LearnerJoined):
-            most = _UNHEARD_STEPS
+            most, until_s = _UNHEARD_STEPS, event.time_s
+            if said.life != last.life and last.life in ends:  # no process stepped since then
+                until_s = min(until_s, ends[last.life].time_s)
             if found is not None:
-                most += round(_FASTER * found.pace(learner) * (event.time_s - before.time_s))
+                unheard_s = max(0.0, until_s - before.time_s) + _LATE_S
+                most += round(_FASTER * found.pace(learner) * unheard_s)
             if moved > most:
                 text = (
                     f"{learner} joined at batch {said.data_position:,} of its data, {moved:,} "
@@ -290,6 +314,39 @@ def _untrained(history: History) -> float | None:
     """The highest of the first losses of the learners of the start."""
     firsts = [of_learner(history, LearnerStep, who)[:1] for who in history.founders]
     return max((event.payload.loss for first in firsts for event in first), default=None)
+
+
+def _scale(peers: float, untrained: float) -> float:
+    """What a difference from the peers' loss is a share of; losses may be near 0, or below."""
+    fallen = untrained - peers
+    return max(min(fallen, abs(peers)), abs(peers) / 2, fallen / 10)
+
+
+def _not_lowered(history: History) -> Iterator[Violation]:
+    """A run of `_LONG_STEPS` or more whose last evaluation is no better than the untrained model;
+    without evaluations, one in which no learner ever had a lower loss.
+
+    Learners also see their work of which nothing came, so that what they report says less.
+    """
+    untrained = untrained_loss(history)
+    samples = {who: of_learner(history, LearnerStep, who) for who in history.learners}
+    last = [own[-1].payload.step for own in samples.values() if own]
+    if untrained is None or not last or median(last) < _LONG_STEPS:
+        return
+    evaluated = [e for e in history.of(EvaluationMeasured) if not e.payload.is_modelled][-1:]
+    losses = [e.payload.loss for e in evaluated] or [
+        fmean(map(_loss, own[end - _WINDOW : end]))
+        for own in samples.values()
+        for end in range(_WINDOW, len(own) + 1, _WINDOW)
+    ]
+    if losses and not any(loss < untrained for loss in losses):
+        whose = "the evaluation's last" if evaluated else "every learner's"
+        text = (
+            f"{whose} loss was not below {untrained:.4g}, that of the untrained model, after "
+            f"{median(last):,.0f} steps of each learner"
+        )
+        shown = (evaluated or history.of(LearnerStep))[-1]
+        yield Violation.at(shown, Code.LOSS_NOT_LOWERED, text, "")
 
 
 def _windows(history: History, learner: str, kind: type[_S]) -> Iterator[Sequence[Event[_S]]]:

@@ -145,6 +145,10 @@ _RESTORED = (
     "step, learning rate, moments and place in the data have to come back with its parameters. "
     "Confirm it: `{again} --repeat 5 --until-failure`"
 )
+_UNTRAINED = (
+    "if the program of the learners is your own, look at what it trains on and pushes; or else try "
+    "a smaller learning rate: `{again} --set training.inner.lr=0.001`"
+)
 _STATE = (
     "parameters differ, so a merge, a publication or a join changed them on the way. Without "
     "compression the difference is easier to find: `{again} --set training.compression=f32`"
@@ -235,6 +239,7 @@ HINTS: Mapping[Code, str] = {
     Code.WORKS_AFTER_DEATH: _PROTOCOL,
     Code.LOSS_UNLIKE_PEERS: _PROTOCOL,
     Code.LOSS_UNLIKE_EVALUATED: _PROTOCOL,
+    Code.LOSS_NOT_LOWERED: _UNTRAINED,
     # -- learners that no fault touched
     Code.WORKED_TOO_LITTLE: _BUSY,
     Code.SLOWED: _PACED,

@@ -57,6 +57,16 @@ def all_report(loss: float) -> Story:
     )
 
 
+def unfallen(for_s: float) -> Story:
+    """All losses but the first are above it."""
+    return rewritten(
+        Story().baseline().train(for_s).end(),
+        Kind.LEARNER_STEP,
+        lambda _: {"loss": 5.1},
+        lambda event: event.time_s > 0.5,
+    )
+
+
 CASES = {
     "a run without faults": passes(CHECK, lambda: Story().baseline().train(20).end()),
     "victims that are back": passes(CHECK, lambda: half_killed().train(20).end()),
@@ -111,6 +121,16 @@ CASES = {
         Code.DATA_SKIPPED,
         of=("learner-3",),
     ),
+    "an epoch skipped while it was away": fails(
+        CHECK,
+        lambda: half_killed()
+        .altered(Kind.LEARNER_JOINED, lambda event: {
+            "data_position": int(str(event.data["data_position"])) + 100
+        })
+        .end(),
+        Code.DATA_SKIPPED,
+        of=("learner-3",),
+    ),
     "data skipped on the way": fails(
         CHECK,
         altered(Kind.LEARNER_STEP, moved(lambda at: at + 100_000)),
@@ -131,6 +151,16 @@ CASES = {
     "all report a loss of 0": fails(
         CHECK, lambda: all_report(0.0), Code.LOSS_UNLIKE_EVALUATED
     ),
+    "evaluations that never fall": fails(
+        CHECK,
+        lambda: Story().baseline().train(20).end(losses=[(0, 5.0), (5, 5.3), (9, 5.1)]),
+        Code.LOSS_UNLIKE_EVALUATED,
+        Code.LOSS_NOT_LOWERED,
+    ),
+    "a loss that nobody brings down, without an evaluation": fails(
+        CHECK, lambda: unfallen(20.0), Code.LOSS_NOT_LOWERED
+    ),
+    "a loss that has not fallen yet": passes(CHECK, lambda: unfallen(3.0)),
     "negative losses": passes(
         CHECK,
         lambda: rewritten(
