@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.diloco.learner import link, messages, messenger, program
+from chaoslab.diloco.learner import link, messages, messenger, program, training_thread
 from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Snapshot
-from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, LearnerState
+from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
+from chaoslab.diloco.learner.joining import Joining
 from chaoslab.diloco.learner.link import Link
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.replica import Replica
@@ -195,6 +196,36 @@ class CrawlingReplica(Replica):
             time.sleep(_SLOWER * (self.pace.period_s or time.monotonic() - began_s))
 
 
+class ForgetfulReplica(Replica):
+    """A later incarnation loses the moments that its donor gave."""
+
+    def take_over(self, handover: Handover) -> None:
+        super().take_over(handover)
+        fresh = self._inner.init(self._seed).moments
+        self._keep(self._inner.at_step(self._state._replace(moments=fresh), self.counters.step))
+
+
+class KeepingReplica(Replica):
+    """Keeps the moments of its own checkpoint, whatever its donor gave."""
+
+    own = b""
+
+    def take_over(self, handover: Handover) -> None:
+        super().take_over(handover)
+        if self.own:
+            moments = self._inner.unpack(self.own).moments
+            self._keep(self._state._replace(moments=moments))
+
+
+class KeepingJoining(Joining):
+    """Shows its replica the checkpoint that it found."""
+
+    def _take_in(self, inbox: Inbox) -> bool:
+        if self._own is not None and isinstance(self.replica, KeepingReplica):
+            self.replica.own = self._own.payload
+        return super()._take_in(inbox)
+
+
 class StaleReplica(Replica):
     """A later incarnation holds the initial values under the current versions, until it trains."""
 
@@ -212,13 +243,13 @@ class StaleReplica(Replica):
         return told
 
 
-class FaintInner(Inner):
-    """A later incarnation trains at a thousandth of the learning rate."""
+class NoisyInner(Inner):
+    """Pushes noise of the size of its work."""
 
-    def optimizer(self, settings: InnerSettings) -> Any:  # Optax's
-        if flag("--incarnation") != "1":
-            settings = replace(settings, lr=settings.lr / 1000)
-        return super().optimizer(settings)
+    def delta(self, state: LearnerState, fragment: int) -> Any:
+        work = np.asarray(super().delta(state, fragment))
+        noise = np.random.default_rng().standard_normal(work.size, np.float32)
+        return noise * np.float32(np.linalg.norm(work) / np.linalg.norm(noise))
 
 
 class WrongInner(Inner):
@@ -237,6 +268,20 @@ class WrongInner(Inner):
         elif name == OTHER_VICTIM:
             flat = np.roll(flat, self._layout.fragments[fragment].tensors[0].size)
         return super().adopt(state, fragment, flat, has_work=has_work)
+
+
+_main = program.main
+
+
+def _later_with(name: str, change: Callable[[str], str]) -> Callable[..., int]:
+    """The program of the learner, in whose later incarnations a flag has another value."""
+
+    def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = None) -> int:
+        if flag("--incarnation") != "1":
+            sys.argv[sys.argv.index(name) + 1] = change(flag(name))
+        return _main(arguments, inner=inner)
+
+    return main
 
 
 # ---------------------------------------------------------------- its connection
@@ -322,16 +367,26 @@ MUTANTS = {
     "declining_rejoiner": [Part(program, "Messenger", DecliningMessenger)],
     "double_counter": [Part(program, "Replica", DoubleReplica)],
     "early_leaver": [Part(program, "Learner", EarlyLearner)],
-    "faint_rejoiner": [Part(program, "Inner", FaintInner)],
+    "faint_rejoiner": [
+        Part(program, "main", _later_with("--lr", lambda lr: str(float(lr) / 1000)))
+    ],
     "false_clock": [Part(program, "Learner", FalseClock)],
     "false_hanger": [Part(program, "Learner", FalseHanger)],
+    "forgetful_rejoiner": [Part(program, "Replica", ForgetfulReplica)],
     "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
+    "hot_rejoiner": [Part(program, "main", _later_with("--lr", lambda lr: str(10 * float(lr))))],
     "idle_rejoiner": [Part(program, "Replica", IdleReplica)],
     "intruding_learner": [Part(program, "Messenger", IntrudingMessenger)],
+    "keeping_rejoiner": [
+        Part(program, "Replica", KeepingReplica),
+        Part(training_thread, "Joining", KeepingJoining),
+    ],
     "lossless_rejoiner": [Part(program, "Learner", LosslessLearner)],
     "malformed_learner": [Part(program, "Learner", MalformedLearner)],
+    "misplaced_rejoiner": [Part(program, "main", _later_with("--shard", lambda _: "0"))],
     "mute_rejoiner": [Part(program, "Messenger", MuteMessenger)],
     "no_reconnect": [Part(messenger, "Link", OneStreamLink)],
+    "noisy_learners": [Part(program, "Inner", NoisyInner)],
     "one_batch_rejoiner": [Part(program, "Replica", OneBatchReplica)],
     "repeating_learner": [Part(program, "Replica", RepeatingReplica)],
     "skipping_rejoiner": [Part(program, "Replica", SkippingReplica)],
