@@ -84,6 +84,9 @@ class Measured:
     discarded: float
     """Share of the trained tokens that an adoption overwrote."""
     merges: tuple[Merge, ...]
+    """With the cosines of their contributions."""
+    bounded: int
+    """Pushes that were shortened."""
     losses: tuple[tuple[int, float], ...]
     """Committed tokens and held-out loss of each snapshot; the last one is of the result."""
 
@@ -126,8 +129,12 @@ class OneProcess:
         *,
         seed: int,
         directory: Path,
+        first: type[Replica] = Replica,
     ) -> None:
-        """`directory`, empty, is for the state of the syncer and for snapshots."""
+        """`directory`, empty, is for the state of the syncer and for snapshots.
+
+        `first` makes the first learner's replica.
+        """
         self._task, self._settings, self._speeds = task, settings, speeds
         self._codec = Codec(settings.compression)
         self._policy = Policy(settings)
@@ -139,9 +146,10 @@ class OneProcess:
         self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._ordered = 0
         self._merges: list[Merge] = []
+        self._bounded = 0
         self._is_over = False
         self._learners: dict[int, Learner] = {}
-        self._join(inner, seed)
+        self._join(inner, seed, first)
 
     def run(self) -> Measured:
         """Train to the end, then evaluate every snapshot."""
@@ -159,14 +167,15 @@ class OneProcess:
 
     # ------------------------------------------------------------ start
 
-    def _join(self, inner: Inner, seed: int) -> None:
+    def _join(self, inner: Inner, seed: int, first: type[Replica]) -> None:
         """Every learner joins; the first one's initial values become version 0 for all."""
         self._syncer_state.set_specs(tuple(inner.specs))
         shards, chance = len(self._settings.learners), random.Random(seed)
         for shard, (name, step_s) in enumerate(
             zip(self._settings.learners, self._speeds.step_s, strict=True)
         ):
-            replica = Replica(inner, self._task.tokens_per_batch, Pace(), seed=seed)
+            make = Replica if shard else first
+            replica = make(inner, self._task.tokens_per_batch, Pace(), seed=seed)
             replica.cut(self._layout, step=0, data_position=0, blend=self._settings.blend)
             replica.init()
             self._policy.hello(self._now_s, Hello(learner=name, incarnation=1))
@@ -278,13 +287,16 @@ class OneProcess:
     def _merge(self, action: Merge) -> None:
         given, index = self._syncer_state.pushes.of(action), action.fragment
         line = commit_record(action, self._policy, self._now_s, usual=given.median)
-        self._syncer_state.store(line, self._syncer_state.merge(index, given))
+        state, cosines = self._syncer_state.merge(index, given)
+        compared = tuple(replace(one, cosine=cosines[one.epoch]) for one in action.contributions)
+        self._syncer_state.store(replace(line, contributors=compared), state)
         publication = self._syncer_state.publication(
             index, version=line.version, round_=action.round
         )
         self._syncer_state.publish(publication, action.contributions)
         self._policy.rounds.published(self._now_s, action)
-        self._merges.append(action)
+        self._merges.append(replace(action, contributions=compared))
+        self._bounded += sum(excess is not None for excess in given.excesses)
         tokens = action.fragment_tokens / self._settings.fragments
         self._syncer_state.snapshot(committed_tokens=tokens, round_=action.round)
         for member in self._policy.membership.members:
@@ -324,6 +336,7 @@ class OneProcess:
             committed_tokens=self._policy.committed_tokens,
             discarded=sum(lost) / self._settings.fragments / trained,
             merges=tuple(self._merges),
+            bounded=self._bounded,
             losses=tuple(self._losses()),
         )
 
@@ -335,14 +348,21 @@ class OneProcess:
 
 
 def decoupled(
-    task: Task, inner: Inner, settings: Settings, speeds: Speeds | None = None, *, seed: int
+    task: Task,
+    inner: Inner,
+    settings: Settings,
+    speeds: Speeds | None = None,
+    *,
+    seed: int,
+    first: type[Replica] = Replica,
 ) -> Measured:
     """Run one training in a temporary folder. `speeds`: equal ones by default."""
     equal = Speeds.equal(len(settings.learners), overlap=settings.overlap)
     with TemporaryDirectory(prefix="chaoslab-one-process-") as folder:
         return OneProcess(
-            task, inner, settings, speeds or equal, seed=seed, directory=Path(folder)
-        ).run()
+            task, inner, settings, speeds or equal,
+            seed=seed, directory=Path(folder), first=first,
+        ).run()  # fmt: skip
 
 
 def data_parallel(task: Task, inner: Inner, *, learners: int, steps: int, seed: int) -> Params:

@@ -169,7 +169,7 @@ def _one_round(
     updates = _examined(state, work, has_ended, codec, payloads)
     arrived_s = perf_counter()
     given = _given(state, updates, number)
-    merged = state.merge(0, given)
+    merged, _ = state.merge(0, given)
     merged_s = perf_counter()
     state.adopt(0, merged)
     state.publication(0, version=number, round_=number)

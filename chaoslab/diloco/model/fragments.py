@@ -205,14 +205,21 @@ def is_finite(flat: FloatArray) -> bool:
 
 
 def squares(flat: FloatArray) -> float:
-    """Sum of squares of float32 [n]: within a row in float32 by BLAS, over the rows in float64.
+    """Sum of squares of float32 [n]. See `dot`."""
+    return dot(flat, flat)
 
-    Infinite or NaN if a value is, or if the squares of a row exceed float32.
+
+def dot(left: FloatArray, right: FloatArray) -> float:
+    """Sum of products of float32 [n]: within a row in float32 by BLAS, over the rows in float64.
+
+    Infinite or NaN if a value is, or if the products of a row exceed float32.
     """
-    whole = flat.size - flat.size % _ROW
-    rows, rest = flat[:whole].reshape(-1, _ROW), flat[whole:]
+    whole = left.size - left.size % _ROW
+    rows, others = left[:whole].reshape(-1, _ROW), right[:whole].reshape(-1, _ROW)
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.vecdot(rows, rows).sum(dtype=np.float64)) + float(np.vecdot(rest, rest))
+        return float(np.vecdot(rows, others).sum(dtype=np.float64)) + float(
+            np.vecdot(left[whole:], right[whole:])
+        )
 
 
 def _spec(row: object) -> TensorSpec:

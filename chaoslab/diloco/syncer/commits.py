@@ -15,7 +15,7 @@ one that nobody heard of, which the next process reports (`SyncerState.restore`)
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.node.events import Emit
@@ -75,7 +75,7 @@ class Commits:
         self._writes.waiting += 1
         self._work.in_order(
             lambda: self._commit(action, given, line),
-            lambda publication: self._committed(action, publication),
+            lambda committed: self._committed(*committed),
         )
         tokens = action.fragment_tokens / self._policy.settings.fragments
         self._work.in_order(
@@ -109,9 +109,11 @@ class Commits:
 
     # ------------------------------------------------------------ on the thread that keeps order
 
-    def _commit(self, action: Merge, given: Given, line: CommitRecord) -> Publication:
+    def _commit(self, action: Merge, given: Given, line: CommitRecord) -> tuple[Merge, Publication]:
         self._phases.reach(Phase.QUORUM, **action.place)
-        state = self._syncer_state.merge(action.fragment, given)
+        state, cosines = self._syncer_state.merge(action.fragment, given)
+        compared = tuple(replace(one, cosine=cosines[one.epoch]) for one in action.contributions)
+        action, line = replace(action, contributions=compared), replace(line, contributors=compared)
         for contribution, excess in zip(given.contributions, given.excesses, strict=True):
             if excess is not None:
                 place = {"round": action.round, "fragment": action.fragment}
@@ -122,7 +124,7 @@ class Commits:
         self._announced.clear()
         self._emit(Kind.ROUND_STORED, {**action.place, "took_s": took_s})
         self._phases.reach(Phase.WRITTEN, **action.place)
-        return self._syncer_state.publication(
+        return action, self._syncer_state.publication(
             action.fragment, version=line.version, round_=action.round
         )
 

@@ -162,6 +162,9 @@ class Contribution:
     """c_tokens^2 / c_steps (arXiv 2604.21428), in an arbitrary unit; 0 without steps."""
     tokens_from: int
     tokens_to: int
+    cosine: float | None = None
+    """Cosine similarity of its outer gradient with the others' of its round, once it is merged;
+    None where either has no direction."""
 
     @classmethod
     def of(cls, member: Member, offer: Offer) -> Self:

@@ -13,7 +13,7 @@ main thread, with what is published.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -233,11 +233,11 @@ class SyncerState:
 
     # ------------------------------------------------------------ rounds
 
-    def merge(self, index: int, given: Given) -> OuterState:
+    def merge(self, index: int, given: Given) -> tuple[OuterState, Mapping[int, float | None]]:
         """Combine the contributions and compute the outer step; changes no state.
 
-        One at a time: the memory of large arrays is used again, because the kernel zeroes every
-        page of new ones.
+        Returns also, by epoch, the cosine of each contribution with the others. One at a time: the
+        memory of large arrays is used again, because the kernel zeroes every page of new ones.
         """
         fragment, rules = self._layout.fragments[index], self._settings
         if len(self._sums) < fragment.size:
@@ -255,7 +255,7 @@ class SyncerState:
             out=self._sums[: fragment.size],
             threads=self._threads,
         )
-        return outer_step(
+        state = outer_step(
             self._states[index],
             merged,
             rules.outer_lr,
@@ -263,6 +263,8 @@ class SyncerState:
             out=self._spares.pop(index, None),
             threads=self._threads,
         )
+        epochs = [contribution.epoch for contribution in given.contributions]
+        return state, dict(zip(epochs, merged.cosines, strict=True))
 
     def store(self, line: CommitRecord, state: OuterState) -> None:
         """Write a merge to disk, then adopt it. After an OSError nothing has changed; try again."""

@@ -1,6 +1,7 @@
 """Merges on their way to the disk: nothing is written before the last one was announced."""
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,7 +9,7 @@ from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.commits import Commits
-from chaoslab.diloco.syncer.decisions import Merge
+from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Given
@@ -18,6 +19,10 @@ from tests.diloco.syncer.test_work import finish, new_inbox
 
 TOO_EARLY_S = 0.05
 """How long a merge that has begun gets to be written before its time."""
+GIVEN = Contribution(
+    learner="learner-0", incarnation=1, epoch=4, step=9, c_steps=9, c_tokens=90, weight=900.0,
+    tokens_from=0, tokens_to=90,
+)  # fmt: skip
 NOTHING = Given(contributions=(), updates=(), excesses=(), median=1.0)
 
 
@@ -26,12 +31,14 @@ class Disk:
 
     def __init__(self) -> None:
         self.stored: list[int] = []
+        self.given: list[Contribution] = []
         self.has_begun_two, self.has_two = threading.Event(), threading.Event()
         self.pushes = SimpleNamespace(of=lambda _: NOTHING)
 
-    def merge(self, fragment: int, *_: object) -> None:
+    def merge(self, fragment: int, *_: object) -> tuple[None, dict[int, float | None]]:
         if fragment == 1:
             self.has_begun_two.set()
+        return None, {GIVEN.epoch: 0.25}
 
     def publish(self, *_: object) -> None: ...
 
@@ -42,22 +49,27 @@ class Disk:
 
     def store(self, line: CommitRecord, _: object) -> None:
         self.stored.append(line.fragment)
+        self.given += line.contributors
         if len(self.stored) == 2:
             self.has_two.set()
 
 
 def merge_of(fragment: int) -> Merge:
     return Merge(
-        round=fragment + 1, fragment=fragment, base_version=0, contributions=(), missed=(),
+        round=fragment + 1, fragment=fragment, base_version=0, contributions=(GIVEN,), missed=(),
         quorum_s=0.0, grace_s=0.0, pulled_s=0.0, fragment_tokens=0,
     )  # fmt: skip
 
 
-def begun(disk: Disk, work: WorkThreads, announced: list[int]) -> Commits:
+def begun(
+    disk: Disk, work: WorkThreads, announced: list[int], given: list[Contribution] | None = None
+) -> Commits:
     """Merges of two fragments, given one after the other."""
 
     def announce(action: Merge, _: Publication) -> None:
         announced.append(action.fragment)
+        if given is not None:
+            given.extend(action.contributions)
 
     def emit(*_: Any) -> None: ...
 
@@ -90,3 +102,12 @@ def test_a_syncer_that_ends_writes_and_announces_what_it_merged() -> None:
     work.finish()
     assert announced == disk.stored == [0, 1]
     assert commits.is_empty
+
+
+def test_what_is_stored_and_announced_says_the_direction_of_each_contribution() -> None:
+    disk, given = Disk(), list[Contribution]()
+    work = WorkThreads(new_inbox().wake)
+    begun(disk, work, [], given)
+    work.close()
+    work.finish()
+    assert disk.given == given == [replace(GIVEN, cosine=0.25)] * 2

@@ -240,6 +240,60 @@ def test_a_learner_of_weight_zero_is_not_even_looked_at(method: Method) -> None:
     assert merged.tobytes() == merge(deltas, [1.0, 2.0], fragment_of(6), method).tobytes()
 
 
+# ---------------------------------------------------------------- cosines
+
+
+def cosines(
+    deltas: Sequence[np.ndarray],
+    weights: Sequence[float],
+    fragment: Fragment,
+    method: Method = Method.RDA,
+    codec: Codec = Codec.F32,
+) -> Sequence[float | None]:
+    sources = [source(delta, codec) for delta in deltas]
+    known = [squares_of(one, fragment) for one in sources]
+    return merging.merge(sources, weights, fragment, method, squares_by_delta=known).cosines
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("count", [2, 3, 9])
+@every_method
+def test_cosines_are_those_of_each_delta_with_the_others_as_merged(
+    method: Method, count: int, codec: Codec
+) -> None:
+    common, *own = normals(count + 1, 300_000)
+    deltas = [one + common for one in own]
+    deltas[1] = -deltas[1]
+    weights, fragment = [float(m + 1) for m in range(count)], fragment_of(262_144, 37_000, 856)
+    found = cosines(deltas, weights, fragment, method, codec)
+    merged = np.zeros((count, fragment.size))
+    for place in fragment.slices:
+        for m, delta in enumerate(deltas):
+            values = source(delta, codec).part(place).astype(np.float64)
+            length = np.linalg.norm(values) if method is Method.RDA else 1.0
+            merged[m, place] = weights[m] * values / length
+        if method is Method.RDA:
+            norms = [np.linalg.norm(source(delta, codec).part(place)) for delta in deltas]
+            merged[:, place] *= np.average(norms, weights=weights)
+    for m, cosine in enumerate(found):
+        others = merged.sum(axis=0) - merged[m]
+        wanted = merged[m] @ others / (np.linalg.norm(merged[m]) * np.linalg.norm(others))
+        assert cosine == pytest.approx(wanted, abs=1e-4)
+    assert found[1] is not None
+    assert found[1] < 0
+
+
+def test_what_has_no_direction_has_no_cosine() -> None:
+    still, one, other = np.zeros(4, np.float32), vector(1, 2, 3, 4), vector(-1, -2, -3, -4)
+    fragment = fragment_of(2, 2)
+    assert cosines([one], [1.0], fragment) == [None]
+    assert cosines([one, still], [1.0, 1.0], fragment) == [None, None]
+    assert cosines([one, vector(1, 1, 1, 1), still], [1.0, 0.0, 1.0], fragment) == [None] * 3
+    assert cosines([one, other, still], [1.0, 1.0, 1.0], fragment) == [
+        pytest.approx(-1.0), pytest.approx(-1.0), None,
+    ]  # fmt: skip
+
+
 # ---------------------------------------------------------------- extremes
 
 
