@@ -1,7 +1,7 @@
 """Is what learners contribute the work of training? By its updates, weights, data and losses.
 
     push       norm above 0 after two steps or more, and a tenth of its peers' at least; the weight
-               of its tokens (c_tokens² / c_steps)
+               of its tokens (c_tokens² / c_steps); direction and largest size: `update_vectors`
     data       one batch further with each step; at a join no earlier than where its merged work had
                brought it, and no later than it can have stepped since it was last heard
     state      at a join: see `rejoined_state`
@@ -36,6 +36,7 @@ from chaoslab.checks.timeline import (
     parts_of,
     training_end_s,
 )
+from chaoslab.checks.update_vectors import misdirected_pushes, oversized_pushes
 from chaoslab.checks.violations import Violation, conclude
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
@@ -87,6 +88,8 @@ class RealWork:
         found = [
             *_empty_pushes(history),
             *_faint_pushes(history),
+            *oversized_pushes(history),
+            *misdirected_pushes(history),
             *_wrong_weights(history),
             *wrong_states(history),
             *_after_death(history),

@@ -136,6 +136,11 @@ _PACED = (
 _COMES_BACK = (
     "{stderr}; then see whether it comes back at all with more time: `{again} --set settle=60s`"
 )
+_CORRUPT = (
+    "look for a corrupted parameter, gradient or moment of {who} (a faulty chip, a wrong sign); "
+    "compare `cosine` and `norm` of its pushes with its peers' in the journal: "
+    "`grep -E 'round.merged|push.accepted|push.bounded' {journal}`"
+)
 _PROTOCOL = (
     "the journal lines above contradict each other, which no setting of the plan explains: it is "
     "a defect of {suspects}. Confirm it: `{again} --repeat 5 --until-failure`"
@@ -229,6 +234,8 @@ HINTS: Mapping[Code, str] = {
     # -- what learners contribute
     Code.EMPTY_PUSH: _PROTOCOL,
     Code.FAINT_PUSH: _PROTOCOL,
+    Code.OVERSIZED_PUSH: _CORRUPT,
+    Code.MISDIRECTED_PUSH: _CORRUPT,
     Code.DATA_REPEATED: _PROTOCOL,
     Code.DATA_SKIPPED: _PROTOCOL,
     Code.JOINED_WITHOUT_DIGESTS: _PROTOCOL,
