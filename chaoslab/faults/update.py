@@ -13,7 +13,7 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import ClassVar, TypeAlias
 
 from chaoslab.core.errors import PlanError
@@ -25,6 +25,7 @@ from chaoslab.core.payloads import (
     PushBounded,
     PushRefusal,
     PushRejected,
+    RoundMerged,
     UpdateTampered,
 )
 from chaoslab.core.units import plural
@@ -36,13 +37,17 @@ _SHARE = 0.7
 """Of the spoilt pushes, so many are seen at the syncer; the last may still be on the way."""
 _CALM_PUSHES = 5
 """So many accepted pushes of a fragment before the fault say how large they usually are."""
+_TURNED = 0.3
+"""Updates are turned round if their mean cosine is below minus this share of the one before."""
 _TOLERANCE = 2.0
 """A measured factor within this factor of the one asked proves it."""
 
 _BEYOND_MEASURE = (PushRefusal.MALFORMED, PushRefusal.NOT_FINITE)
 """Reasons to refuse an update whose values are too large for its encoding."""
 
-_Sent: TypeAlias = LearnerPushed | PushAccepted | PushBounded | PushRejected | UpdateTampered
+_Sent: TypeAlias = (
+    LearnerPushed | PushAccepted | PushBounded | PushRejected | RoundMerged | UpdateTampered
+)
 _Push: TypeAlias = tuple[int, int]
 """(round, fragment)"""
 
@@ -98,23 +103,19 @@ class UpdateScaled(_Spoils):
     """Every outer gradient that the victim pushes is multiplied, under an honest header."""
 
     factor: float = 1000.0
-    """How many times as large; below 0 it also points the other way."""
+    """How many times as large; below 0 it also points the other way, as one with a flipped sign."""
 
     name = "update.scaled"
-    summary = "every update of the victim is many times too large"
+    summary = "every update of the victim is multiplied: too large, too small or turned round"
     strength: ClassVar[Mapping[str, float]] = {"factor": 1.0}
     imitates = "a wrong learning rate, corruption or malice, as it shows in an update's size"
-    proof = "norms of the victim's pushes at the syncer, against those before"
+    proof = "norms of the victim's pushes at the syncer, against those before; of a factor below 0 \
+also their cosines with its peers' updates"
     kind = "scaled"
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.factor) or self.factor in (0.0, 1.0):
-            raise PlanError(f"`factor: {self.factor:g}` scales nothing: use 1000, or 0.001")
-        if self.factor == -1.0:
-            raise PlanError(
-                "`factor: -1` turns updates round and leaves their size, by which alone the record "
-                "of the syncer can prove this fault: use -2, or -0.5"
-            )
+            raise PlanError(f"`factor: {self.factor:g}` scales nothing: use 1000, 0.001 or -1")
 
     def asked(self) -> Mapping[str, Json]:
         return {"kind": self.kind, "factor": self.factor}
@@ -123,13 +124,14 @@ class UpdateScaled(_Spoils):
         return {"factor": self.factor}
 
     def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
-        """By how much its pushes grew, as the syncer measured them."""
+        """By how much its pushes grew, as the syncer measured them, and whether they turned."""
         taken = [e for e in window.of(PushAccepted) if _push(e) in spoilt]
         refused = [e for e in _rejections(window, _BEYOND_MEASURE) if _push(e) in spoilt]
         growths = _growths(window, taken)
+        turned = _is_turned(window, spoilt)
         bounded = [e for e in window.of(PushBounded) if _push(e) in spoilt]
         measured: dict[str, Json] = {
-            "factor": median(growths) if growths else None,
+            "factor": (-median(growths) if turned else median(growths)) if growths else None,
             "spoilt": len(spoilt),
             "bounded": len(bounded),
             "refused": len(refused),
@@ -137,14 +139,21 @@ class UpdateScaled(_Spoils):
         if not growths and not refused:
             text = "sent nothing larger than before, as far as the syncer says"
             return no_evidence(Code.NO_EFFECT, text, **measured)
-        is_near = not growths or _is_about(abs(self.factor), median(growths))
+        if self.factor == -1.0 and turned is None and not refused:
+            text = "was turned round or not: no cosine of its updates with its peers' is on record"
+            return no_evidence(Code.NOT_MEASURED, text, **measured)
+        is_near = not growths or _is_about(self.factor, median(growths), turned=turned)
         return Found(
             code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
-            text=f"{_grew(growths)}; of {plural(len(spoilt), 'such update')} the syncer shortened "
+            text=f"{_grew(growths, turned=turned)}; of "
+            f"{plural(len(spoilt), 'such update')} the syncer shortened "
             f"{len(bounded)} and refused {len(refused)}",
             measured=measured,
-            proof=(*taken[:1], *bounded[:1], *refused[:1]),
-        )
+            proof=(
+                *taken[:1], *bounded[:1], *refused[:1],
+                *(_merged(window, spoilt)[:1] if turned else ()),
+            ),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,20 +265,48 @@ def _growths(window: EvidenceWindow, taken: Sequence[Event[PushAccepted]]) -> li
     ]
 
 
-def _is_about(asked: float, grown: float) -> bool:
-    """Within the tolerance, and nearer to what was asked than to no change at all."""
-    if not asked / _TOLERANCE <= grown <= asked * _TOLERANCE:
+def _is_turned(window: EvidenceWindow, spoilt: frozenset[_Push]) -> bool | None:
+    """Whether its spoilt updates point away from its peers' as those before had pointed along.
+
+    None where the record shows no directions, or the updates had none in common before.
+    """
+    calm = frozenset(map(_push, of(window.calm, PushAccepted)))
+    before, during = _cosines(window, calm), _cosines(window, spoilt)
+    if not before or not during or fmean(before) <= 0:
+        return None
+    return fmean(during) < -_TURNED * fmean(before)
+
+
+def _cosines(window: EvidenceWindow, pushes: frozenset[_Push]) -> list[float]:
+    """Of these pushes of the target with the others of their rounds, as the syncer merged them."""
+    return [
+        one.cosine
+        for merged in _merged(window, pushes)
+        for one in merged.payload.contributors
+        if one.learner == window.target and one.cosine is not None
+    ]
+
+
+def _merged(window: EvidenceWindow, pushes: frozenset[_Push]) -> list[Event[RoundMerged]]:
+    return [merged for merged in window.history.of(RoundMerged) if _push(merged) in pushes]
+
+
+def _is_about(asked: float, grown: float, *, turned: bool | None) -> bool:
+    """Within the tolerance, turned if it was asked, and nearer to that than to no change at all."""
+    size = abs(asked)
+    if turned is not None and turned != (asked < 0):
         return False
-    return abs(math.log(grown / asked)) < abs(math.log(grown))
+    if not size / _TOLERANCE <= grown <= size * _TOLERANCE:
+        return False
+    return bool(turned) or abs(math.log(grown / size)) < abs(math.log(grown))
 
 
 def _of_a_step(event: Event[PushAccepted]) -> float:
     return (event.payload.norm or 0.0) / math.sqrt(max(1, event.payload.c_steps))
 
 
-def _grew(growths: Sequence[float]) -> str:
-    return (
-        f"pushed updates {median(growths):.4g} times as large as before"
-        if growths
-        else ("pushed updates beyond all measure")
-    )
+def _grew(growths: Sequence[float], *, turned: bool | None) -> str:
+    if not growths:
+        return "pushed updates beyond all measure"
+    text = f"pushed updates {median(growths):.4g} times as large as before"
+    return f"{text}, and turned round" if turned else text

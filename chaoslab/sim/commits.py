@@ -10,6 +10,7 @@ As `diloco.syncer.commits` and `syncer_state`: only what is on disk is published
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.lazy_dataclass import dataclass
@@ -28,6 +29,8 @@ AGAIN_S = 0.5
 """Between two attempts to write, as `diloco.syncer.commits` has it."""
 RESERVES, LEFT_LEAST = 1000, 100
 """Rounds and epochs that are reserved at a time, as `diloco.syncer.syncer_state` has it."""
+_ALIKE = 0.2
+"""Cosine of two learners' outer gradients: that of `nano` after 250 steps."""
 _FULL = "No space left on device"
 
 
@@ -140,6 +143,9 @@ class Commits:
             for one, scale in zip(given, scales, strict=True)
         ]
         excesses = self._norms.judge(merge.fragment, sizes)
+        cosines = dict(zip((one.epoch for one in given), _cosines(given, scales), strict=True))
+        compared = tuple(replace(one, cosine=cosines[one.epoch]) for one in merge.contributions)
+        merge = replace(merge, contributions=compared)
         line = commit_record(
             merge, self._policy, self._process.now_s, usual=round_median(sizes, excesses)
         )
@@ -263,3 +269,18 @@ class Commits:
 
     def _reach(self, phase: str, merge: Merge, then: Callable[[], None]) -> None:
         self._process.reach(phase, then, **merge.place)
+
+
+def _cosines(given: Sequence[Contribution], scales: Sequence[float]) -> list[float | None]:
+    """Modelled cosine of each contribution with the others: any two sound updates have `_ALIKE`.
+
+    Merged by rda, each counts by its weight and its sign, whatever its size.
+    """
+    signed = [math.copysign(one.weight, scale) for one, scale in zip(given, scales, strict=True)]
+    whole, squares = sum(signed), sum(one * one for one in signed)
+    found: list[float | None] = []
+    for own in signed:
+        others, square = whole - own, squares - own * own
+        length = math.sqrt(max(0.0, (1 - _ALIKE) * square + _ALIKE * others * others))
+        found.append(math.copysign(_ALIKE, own) * others / length if own and length else None)
+    return found

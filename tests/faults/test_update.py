@@ -29,6 +29,15 @@ class Pushes(Record):
         self.add(time_s, Kind.PUSH_REJECTED, source="syncer", **where)
         return self
 
+    def merged(self, time_s: float, round_: int, cosine: float | None) -> "Pushes":
+        """A round with its push, and that of another learner."""
+        parts: list[Json] = [{"learner": who, "cosine": cosine} for who in (self.target, "other")]
+        self.add(
+            time_s, Kind.ROUND_MERGED, source="syncer", round=round_, fragment=0,
+            contributors=parts,
+        )  # fmt: skip
+        return self
+
     def spoilt(self, time_s: float, *rounds: int) -> "Pushes":
         for round_ in rounds:
             about: dict[str, Json] = {"round": round_, "fragment": 0}
@@ -44,6 +53,20 @@ def calm(fault: Fault) -> Pushes:
     for round_ in range(1, 10):
         record.accepted(float(round_), round_)
     record.begin(10.0)
+    return record
+
+
+def turned(factor: float, *cosines: float | None, before: float | None = 0.2) -> Pushes:
+    """Pushes as large as before, merged with these cosines."""
+    record = Pushes(UpdateScaled(factor=factor))
+    record.add(1.0, Kind.NODE_STARTED)
+    for round_ in range(1, 10):
+        record.accepted(float(round_), round_).merged(round_ + 0.5, round_, before)
+    rounds = range(11, 11 + len(cosines))
+    record.begin(10.0)
+    record.spoilt(11.0, *rounds)
+    for round_, cosine in zip(rounds, cosines, strict=True):
+        record.accepted(12.0, round_, norm=2.0 * abs(factor)).merged(12.5, round_, cosine)
     return record
 
 
@@ -104,6 +127,53 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
             Code.OUT_OF_TOLERANCE,
         )
         for factor in (2.0, 1.5, 0.6, -1.9)
+    ),
+    case(
+        "an update that is turned round is proved by its direction",
+        turned(-1.0, -0.2, -0.1, -0.3),
+        Code.AS_ASKED,
+        factor=pytest.approx(-1.0),
+        spoilt=3,
+        bounded=0,
+    ),
+    case(
+        "one that is turned and longer is proved by both",
+        turned(-3.0, -0.2, -0.1),
+        Code.AS_ASKED,
+        factor=pytest.approx(-3.0),
+    ),
+    case(
+        "one that points where it did is not turned",
+        turned(-1.0, 0.2, 0.1, 0.3),
+        Code.OUT_OF_TOLERANCE,
+        factor=pytest.approx(1.0),
+    ),
+    case(
+        "one that is longer and points where it did is not turned",
+        turned(-3.0, 0.2, 0.1, 0.3),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "one that is longer and was not to be turned, and is",
+        turned(3.0, -0.2, -0.1, -0.3),
+        Code.OUT_OF_TOLERANCE,
+    ),
+    case(
+        "without directions on record nothing shows that it is turned",
+        turned(-1.0, None, None, before=None),
+        Code.NOT_MEASURED,
+        factor=pytest.approx(1.0),
+    ),
+    case(
+        "of updates that had nothing in common before, nothing does either",
+        turned(-1.0, -0.2, before=-0.01),
+        Code.NOT_MEASURED,
+    ),
+    case(
+        "a negative factor is proved by the size alone where directions are not known",
+        turned(-3.0, None, before=None),
+        Code.AS_ASKED,
+        factor=pytest.approx(3.0),
     ),
     case(
         "an update beyond all measure is proved by its refusal",
@@ -174,7 +244,7 @@ def test_refusals_of_pushes_that_nobody_spoilt_prove_nothing(fault: Fault) -> No
     assert record.evidence.code is Code.NO_PUSH
 
 
-@pytest.mark.parametrize(("factor", "advice"), [(0.0, "1000"), (1.0, "1000"), (-1.0, "-2")])
-def test_a_factor_that_no_norm_could_prove_is_refused(factor: float, advice: str) -> None:
-    with pytest.raises(PlanError, match=advice):
+@pytest.mark.parametrize("factor", [0.0, 1.0, float("nan"), float("inf")])
+def test_a_factor_that_scales_nothing_is_refused(factor: float) -> None:
+    with pytest.raises(PlanError, match="1000"):
         UpdateScaled(factor=factor)

@@ -123,6 +123,22 @@ def test_damage_that_is_merged_unbounded_shows_in_the_modelled_loss(tmp_path: Pa
 
 
 @pytest.mark.deep
+def test_a_learner_whose_updates_are_turned_round_is_named(tmp_path: Path) -> None:
+    plan = tmp_path / "turned.yaml"
+    plan.write_text(
+        "version: 1\nname: turned\nseed: 3\ntraining: {learners: 4, stop: {rounds: 240}}\n"
+        "control: none\n"
+        "faults:\n  - {id: flip, fault: update.scaled, factor: -1, at: {round: 60}, for: 10s,\n"
+        "     target: {learners: [learner-2]}}\n"
+        "expect: [{check: cleanup}]\n"
+    )
+    judged = simulate(str(plan), tmp_path / "runs")
+    assert [one.status for one in judged.verdict.injections] == [Status.PROVED]
+    (failed,) = [one for one in judged.verdict.findings if one.outcome is Outcome.FAIL]
+    assert (failed.check, failed.culprits) == ("real_work", ("learner-2",))
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("fault", ["syncer.disk_full", "syncer.pause", "syncer.kill"])
 def test_training_continues_after_the_syncer_could_merge_nothing(
     tmp_path: Path, fault: str
