@@ -1,7 +1,7 @@
 """Direction and size of each learner's updates, against those of its peers.
 
-    direction   cosine with the others' of the same round, over 12 contributions, of all fragments
-                and of each: not below 0, unless the peers' are so as well
+    direction   cosine with the others' of the same round, of all fragments and of each: not turned
+                in 6 contributions after 24, nor below 0 in 12, unless the peers' are so as well
     size        none that the syncer shortened, while it took a peer's of as many steps as it came
 
 Learners train on one mixture of data, from one state, so their updates agree: a little late in
@@ -21,10 +21,19 @@ from chaoslab.checks.violations import Violation
 from chaoslab.core.payloads import Contributor, PushBounded, UpdateTampered
 from chaoslab.record.journal import History
 
+_FEW = 6
+_TURNED = 0.5
+"""So few show it by a mean below minus this share of the mean before."""
+_KNOWN = 30
+"""With these few: so many must be known, of which those before are steady."""
+_STEADY = 4.0
+"""Standard errors of a mean of so few, by the deviation of those before, that their mean exceeds:
+then one of sound updates is 6 from where it would be taken for turned."""
 _WINDOW = 12
+"""Where it was never otherwise, so many show it."""
 _OPPOSED = -0.05
-"""Mean cosine of a window, from which on it may point away: sound learners of chaoslab's own tasks
-are above 0.1 after thousands of steps; chance alone gives parameters by the thousand 0.01."""
+"""A mean above this is not judged. Those of sound learners of `nano` stay above 0.07 up to step
+1,400, where single values deviate by 0.06."""
 _SURE = 6.0
 """Standard errors that the mean must be below 0: of 12 values that chance makes, one in 40,000."""
 _TIMES = 2.0
@@ -53,27 +62,42 @@ def _opposed(history: History, learner: str) -> Iterator[Violation]:
             by_fragment[part.merged.payload.fragment].append(part)
     for own in (whole, *by_fragment.values()):
         cosines = [part.contributor.cosine or 0.0 for part in own]
-        for end in range(_WINDOW, len(own) + 1, _WINDOW // 2):
-            at = slice(end - _WINDOW, end)
-            mean, window = fmean(cosines[at]), own[at]
-            if mean < _OPPOSED and _is_alone(learner, window, cosines[at]):
+        for end in range(_FEW, len(own) + 1):
+            count = _pointing_away(cosines[max(0, end - _KNOWN) : end])
+            if count and _is_alone(learner, window := own[end - count : end]):
+                mean = fmean(cosines[end - count : end])
                 text = (
                     f"the updates of {learner} pointed away from those of its peers (mean cosine "
-                    f"{mean:.2f}) in {_WINDOW} rounds from {window[0].time_s:.1f} to "
+                    f"{mean:.2f}) in {count} rounds from {window[0].time_s:.1f} to "
                     f"{window[-1].time_s:.1f} s"
                 )
                 yield Violation.at(window[-1].merged, Code.MISDIRECTED_PUSH, text, learner)
 
 
-def _is_alone(learner: str, window: Sequence[Part], cosines: Sequence[float]) -> bool:
-    """Whether its mean is below 0 not by chance, and far below that of anybody else."""
-    peers: dict[str, list[float]] = defaultdict(list)
+def _pointing_away(cosines: Sequence[float]) -> int:
+    """How many of the last ones show that updates point away; 0 if they do not."""
+    before, few, many = cosines[:-_FEW], cosines[-_FEW:], cosines[-_WINDOW:]
+    if fmean(few) >= 0:
+        return 0
+    if len(cosines) == _KNOWN:
+        usual = fmean(before)
+        is_steady = usual > _STEADY * stdev(before) / sqrt(_FEW)
+        if is_steady and fmean(few) < -_TURNED * usual:
+            return _FEW
+    if len(many) < _WINDOW or (mean := fmean(many)) > _OPPOSED:
+        return 0
+    return _WINDOW if mean + _SURE * stdev(many) / sqrt(_WINDOW) < 0 else 0
+
+
+def _is_alone(learner: str, window: Sequence[Part]) -> bool:
+    """Whether its mean in these rounds is far below that of anybody else."""
+    cosines: dict[str, list[float]] = defaultdict(list)
     for part in window:
         for one in part.merged.payload.contributors:
-            if one.cosine is not None and one.learner != learner:
-                peers[one.learner].append(one.cosine)
-    mean, lowest = fmean(cosines), min(map(fmean, peers.values()), default=-1.0)
-    return mean + _SURE * stdev(cosines) / sqrt(len(cosines)) < 0 and mean < _TIMES * lowest
+            if one.cosine is not None:
+                cosines[one.learner].append(one.cosine)
+    mean = fmean(cosines.pop(learner))
+    return mean < _TIMES * min(map(fmean, cosines.values()), default=-1.0)
 
 
 def oversized_pushes(history: History) -> Iterator[Violation]:

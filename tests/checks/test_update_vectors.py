@@ -43,6 +43,17 @@ def turned(own: float, others: float, only: int = 9) -> Callable[[], Story]:
     return lambda: pointing(cosine_of, only)
 
 
+def briefly(rounds: int) -> Callable[[], Story]:
+    """Learner-1 points away in so many rounds in a row, and along in all others."""
+
+    def cosine_of(event: Event, who: str) -> float:
+        number = int(str(event.data["round"]))
+        noise = 0.02 if number % 2 else -0.02
+        return noise + (-0.2 if who == WHO and 60 <= number < 60 + rounds else 0.2)
+
+    return lambda: pointing(cosine_of)
+
+
 def in_one_fragment(event: Event, who: str) -> float:
     is_it = who == WHO and event.time_s > BACK_S and event.data["fragment"] == 0
     return -0.2 if is_it else 0.2
@@ -91,6 +102,10 @@ CASES = {
     "one that points away from two": fails(
         CHECK, turned(-0.3, -0.09, only=3), Code.MISDIRECTED_PUSH, of=(WHO,)
     ),
+    "one that points away in eight rounds": fails(
+        CHECK, briefly(8), Code.MISDIRECTED_PUSH, of=(WHO,)
+    ),
+    "one that points away in two rounds": passes(CHECK, briefly(2)),
     "one of two, nobody knows which": passes(CHECK, turned(-0.3, -0.3, only=2)),
     "all point away from each other": passes(CHECK, turned(-0.9, -0.9)),
     "one fragment that points away": fails(
