@@ -97,15 +97,16 @@ def _joined_wrongly(history: History, published: _Published) -> Iterator[Violati
     Initial parameters were never merged, so nobody wrote down what they are.
     """
     for event in history.of(LearnerJoined):
-        held = event.payload.digests
+        held, donor = event.payload.digests, event.payload.donor
         for fragment, version in event.payload.versions.items():
             merged = published.get((fragment, version))
             if merged and fragment in held and held[fragment] != merged.payload.digest:
                 yield Violation.at(
                     event,
                     Code.JOINED_WITH_OTHER_STATE,
-                    f"{event.payload.learner} joined with other parameters than the syncer "
-                    f"published as version {version} of fragment {fragment}",
+                    f"{event.payload.learner} joined with other parameters"
+                    f"{f' (from {donor})' if donor else ''} than the syncer published as version "
+                    f"{version} of fragment {fragment}",
                 )
 
 

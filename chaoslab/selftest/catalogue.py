@@ -117,6 +117,8 @@ _LEARNERS = _mutants(
      "refused", Code.LINES_REFUSED, VICTIM),
     ("wrong_adopter", "calm", "learners adopt something else than was published",
      "agreement", Code.ENDED_WITH_OTHER_STATE, VICTIM, OTHER_VICTIM),
+    ("flipping_donor", "killed", "donors hand over parameters with one bit flipped",
+     "agreement", Code.JOINED_WITH_OTHER_STATE, VICTIM),
     ("stubborn_learner", "disobeyed", "faults have no effect on learners",
      "evidence", Evidence.STILL_WORKING),
     ("false_hanger", "disobeyed", "a learner that was told to hang only says so",
@@ -142,6 +144,18 @@ _AFTER_RETURNS = tuple(
          "real_work", Code.LOSS_UNLIKE_PEERS),
     )
 )
+
+_FLIPPED = tuple(
+    _trial(name, "calm", wrong, "real_work", code, VICTIM, programs={"learner": name},
+           settings=["training.stop={rounds: 150}"])
+    for name, wrong, code in (
+        ("turned_learner", "the updates of a learner have the wrong sign",
+         Code.MISDIRECTED_PUSH),
+        ("flipped_learner", "the signs of a learner's parameters flip now and then",
+         Code.OVERSIZED_PUSH),
+    )
+)
+"""Until the usual norm of each fragment is known, and for some contributions after that."""
 
 _IN_THE_END = tuple(
     _trial(name, "calm", wrong, check, code, programs={"syncer": name}, settings=[stop])
@@ -222,7 +236,7 @@ CONTROLS = (
 still while training goes on; and a stranger that a sound syncer turns away."""
 
 TRIALS: tuple[Trial, ...] = (
-    *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_AFTER_RETURNS, *_IN_THE_END, *_FLEETS,
-    *_SEVERAL, *CONTROLS,
+    *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_AFTER_RETURNS, *_FLIPPED, *_IN_THE_END,
+    *_FLEETS, *_SEVERAL, *CONTROLS,
 )  # fmt: skip
 """In the order in which they are run."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import MEASURE_S
 from chaoslab.diloco.wire.streams import Backoff
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Part, flag, start_named
+from chaoslab.selftest.mutants.corruption import flip_bit, flip_parameters
 
 _CRASHES_AFTER_S = 1.0
 _LEAVES_AFTER_S = 3.0
@@ -40,6 +41,7 @@ _INTRUDES_AT_STEP = 50
 _INTRUDER_STAYS_S = 2.0
 _ALONE_S = 30.0
 _FAR_STEPS = 36
+_FLIPPED_EVERY = 50
 _PATIENCE_S = 3.0
 _SKIPPED_BATCHES = 100_000
 _SLOWER = 4.0
@@ -284,6 +286,35 @@ def _later_with(name: str, change: Callable[[str], str]) -> Callable[..., int]:
     return main
 
 
+# ---------------------------------------------------------------- what is flipped in it
+
+
+class FlippedReplica(Replica):
+    """The signs of the victim's parameters flip after every 50th step."""
+
+    def step(self, batch: Batch) -> None:
+        super().step(batch)
+        is_due = flag("--name") == VICTIM and self.counters.step % _FLIPPED_EVERY == 0
+        inner = cast("Inner", self._inner)
+        for fragment in range(len(self.counters.fragments) if is_due else 0):
+            self._state = flip_parameters(inner, self._state, fragment, share=1.0)
+
+
+class TurnedInner(Inner):
+    """The victim pushes each update with the wrong sign, and trains on soundly."""
+
+    def delta(self, state: LearnerState, fragment: int) -> Any:
+        found = super().delta(state, fragment)
+        return -found if flag("--name") == VICTIM else found
+
+
+class FlippingInner(Inner):
+    """One bit of what a donor hands over is flipped: the sign of a parameter."""
+
+    def pack(self, state: LearnerState) -> bytes:
+        return flip_bit(super().pack(state))
+
+
 # ---------------------------------------------------------------- its connection
 
 
@@ -372,6 +403,8 @@ MUTANTS = {
     ],
     "false_clock": [Part(program, "Learner", FalseClock)],
     "false_hanger": [Part(program, "Learner", FalseHanger)],
+    "flipped_learner": [Part(program, "Replica", FlippedReplica)],
+    "flipping_donor": [Part(program, "Inner", FlippingInner)],
     "forgetful_rejoiner": [Part(program, "Replica", ForgetfulReplica)],
     "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
     "hot_rejoiner": [Part(program, "main", _later_with("--lr", lambda lr: str(10 * float(lr))))],
@@ -392,6 +425,7 @@ MUTANTS = {
     "skipping_rejoiner": [Part(program, "Replica", SkippingReplica)],
     "stale_rejoiner": [Part(program, "Replica", StaleReplica)],
     "stubborn_learner": [Part(program, "Learner", StubbornLearner)],
+    "turned_learner": [Part(program, "Inner", TurnedInner)],
     "waiting_learner": [Part(program, "Messenger", WaitingMessenger)],
     "wrong_adopter": [Part(program, "Inner", WrongInner)],
 }
