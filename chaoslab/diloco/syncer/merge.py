@@ -372,7 +372,7 @@ def _combine_scaled(
         groups = iter([(scales, codes)])
     for scales, codes in groups:
         of_rows = np.matmul(codes, total[:, :, None])[..., 0]
-        with_sum += map(float, np.sum(scales * of_rows, axis=0, dtype=np.float64))
+        with_sum += (scales * of_rows).sum(axis=0, dtype=np.float64).tolist()
     return with_sum
 
 
