@@ -3,7 +3,8 @@
     gone ──► member.suspected or member.left     within the bound, for every victim
     at work ──► member.left                      never; a suspicion that passes is only counted
 
-A victim that is back before the bound need not have been missed.
+A victim that is back before the bound need not have been missed. A learner is at work under a fault
+that does not take it away, such as a thin link: dropping it makes it lose more than the fault does.
 """
 
 import math
@@ -41,7 +42,7 @@ _SILENT_S, _MOSTLY = 1.0, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """Every victim is suspected or dropped in time, and nobody else is dropped."""
+    """Every victim is suspected or dropped in time, and nobody that is at work is dropped."""
 
     name: ClassVar[str] = "detection"
     summary: ClassVar[str] = "the syncer misses each victim in time and drops nobody else"
@@ -49,7 +50,7 @@ class Detection:
     within_s: float = 10.0
     """Longest time from the victim's exit (without one, from the injection) to the suspicion."""
     allow_suspicion: bool = True
-    """Whether a learner that no fault targeted may be suspected and recover."""
+    """Whether a learner that no fault took away may be suspected and recover."""
 
     def judge(self, history: History) -> Finding:
         """Time each victim; one that was away for less than the bound need not be missed."""
@@ -66,13 +67,15 @@ class Detection:
         left = [event for event in false if event.kind is Kind.MEMBER_LEFT]
         violations += [_false(event) for event in (left if self.allow_suspicion else false)]
         slowest_s = max(seen, default=0.0)
+        stories = [window.story for window in fault_windows(history)]
+        hampering = [one for one in stories if not one.takes_away and not one.brings_in]
+        knew = f"knew of every victim {delay(slowest_s, 'within {}')} and " if seen else ""
         return conclude(
             self.name,
             [*violations, *disturbed],
             nothing=Doubt(Code.NO_FAULT, "nobody was away for long enough to be missed"),
-            passed=f"the syncer knew of every victim {delay(slowest_s, 'within {}')} and dropped "
-            "nobody else",
-            samples=len(seen),
+            passed=f"the syncer {knew}dropped nobody {'else' if seen else 'that was at work'}",
+            samples=len(seen) + len(hampering),
             measured=Measured(slowest_s, self.within_s, Unit.SECONDS) if seen else None,
             numbers={"false_suspicions": len(false) - len(left)},
         )
@@ -112,13 +115,13 @@ def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violati
 
 
 def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]:
-    """Suspicions and drops of learners that were under no fault, on no way back and not dead.
+    """Suspicions and drops of learners that no fault had taken away, on no way back and not dead.
 
     A syncer that was away itself may take those who are cut off for gone until it hears them again.
     """
     reasons = [(a.learner, a.gone_s, a.back_s) for a in away]
     for window in fault_windows(history):
-        targets = () if window.story.brings_in else window.story.targets
+        targets = window.story.targets if window.story.takes_away else ()
         reasons += [(node, window.start_s, window.end_s) for node in targets]
     for exited in before_the_end(history, history.of(NodeExited)):
         seen_s = exited.time_s
@@ -185,5 +188,5 @@ def _false(event: _Missed) -> Violation:
     has_left = event.kind is Kind.MEMBER_LEFT
     verb = "dropped" if has_left else "suspected"
     code = Code.DROPPED_WRONGLY if has_left else Code.SUSPECTED_WRONGLY
-    text = f"the syncer {verb} {learner} at {event.time_s:.1f} s, and no fault was on it"
+    text = f"the syncer {verb} {learner} at {event.time_s:.1f} s, and no fault had taken it away"
     return Violation.at(event, code, text, learner)

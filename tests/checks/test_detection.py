@@ -24,6 +24,14 @@ def dropped(*, is_dead: bool) -> Story:
     return story.train(4).heal().train(9).end()
 
 
+def hampered(*, is_dropped: bool) -> Story:
+    """A fault that leaves its target at work."""
+    story = Story().baseline().touch("learner-2", for_s=20, fault="network.bandwidth").train(8)
+    if is_dropped:
+        story.drop("learner-2", "no_progress")
+    return story.heal().train(9).end()
+
+
 def goodbyes(*, says_so: bool) -> Story:
     story = half_killed()
     for name, learner in story.learners.items():
@@ -47,6 +55,10 @@ CASES = {
         CHECK, lambda: dropped(is_dead=False), Code.DROPPED_WRONGLY, of=("learner-2",)
     ),
     "a learner that somebody killed": passes(CHECK, lambda: dropped(is_dead=True)),
+    "one at work behind a thin link, dropped": fails(
+        CHECK, lambda: hampered(is_dropped=True), Code.DROPPED_WRONGLY, of=("learner-2",)
+    ),
+    "one at work behind a thin link, kept": passes(CHECK, lambda: hampered(is_dropped=False)),
     "members that leave when a run is cut short": passes(CHECK, lambda: goodbyes(says_so=False)),
     "a goodbye at the end, whichever word arrives first": passes(
         CHECK, lambda: goodbyes(says_so=True)
