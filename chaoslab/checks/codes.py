@@ -31,7 +31,6 @@ class Code(StrEnum):
     """It stepped, and nothing that it sent was accepted."""
     ALL_REJOINED = "all_rejoined"
     """The plan expects that somebody does not."""
-    NEVER_HEALED = "never_healed"
     TOO_LATE = "too_late"
     TOO_FEW_CONTRIBUTIONS = "too_few_contributions"
     OUT_OF_DATE = "out_of_date"

@@ -2,7 +2,8 @@
 
 Three clocks from the restart or the resume: process up, first step, first accepted contribution
 (`absence`). A process that is up but never contributes has not rejoined; neither has one that
-contributes once, or one that works on an old version to the end.
+contributes once, or one that works on an old version to the end. A learner that the plan never
+heals (`for: rest`) is not asked to return.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,7 @@ _FAIR_CHANCES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejoin:
-    """Every learner that a fault took away comes back and contributes again and again.
+    """Every learner that the plan gives back comes back and contributes again and again.
 
     An absence that the next one cut short is not judged if it had left less time than the returns
     of this run take; the last one of a learner always is.
@@ -63,16 +64,24 @@ class Rejoin:
 
     def judge(self, history: History) -> Finding:
         """Judge each absence; one that training left too little time for is a doubt."""
-        found = absences(history)
+        found = [one for one in absences(history) if one.was_to_be_healed or one.impostures]
+        finals = {absence.learner: absence for absence in found}
         back = [absence for absence in found if absence.accepted is not None]
         waited_s = [absence.waited_s for absence in back]
         longest_s = max((absence.waited_s for absence in found), default=0.0)
-        names = ", ".join(dict.fromkeys(absence.learner for absence in found))
         return conclude(
             self.name,
-            [self._problem(absence, history, max(waited_s, default=0.0)) for absence in found],
-            nothing=Doubt(Code.NO_FAULT, "no fault took a learner away"),
-            passed=f"{names} came back and contributed again {after_longest(waited_s)}"
+            [
+                self._problem(
+                    absence,
+                    history,
+                    max(waited_s, default=0.0),
+                    is_final=absence is finals[absence.learner],
+                )
+                for absence in found
+            ],
+            nothing=Doubt(Code.NO_FAULT, "no fault took a learner away that the plan gives back"),
+            passed=f"{', '.join(finals)} came back and contributed again {after_longest(waited_s)}"
             f"{_said_of_cluster(found)}",
             samples=len(found),
             measured=Measured(longest_s, self.within_s, Unit.SECONDS) if found else None,
@@ -80,9 +89,12 @@ class Rejoin:
         )
 
     def _problem(
-        self, absence: Absence, history: History, usual_s: float
+        self, absence: Absence, history: History, usual_s: float, *, is_final: bool
     ) -> Violation | Doubt | None:
-        """A violation, a doubt, or nothing to object to. `usual_s`: the longest return."""
+        """A violation, a doubt, or nothing to object to.
+
+        `usual_s`: the longest return. `is_final`: the plan gives this learner back no later.
+        """
         if absence.impostures:
             text = (
                 f"{absence.learner} was dropped by the syncer, yet a push of its former self was "
@@ -90,24 +102,28 @@ class Rejoin:
             )
             return _violation(Code.FORMER_SELF_ACCEPTED, absence, text, absence.impostures[0])
         if absence.since is None:
-            return _never_healed(absence)
+            text = f"training ended before {absence} was healed"
+            return Doubt(Code.TOO_LITTLE_TIME, text)
         clock_s = absence.clock_s(absence.accepted)
         if clock_s is None:
-            return self._never_contributed(absence, usual_s)
+            return self._never_contributed(absence, usual_s, is_final=is_final)
         if clock_s > self.within_s:
             text = (
                 f"{absence} took {clock_s:.1f} s from the heal to its first accepted contribution; "
                 f"the bound is {self.within_s:g} s"
             )
             return _violation(Code.TOO_LATE, absence, text, absence.accepted)
-        return self._too_few(absence, history) or self._out_of_date(absence, history)
+        few = self._too_few(absence, history, is_final=is_final)
+        return few or self._out_of_date(absence, history)
 
-    def _never_contributed(self, absence: Absence, usual_s: float) -> Violation | Doubt | None:
+    def _never_contributed(
+        self, absence: Absence, usual_s: float, *, is_final: bool
+    ) -> Violation | Doubt | None:
         room_s = absence.waited_s
         if room_s < self.within_s:
             what = "" if absence.is_last else ", when another fault took it away"
             text = f"{time_left(room_s)} for {absence} to come back{what}"
-            is_judged = absence.is_last or room_s > usual_s
+            is_judged = is_final or room_s > usual_s
             return Doubt(Code.TOO_LITTLE_TIME, text) if is_judged else None
         up_s, stepped_s = absence.clock_s(absence.up), absence.clock_s(absence.stepped)
         if up_s is None:
@@ -121,7 +137,9 @@ class Rejoin:
         text = f"{absence} did not rejoin in {room_s:.1f} s: {how}"
         return _violation(code, absence, text, absence.up)
 
-    def _too_few(self, absence: Absence, history: History) -> Violation | Doubt | None:
+    def _too_few(
+        self, absence: Absence, history: History, *, is_final: bool
+    ) -> Violation | Doubt | None:
         if len(absence.merged) >= self.contributions:
             return None
         rounds = history.between(absence.back_s, absence.until_s, RoundMerged)
@@ -132,7 +150,7 @@ class Rejoin:
         )
         if chances >= _FAIR_CHANCES * self.contributions:
             return _violation(Code.TOO_FEW_CONTRIBUTIONS, absence, text, absence.accepted)
-        return Doubt(Code.TOO_LITTLE_TIME, text) if absence.is_last else None
+        return Doubt(Code.TOO_LITTLE_TIME, text) if is_final else None
 
     def _out_of_date(self, absence: Absence, history: History) -> Violation | None:
         if not absence.is_last:
@@ -147,16 +165,6 @@ class Rejoin:
             f"syncer with {current[worst]}: it is not up to date"
         )
         return _violation(Code.OUT_OF_DATE, absence, text, absence.merged[-1])
-
-
-def _never_healed(absence: Absence) -> Violation | Doubt:
-    if absence.was_to_be_healed:
-        return Doubt(Code.TOO_LITTLE_TIME, f"training ended before {absence} was healed")
-    text = (
-        f"{absence} was never brought back: the fault was to last to the end of training, "
-        f"{absence.until_s - absence.gone_s:.1f} s later"
-    )
-    return _violation(Code.NEVER_HEALED, absence, text, None)
 
 
 def _violation(code: Code, absence: Absence, text: str, event: Event | None) -> Violation:

@@ -66,21 +66,22 @@ def impossible(plan: FaultPlan, schedule: Schedule | None) -> Iterator[Mistake]:
 
 
 def _no_rejoin(plan: FaultPlan) -> Iterator[Mistake]:
-    """`rejoin` asks every victim to return: none may stay away, or be expected to."""
+    """`rejoin` wants somebody who is to return, and nobody who is expected to stay away."""
     if not any(isinstance(spec.settings, Rejoin) for spec in plan.expect):
         return
-    for number, fault in enumerate(plan.faults):
-        if fault.outage.rest and _takes_learners(fault):
+    taking = [(n, fault) for n, fault in enumerate(plan.faults) if _takes_learners(fault)]
+    if all(fault.outage.rest for _, fault in taking):
+        for number, fault in taking:
             text = (
-                f"`rejoin` under `expect` asks every victim to return, and {fault.id!r} is never "
-                "healed: write `for: 20s`, or take `rejoin` out"
+                f"{fault.id!r} is never healed, and no other fault gives a learner back that "
+                "`rejoin` under `expect` could judge: write `for: 20s`, or take `rejoin` out"
             )
             yield ("faults", number, "for"), text
     for number, spec in enumerate(plan.expect):
         if isinstance(spec.settings, LearnersRejoin) and not spec.settings.expected:
             yield (
                 ("expect", number, "expected"),
-                "`rejoin` expects that every victim returns: take one of the two out",
+                "`rejoin` expects that every learner given back returns: take one of the two out",
             )
 
 

@@ -223,8 +223,6 @@ HINTS: Mapping[Code, str] = {
     "grep {who}`. Then "
     "see whether it happens again: `{again} --repeat 5 --until-failure`",
     Code.ALL_REJOINED: _EXPECTED_NOT,
-    Code.NEVER_HEALED: "give the fault an end with `for`, so that somebody can come back; "
-    "`chaoslab faults` shows which faults a heal gives back",
     Code.TOO_LATE: _COMES_BACK,
     Code.TOO_FEW_CONTRIBUTIONS: _LONGER,
     Code.OUT_OF_DATE: _MORE_TIME,

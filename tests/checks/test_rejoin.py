@@ -29,13 +29,32 @@ def without_accounts() -> Story:
 
 
 CASES = {
-    "victims that are never restarted": fails(
+    "victims that the plan never gives back": doubts(
         CHECK,
         lambda: (
             Story().baseline().kill("learner-1", "learner-3", for_s=None).train(40).prove().end()
         ),
-        Code.NEVER_HEALED,
-        of=("learner-1", "learner-3"),
+        Code.NO_FAULT,
+    ),
+    "one that is back, beside one that never is": passes(
+        CHECK,
+        lambda: one_dies().train(9).kill("learner-3", for_s=None).train(20).prove().end(),
+    ),
+    "one that is back, and is then taken for good": passes(
+        CHECK,
+        lambda: one_dies().train(9).kill("learner-1", for_s=None).train(20).prove().end(),
+    ),
+    "one that is taken for good before it can be back": doubts(
+        CHECK,
+        lambda: one_dies(9.0).train(3).kill("learner-1", for_s=None).train(20).prove().end(),
+        Code.TOO_LITTLE_TIME,
+    ),
+    "a former self that is never healed, and whose push is accepted": fails(
+        CHECK,
+        lambda: accepted_as_before(
+            Story().baseline().pause("learner-2", for_s=None).train(35).prove()
+        ).end(),
+        Code.FORMER_SELF_ACCEPTED,
     ),
     "a healed learner that never contributes": fails(
         CHECK,

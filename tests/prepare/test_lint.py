@@ -10,6 +10,7 @@ from chaoslab.prepare.plans import Asked, Prepared, bundled_plans, decode, prepa
 from chaoslab.selftest.trial import PLANS
 
 KILL = "{id: dies, fault: process.kill, target: {learners: 1}, at: {round: 20}, for: 4s}"
+BACK = KILL.replace("dies", "back").replace("round: 20", "round: 60")
 CRASH = "{id: crash, fault: syncer.kill, at: {round: 20}, for: 10s}"
 HEAD = """version: 1
 name: trial
@@ -99,6 +100,7 @@ def test_what_can_never_be_is_refused_with_its_place(
     "given",
     [
         {"faults": REST},
+        {"faults": f"{REST}\n  - {BACK}", "expect": "{check: rejoin}"},
         {"expect": "{check: rejoin, within: 2m}", "setting": "settle=2m"},
         {"expect": "{check: learners_rejoin, expected: false}"},
         {"faults": CRASH, "expect": "{check: continuity, max_gap: 12s}"},
@@ -224,10 +226,10 @@ def test_no_plan_that_comes_with_chaoslab_is_doubtful(path: Path) -> None:
 
 
 def test_a_target_that_is_not_there_hides_no_other_mistake(tmp_path: Path) -> None:
-    absent = KILL.replace("learners: 1", "learners: [learner-9]")
-    faults = "\n  - ".join([absent, absent.replace("dies", "two"), REST.replace("dies", "three")])
+    absent, again = (REST.replace("1}", "[learner-9]}").replace("dies", name) for name in "ab")
+    faults = "\n  - ".join([absent, again, REST])
     expect = "{check: rejoin}\n  - {check: continuity, max_gap: 10m}"
     with pytest.raises(PlanError) as refused:
         prepared(tmp_path, faults=faults, expect=expect)
     lines = [line.split(":")[1] for line in str(refused.value).splitlines()]
-    assert lines == ["6", "7", "8", "11"]
+    assert lines == ["6", "6", "7", "7", "8", "11"]
