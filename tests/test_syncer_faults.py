@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from chaoslab.checks.answer_checks import TrainingContinues
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.verdict import judge
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from chaoslab.faults.process import ProcessKill
 from chaoslab.faults.syncer import SyncerKill
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import fault_of, refuse_wrong_roles
-from tests.stage import Stage, ending, the
+from tests.stage import PLAN, Stage, ending, the
 
 CRASH = Injection(
     number=0,
@@ -40,6 +43,19 @@ def test_the_run_goes_on_and_settles_once_all_contribute_to_the_syncers_next_lif
     assert settled.seq > back.seq
 
 
+def test_a_run_whose_syncer_is_away_for_good_shows_that_and_ends(tmp_path: Path) -> None:
+    history = Stage(tmp_path, [replace(CRASH, for_s=None)]).execute()
+
+    assert ending(history) == ("completed", "")
+    assert history.faults[0].status == "proved"
+    silent_s = the(history, Kind.RUN_FINISHED).time_s - history.of(Kind.ROUND_MERGED)[-1].time_s
+    assert silent_s >= PLAN.settle_s
+    verdict = judge(history, [])
+    assert (verdict.training_continued, verdict.outcome) == (False, Outcome.FAIL)
+    assert not {"run", "stop", "unasked"} & verdict.by_name.keys()
+    assert judge(history, [TrainingContinues(expected=False)]).outcome is Outcome.PASS
+
+
 def test_nobody_is_believed_to_be_a_member_while_there_is_no_syncer(tmp_path: Path) -> None:
     history = Stage(tmp_path, [CRASH]).execute()
 
@@ -53,11 +69,9 @@ def test_nobody_is_believed_to_be_a_member_while_there_is_no_syncer(tmp_path: Pa
 
 @pytest.mark.parametrize(("changes", "named"), [
     ({"fault": "process.kill", "settings": ProcessKill()}, "syncer.kill"),
-    ({"targets": ("learner-1",)}, "target:"), ({"for_s": None}, "for:"),
-], ids=["processes", "learners", "for ever"])  # fmt: skip
-def test_a_fault_on_the_syncer_is_for_it_alone_and_gives_it_back(
-    changes: dict[str, Any], named: str
-) -> None:
+    ({"targets": ("learner-1",)}, "target:"),
+], ids=["processes", "learners"])  # fmt: skip
+def test_a_fault_on_the_syncer_is_for_it_alone(changes: dict[str, Any], named: str) -> None:
     injection = replace(CRASH, **changes)
     with pytest.raises(PlanError, match=named):
         refuse_wrong_roles(injection, fault_of(injection))

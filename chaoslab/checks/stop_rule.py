@@ -5,6 +5,7 @@ from math import inf
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
+from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import says_stopped, training_end_s
 from chaoslab.checks.violations import Violation, conclude, unknown
 from chaoslab.core.events import Event
@@ -37,6 +38,8 @@ def stop_rule(history: History) -> Iterator[Finding]:
         return
     if history.last(RunLeft) is not None:
         return  # others started it, and it goes on
+    if not all(outage.was_to_be_healed for outage in outages(history)):
+        return  # the plan ended it; the first answer says so
     yield from _stopped_early(history)
     if finished and says_stopped(history) and history.last(SyncerStopped) is None:
         yield unknown("stop", Code.STOP_NOT_SAID, "the syncer never said that training had ended")

@@ -123,6 +123,8 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
         has_ended = exited.seq > end.seq
         if exited.payload.exit_code == 0 or (has_ended and is_asked):
             return True
-    if finished is None or finished.payload.outcome is RunOutcome.COMPLETED:
+    if finished is None:
         return False
+    if finished.payload.outcome is RunOutcome.COMPLETED:  # the syncer was away for good
+        return end is not None and end.seq == finished.seq and was_ended_by_harness(exited)
     return is_asked and exited.time_s > finished.time_s - ENDING_S

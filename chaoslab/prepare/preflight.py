@@ -90,10 +90,6 @@ def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
         )
     if Role.LEARNER not in fault.roles and injection.targets != (SYNCER,):
         raise PlanError(f"{who} acts on the syncer: write `target: {{syncer: all}}`")
-    if hits_syncer and injection.for_s is None:
-        raise PlanError(
-            f"{who} is never healed, and training cannot go on without the syncer: write `for: 5s`"
-        )
 
 
 def _refuse_missing_abilities(

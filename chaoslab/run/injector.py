@@ -22,7 +22,7 @@ from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeProbed, Obstacle
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Role
-from chaoslab.plan.model import Injection, Limits
+from chaoslab.plan.model import SYNCER, Injection, Limits
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.blast_radius import Forbidden, forbidden
@@ -127,7 +127,8 @@ class Injector:
             for name in one.injection.targets
             if one.fault.brings_in and not progress.has_contributed_since(name, one.injected_s)
         ]
-        return held + missed + awaited
+        lost = [f"{SYNCER} is away for good"] if SYNCER in self.away - self.returning else []
+        return held + lost + missed + awaited
 
     @property
     def next_time_s(self) -> float | None:

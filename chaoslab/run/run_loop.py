@@ -4,7 +4,7 @@
                 ├─► injector.act        injections, beats and heals at their times
                 ├─► pacer.tell          the step time, to learners that have started
                 ├─► counts, once a second
-                └─► Ended               a signal, an abort rule, or nobody left to train
+                └─► Ended               a signal, an abort rule, or nobody left to train with
 
 The only loop of the harness. It never sleeps beyond the next due time and never spins.
 """
@@ -45,7 +45,7 @@ _ORDINARY = nullcontext()
 
 
 class Ended(Exception):
-    """The run ends here, on purpose and before its end."""
+    """The run ends here, on purpose and before its last phase."""
 
     def __init__(self, outcome: RunOutcome, reason: str) -> None:
         super().__init__(reason)
@@ -302,8 +302,16 @@ class RunLoop:
         for rule in self.plan.abort:
             if observed := fired(rule, progress, now_s, since_s=since_s):
                 self._abort(rule_text(rule), observed)
-        if reason := self._why_training_cannot_go_on():
+        if SYNCER in self.injector.away - self.injector.returning:
+            self._end_without_syncer()
+        elif reason := self._why_training_cannot_go_on():
             self._abort("training can go on", reason)
+
+    def _end_without_syncer(self) -> None:
+        """A fault took the syncer for good: the run shows for `settle` what follows, and ends."""
+        idle_s = self.recorder.now_s - self._progress.last_round_s
+        if idle_s >= self.plan.settle_s:
+            raise Ended(RunOutcome.COMPLETED, "")
 
     def _why_training_cannot_go_on(self) -> str | None:
         progress, injector = self._progress, self.injector

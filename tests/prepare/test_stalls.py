@@ -1,4 +1,4 @@
-"""A plan whose faults leave fewer learners than a round needs is named before it starts."""
+"""A plan whose faults leave no syncer, or fewer learners than a round needs, is named before it."""
 
 from pathlib import Path
 
@@ -10,12 +10,14 @@ KILL = "{id: dies, fault: process.kill, target: {learners: [learner-1]}, at: {ro
 JOIN = "{id: grow, fault: control.scale_up, target: {reserve: all}, at: {round: 40}, for: rest}"
 
 
-def warnings(folder: Path, training: str, *faults: str) -> tuple[str, ...]:
+def warnings(
+    folder: Path, training: str, *faults: str, expect: str = "{check: cleanup}"
+) -> tuple[str, ...]:
     path = folder / "trial.yaml"
     listed = "".join(f"  - {fault}\n" for fault in faults)
     path.write_text(
         f"version: 1\nname: trial\ntraining: {{learners: 4, {training}}}\n"
-        f"limits: {{timeout: 4m}}\nfaults:\n{listed}expect:\n  - {{check: cleanup}}\n"
+        f"limits: {{timeout: 4m}}\nfaults:\n{listed}expect:\n  - {expect}\n"
     )
     return prepare(Asked(plan=str(path))).warnings
 
@@ -62,3 +64,15 @@ def test_as_many_learners_as_a_round_needs_are_no_warning(
     tmp_path: Path, training: str, faults: list[str]
 ) -> None:
     assert warnings(tmp_path, training, *faults) == ()
+
+
+def test_a_syncer_that_never_comes_back_is_a_warning_unless_training_is_to_stop(
+    tmp_path: Path,
+) -> None:
+    kill = "{id: head, fault: syncer.kill, at: {round: 20}, for: rest}"
+    (said,) = warnings(tmp_path, "quorum: 1", kill)
+    assert "trial.yaml:6:" in said
+    assert "faults[0].for: 'head'" in said
+    to_stop = "{check: training_continues, expected: false}"
+    assert warnings(tmp_path, "quorum: 1", kill, expect=to_stop) == ()
+    assert warnings(tmp_path, "quorum: 1", kill.replace("rest", "9s")) == ()

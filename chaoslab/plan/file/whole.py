@@ -270,16 +270,14 @@ def _fault(nested: Nested, name: str, kind: type) -> Shape:
     }
 
     def build(found: Found) -> FaultSpec:
-        target = found.get("target", Target(syncer=True))
         lengths = [found[key] for key in ("for", "outage") if key in found]
         if len(lengths) != 1:
-            known = ["`for: 5s`", *([] if target.syncer else ["`for: rest`"]), "an `outage`"]
-            raise PlanError(f"needs one of {', '.join(known)}")
+            raise PlanError("needs one of `for: 5s`, `for: rest`, an `outage`")
         return FaultSpec(
             id=found["id"],
             fault=name,
             settings=kind(**arguments(kind, found)),
-            target=target,
+            target=found.get("target", Target(syncer=True)),
             at=found.get("at"),
             arrivals=found.get("arrivals"),
             outage=lengths[0],

@@ -167,11 +167,10 @@ class FaultPlan:
             )
         lengths = [one for one in (outage.seconds, outage.at_most_s) if one is not None]
         if lengths and min(lengths) >= timeout_s:
-            instead = "" if fault.target.syncer else ", or `for: rest`"
             yield PlanError(
                 f"fault {fault.id!r} is healed after {show_duration(min(lengths))}, but "
                 f"`limits.timeout` ends the run after {show_duration(timeout_s)}: use a shorter "
-                f"outage or a longer timeout{instead}",
+                "outage or a longer timeout, or `for: rest`",
                 where=fault.where,
             )
 
