@@ -16,6 +16,7 @@ from chaoslab.checks.answers import Return
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.node_clocks import as_it_happened
+from chaoslab.checks.outages import outages
 from chaoslab.checks.participation import Participation
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
@@ -84,10 +85,14 @@ def _gap(verdict: Verdict, history: History) -> str:
     if start_s is None:
         return f"longest gap {length}"
     gap = longest_gap(timed, start_s, training_end_s(timed))
-    if verdict.training_continued is not False:
+    held = [
+        str(one) for one in outages(timed) if one.gone_s < gap.end_s and one.served_s > gap.start_s
+    ]
+    if verdict.training_continued is not False and not held:
         return f"longest gap {length}, at {seconds(gap.start_s)}"
+    because = f", while {' and '.join(held)} held the syncer" if held else ""
     then = "to the end" if gap.is_tail else "then it went on"
-    return f"no round for {length} from {seconds(gap.start_s)} on, {then}"
+    return f"no round for {length} from {seconds(gap.start_s)} on{because}, {then}"
 
 
 def _lost(lost: WorkLost) -> Answer:

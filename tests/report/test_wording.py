@@ -71,6 +71,14 @@ def test_the_two_answers_are_yes_no_unknown_or_nobody() -> None:
     assert words(broken) == ("unknown", "unknown")
 
 
+def test_a_pause_that_a_fault_on_the_syncer_explains_is_told_with_the_yes() -> None:
+    away = Story().baseline().lose_syncer(for_s=60).stall(60).regain_syncer().train(20).settle()
+    history = away.end().history()
+    continued, *_ = answers(judge(history, []), history)
+    assert continued.word == "yes"
+    assert re.fullmatch(r"no round for 6\d.* s from .*`crash` \(syncer.kill\).*", continued.text)
+
+
 def test_what_came_after_a_return_is_told_and_is_no_plain_yes() -> None:
     died = half_killed().train(6).strike("learner-3").train(12).settle().end()
     for story, tone in ((half_killed().train(9).end(), Tone.GOOD), (died, Tone.FAULT)):
