@@ -19,8 +19,8 @@ from tests.archive.records import record
 SLIPPING = (0.8, 0.72, 0.65, 0.6, 0.51, 0.44, 0.38)
 
 
-def call(*words: str) -> Result:
-    return CliRunner().invoke(main, words, env={"COLUMNS": "80"})
+def call(*words: str, columns: int = 80) -> Result:
+    return CliRunner().invoke(main, words, env={"COLUMNS": str(columns)})
 
 
 @pytest.fixture
@@ -46,6 +46,27 @@ def test_compare_shows_both_sides_and_ends_with_1_only_when_asked(runs: Path) ->
     assert call("compare", "000000", "000001", "--max-drop", "10%").exit_code == 1
     assert call("compare", "000001", "000000", "--max-drop", "10%").exit_code == 0
     assert call("compare", "000000", "000001", "--max-drop", "10").exit_code == 2
+
+
+def test_a_margin_is_the_same_number_wherever_it_stands(runs: Path) -> None:
+    for day in range(2):
+        record(runs, {"ledger": None, "survivors": 0.9, "rejoin": 0.65}, day=day)
+    for words, times in (
+        ("show 000001", 1), ("status --any-code", 1), ("trend kill_half", 2),
+        ("compare 000000 000001", 2),
+    ):  # fmt: skip
+        said = call(*words.split(), columns=120).stdout
+        (line,) = (line for line in said.splitlines() if "rejoin " in line)
+        assert line.count("+65%") == times, words
+    status, trend, compare = (
+        json.loads(call(*words.split(), "--json").stdout)
+        for words in ("status --any-code", "trend kill_half", "compare 000000 000001")
+    )
+    assert status["plans"][0]["tightest"] == {"check": "rejoin", "margin": 0.65}
+    (series,) = (one["margins"] for one in trend["margins"] if one["check"] == "rejoin")
+    assert series == [0.65, 0.65]
+    (pair,) = (one for one in compare["findings"] if one["check"] == "rejoin")
+    assert (pair["before"]["margin"], pair["after"]["margin"]) == (0.65, 0.65)
 
 
 def test_compare_says_why_a_check_that_passed_does_not_any_more(runs: Path) -> None:

@@ -153,6 +153,13 @@ def test_the_report_answers_first_and_says_how_to_repeat() -> None:
     assert places == sorted(places)
 
 
+def test_the_report_has_the_margin_of_each_finding() -> None:
+    verdict, history = good()
+    verdict = replace(verdict, findings=(replace(verdict.findings[0], margin=0.65),))
+    (row,) = (line for line in report_md(verdict, history, PLACE).splitlines() if "+65%" in line)
+    assert row.rstrip(" |").endswith("+65%")
+
+
 def test_an_empty_record_can_be_reported() -> None:
     verdict, history = judged(Story())
     assert verdict.outcome is Outcome.UNKNOWN
