@@ -1,11 +1,11 @@
 """Ranges in which a bound of a plan can be violated."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import pytest
 
 from chaoslab.checks.catalogue import CHECKS
-from chaoslab.core.binding import Range, ranges
+from chaoslab.core.binding import Range, binding, ranges
 from chaoslab.core.units import Relative
 from chaoslab.plan.model import Baseline
 
@@ -30,6 +30,14 @@ def test_a_value_outside_of_the_range_is_answered_with_the_nearest_inside(
 def test_a_bound_in_seconds_is_no_multiple_of_the_baseline() -> None:
     found = Range(most=10, is_of_baseline=True)
     assert (found.advice(30.0), bool(found.advice(Relative(factor=30.0)))) == ("", True)
+
+
+def test_the_key_of_a_bound_has_no_unit() -> None:
+    @dataclass(frozen=True)
+    class Settings:
+        wait_s: float = binding(1.0, most=9)
+
+    assert [(key, value) for key, value, _ in ranges(Settings())] == [("wait", 1.0)]
 
 
 @pytest.mark.parametrize("name", CHECKS)
