@@ -198,15 +198,19 @@ def _late(history: History) -> Iterator[Finding]:
 
 
 def _heals(history: History) -> Iterator[Finding]:
-    """Faults that were there for longer than anybody can say."""
+    """Faults with an end that were not seen to be healed in a run that is over."""
+    is_over = history.last(RunFinished) is not None
     for story in history.faults:
         tried = [e for e in history.of(FaultHealFailed)
                  if e.payload.injection == story.injection]  # fmt: skip
-        if tried and not story.healed:
-            text = f"{_name(story)} could not be undone: {tried[-1].payload.reason}"
-            yield unknown(
-                "heal", Code.HEAL_FAILED, text, culprits=[story.injection], evidence=tried
-            )
+        has_end = is_over and story.injecting.payload.for_s is not None
+        if story.healed or not (tried or (has_end and story.failed is None)):
+            continue
+        how = f"could not be undone: {tried[-1].payload.reason}" if tried else "was never healed"
+        yield unknown(
+            "heal", Code.HEAL_FAILED, f"{_name(story)} {how}", culprits=[story.injection],
+            evidence=tried or [story.injecting],
+        )  # fmt: skip
 
 
 def _unguarded(history: History) -> Iterator[Finding]:

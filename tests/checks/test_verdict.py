@@ -168,6 +168,9 @@ CAPS: dict[str, tuple[Callable[[], Story], str, tuple[str, ...]]] = {
         "evidence",
         (Code.NOT_INJECTED,),
     ),
+    "a fault that nobody was seen to heal": (
+        lambda: half_killed().end().without(Kind.FAULT_HEALED), "heal", (Code.HEAL_FAILED,),
+    ),
     "a syncer that somebody asked to end": (asked_to_end, "stop", (Code.STOPPED_BY_REQUEST,)),
     "a syncer that never said that training had ended": (
         lambda: half_killed().end().without(Kind.SYNCER_STOPPED), "stop", (Code.STOP_NOT_SAID,),
@@ -444,8 +447,8 @@ def test_the_bound_of_the_rejoin_check_or_thirty_seconds_say_who_had_its_chance(
 
 
 def test_victims_that_never_come_back_fail_the_run_by_name() -> None:
-    story = Story().baseline().kill("learner-1", "learner-3", for_s=None).train(40).prove().end()
-    verdict = judged(story, Continuity(), Rejoin())
+    story = Story().baseline().kill("learner-1", "learner-3").train(6).heal(restarts=False)
+    verdict = judged(story.train(40).end(), Continuity(), Rejoin())
     assert (verdict.outcome, verdict.exit_code) == (Outcome.FAIL, ExitCode.FAIL)
     assert finding_of(verdict, "rejoin").culprits == ("learner-1", "learner-3")
     assert not verdict.learners_rejoined["learner-1"].rejoined
