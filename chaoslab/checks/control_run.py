@@ -26,7 +26,7 @@ _ALIKE: Mapping[str, Callable[[RunStarted], object]] = {
     "learners": lambda started: started.learners,
     "reserve": lambda started: started.reserve,
 }
-"""What every record says of itself; `provenance` has the rest, from when there was one."""
+"""What every record says of itself; `provenance` has the rest."""
 _PACE_TOLERANCE = 0.2
 """By so much step times that each run measured for itself may differ: a kept twin is compared at
 equal tokens, not at equal times."""
@@ -66,13 +66,9 @@ def why_not_whole(history: History) -> str:
 
 
 def _differences(mine: RunStarted, its: RunStarted) -> list[str]:
-    """A record of before says less: what only one of them says differs, too."""
+    """What only one of them says differs, too."""
     found = [name for name, part in _ALIKE.items() if part(mine) != part(its)]
-    ours, theirs = mine.provenance, its.provenance
-    if (ours is None) != (theirs is None):
-        return [*found, "what is known of its provenance"]
-    if ours is None or theirs is None:
-        return found
+    ours, theirs = mine.provenance or {}, its.provenance or {}
     parts = sorted(key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key))
     return list(dict.fromkeys([*found, *parts]))
 

@@ -7,7 +7,7 @@
 The other injection must be proved and must have held the target at that time: it kept the harness
 from injecting at all, or it took the target, or the syncer at the other end, out of training, and
 the evidence says that what was to be broken was not there. A moot injection is none that took
-place. Records without `obstacle` and `lack` hold none.
+place.
 """
 
 from collections.abc import Iterable, Iterator

@@ -148,7 +148,7 @@ def _skipped(said: FaultSkipped) -> Doubt:
 
 
 def _entries(history: History) -> Iterator[Finding]:
-    """Entries of the plan's `faults` of which no injection took place; old records list none.
+    """Entries of the plan's `faults` of which no injection took place.
 
     Those of which an injection is in doubt already are left to `evidence`.
     """
@@ -167,7 +167,7 @@ def _entries(history: History) -> Iterator[Finding]:
 
 
 def _listed(history: History) -> Sequence[PlanEntry]:
-    """The entries of the plan's `faults`; old records list none."""
+    """The entries of the plan's `faults`."""
     started = history.last(RunStarted)
     return started.payload.entries if started else ()
 

@@ -6,7 +6,7 @@ from math import inf
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
-from chaoslab.checks.timeline import says_stopped, training_end_s
+from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Violation, conclude, unknown
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
@@ -41,7 +41,7 @@ def stop_rule(history: History) -> Iterator[Finding]:
     if not all(outage.was_to_be_healed for outage in outages(history)):
         return  # the plan ended it; the first answer says so
     yield from _stopped_early(history)
-    if finished and says_stopped(history) and history.last(SyncerStopped) is None:
+    if finished and history.last(SyncerStopped) is None:
         yield unknown("stop", Code.STOP_NOT_SAID, "the syncer never said that training had ended")
     elif final and _waits_to_be_asked(history) and history.last(SyncerHeld) is None:
         yield unknown(
@@ -111,6 +111,6 @@ def _is_met(name: str, limit: float, reached: float) -> bool:
 
 
 def _waits_to_be_asked(history: History) -> bool:
-    """Whether faults were scheduled; a record that lists no entries does not say."""
+    """Whether faults were scheduled."""
     started = history.last(RunStarted)
     return started is not None and any(one.injections for one in started.payload.entries)

@@ -47,8 +47,6 @@ RESUMED = "resumed"
 """Source of a join whose learner kept its own state."""
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
-_SAYS_STOPPED = 2
-"""The first format of the record in which the syncer says that training has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,14 +139,7 @@ def training_end(history: History) -> Event | None:
     if stopped is not None:
         return stopped
     ends: Sequence[Event] = history.of(SyncerFinal, RunFinished)
-    if not says_stopped(history):
-        ends = sorted([*ends, *_farewells_after_merging(history)], key=lambda event: event.seq)
     return ends[0] if ends else None
-
-
-def says_stopped(history: History) -> bool:
-    """Whether the syncer of such a record says that training has ended."""
-    return history.format >= _SAYS_STOPPED
 
 
 def farewells(history: History) -> Iterator[Event[LearnerLeft | LearnerFinal]]:
@@ -157,12 +148,6 @@ def farewells(history: History) -> Iterator[Event[LearnerLeft | LearnerFinal]]:
         said = event.payload
         if isinstance(said, LearnerFinal) or said.reason is LeftBecause.STOPPED:
             yield event
-
-
-def _farewells_after_merging(history: History) -> Iterator[Event]:
-    """In a record in which the syncer did not say it yet: the first sign that it told learners."""
-    merged = history.last(RoundMerged)
-    return (e for e in farewells(history) if merged is None or e.seq > merged.seq)
 
 
 def training_end_s(history: History) -> float:

@@ -97,28 +97,13 @@ def _asked_for(story: FaultStory, exited: Event[NodeExited], history: History) -
     healed_s = story.healed.time_s if story.healed else history.end_s
     if exited.time_s > healed_s + ENDING_S:
         return False
-    if exited.payload.sent is not None:
-        return was_ended_by_harness(exited)
-    is_proved = any(e.payload.status is Status.PROVED for e in evidence)
-    return _was_asked_for_by_old_rule(story, exited, is_proved=is_proved)
-
-
-def _was_asked_for_by_old_rule(
-    story: FaultStory, exited: Event[NodeExited], *, is_proved: bool
-) -> bool:
-    """In a record that does not tell what was sent: nothing better is known of these exits.
-
-    Newcomers leave in order at the heal, and without evidence nobody can tell one exit from others.
-    """
-    if story.brings_in:
-        return story.healing is not None and exited.payload.exit_code == 0
-    return not is_proved
+    return was_ended_by_harness(exited)
 
 
 def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     """Whether the node ended because training, or a run that was cut short, did."""
     end, finished = training_end(history), history.last(RunFinished)
-    is_asked = exited.payload.sent is None or was_ended_by_harness(exited)
+    is_asked = was_ended_by_harness(exited)
     if end is not None and exited.time_s >= end.time_s - _SLACK_S:
         has_ended = exited.seq > end.seq
         if exited.payload.exit_code == 0 or (has_ended and is_asked):
@@ -126,5 +111,5 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     if finished is None:
         return False
     if finished.payload.outcome is RunOutcome.COMPLETED:  # the syncer was away for good
-        return end is not None and end.seq == finished.seq and was_ended_by_harness(exited)
+        return end is not None and end.seq == finished.seq and is_asked
     return is_asked and exited.time_s > finished.time_s - ENDING_S

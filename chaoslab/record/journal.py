@@ -44,7 +44,7 @@ from chaoslab.record.proofs import WORK, outlived, proof_doubts
 __all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
 
 RECORD_FORMAT = 2
-"""The format of the journal that is written; docs/record.md says what each one lacks."""
+"""The format of the journal."""
 _P = TypeVar("_P", bound=Payload)
 _Q = TypeVar("_Q", bound=Payload)
 _R = TypeVar("_R", bound=Payload)
@@ -334,12 +334,6 @@ class History:
 
     def _in_time(self, *kinds: Carried) -> InTime[Event]:
         return InTime(self.of(*kinds) if kinds else self._events)
-
-    @property
-    def format(self) -> int:
-        """The format of the record: 1 before `run.started` said it."""
-        started = self.last(RunStarted)
-        return started.payload.record if started else 1
 
     @property
     def learners(self) -> tuple[str, ...]:

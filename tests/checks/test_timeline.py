@@ -19,11 +19,6 @@ def one_finishes() -> Story:
     return story.train(4)
 
 
-def of_format_1() -> Story:
-    story = one_finishes().end().without(Kind.SYNCER_STOPPED)
-    return story.altered(Kind.RUN_STARTED, lambda _: {"record": 1})
-
-
 @pytest.mark.parametrize(
     ("tell", "kind", "time_s"),
     [
@@ -34,10 +29,9 @@ def of_format_1() -> Story:
             Kind.RUN_FINISHED,
             11.0,
         ),
-        (of_format_1, Kind.LEARNER_FINAL, 11.0),
         (lambda: Story().baseline().train(4), None, 9.0),
     ],
-    ids=["the syncer's word", "a learner's word", "no syncer", "the first farewell", "breaks off"],
+    ids=["the syncer's word", "a learner's word", "no syncer", "breaks off"],
 )
 def test_training_ends_with(tell: Tell, kind: Kind | None, time_s: float) -> None:
     history = tell().history()

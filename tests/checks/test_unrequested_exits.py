@@ -157,28 +157,6 @@ def test_a_learner_that_leaves_six_seconds_early_is_found_by_its_exit_and_its_wo
     assert [event.data["node"] for event in unasked_exits(history)] == ["learner-0"]
 
 
-# ---------------------------------------------------------------- records without `sent`
-
-
-def _as_format_1(story: Story) -> Story:
-    def without_sent(event: Event) -> Event:
-        return replace(event, data={k: v for k, v in event.data.items() if k != "sent"})
-
-    story.events = [
-        without_sent(event) if event.kind is Kind.NODE_EXITED else event for event in story.events
-    ]
-    return story.altered(Kind.RUN_STARTED, lambda _: {"record": 1}).without(Kind.SYNCER_STOPPED)
-
-
-def test_a_record_of_format_1_is_judged_by_its_proofs() -> None:
-    assert unasked_exits(_as_format_1(half_killed().end()).history()) == ()
-    story = Story().baseline().kill("learner-1").train(1).restart("learner-1").train(1)
-    story.exit("learner-1", code=1).train(4).heal().train(9).end()
-    story.altered(Kind.EVIDENCE_MEASURED, lambda e: {"proof": [e.payload.proof[0]]})
-    (event,) = unasked_exits(_as_format_1(story).history())
-    assert event.data["incarnation"] == 2
-
-
 def test_an_exit_by_the_lease_of_its_host_is_a_doubt_because_the_harness_is_to_blame() -> None:
     story = Story().baseline().exit("learner-1", sent=[], host_lost=True, lease_over=True)
     history = story.train(2).end().history()

@@ -38,8 +38,8 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     refused_lines: int = 0
     """Lines that claimed to be events and were none that it may report."""
     sent: tuple[str, ...] | None = None
-    """Names of the signals that the harness had sent to end it, SIGHUP as a notice included; None
-    in records of format 1."""
+    """Names of the signals that the harness had sent to end it, SIGHUP as a notice included; None:
+    the record does not say."""
     last_words: str = ""
     """The end of its standard error, if it failed by itself."""
     out_of_memory: bool = False
