@@ -325,7 +325,10 @@ def _without_subject(plan: FaultPlan) -> Iterator[str]:
     for spec in plan.expect:
         is_there, why = needs.get(type(spec.settings), (True, ""))
         if not is_there:
-            yield f"expect: {spec.check} will be UNKNOWN, because {why}"
+            yield (
+                f"expect: {spec.check} will be UNKNOWN, because {why}: add such a fault, or take "
+                f"{spec.check} out"
+            )
 
 
 def _without_pace(plan: FaultPlan) -> Iterator[str]:

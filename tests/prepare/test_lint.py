@@ -164,7 +164,7 @@ SLOW = KILL.replace("process.kill", "compute.slow")
         ({"setting": "baseline.max_variation=100000%"}, "baseline.max_variation: 100000%"),
         ({"expect": "{check: join}"}, "join will be UNKNOWN"),
         ({"expect": "{check: rejoin, within: 31s}"}, "write `settle: 31s`"),
-        ({"expect": "{check: succession}"}, "succession will be UNKNOWN"),
+        ({"expect": "{check: succession}"}, "or take succession out"),
         ({"faults": CRASH, "expect": "{check: rejoin}"}, "rejoin will be UNKNOWN"),
         (
             {"expect": "{check: loss_parity}"},
