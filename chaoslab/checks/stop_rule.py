@@ -38,7 +38,8 @@ def stop_rule(history: History) -> Iterator[Finding]:
         return
     if history.last(RunLeft) is not None:
         return  # others started it, and it goes on
-    if not all(outage.was_to_be_healed for outage in outages(history)):
+    is_lost = not all(outage.was_to_be_healed for outage in outages(history))
+    if is_lost and (final is None or final.payload.was_asked):
         return  # the plan ended it; the first answer says so
     yield from _stopped_early(history)
     if finished and history.last(SyncerStopped) is None:
