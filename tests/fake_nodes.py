@@ -111,8 +111,8 @@ class FakeNode:
             "tokens_to": TOKENS_PER_ROUND,
         }
 
-    def sample(self, crowded_below_s: float) -> dict[str, Json]:
-        """LEARNER_STEP."""
+    def sample(self, crowded_below_s: float, trained: int) -> dict[str, Json]:
+        """LEARNER_STEP. `trained`: steps of the training as a whole, of which the loss comes."""
         is_crowded = self.period_s is not None and self.period_s < crowded_below_s
         return {
             **self.who,
@@ -122,7 +122,7 @@ class FakeNode:
             "step_s": crowded_below_s if is_crowded else STEP_S,
             "period_s": self.period_s,
             "overruns": 2 if is_crowded else 0,
-            "loss": 5.0 / (1 + self.step / 50),
+            "loss": 5.0 / (1 + trained / 50),
             "tokens": self.step * TOKENS_PER_STEP,
             "data_position": self.step,
         }

@@ -405,7 +405,9 @@ class FakeFleet:
             return
         if not fake.held:
             fake.step += STEPS_PER_SAMPLE
-            self._say(fake.spec.name, Kind.LEARNER_STEP, fake.sample(self.troubles.crowded_below_s))
+            trained = max(other.step for other in self._fakes.values())
+            said = fake.sample(self.troubles.crowded_below_s, trained)
+            self._say(fake.spec.name, Kind.LEARNER_STEP, said)
         self._later(STEP_S * STEPS_PER_SAMPLE, lambda: self._step(fake))
 
     def _leave(self, name: str, fake: FakeNode) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.record.journal import RECORD_FORMAT, History
+from chaoslab.record.journal import History
 from tests.model_training import (
     FRAGMENTS,
     SYNCER,
@@ -101,7 +101,6 @@ class Story(ModelTraining):
             learners=list(self.learners),
             reserve=list(self.reserve),
             version="0",
-            record=RECORD_FORMAT,
         )
         self.enter("start")
         self._node_started(SYNCER, "syncer", 1)

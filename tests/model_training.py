@@ -368,7 +368,7 @@ class ModelTraining:
         self.say(Kind.LINK_OPENED, learner.name, **learner.who, **dials)
         learner.attempts = 0
         if source == "donor":
-            given: dict[str, Json] = {"request": 1, "step": giver.step, "moments": moments}
+            given: dict[str, Json] = {"step": giver.step, "moments": moments}
             self.say(Kind.CHECKPOINT_GIVEN, giver.name, **giver.who, **given)
         self.say(
             Kind.LEARNER_JOINED,

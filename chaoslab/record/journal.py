@@ -41,10 +41,8 @@ from chaoslab.record.in_time import InTime
 from chaoslab.record.journal_file import JOURNAL, JournalFile, Seal, read_journal, sealed
 from chaoslab.record.proofs import WORK, outlived, proof_doubts
 
-__all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
+__all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "Seal"]
 
-RECORD_FORMAT = 2
-"""The format of the journal."""
 _P = TypeVar("_P", bound=Payload)
 _Q = TypeVar("_Q", bound=Payload)
 _R = TypeVar("_R", bound=Payload)

@@ -102,7 +102,7 @@ def _run_finished(said: payloads.RunFinished) -> str:
 
 def _node_started(said: payloads.NodeStarted) -> str:
     labels = [f"{name} {value}" for name, value in said.labels.items()]
-    more = "".join(f", {one}" for one in (*labels, said.image) if one)
+    more = "".join(f", {one}" for one in (*labels, said.container, said.image) if one)
     return f"{said.node} started: incarnation {said.incarnation}, pid {said.pid}{more}"
 
 

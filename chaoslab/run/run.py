@@ -24,7 +24,7 @@ from chaoslab.fleet.protocols import Standing
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
-from chaoslab.record.journal import RECORD_FORMAT, Journal
+from chaoslab.record.journal import Journal
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.baseline import measure
 from chaoslab.run.event_recorder import EventRecorder
@@ -313,7 +313,6 @@ class Run:
                 ],
                 "stop": self.plan.training.stop.limits,
                 "version": __version__,
-                "record": RECORD_FORMAT,
                 "plan_digest": self.basis.plan_digest,
                 "is_twin": self.basis.is_twin,
                 "provenance": self.basis.provenance,

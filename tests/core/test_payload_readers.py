@@ -3,7 +3,7 @@
     one function, class or table entry ─► payload classes that it names ┐
                                       ─► attributes that it loads       ┴─► those classes' fields
 
-Found in the syntax tree, without types. `x.payload.field` counts wherever it stands, as does
+Found in the syntax tree, without types. `x.payload.field` counts wherever it stands, as `x.contributor.field`, as does
 `said.field` where no class is named.
 """
 
@@ -70,7 +70,7 @@ def read_fields() -> Mapping[str, frozenset[str]]:
                 named = NAMES & {str(getattr(unit, "name", ""))}
             for name in named:
                 found[name] |= {one.attr for one in loads}
-            sure = {"payload"} if named else {"payload", "said"}
+            sure = {"payload", "contributor"} | ({"said"} if not named else set())
             found[""] |= {one.attr for one in loads if _name(one.value) in sure}
     return {name: frozenset(read) for name, read in found.items()}
 

@@ -193,7 +193,7 @@ def test_each_report_of_a_step_is_looked_at_once_while_it_is_measured(tmp_path: 
         recorder.drain()
         for number in range(10):
             for node in learners:
-                data = {**node.sample(0.0), "step_s": float(number)}
+                data = {**node.sample(0.0, 0), "step_s": float(number)}
                 recorder.take(Observation(node.spec.name, Kind.LEARNER_STEP, data))
                 heard.append(pacer.is_known())
         pacer.begin()

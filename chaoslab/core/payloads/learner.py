@@ -151,8 +151,6 @@ class CheckpointFound(OfLearner, kind=Kind.CHECKPOINT_FOUND):
 class CheckpointGiven(OfLearner, kind=Kind.CHECKPOINT_GIVEN):
     """A donor has packed its state for a learner that rejoins, and begins to send it."""
 
-    request: int
-    """Number of the syncer's request."""
     step: int
     moments: str
     """Digest of the optimizer's moments in it."""

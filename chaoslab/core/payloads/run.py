@@ -56,8 +56,6 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     `steps`, `time_s` and `loss` is reached."""
     version: str
     """Version of chaoslab that made the record."""
-    record: int = 1
-    """Format of the journal, see docs/record.md."""
     plan_digest: str | None = None
     """SHA-256 of plan.resolved.yaml as it was carried out."""
     is_twin: bool = True

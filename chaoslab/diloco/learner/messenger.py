@@ -294,8 +294,7 @@ class Messenger:
         def pack() -> bytes:
             payload = held.pack()
             moments, step = held.moments_digest(payload), held.counters.step
-            given: dict[str, Json] = {"request": request.request, "step": step, "moments": moments}
-            self._emit(Kind.CHECKPOINT_GIVEN, given)
+            self._emit(Kind.CHECKPOINT_GIVEN, {"step": step, "moments": moments})
             return payload
 
         self._send_payload(

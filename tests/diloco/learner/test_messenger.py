@@ -255,7 +255,7 @@ def test_a_checkpoint_is_given_only_when_its_versions_have_been_seen(
     assert (list(checkpoint.versions), checkpoint.data_position) == ([2, 3], 109)
     assert payload == b"the state at step 9"
     (told,) = member.of(Kind.CHECKPOINT_GIVEN)
-    assert told == {"request": 5, "step": 9, "moments": "moments of the state at step 9"}
+    assert told == {"step": 9, "moments": "moments of the state at step 9"}
     member.boundary(10, (2, 3), pack=pack)
     assert len(packed) == 1
 
