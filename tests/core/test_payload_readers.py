@@ -3,8 +3,8 @@
     one function, class or table entry ─► payload classes that it names ┐
                                       ─► attributes that it loads       ┴─► those classes' fields
 
-Found in the syntax tree, without types. `x.payload.field` counts wherever it stands, as `x.contributor.field`, as does
-`said.field` where no class is named.
+Found in the syntax tree, without types. `x.payload.field` and `x.contributor.field` count wherever
+they stand, as does `said.field` where no class is named.
 """
 
 import ast

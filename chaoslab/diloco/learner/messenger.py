@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Kind
 from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Handover, Inbox, Snapshot
 from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
