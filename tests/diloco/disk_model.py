@@ -258,7 +258,7 @@ def _torn(old: bytes, new: bytes, chance: random.Random) -> Iterator[bytes]:
         yield under[:at] + new[at : at + SECTOR] + under[at + SECTOR :]
         if len(new) > len(old):
             yield new[:at] if at >= len(old) else old
-            yield new[: at + chance.randrange(1, SECTOR)]
+            yield new[: max(len(old), at + chance.randrange(1, SECTOR))]  # the old size is flushed
 
 
 def _sector(content: bytes, at: int) -> bytes:
