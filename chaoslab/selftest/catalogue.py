@@ -117,8 +117,6 @@ _LEARNERS = _mutants(
      "refused", Code.LINES_REFUSED, VICTIM),
     ("wrong_adopter", "calm", "learners adopt something else than was published",
      "agreement", Code.ENDED_WITH_OTHER_STATE, VICTIM, OTHER_VICTIM),
-    ("flipping_donor", "killed", "donors hand over parameters with one bit flipped",
-     "agreement", Code.JOINED_WITH_OTHER_STATE, VICTIM),
     ("stubborn_learner", "disobeyed", "faults have no effect on learners",
      "evidence", Evidence.STILL_WORKING),
     ("false_hanger", "disobeyed", "a learner that was told to hang only says so",
@@ -144,6 +142,13 @@ _AFTER_RETURNS = tuple(
          "real_work", Code.LOSS_UNLIKE_PEERS),
     )
 )
+
+_HANDED_OVER = (
+    _trial("flipping_donor", "killed", "donors hand over fragments with one bit flipped",
+           "agreement", Code.JOINED_WITH_OTHER_STATE, VICTIM,
+           programs={"learner": "flipping_donor"}, settings=["training.sync_every=240"]),
+)
+"""With few rounds: a newer version that comes before the join undoes what is flipped."""
 
 _FLIPPED = tuple(
     _trial(name, "calm", wrong, "real_work", code, VICTIM, programs={"learner": name},
@@ -236,7 +241,7 @@ CONTROLS = (
 still while training goes on; and a stranger that a sound syncer turns away."""
 
 TRIALS: tuple[Trial, ...] = (
-    *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_AFTER_RETURNS, *_FLIPPED, *_IN_THE_END,
-    *_FLEETS, *_SEVERAL, *CONTROLS,
+    *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_AFTER_RETURNS, *_HANDED_OVER, *_FLIPPED,
+    *_IN_THE_END, *_FLEETS, *_SEVERAL, *CONTROLS,
 )  # fmt: skip
 """In the order in which they are run."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -309,10 +310,14 @@ class TurnedInner(Inner):
 
 
 class FlippingInner(Inner):
-    """One bit of what a donor hands over is flipped: the sign of a parameter."""
+    """One bit of each fragment that a donor hands over is flipped: the sign of a parameter."""
 
     def pack(self, state: LearnerState) -> bytes:
-        return flip_bit(super().pack(state))
+        sizes = (fragment.size for fragment in self._layout.fragments[:-1])
+        packed = super().pack(state)
+        for first in accumulate(sizes, initial=0):
+            packed = flip_bit(packed, value=first)
+        return packed
 
 
 # ---------------------------------------------------------------- its connection
