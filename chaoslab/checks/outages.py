@@ -120,14 +120,20 @@ def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
 
 
 def whole_s(history: History, outage: Outage) -> float | None:
-    """When every fragment had been merged once more after an outage; None if that never was."""
+    """When every fragment had been merged once more after an outage; None if that never was.
+
+    Twice as many rounds as there are fragments are enough: one that was not merged by then is not
+    on its way, and `cadence` and the others have to judge that.
+    """
     left = {event.payload.fragment for event in history.of(RoundMerged)}
     if not left:
         return outage.until_s
+    rounds_left = 2 * len(left)
     for merged in history.between(outage.healed_s, outage.until_s, RoundMerged):
         if merged.time_s > outage.healed_s:
             left.discard(merged.payload.fragment)
-            if not left:
+            rounds_left -= 1
+            if not left or not rounds_left:
                 return merged.time_s
     return None
 

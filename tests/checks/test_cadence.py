@@ -56,6 +56,14 @@ CASES = {
     "a fragment that is never merged again": fails(
         CHECK, lambda: of_one_fragment(back().train(20), from_s=20.0).end(), TOO_RARE
     ),
+    "a fragment that is never merged again after an outage of the syncer": fails(
+        CHECK,
+        lambda: of_one_fragment(
+            Story().baseline().lose_syncer().stall(6).regain_syncer().train(30), from_s=11.0
+        ).end(),
+        TOO_RARE,
+        of=("syncer",),
+    ),
     "no baseline": doubts(CHECK, lambda: Story().start().train(20).end(), Code.NO_BASELINE),
     "too few rounds": doubts(
         CHECK, lambda: Story().baseline().train(1).end(), Code.TOO_FEW_SAMPLES

@@ -34,7 +34,7 @@ from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 from chaoslab.diloco.syncer.tally import Tally
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
-from chaoslab.selftest.mutants import VICTIM, Part, start_named
+from chaoslab.selftest.mutants import VICTIM, Part, flag, start_named
 
 _UNFAIR_SHARE = 0.1
 _UPHILL_FACTOR = -4.0
@@ -111,6 +111,16 @@ class PartialRounds(Rounds):
 
     def _wait(self, now_s: float, fragment: int) -> None:
         if fragment != 0 or self.merged <= _AS_USUAL_ROUNDS:
+            super()._wait(now_s, fragment)
+        else:
+            self._waits.pop(fragment, None)
+
+
+class LosingRounds(Rounds):
+    """A later process of the syncer never begins a round of fragment 1."""
+
+    def _wait(self, now_s: float, fragment: int) -> None:
+        if fragment != 1 or flag("--incarnation") in {"", "1"}:
             super()._wait(now_s, fragment)
         else:
             self._waits.pop(fragment, None)
@@ -277,6 +287,7 @@ MUTANTS = {
         Part(policy, "Membership", KeepingMembership),
         Part(program, "Sessions", KeepingSessions),
     ],
+    "losing_syncer": [Part(policy, "Rounds", LosingRounds)],
     "padded_syncer": [Part(policy, "Rounds", PaddedRounds)],
     "partial_syncer": [Part(policy, "Rounds", PartialRounds)],
     "patient_syncer": [Part(policy, "Rounds", PatientRounds)],
