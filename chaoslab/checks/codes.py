@@ -172,6 +172,8 @@ class Code(StrEnum):
     NOT_INJECTED = "not_injected"
     INJECTED_TOO_LATE = "injected_too_late"
     HEAL_FAILED = "heal_failed"
+    EFFECT_GOES_ON = "effect_goes_on"
+    """The record shows the effect of a fault after its heal as before it."""
     NO_JANITOR = "no_janitor"
     LINKS_LOST = "links_lost"
     DISK_BLOCKED = "disk_blocked"

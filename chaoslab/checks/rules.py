@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
+from chaoslab.checks.lasting_effects import lasting
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
 from chaoslab.checks.node_clocks import stalls
@@ -198,7 +199,9 @@ def _late(history: History) -> Iterator[Finding]:
 
 
 def _heals(history: History) -> Iterator[Finding]:
-    """Faults with an end that were not seen to be healed in a run that is over."""
+    """Faults with an end that were not seen to be healed in a run that is over, and those whose
+    effect goes on after that.
+    """
     is_over = history.last(RunFinished) is not None
     for story in history.faults:
         tried = [e for e in history.of(FaultHealFailed)
@@ -210,6 +213,12 @@ def _heals(history: History) -> Iterator[Finding]:
         yield unknown(
             "heal", Code.HEAL_FAILED, f"{_name(story)} {how}", culprits=[story.injection],
             evidence=tried or [story.injecting],
+        )  # fmt: skip
+    for one in lasting(history):
+        yield unknown(
+            "heal", Code.EFFECT_GOES_ON,
+            f"{_name(one.story)} was healed, and its effect goes on: {one.text}",
+            culprits=[one.story.injection], evidence=[one.last],
         )  # fmt: skip
 
 

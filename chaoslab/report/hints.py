@@ -358,6 +358,9 @@ HINTS: Mapping[Code, str] = {
     Code.NOT_INJECTED: _TRIGGER,
     Code.INJECTED_TOO_LATE: _TRIGGER,
     Code.HEAL_FAILED: _LEFT,
+    Code.EFFECT_GOES_ON: "compare steps and links of its target before and after the fault: "
+    "`chaoslab show {run}`; what the fault does is left on the target, or the target does not "
+    "recover from it by itself",
     Code.NO_JANITOR: "see why none could be started in janitor.log of the record; "
     "`chaoslab doctor` shows what this machine lacks",
     Code.DISK_BLOCKED: "make room on {who}, where ~/.chaoslab and temporary files are, or have it "
