@@ -1,7 +1,9 @@
 """Did training end by its stop rule, and by nobody's request? One of the rules of every run."""
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
+from statistics import fmean
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
@@ -10,9 +12,11 @@ from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Violation, conclude, unknown
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
+    EvaluationMeasured,
     LearnerFinal,
     LearnerStep,
     MemberJoined,
+    MemberLeft,
     Need,
     RoundMerged,
     RunFinished,
@@ -26,6 +30,8 @@ from chaoslab.core.payloads import (
 from chaoslab.record.journal import History
 
 _CLOCKS_AGREE = 0.95
+_LATEST = 5
+"""Samples of a learner whose lowest loss counts."""
 
 
 def stop_rule(history: History) -> Iterator[Finding]:
@@ -66,7 +72,7 @@ def _stopped_early(history: History) -> Iterator[Finding]:
     rule = started.payload.stop if started and Need.WHOLE not in started.payload.without else {}
     if final is None or not rule or final.payload.was_asked:
         return
-    reached = _reached(history)
+    reached = _reached(history, rule)
     if not any(map(_is_met, rule, rule.values(), map(reached.__getitem__, rule))):
         told = ", ".join(
             f"{name} {reached[name]:,.4g} of {limit:,.4g}" for name, limit in rule.items()
@@ -79,7 +85,7 @@ def _stopped_early(history: History) -> Iterator[Finding]:
         yield conclude("stop", found, passed="", samples=1)
 
 
-def _reached(history: History) -> Mapping[str, float]:
+def _reached(history: History, rule: Iterable[str]) -> Mapping[str, float]:
     """How far training came towards each limit of a stop rule, by what the whole record shows."""
     steps = history.of(LearnerStep, LearnerFinal)
     joined = history.of(MemberJoined)
@@ -89,8 +95,26 @@ def _reached(history: History) -> Mapping[str, float]:
         "tokens": max((one.payload.committed_tokens for one in merged), default=0.0),
         "steps": max((one.payload.step for one in steps), default=0),
         "time_s": _lasted_s(joined[0], history) if joined else 0.0,
-        "loss": min((e.payload.loss for e in history.of(LearnerStep)), default=inf),
+        "loss": _lowest_loss(history) if "loss" in rule else inf,
     }
+
+
+def _lowest_loss(history: History) -> float:
+    """The lowest mean over the members, or evaluation.
+
+    Of each member the lowest of its latest samples is taken: the syncer heard of more steps than
+    the record has samples, and losses vary from step to step.
+    """
+    found = [event.payload.loss for event in history.of(EvaluationMeasured)]
+    latest: dict[str, deque[float]] = {}
+    for event in history.of(LearnerStep, MemberLeft):
+        if isinstance(event.payload, MemberLeft):
+            latest.pop(event.payload.learner, None)
+        else:
+            losses = latest.setdefault(event.payload.learner, deque(maxlen=_LATEST))
+            losses.append(event.payload.loss)
+            found.append(fmean(map(min, latest.values())))
+    return min(found, default=inf)
 
 
 def _lasted_s(joined: Event[MemberJoined], history: History) -> float:
@@ -105,7 +129,7 @@ def _lasted_s(joined: Event[MemberJoined], history: History) -> float:
 
 
 def _is_met(name: str, limit: float, reached: float) -> bool:
-    """The loss is that of the best learner, the rule goes by the mean; times by two clocks."""
+    """Times are told by two clocks."""
     if name == "loss":
         return reached <= limit
     return reached >= limit * (_CLOCKS_AGREE if name == "time_s" else 1)

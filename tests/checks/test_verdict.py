@@ -16,6 +16,7 @@ from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import SCHEMA_VERSION, Verdict, judge, schema
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent, encode
+from chaoslab.core.payloads import LearnerStep
 from chaoslab.record.journal import History
 from chaoslab.report import hints
 from chaoslab.report.files import read_verdict, write_reports
@@ -212,6 +213,23 @@ def test_training_that_ends_before_its_stop_rule_fails(
     verdict = judged(story)
     assert verdict.outcome is outcome
     assert outcome is Outcome.PASS or finding_of(verdict, "stop").codes == (Code.STOPPED_EARLY,)
+
+
+@pytest.mark.parametrize(
+    ("learners", "outcome"),
+    [({"learner-2"}, Outcome.FAIL), ({f"learner-{n}" for n in range(4)}, Outcome.PASS)],
+)
+def test_a_loss_is_reached_by_all_learners_and_not_by_one_of_them(
+    learners: set[str], outcome: Outcome
+) -> None:
+    story = Story().baseline().train(20).end()
+    story.altered(Kind.RUN_STARTED, lambda _: {"stop": {"loss": 0.5}})
+    last = {e.payload.learner: e.seq for e in story.history().of(LearnerStep)}
+    for name in learners:
+        low = story.events[last[name]]
+        story.events[low.seq] = replace(low, data={**low.data, "loss": 0.4})
+    (found,) = [one for one in judged(story).findings if one.check == "stop"] or [None]
+    assert (found.outcome if found else Outcome.PASS) is outcome
 
 
 def test_how_long_training_lasted_goes_by_the_syncer_where_its_first_words_were_heard_late() -> (
