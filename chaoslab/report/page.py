@@ -55,8 +55,15 @@ def verdict_page(verdict: Verdict, history: History, directory: Path) -> Rendera
         *(_residue(verdict)),
         Text.assemble(("record  ", "dim"), str(directory), no_wrap=True, overflow="ignore"),
         *_drawn(directory),
-        *([Text(f"digest  {verdict.journal.digest}", style="dim")] if verdict.journal else []),
+        _digest(verdict),
     )
+
+
+def _digest(verdict: Verdict) -> Text:
+    if verdict.journal is None:
+        text = "digest  none: the journal has no hash chain, so that edits of it do not show"
+        return Text(text, style=STYLES[Tone.FAULT])
+    return Text(f"digest  {verdict.journal.digest}", style="dim")
 
 
 def run_page(

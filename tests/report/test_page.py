@@ -13,7 +13,7 @@ from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import judge
 from chaoslab.core.events import Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.journal import History, Seal
 from chaoslab.report.excerpt import told
 from chaoslab.report.hints import Record
 from chaoslab.report.page import run_page, verdict_page
@@ -42,6 +42,16 @@ def test_what_is_left_over_is_told_with_its_remedy_and_no_text_is_markup() -> No
     text = shown(verdict_page(verdict, history, PLACE))
     assert all(part in text for part in ("a process", "pid 7", "kill it"))
     assert "[bold]died[/] of [red]" in text, "markup in a reason is text"
+
+
+def test_a_record_without_a_hash_chain_is_named() -> None:
+    seal = Seal(lines=9, digest="abc")
+    verdict = judge(half_killed().end().history(), [Continuity()])
+    pages = [replace(verdict, journal=one) for one in (None, seal)]
+    without, chained = (shown(verdict_page(one, half_killed().history(), PLACE)) for one in pages)
+    assert "no hash chain" in without
+    assert "abc" in chained
+    assert "no hash chain" not in chained
 
 
 def test_the_timeline_of_a_run_without_a_verdict_is_shown_in_order() -> None:
