@@ -118,8 +118,9 @@ def _emptied(event: Event, busy: Stretches) -> Event:
 
 
 def is_full(sample: Event[MachineSampled]) -> bool:
-    """Whether somebody may have had to wait for a core of the machine."""
-    return sample.payload.idle_cores <= _IDLE_SHARE * sample.payload.cores
+    """Whether a node may have had to wait for a core of the machine: not if all are elsewhere."""
+    said = sample.payload
+    return said.nodes != 0 and said.idle_cores <= _IDLE_SHARE * said.cores
 
 
 # ---------------------------------------------------------------- what disturbed

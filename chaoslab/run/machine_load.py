@@ -72,15 +72,17 @@ class Machine:
 
         None for the first, and too soon after another: the kernel counts in hundredths of a second.
 
-        `nodes` are the processes of the nodes, for those that are not below the harness.
+        `nodes` are the processes of the nodes on this machine, also of those that are not below the
+        harness.
         """
+        nodes = tuple(nodes)
         if self._before is not None and now_s - self._before[0] < _WINDOW_S_LEAST:
             return None
         after = read(self.root, {self.harness, *nodes}, self.harness)
         earlier, self._before = self._before, (now_s, after) if after else None
         if earlier is None or after is None:
             return None
-        return _sampled(earlier[1], after, now_s - earlier[0])
+        return {**_sampled(earlier[1], after, now_s - earlier[0]), "nodes": len(nodes)}
 
 
 def read(root: Path, trees: set[int], harness: int) -> Reading | None:

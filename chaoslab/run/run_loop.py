@@ -331,7 +331,11 @@ class RunLoop:
 
 
 def _is_here(process: NodeStarted) -> bool:
-    """Whether its pid counts on this machine; a container's does where its engine is."""
+    """Whether its pid counts on this machine; a container's does where its engine is, a pod's 0
+    nowhere.
+    """
+    if not process.pid:
+        return False
     own = identify(os.getpid())
     where = (process.boot_id, process.namespaces)
     return process.boot_id is None or (own is not None and where == (own.boot_id, own.namespaces))

@@ -128,6 +128,17 @@ def stalled_with(before: tuple[float, ...] | None, meanwhile: tuple[float, ...])
     return story.train(20).end().history()
 
 
+def test_a_busy_machine_on_which_no_node_runs_excuses_nothing() -> None:
+    history = stalled_with(CALM, (1.6, 0.3, 0.1))
+    elsewhere = [
+        replace(e, data={**e.data, "nodes": 0}) if e.kind is Kind.MACHINE_SAMPLED else e
+        for e in history.events
+    ]
+    check = Continuity()
+    assert outcome(judge(history, [check]), check.name) is Outcome.UNKNOWN
+    assert outcome(judge(History(elsewhere), [check]), check.name) is Outcome.FAIL
+
+
 CALM = (0.0, 1.9, 0.1)
 
 

@@ -58,8 +58,9 @@ def kernel(tmp_path: Path) -> Kernel:
 
 def sampled(kernel: Kernel, machine: Machine, now_s: float = 2.0) -> Mapping[str, object]:
     kernel.show()
-    sample = machine.sample(now_s, [NODE])
+    sample = machine.sample(now_s, iter([NODE]))
     assert sample is not None
+    assert sample["nodes"] == 1
     return sample
 
 

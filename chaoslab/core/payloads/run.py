@@ -136,6 +136,8 @@ class MachineSampled(Payload, kind=Kind.MACHINE_SAMPLED):
     """Share of the time in which some process waited for a core (PSI)."""
     io_pressure: float | None
     memory_pressure: float | None
+    nodes: int | None = None
+    """Nodes whose processes are on this machine; None if the line does not say."""
 
 
 class RunSettled(Payload, kind=Kind.RUN_SETTLED):
