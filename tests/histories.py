@@ -186,9 +186,10 @@ class Story(ModelTraining):
         """An injection starts learners of the reserve; `heal` lets them leave in order."""
         opened = self._inject("control.scale_up", "grow", names, for_s, brings_in=True)
         for name in names:
-            joins_s = self.now_s + self.rejoin_s
-            self.learners[name] = Learner(name=name, joins_s=joins_s)
-            self._node_started(name, "learner", 1)
+            joins_s, before = self.now_s + self.rejoin_s, self.learners.get(name)
+            life = before.incarnation + 1 if before else 1
+            self.learners[name] = Learner(name=name, incarnation=life, joins_s=joins_s)
+            self._node_started(name, "learner", life)
         return self.say(Kind.FAULT_INJECTED, **opened.data)
 
     def lose_syncer(self, *, for_s: float | None = 6.0, spec: str = "crash") -> Self:

@@ -133,14 +133,20 @@ def absences(history: History) -> tuple[Absence, ...]:
 
 
 def busy_stretches(history: History, learner: str) -> Stretches:
-    """When a learner was under a fault, or on its way back from one; they may overlap."""
+    """When a learner was under a fault, or on its way back from one; they may overlap.
+
+    A fault that alone took it away is over with its return, which may be long before the heal: some
+    give their victims back themselves.
+    """
+    away = [one for one in absences(history) if one.learner == learner]
+    alone = {one.stories[0].injection for one in away if len(one.stories) == 1}
     under = [
         (window.start_s, window.end_s)
         for window in fault_windows(history)
         if learner in window.story.targets and not window.story.brings_in
+        if window.story.injection not in alone
     ]
-    away = [(one.gone_s, one.back_s) for one in absences(history) if one.learner == learner]
-    return [*under, *away]
+    return [*under, *((one.gone_s, one.back_s) for one in away)]
 
 
 def _open_absences(learner: str, stories: Sequence[FaultStory], end_s: float) -> list[Absence]:

@@ -9,7 +9,7 @@ merged again. Reads only.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import inf
 from statistics import median
 from typing import NamedTuple
@@ -20,20 +20,23 @@ from chaoslab.checks.outages import outages, whole_s
 from chaoslab.checks.stretches import Stretches, union, without
 from chaoslab.checks.timeline import (
     baseline_end_s,
+    before_the_end,
     of_learner,
     once,
     parts_of,
     rounds_with_work,
     training_end_s,
 )
-from chaoslab.core.events import MalformedEvent
+from chaoslab.core.events import Event, MalformedEvent
 from chaoslab.core.payloads import (
     BaselineMeasured,
+    LearnerJoined,
     LearnerLeft,
     LearnerStep,
     LearnerWaiting,
     LeftBecause,
     MachineSampled,
+    NodeExited,
     PaceSet,
 )
 from chaoslab.record.journal import History
@@ -187,12 +190,15 @@ def _calm(history: History, start_s: float) -> Stretches:
 
 
 def _duty(history: History, learner: str, baseline_s: float) -> Stretches:
-    """When it has to work: not under a fault of its own, on the way back, or without a syncer."""
+    """When it has to work: not under a fault of its own, on the way back, without a syncer, or
+    after it was asked to leave.
+    """
     start_s = baseline_s
     if learner not in history.founders:
         given = parts_of(history, learner)
         start_s = given[0].time_s if given else inf
-    return without([(start_s, _leaves_s(history, learner))], union(_busy(history, learner)))
+    off = [*_busy(history, learner), *_asked_to_leave(history, learner)]
+    return without([(start_s, training_end_s(history))], union(off))
 
 
 def _busy(history: History, learner: str) -> Iterator[tuple[float, float]]:
@@ -217,11 +223,38 @@ def _syncerless(history: History, learner: str) -> Iterator[tuple[float, float]]
         yield outage.gone_s, min(back_s, outage.until_s)
 
 
-def _leaves_s(history: History, learner: str) -> float:
-    """When it left in order because somebody asked it to, or else the end of training."""
-    left = [
-        event.time_s
-        for event in of_learner(history, LearnerLeft, learner)
-        if event.payload.reason is LeftBecause.ASKED
-    ]
-    return min([training_end_s(history), *left[-1:]])
+def _asked_to_leave(history: History, learner: str) -> Iterator[tuple[float, float]]:
+    """From when it left in order because somebody asked it to, to the first contribution of its
+    next life, or for good.
+
+    That it was asked is its own word: without a next life, the record has to show that it left.
+    """
+    for left in of_learner(history, LearnerLeft, learner):
+        if left.payload.reason is LeftBecause.ASKED:
+            back_s = _next_life_s(history, left)
+            if back_s is not None or _is_gone(history, left):
+                yield left.time_s, inf if back_s is None else back_s
+
+
+def _next_life_s(history: History, left: Event[LearnerLeft]) -> float | None:
+    """When a later life first contributed, or had had its time for it; None without any."""
+    who, life = left.payload.life
+    given = (part.time_s for part in parts_of(history, who) if part.contributor.incarnation > life)
+    joined = (
+        event.time_s + _BACK_WITHIN_S
+        for event in of_learner(history, LearnerJoined, who)
+        if event.payload.incarnation > life
+    )
+    return min([*islice(given, 1), *islice(joined, 1)], default=None)
+
+
+def _is_gone(history: History, left: Event[LearnerLeft]) -> bool:
+    """Whether this life ended before training did, or an injection had lent the learner."""
+    who, life = left.payload.life
+    exits = before_the_end(history, history.of(NodeExited))
+    ends = {(event.payload.node, event.payload.incarnation) for event in exits}
+    lent = any(
+        story.brings_in and story.healing is not None and who in story.targets
+        for story in history.faults
+    )
+    return lent or (who, life) in ends

@@ -2,6 +2,7 @@
 
 from chaoslab.checks.codes import Code
 from chaoslab.checks.participation import Participation
+from chaoslab.core.events import Kind
 from tests.checks.cases import Case, doubts, each, fails, passes
 from tests.histories import Story
 
@@ -18,6 +19,34 @@ def joined() -> Story:
     return Story(reserve=("learner-4",)).baseline().bring_in("learner-4").train(4)
 
 
+def lent() -> Story:
+    """learner-4 was lent for six seconds, and left in order."""
+    return joined().train(6).heal()
+
+
+def lent_again() -> Story:
+    return lent().train(20).bring_in("learner-4").train(4)
+
+
+def left_and_back() -> Story:
+    """learner-1 was asked to leave, and its next life is back."""
+    return Story().baseline().leave("learner-1").restart("learner-1").train(4)
+
+
+def stormed() -> Story:
+    """learner-1 was killed, and its fault itself brought it back long before the heal."""
+    return Story().baseline().kill("learner-1", for_s=60.0).train(4).restart("learner-1").train(4)
+
+
+def says_that_it_was_asked() -> Story:
+    """learner-2 says that somebody asked it to leave, and runs on without any work."""
+    story = Story().baseline().train(4)
+    who = story.learners["learner-2"].who
+    return story.say(Kind.LEARNER_LEFT, "learner-2", **who, step=100, reason="asked").freeze(
+        "learner-2"
+    )
+
+
 def outage() -> Story:
     return Story().baseline().lose_syncer().stall(6).regain_syncer().train(20)
 
@@ -28,6 +57,11 @@ CASES = {
     "one that joined": passes(CHECK, lambda: joined().train(20).end()),
     "one that was asked to leave": passes(
         CHECK, lambda: Story().baseline().train(10).leave("learner-2").train(20).end()
+    ),
+    "one that left, and works on": passes(CHECK, lambda: left_and_back().train(20).end()),
+    "one that is lent twice": passes(CHECK, lambda: lent_again().train(9).heal().train(20).end()),
+    "one that its fault gave back": passes(
+        CHECK, lambda: stormed().train(20).heal(restarts=False).train(9).end()
     ),
     "an outage of the syncer": passes(CHECK, lambda: outage().end()),
     "one that is slow under its fault": passes(
@@ -76,6 +110,27 @@ CASES = {
     ),
     "one that joined and contributes no more": fails(
         CHECK, lambda: joined().mute("learner-4").train(20).end(), TOO_LITTLE, of=("learner-4",)
+    ),
+    "one that left, came back, and contributes no more": fails(
+        CHECK,
+        lambda: left_and_back().mute("learner-1").train(20).end(),
+        TOO_LITTLE,
+        of=("learner-1",),
+    ),
+    "one that is lent twice, and works the first time only": fails(
+        CHECK,
+        lambda: lent_again().mute("learner-4").train(20).heal().train(9).end(),
+        TOO_LITTLE,
+        of=("learner-4",),
+    ),
+    "one that its fault gave back, and that contributes no more": fails(
+        CHECK,
+        lambda: stormed().mute("learner-1").train(20).heal(restarts=False).train(1).end(),
+        TOO_LITTLE,
+        of=("learner-1",),
+    ),
+    "one that says that it was asked to leave, and stays": fails(
+        CHECK, lambda: says_that_it_was_asked().train(20).end(), TOO_LITTLE, of=("learner-2",)
     ),
     "one that is not heard again after an outage": fails(
         CHECK,
