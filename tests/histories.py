@@ -120,6 +120,20 @@ class Story(ModelTraining):
         """Let time go by in which learners step, but nothing is merged."""
         return self._ticks(for_s, merges=False)
 
+    def train_on_full_machine(self, for_s: float) -> Self:
+        """The same on a machine of two cores of which none is idle."""
+        for _ in range(round(for_s / self.pace.tick_s)):
+            self.tick(merges=True)
+            self.say_full_machine()
+        return self
+
+    def say_full_machine(self) -> Self:
+        """The harness saw that no core of its machine was idle."""
+        held: dict[str, Json] = {"others_cores": 0.0, "stolen_cores": 0.0, "idle_cores": 0.0}
+        return self.say(
+            Kind.MACHINE_SAMPLED, window_s=1.0, cores=2, load_1m=4.0, own_cores=2.0, **held
+        )
+
     def settle(self) -> Self:
         """The harness saw that everything has converged again."""
         return self.enter("settle").say(Kind.RUN_SETTLED, is_settled=True, pending=[])

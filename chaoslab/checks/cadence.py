@@ -3,10 +3,10 @@
     rounds   | | | | | |▇▇ fault ▇▇| | | |   |    |    |     settled: all train from one state, no
                                    └ settled ┘               learner is under a fault or on its way
 
-Expected of a settled stretch is the baseline's rounds per second times the pace at which the
-learners step (their median, against the baseline): a machine that is busy slows both. In every
-window in which 12 rounds were to be expected, and 4 of each fragment, at least `min_share` of them
-come. Learners that never came back leave a stretch as settled as it is.
+Expected of a settled stretch are the baseline's rounds per second; where learners without a step
+time share a machine that is full, times the pace at which they step (their median, against the
+baseline). In every window in which 12 rounds were to be expected, and 4 of each fragment, at least
+`min_share` of them come. Learners that never came back leave a stretch as settled as it is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import Duty, duty, settled
 from chaoslab.checks.noise import noise_of_rounds, unless_noisy
+from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches
 from chaoslab.checks.timeline import baseline_end_s, rounds_with_work
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
@@ -89,6 +90,8 @@ class Cadence:
             nothing=Doubt(Code.TOO_FEW_SAMPLES, "no stretch without faults held enough rounds"),
             numbers={"least_share": round(least, 3)},
         )
+        if low:
+            finding = unless_overrun(finding, history, [(one.start_s, one.end_s) for one in low])
         return unless_noisy(finding, noise_of_rounds(history), self.min_share)
 
 
@@ -103,7 +106,7 @@ class _Usual(NamedTuple):
     """In the baseline."""
 
     def expected(self, start_s: float, end_s: float) -> float:
-        """Rounds that come in a settled stretch, at the pace at which learners step in it."""
+        """Rounds that come in a settled stretch, at the pace that the machine leaves learners."""
         return self.per_s * (end_s - start_s) * self.duty.common_pace(start_s, end_s)
 
 

@@ -90,7 +90,11 @@ class Duty:
         return made / worked_s / self.pace(learner)
 
     def common_pace(self, start_s: float, end_s: float, without: str = "") -> float:
-        """Median of that of all learners, or all but one; at most 1, and 1 without any."""
+        """By how much a full machine slows learners without a step time: the median of their
+        `pace_share`s, of all or all but one; at most 1, and 1 where speeds are the learners' own.
+        """
+        if self.shows_speeds(start_s, end_s):
+            return 1.0
         shares = [
             share
             for who in self.of
@@ -254,7 +258,7 @@ def _is_gone(history: History, left: Event[LearnerLeft]) -> bool:
     exits = before_the_end(history, history.of(NodeExited))
     ends = {(event.payload.node, event.payload.incarnation) for event in exits}
     lent = any(
-        story.brings_in and story.healing is not None and who in story.targets
+        story.brings_in and story.healing and story.healing.seq < left.seq and who in story.targets
         for story in history.faults
     )
     return lent or (who, life) in ends

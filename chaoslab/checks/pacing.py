@@ -49,12 +49,15 @@ def unless_overrun(
 ) -> Finding:
     """The finding; UNKNOWN if too many periods were lost in the baseline or in what was `judged`.
 
-    A FAIL for anything but a speed stands. What learners `without` lost excuses nothing.
+    A FAIL for anything but a speed stands. What learners `without` lost excuses nothing, unless
+    there was nobody else.
     """
     if finding.outcome is Outcome.UNKNOWN or not set(finding.codes) <= OF_SPEED:
         return finding
+    stretches = union(judged)
+    others = lost_share(history, stretches, without=without)
     shares = (
-        lost_share(history, judged, without=without),
+        lost_share(history, stretches) if others is None else others,
         lost_share(history, [_baseline(history)]),
     )
     worst = max((share for share in shares if share is not None), default=0.0)

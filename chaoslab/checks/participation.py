@@ -9,7 +9,8 @@ included, three figures stay at least at `min_share` of what is expected:
 
     rounds   with a contribution of its own: their share, against that of the baseline
     weight   of what was merged in them, against its part of the baseline pace of all contributors
-    steps    per second, against its own baseline, or against the others if they are slower as well
+    steps    per second, against its own baseline; without a step time, on a full machine, against
+             the others if they are slower as well
 
 Time in which an injection held the syncer is nobody's duty. A learner that a fault took away and
 that never contributed again is left to the second answer (`learners_rejoin`). Where learners

@@ -14,11 +14,23 @@ def back() -> Story:
     return Story().baseline().kill("learner-1").train(6).heal().train(4)
 
 
-def rarely(story: Story) -> Story:
-    """Rounds come at a quarter of their pace."""
+def rarely(story: Story, *, is_full: bool = False) -> Story:
+    """Rounds come at a third of their pace, on a machine that is full or not."""
     for _ in range(20):
         story.train(0.2).stall(0.6)
+        if is_full:
+            story.say_full_machine()
     return story
+
+
+def all_slow(story: Story) -> Story:
+    for name in story.learners:
+        story.slow(name, 4)
+    return story
+
+
+def paced() -> Story:
+    return Story().baseline(is_paced=True).train(4)
 
 
 def of_one_fragment(story: Story, from_s: float) -> Story:
@@ -52,6 +64,19 @@ CASES = {
     "rounds that come rarely in the middle": fails(
         CHECK, lambda: rarely(back()).train(30).end(), TOO_RARE, of=("syncer",)
     ),
+    "all slow at once on a machine that is full": passes(
+        CHECK, lambda: rarely(all_slow(back()), is_full=True).end()
+    ),
+    "all slow at once": fails(CHECK, lambda: rarely(all_slow(back())).end(), TOO_RARE),
+    "all slower than their step time": fails(
+        CHECK, lambda: rarely(all_slow(paced()), is_full=True).end(), TOO_RARE
+    ),
+    "all slower than their step time, on a machine that could not keep it": doubts(
+        CHECK,
+        lambda: rarely(all_slow(paced()).overrun(), is_full=True).end(),
+        TOO_RARE,
+        Code.STEP_TIME_NOT_KEPT,
+    ),
     "no round any more": fails(CHECK, lambda: back().train(8).stall(9).end(), TOO_RARE),
     "a fragment that is never merged again": fails(
         CHECK, lambda: of_one_fragment(back().train(20), from_s=20.0).end(), TOO_RARE
@@ -74,14 +99,6 @@ CASES = {
 @each(CASES)
 def test_cadence(case: Case) -> None:
     case.hold()
-
-
-def test_all_slow_at_once_are_not_a_slow_syncer() -> None:
-    story = back()
-    for name in ("learner-0", "learner-1", "learner-2", "learner-3"):
-        story.slow(name, 4)
-    found = CHECK.judge(rarely(story).end().history())
-    assert found.codes == ()
 
 
 def test_the_fragment_and_the_window_are_named() -> None:

@@ -8,6 +8,7 @@ from tests.histories import Story
 
 CHECK = Participation()
 TOO_LITTLE = Code.WORKED_TOO_LITTLE
+MOST = ("learner-1", "learner-2", "learner-3")
 
 
 def back() -> Story:
@@ -17,6 +18,13 @@ def back() -> Story:
 
 def joined() -> Story:
     return Story(reserve=("learner-4",)).baseline().bring_in("learner-4").train(4)
+
+
+def all_slow(story: Story) -> Story:
+    """All learners at a quarter of their pace."""
+    for name in story.learners:
+        story.slow(name, 4)
+    return story
 
 
 def lent() -> Story:
@@ -71,12 +79,29 @@ CASES = {
             .slow("learner-1", 1).heal().train(20).end()
         ),
     ),
-    "all slow at once": passes(
+    "all slow at once on a machine that is full": passes(
+        CHECK, lambda: all_slow(Story().baseline()).train_on_full_machine(30).end()
+    ),
+    "all slow at once": fails(
+        CHECK, lambda: all_slow(Story().baseline()).train(30).end(), TOO_LITTLE
+    ),
+    "all slower than their step time": fails(
+        CHECK, lambda: all_slow(Story().baseline(is_paced=True)).train(30).end(), TOO_LITTLE
+    ),
+    "all slower than their step time, on a machine that could not keep it": doubts(
+        CHECK,
+        lambda: all_slow(Story().baseline(is_paced=True)).overrun().train(30).end(),
+        TOO_LITTLE,
+        Code.STEP_TIME_NOT_KEPT,
+    ),
+    "a majority of rejoiners that are slower than their step time": fails(
         CHECK,
         lambda: (
-            Story().baseline().slow("learner-0", 4).slow("learner-1", 4).slow("learner-2", 4)
-            .slow("learner-3", 4).train(30).end()
+            Story().baseline(is_paced=True).kill(*MOST).train(6).heal().train(2)
+            .slow(MOST[0], 4).slow(MOST[1], 4).slow(MOST[2], 4).train(20).end()
         ),
+        TOO_LITTLE,
+        of=MOST,
     ),
     "one that contributes no more after its return": fails(
         CHECK, lambda: back().mute("learner-1").train(20).end(), TOO_LITTLE, of=("learner-1",)
