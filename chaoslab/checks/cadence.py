@@ -18,7 +18,7 @@ from chaoslab.checks.duty import Duty, duty, settled
 from chaoslab.checks.noise import noise_of_rounds, unless_noisy
 from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches
-from chaoslab.checks.timeline import baseline_end_s, rounds_with_work
+from chaoslab.checks.timeline import baseline_end_s, by_fragment, rounds_with_work
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
@@ -118,14 +118,10 @@ def _usual(history: History) -> _Usual | None:
     before = [event.time_s for event in merged if event.time_s <= end_s][-2 * _FEWEST :]
     if len(before) < 2 or before[0] == before[-1]:
         return None
-    rounds: dict[int | None, list[Event[RoundMerged]]] = {None: []}
-    for event in merged:
-        for which in (None, event.payload.fragment):
-            rounds.setdefault(which, []).append(event)
     return _Usual(
         duty=found,
         settled=settled(history),
-        rounds=rounds,
+        rounds={None: merged, **by_fragment(merged)},
         per_s=(len(before) - 1) / (before[-1] - before[0]),
     )
 

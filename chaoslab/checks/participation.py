@@ -5,7 +5,8 @@
                                       └─ window ┘     to its next fault or the end of training
 
 In every window that holds 12 of the rounds that it can be expected to contribute to, the last one
-included, three figures stay at least at `min_share` of what is expected:
+included, three figures stay at least at `min_share` of what is expected, and the first one also in
+every window that holds 8 such rounds of one fragment:
 
     rounds   with a contribution of its own: their share, against that of the baseline
     weight   of what was merged in them, against its part of the baseline pace of all contributors
@@ -19,8 +20,8 @@ quarter of that is enough there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from math import ceil
+from statistics import fmean
 from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.base import Finding
@@ -32,6 +33,7 @@ from chaoslab.checks.stretches import Stretches, holds
 from chaoslab.checks.timeline import (
     Part,
     baseline_end_s,
+    by_fragment,
     of_learner_between,
     parts_of,
 )
@@ -49,6 +51,8 @@ from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
 
 _WINDOW_ROUNDS = 12
+_OF_ONE_FRAGMENT = 8
+"""Rounds of a window that it can be expected to contribute to: of all fragments, and of one."""
 _STANDS_STILL = 0.1
 _BY_CHANCE = 4.0
 """By so much learners without a step time may slow each other on a machine that is full."""
@@ -68,6 +72,13 @@ class _Window(NamedTuple):
     steps_share: float | None
     """Without regard to others; None without a pace to compare with."""
     last: Event[RoundMerged]
+    fragment: int | None = None
+    """The one whose rounds it holds alone, without a look at weight and steps; None: all."""
+
+    @property
+    def of(self) -> str:
+        """Of which fragment, to follow "rounds"."""
+        return "" if self.fragment is None else f" of fragment {self.fragment}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +144,7 @@ class Participation:
         self, window: _Window, learner: str, usual: "_Usual", share: float, what: str
     ) -> Violation:
         did = {
-            "rounds": f"contributed to {window.own} of {window.rounds} rounds",
+            "rounds": f"contributed to {window.own} of {window.rounds} rounds{window.of}",
             "weight": "weighed too little",
             "steps": "stepped too slowly",
         }[what]
@@ -152,7 +163,9 @@ class _Usual:
         self.history, self.duty = history, duty
         self.rounds = [e for e in history.of(RoundMerged) if not e.payload.is_restated]
         self.own = {who: _own(parts_of(history, who)) for who in history.learners}
-        before = [event for event in self.rounds if event.time_s <= end_s][-2 * _WINDOW_ROUNDS :]
+        baseline = [event for event in self.rounds if event.time_s <= end_s]
+        self._before = by_fragment(baseline)
+        before = baseline[-2 * _WINDOW_ROUNDS :]
         self._shares = {
             who: sum(e.seq in own for e in before) / len(before) if before else 0.0
             for who, own in self.own.items()
@@ -169,6 +182,14 @@ class _Usual:
     def share(self, learner: str) -> float:
         """Of the rounds of the baseline, those that it contributed to; 1 if it was not there."""
         return self._shares[learner] or 1.0
+
+    def share_of_fragment(self, learner: str, fragment: int) -> float:
+        """The same of one fragment, at most that of all; 0 if it never contributed to it."""
+        share = self._shares[learner]
+        if not share:
+            return 1.0
+        of_it = [event.seq in self.own[learner] for event in self._before.get(fragment, ())]
+        return min(share, fmean(of_it)) if of_it else share
 
 
 def _usual(history: History) -> _Usual | None:
@@ -198,22 +219,43 @@ def _firsts(parts: Sequence[Part]) -> frozenset[int]:
 def _windows(learner: str, on_duty: Stretches, usual: _Usual) -> Iterator[_Window]:
     """Every window of its duty."""
     rounds = [event for event in usual.rounds if holds(on_duty, event.time_s)]
-    length = _length(learner, usual)
-    given = [0, *accumulate(event.seq in usual.own[learner] for event in rounds)]
-    for end in range(length, len(rounds) + 1):
-        within = rounds[end - length : end]
-        start_s, end_s = within[0].time_s, within[-1].time_s
-        own = given[end] - given[end - length]
-        yield _Window(
-            start_s=start_s,
-            end_s=end_s,
-            rounds=length,
-            own=own,
-            rounds_share=own / length / usual.share(learner),
+    share = usual.share(learner)
+    for within in _runs(rounds, _length(learner, usual)):
+        window = _window(learner, usual, within, share)
+        yield window._replace(
             weight_share=_weight_share(learner, usual, within),
-            steps_share=usual.duty.pace_share(learner, start_s, end_s),
-            last=within[-1],
+            steps_share=usual.duty.pace_share(learner, window.start_s, window.end_s),
         )
+    fragments = by_fragment(rounds)
+    for fragment, of_it in fragments.items() if len(fragments) > 1 else ():
+        share = usual.share_of_fragment(learner, fragment)
+        for within in _runs(of_it, ceil(_OF_ONE_FRAGMENT / share)) if share else ():
+            yield _window(learner, usual, within, share)._replace(fragment=fragment)
+
+
+def _runs(
+    rounds: Sequence[Event[RoundMerged]], length: int
+) -> Iterator[Sequence[Event[RoundMerged]]]:
+    """All so many rounds in a row."""
+    for end in range(length, len(rounds) + 1):
+        yield rounds[end - length : end]
+
+
+def _window(
+    learner: str, usual: _Usual, within: Sequence[Event[RoundMerged]], share: float
+) -> _Window:
+    """What it did in these rounds, of which it contributed to such a share in the baseline."""
+    own = sum(event.seq in usual.own[learner] for event in within)
+    return _Window(
+        start_s=within[0].time_s,
+        end_s=within[-1].time_s,
+        rounds=len(within),
+        own=own,
+        rounds_share=own / len(within) / share,
+        weight_share=None,
+        steps_share=None,
+        last=within[-1],
+    )
 
 
 def _length(learner: str, usual: _Usual) -> int:
@@ -267,7 +309,7 @@ def _instead(window: _Window, learner: str, usual: _Usual) -> str:
     missed = sum(
         learner in event.payload.missed
         for event in history.between(window.start_s, window.end_s, RoundMerged)
-        if holds(on_duty, event.time_s)
+        if holds(on_duty, event.time_s) and window.fragment in (None, event.payload.fragment)
     )
     unasked = window.rounds - window.own - missed
     said += [f"it did not answer {plural(missed, 'pull')}"] if missed > 0 else []

@@ -225,6 +225,16 @@ def rounds_with_work(history: History) -> Sequence[Event[RoundMerged]]:
     ]
 
 
+def by_fragment(
+    rounds: Iterable[Event[RoundMerged]],
+) -> Mapping[int, Sequence[Event[RoundMerged]]]:
+    """Rounds by their fragment, each in order."""
+    found: dict[int, list[Event[RoundMerged]]] = defaultdict(list)
+    for event in rounds:
+        found[event.payload.fragment].append(event)
+    return found
+
+
 @once
 def parts(history: History) -> tuple[Part, ...]:
     """Every contributor of every merged round, in order."""

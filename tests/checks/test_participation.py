@@ -2,8 +2,8 @@
 
 from chaoslab.checks.codes import Code
 from chaoslab.checks.participation import Participation
-from chaoslab.core.events import Kind
-from tests.checks.cases import Case, doubts, each, fails, passes
+from chaoslab.core.events import Event, Json, Kind
+from tests.checks.cases import Case, doubts, each, fails, passes, rewritten
 from tests.histories import Story
 
 CHECK = Participation()
@@ -25,6 +25,22 @@ def all_slow(story: Story) -> Story:
     for name in story.learners:
         story.slow(name, 4)
     return story
+
+
+def without_fragment(story: Story, learner: str, from_s: float) -> Story:
+    """From then on no round of fragment 1 holds anything of a learner."""
+
+    def others(event: Event) -> dict[str, Json]:
+        given = event.data["contributors"]
+        assert isinstance(given, list)
+        return {"contributors": [one for one in given if one["learner"] != learner]}
+
+    return rewritten(
+        story,
+        Kind.ROUND_MERGED,
+        others,
+        lambda event: event.time_s > from_s and event.data["fragment"] == 1,
+    )
 
 
 def lent() -> Story:
@@ -156,6 +172,15 @@ CASES = {
     ),
     "one that says that it was asked to leave, and stays": fails(
         CHECK, lambda: says_that_it_was_asked().train(20).end(), TOO_LITTLE, of=("learner-2",)
+    ),
+    "one that is back, and gives one of two fragments only": fails(
+        CHECK,
+        lambda: without_fragment(back().train(20).end(), "learner-1", from_s=15.0),
+        TOO_LITTLE,
+        of=("learner-1",),
+    ),
+    "one that never gave one of two fragments": passes(
+        CHECK, lambda: without_fragment(Story().baseline().train(20).end(), "learner-1", from_s=0.0)
     ),
     "one that is not heard again after an outage": fails(
         CHECK,
