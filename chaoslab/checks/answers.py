@@ -8,7 +8,7 @@ what was done to it?        `injections`, with what was asked for and what was m
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
-from chaoslab.checks.absence import absences
+from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.moot import moot
 from chaoslab.checks.outages import Outage, held_s, outages
 from chaoslab.checks.timeline import (
@@ -16,6 +16,7 @@ from chaoslab.checks.timeline import (
     ended_by_its_rule,
     gaps,
     longest_gap,
+    parts_after,
     training_end,
     training_end_s,
     usual_gap_s,
@@ -37,7 +38,7 @@ class Return:
     check of the plan allows, 30 s without one."""
     after_s: float | None
     """From the beginning of a heal to the first accepted contribution, the longest of all its
-    returns; None if it is not back."""
+    returns; None if it is not back, which takes a round that holds a contribution."""
     was_asked: bool = True
     """False: the plan never heals what took it away (`for: rest`), so it need not return."""
 
@@ -117,17 +118,13 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
         if not absence.was_to_be_healed:
             found.setdefault(who, _NOT_ASKED)
             continue
+        is_back, is_late = bool(absence.merged), _is_late(absence, within_s)
         longest_s[who] = max(longest_s.get(who, 0.0), clock_s or 0.0)
-        had_time = absence.since is not None and absence.waited_s >= within_s
-        if had_time and absence.accepted is None:
+        if is_late:
             missed.add(who)
         found[who] = Return(
-            rejoined=_has_rejoined(
-                is_back=absence.accepted is not None,
-                had_time=had_time,
-                history=history,
-            ),
-            after_s=round(longest_s[who], 3) if absence.accepted else None,
+            rejoined=_has_rejoined(is_back=is_back, had_time=is_late, history=history),
+            after_s=round(longest_s[who], 3) if is_back else None,
         )
     for outage in outages(history):
         if not outage.was_to_be_healed:
@@ -135,16 +132,16 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
             continue
         missed.update(who for who, left_s in outage.unheard_s.items() if left_s >= within_s)
         for who in outage.returns:
-            after_s = outage.after_s(who)
-            longest_s[who] = max(longest_s.get(who, 0.0), after_s or 0.0)
+            is_back = _has_merged(history, outage, who)
+            longest_s[who] = max(longest_s.get(who, 0.0), outage.after_s(who) or 0.0)
             if outage.is_last and (who not in found or found[who].rejoined is not False):
                 found[who] = Return(
                     rejoined=_has_rejoined(
-                        is_back=after_s is not None,
+                        is_back=is_back,
                         had_time=_had_time(outage, within_s),
                         history=history,
                     ),
-                    after_s=None if after_s is None else round(longest_s[who], 3),
+                    after_s=round(longest_s[who], 3) if is_back else None,
                 )
     return {
         who: replace(back, rejoined=False, after_s=None) if who in missed else back
@@ -155,15 +152,15 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
 def overdue(history: History, *, within_s: float) -> frozenset[str]:
     """Those of the learners that did not rejoin that had `within_s` from their heal for it."""
     late = {
-        absence.learner: absence.since is not None and absence.waited_s >= within_s
+        absence.learner
         for absence in absences(history)
-        if absence.was_to_be_healed
+        if absence.was_to_be_healed and _is_late(absence, within_s)
     }
     for outage in outages(history):
         if outage.is_last and _had_time(outage, within_s):
-            late |= dict.fromkeys((who for who, heard in outage.returns.items() if not heard), True)
+            late.update(who for who in outage.returns if not _has_merged(history, outage, who))
     found = returns(history, within_s=within_s)
-    return frozenset(who for who, back in found.items() if back.rejoined is False and late.get(who))
+    return frozenset(who for who, back in found.items() if back.rejoined is False and who in late)
 
 
 def _has_rejoined(*, is_back: bool, had_time: bool, history: History) -> bool | None:
@@ -171,6 +168,21 @@ def _has_rejoined(*, is_back: bool, had_time: bool, history: History) -> bool | 
     if is_back:
         return True
     return False if had_time or ended_by_its_rule(history) else None
+
+
+def _is_late(absence: Absence, within_s: float) -> bool:
+    """Whether it had `within_s` from its heal, and no round holds anything of it."""
+    since = absence.since
+    had_time = since is not None and absence.until_s - since.time_s >= within_s
+    return had_time and not absence.merged
+
+
+def _has_merged(history: History, outage: Outage, learner: str) -> bool:
+    """Whether a round after the heal of the syncer holds a contribution of a learner."""
+    if outage.since is None:
+        return False
+    later = parts_after(history, learner, outage.since, outage.until_s)
+    return any(not part.merged.payload.is_restated for part in later)
 
 
 def _had_time(outage: Outage, within_s: float) -> bool:

@@ -6,9 +6,9 @@ import pytest
 
 from chaoslab.checks import answers
 from chaoslab.checks.answers import Return, injections, longest_gap_s, training_continued
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.journal import History
-from tests.checks.cases import Tell
+from tests.checks.cases import Tell, rewritten
 from tests.histories import Story, half_killed
 
 NOT_BACK, OPEN = Return(rejoined=False, after_s=None), Return(rejoined=None, after_s=None)
@@ -67,6 +67,31 @@ def found_running(starts_s: float) -> Story:
 def test_whether_training_continued(tell: Tell, answer: bool | None, gap_s: float | None) -> None:
     history = tell().history()
     assert (training_continued(history), longest_gap_s(history)) == (answer, gap_s)
+
+
+def unmerged(story: Story, from_s: float) -> Story:
+    """From then on what the syncer accepts of learner-1 is in no round."""
+
+    def others(event: Event) -> dict[str, Json]:
+        given = event.data["contributors"]
+        assert isinstance(given, list)
+        return {"contributors": [one for one in given if one["learner"] != "learner-1"]}
+
+    return rewritten(story, Kind.ROUND_MERGED, others, lambda event: event.time_s > from_s)
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        Story().baseline().kill("learner-1").train(6).heal().train(20).end(),
+        Story().baseline().lose_syncer().stall(6).regain_syncer().train(20).end(),
+    ],
+    ids=["after its own fault", "after one of the syncer"],
+)
+def test_an_accepted_push_that_no_round_holds_is_no_return(story: Story) -> None:
+    history = unmerged(story, from_s=7.0).history()
+    assert returns(history)["learner-1"] == NOT_BACK
+    assert "learner-1" in answers.overdue(history, within_s=10.0)
 
 
 def test_a_hiccup_in_the_baseline_hides_no_stop_of_training() -> None:
