@@ -20,6 +20,7 @@ from chaoslab.diloco.syncer.decisions import Contribution, Member, Merge
 from chaoslab.diloco.syncer.norms import Excess, Norms, Size, round_median
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import commit_record, restore_policy
+from chaoslab.sim.chance import Chance
 from chaoslab.sim.disk import digest
 from chaoslab.sim.messages import flat
 from chaoslab.sim.process import Process
@@ -29,9 +30,19 @@ AGAIN_S = 0.5
 """Between two attempts to write, as `diloco.syncer.commits` has it."""
 RESERVES, LEFT_LEAST = 1000, 100
 """Rounds and epochs that are reserved at a time, as `diloco.syncer.syncer_state` has it."""
+_SPREAD = 0.05
+"""Of the norms of pushes, as a share; no two real ones are alike."""
 _ALIKE = 0.2
 """Cosine of two learners' outer gradients: that of `nano` after 250 steps."""
 _FULL = "No space left on device"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Push:
+    """What is kept of a push until its merge."""
+
+    scale: float
+    norm: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +74,8 @@ class Commits:
         self._published, self._announced = published, announced
         self._costs, self._disk = process.world.costs, process.world.syncer_disk
         self._norms = Norms(limit=settings.norm_limit, rounds_min=settings.norm_rounds)
-        self._scales: dict[tuple[int, int], float] = {}
-        """By round and epoch: the scale of a push that waits for its merge."""
+        self._pushes: dict[tuple[int, int], _Push] = {}
+        """By round and epoch: those that wait for their merge."""
         self._waiting: deque[Merge] = deque()
         self._blocked_s: float | None = None
 
@@ -115,14 +126,18 @@ class Commits:
         """Whether everything that was merged is published."""
         return not self._waiting
 
-    def keep(self, round_: int, epoch: int, scale: float) -> None:
-        """Keep a push for its round."""
-        self._scales[round_, epoch] = scale
+    def keep(self, round_: int, epoch: int, *, steps: int, scale: float) -> float:
+        """Keep a push of so many steps for its round; its modelled norm."""
+        chance = Chance(self._process.world.seed, "norm", round_, epoch)
+        usual = self._costs.norm * math.sqrt(steps) * abs(scale)
+        push = _Push(scale=scale, norm=chance.spread(usual, _SPREAD))
+        self._pushes[round_, epoch] = push
+        return push.norm
 
     def forget(self, round_: int) -> None:
         """Drop the pushes of a round that is over."""
-        for key in [key for key in self._scales if key[0] == round_]:
-            del self._scales[key]
+        for key in [key for key in self._pushes if key[0] == round_]:
+            del self._pushes[key]
 
     def add(self, merge: Merge) -> None:
         """Merge these contributions, after those before."""
@@ -130,17 +145,13 @@ class Commits:
         if len(self._waiting) == 1:
             self._begin(merge)
 
-    def norm(self, steps: int, scale: float) -> float:
-        """Modelled size of a push of so many steps."""
-        return self._costs.norm * math.sqrt(steps) * abs(scale)
-
     def _begin(self, merge: Merge) -> None:
         given = sorted(merge.contributions, key=lambda one: one.learner)
-        scales = [self._scales[merge.round, one.epoch] for one in given]
+        pushes = [self._pushes[merge.round, one.epoch] for one in given]
+        scales = [push.scale for push in pushes]
         self.forget(merge.round)
         sizes = [
-            Size(norm=self.norm(one.c_steps, scale), steps=one.c_steps)
-            for one, scale in zip(given, scales, strict=True)
+            Size(norm=push.norm, steps=one.c_steps) for one, push in zip(given, pushes, strict=True)
         ]
         excesses = self._norms.judge(merge.fragment, sizes)
         cosines = dict(zip((one.epoch for one in given), _cosines(given, scales), strict=True))

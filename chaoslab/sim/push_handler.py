@@ -77,11 +77,8 @@ class PushHandler:
         elif refusal := self._policy.offer(epoch, offer):
             self._refuse(epoch, offer, refusal)
         else:
-            self._commits.keep(offer.round, epoch, message.scale)
-            told: dict[str, Json] = {
-                "norm": self._commits.norm(offer.c_steps, message.scale),
-                "payload_bytes": message.size_bytes,
-            }
+            norm = self._commits.keep(offer.round, epoch, steps=offer.c_steps, scale=message.scale)
+            told: dict[str, Json] = {"norm": norm, "payload_bytes": message.size_bytes}
             self._process.say(Kind.PUSH_ACCEPTED, {**identity(member), **flat(offer), **told})
             self._policy.accept(self._process.now_s, epoch, offer)
         self._taken(stream)
