@@ -5,20 +5,29 @@
 A syncer that comes back from its disk goes on with the same line.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
+from chaoslab.checks.timeline import rounds_with_work
 from chaoslab.checks.violations import Doubt, Violation, conclude
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Kind
 from chaoslab.core.lazy_dataclass import dataclass
-from chaoslab.core.payloads import NodeExited, NodeStarted, RoundAbandoned, RoundMerged, SyncerFinal
+from chaoslab.core.payloads import (
+    NodeExited,
+    NodeStarted,
+    PushAccepted,
+    RoundAbandoned,
+    RoundMerged,
+    SyncerFinal,
+)
 from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 _STANDSTILL_LEAST = 3
-"""So many versions in a row that are all the same are no chance."""
+"""So many versions of a fragment that hold nothing new are no chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,24 +76,34 @@ def _line(history: History, last: dict[str, int]) -> Iterator[Violation]:
 
 
 def _standstill(history: History) -> Iterator[Violation]:
-    """Rounds that go on while nothing changes: no version of any fragment is another than before.
+    """The first fragment whose versions hold again and again what older ones held, although updates
+    were pushed for them.
 
-    A single fragment may stand still (it may hold nothing that is trained), and values may be too
+    One may stand still whose updates are zeros: it holds nothing that is trained. Values may be too
     coarse to show a small step; the momentum shows it then.
     """
-    last: dict[str, tuple[Json, Json]] = {}
-    same: list[Event] = []
-    for event in history.of(RoundMerged):
-        fragment = str(event.payload.fragment)
-        held = event.payload.digest, event.payload.momentum_digest
-        if last.get(fragment, held) != held or None in held:
+    is_work: dict[int, bool] = {}
+    for push in history.of(PushAccepted):
+        number = push.payload.round
+        is_work[number] = is_work.get(number, False) or push.payload.norm != 0
+    held: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    same: dict[int, list[Event]] = defaultdict(list)
+    for event in rounds_with_work(history):
+        said = event.payload
+        if said.digest is None or said.momentum_digest is None or said.is_restated:
+            continue
+        holds = said.digest, said.momentum_digest
+        if holds in held[said.fragment] and is_work.get(said.round, True):
+            same[said.fragment].append(event)
+        held[said.fragment].add(holds)
+        if len(same[said.fragment]) == _STANDSTILL_LEAST:
+            text = (
+                f"{_STANDSTILL_LEAST} versions of fragment {said.fragment}, from "
+                f"{same[said.fragment][0].time_s:.1f} s on, hold what older ones held: nothing "
+                f"was merged into them"
+            )
+            yield Violation.at(same[said.fragment][0], Code.NOTHING_CHANGED, text)
             return
-        if fragment in last:
-            same.append(event)
-        last[fragment] = held
-    if len(same) >= _STANDSTILL_LEAST:
-        text = f"the last {len(same)} versions hold what those before them held: nothing was merged"
-        yield Violation.at(same[0], Code.NOTHING_CHANGED, f"{text} into them")
 
 
 def _rounds(history: History) -> Iterator[Violation]:

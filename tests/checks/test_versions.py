@@ -34,13 +34,26 @@ def test_a_jump_a_wrong_base_a_repeat_and_a_reused_round_fail(
 
 
 def standing_still(moves: str = "") -> Story:
-    """All versions hold the same, but that something of fragment 1 moves."""
+    """All versions of fragment 1 hold the same, but that something of it moves."""
+    still: dict[str, Json] = {"digest": "p", "momentum_digest": "v"}
+    still.pop(moves, None)
+    return rewritten(half_killed().end(), Kind.ROUND_MERGED, lambda _: still, of_fragment_1)
 
-    def same(event: Event) -> dict[str, Json]:
-        still: dict[str, Json] = {"digest": "p", "momentum_digest": "v"}
-        return {k: v for k, v in still.items() if (k, event.data["fragment"]) != (moves, 1)}
 
-    return rewritten(half_killed().end(), Kind.ROUND_MERGED, same)
+def of_fragment_1(event: Event) -> bool:
+    return event.data["fragment"] == 1
+
+
+def untrained() -> Story:
+    """Fragment 1 stands still, and what is pushed for it are zeros."""
+    return rewritten(standing_still(), Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0}, of_fragment_1)
+
+
+def alternating() -> Story:
+    """Each fragment holds one of two values, in turn."""
+    return rewritten(half_killed().end(), Kind.ROUND_MERGED, lambda event: {
+        "digest": f"p{int(str(event.data['version'])) % 2}", "momentum_digest": "v"
+    })  # fmt: skip
 
 
 def other_syncer(name: str) -> Story:
@@ -63,7 +76,9 @@ def lost_version() -> Story:
 
 
 CASES = {
-    "versions that all hold the same": fails(CHECK, standing_still, Code.NOTHING_CHANGED),
+    "versions of a fragment that hold the same": fails(CHECK, standing_still, Code.NOTHING_CHANGED),
+    "versions that hold one of two values": fails(CHECK, alternating, Code.NOTHING_CHANGED),
+    "a fragment that holds nothing to train": passes(CHECK, untrained),
     "a fragment whose parameters move": passes(CHECK, lambda: standing_still("digest")),
     "a fragment whose momentum moves": passes(CHECK, lambda: standing_still("momentum_digest")),
     "a lost version": fails(CHECK, lost_version),
