@@ -26,6 +26,7 @@ TRANSFER_BYTES = 20
 RATE_BYTES_PER_S = 1e6
 RTT_S = 0.001
 NORM = 0.05
+"""About that of each push: no two of a learner are alike."""
 SYNCER = "syncer"
 _DIAL_S = 1.0
 """Between two dials of a learner whose link is cut."""
@@ -332,7 +333,7 @@ class ModelTraining:
         self.say(Kind.LEARNER_PUSHED, learner.name, **learner.whose, **where, **counts)
         if learner.is_mute:
             return None
-        sized = {**counts, "norm": NORM, "payload_bytes": TRANSFER_BYTES}
+        sized = {**counts, "norm": NORM * (1 + learner.step / 1e6), "payload_bytes": TRANSFER_BYTES}
         self.say(Kind.PUSH_ACCEPTED, SYNCER, **learner.whose, **where, **sized)
         self._syncer_state[learner.name, learner.incarnation, fragment] += c_tokens
         self._merged_tokens += c_tokens

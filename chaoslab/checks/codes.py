@@ -44,6 +44,8 @@ class Code(StrEnum):
     """Far smaller than those of its peers."""
     OVERSIZED_PUSH = "oversized_push"
     """The syncer shortened it, and no fault had spoilt it."""
+    REPEATED_PUSH = "repeated_push"
+    """The norm of the two before it of its fragment, as from a buffer that is filled once."""
     MISDIRECTED_PUSH = "misdirected_push"
     """Updates point away from those of the peers."""
     DATA_REPEATED = "data_repeated"

@@ -1,7 +1,8 @@
 """Does a learner come back with the state that it says: digests, step, rate, moments, shard?
 
     digests    of its fragments at every join; of its moments too, if it ever says them
-    step       half of the lowest step of the other learners at least
+    step       half of the lowest step of the others at least; if it kept its own state, that which
+               it last said
     rate       that of the lives before it at about the same step, to within a factor of 2
     moments    those that its donor gave, or of the checkpoint that it found; fresh without either
     shard      that of its first life, and of no other learner
@@ -45,6 +46,7 @@ def wrong_states(history: History) -> Iterator[Violation]:
     joins = [e for e in history.of(LearnerJoined) if e.payload.source != RESUMED]
     yield from _unproved(joins)
     yield from _steps(joins, history)
+    yield from _steps_back(history)
     yield from _rates(history)
     yield from _moments(joins, history)
     yield from _shards(history)
@@ -88,6 +90,21 @@ def _steps(joins: Sequence[Event[LearnerJoined]], history: History) -> Iterator[
                 f"learner was below step {lowest:,}"
             )
             yield Violation.at(joined, Code.JOINED_AT_EARLIER_STEP, text, said.learner)
+
+
+def _steps_back(history: History) -> Iterator[Violation]:
+    """Joins of lives that kept their own state, below the step that they had reached with it."""
+    reached: dict[tuple[str, int], int] = {}
+    for event in history.of(LearnerJoined, LearnerStep):
+        said = event.payload
+        before = reached.get(said.life, 0)
+        if isinstance(said, LearnerJoined) and said.source == RESUMED and said.step < before:
+            text = (
+                f"{said.learner} joined ({said.source}) at step {said.step:,}, and had reached "
+                f"step {before:,} with the same state"
+            )
+            yield Violation.at(event, Code.JOINED_AT_EARLIER_STEP, text, said.learner)
+        reached[said.life] = said.step
 
 
 # ---------------------------------------------------------------- learning rate

@@ -47,8 +47,13 @@ def moved(by: Callable[[int], int]) -> Callable[[Event], Mapping[str, Json]]:
     return lambda event: {"data_position": by(int(str(event.data["data_position"])))}
 
 
-def reporting(loss: float) -> Callable[[], Story]:
-    return altered(Kind.LEARNER_STEP, lambda _: {"loss": loss})
+def scaled(factor: float) -> Callable[[Event], Mapping[str, Json]]:
+    """Pushes of so many times their norm."""
+    return lambda event: {"norm": factor * float(str(event.data["norm"]))}
+
+
+def reporting(loss: float, story: Callable[[], Story] = back) -> Callable[[], Story]:
+    return altered(Kind.LEARNER_STEP, lambda _: {"loss": loss}, story)
 
 
 def all_report(loss: float) -> Story:
@@ -65,6 +70,48 @@ def unfallen(for_s: float) -> Story:
         lambda _: {"loss": 5.1},
         lambda event: event.time_s > 0.5,
     )
+
+
+def pushing(factor: float, *learners: str, story: Callable[[], Story]) -> Story:
+    """From 15 s on these push so many times their norm."""
+    return rewritten(
+        story(), Kind.PUSH_ACCEPTED, scaled(factor),
+        lambda event: event.time_s > 15.0 and event.data["learner"] in learners,
+    )  # fmt: skip
+
+
+def calm(learners: int) -> Story:
+    return Story(learners=learners).baseline().train(20).end()
+
+
+def most_back() -> Story:
+    victims = ("learner-1", "learner-2", "learner-3")
+    return Story().baseline().kill(*victims).train(6).heal().train(20).end()
+
+
+def all_back() -> Story:
+    story = Story(learners=2).baseline()
+    for who in ("learner-0", "learner-1"):
+        story.kill(who).train(6).heal().train(4)
+    return story.train(20).end()
+
+
+def beside_another() -> Story:
+    """A mild fault stays on learner-0 to the end."""
+    story = Story().baseline().kill(WHO).train(6).heal().touch("learner-0", for_s=None)
+    return story.train(20).end()
+
+
+def one_in_four(event: Event) -> Mapping[str, Json]:
+    number = int(str(event.data["round"]))
+    return {"norm": float(str(event.data["norm"])) * (1.0 if number % 4 == 0 else 1e-6)}
+
+
+def resumed_anew() -> Story:
+    """After the syncer's restart each learner goes on with its state, at the start of its data."""
+    story = Story().baseline().lose_syncer().stall(3).regain_syncer()
+    story.altered(Kind.LEARNER_JOINED, lambda _: {"data_position": 0})
+    return story.train(12).end()
 
 
 CASES = {
@@ -87,7 +134,41 @@ CASES = {
         CHECK, altered(Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0}), Code.EMPTY_PUSH, of=(WHO,)
     ),
     "a hundredth of the others' updates": fails(
-        CHECK, altered(Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0005}), Code.FAINT_PUSH, of=(WHO,)
+        CHECK, altered(Kind.PUSH_ACCEPTED, scaled(0.01)), Code.FAINT_PUSH, of=(WHO,)
+    ),
+    "most come back, and push hardly anything": fails(
+        CHECK,
+        lambda: pushing(0.001, "learner-1", "learner-2", "learner-3", story=most_back),
+        Code.FAINT_PUSH,
+        of=("learner-1", "learner-2", "learner-3"),
+    ),
+    "all were away, and push hardly anything": fails(
+        CHECK,
+        lambda: pushing(0.001, "learner-0", "learner-1", story=all_back),
+        Code.FAINT_PUSH,
+        of=("learner-0", "learner-1"),
+    ),
+    "hardly any update while another is under a fault": fails(
+        CHECK,
+        lambda: pushing(0.001, WHO, story=beside_another),
+        Code.FAINT_PUSH,
+        of=(WHO,),
+    ),
+    "one update in four": fails(
+        CHECK, altered(Kind.PUSH_ACCEPTED, one_in_four), Code.FAINT_PUSH, of=(WHO,)
+    ),
+    "two beside one that pushes far too much": passes(
+        CHECK,
+        lambda: pushing(1000.0, "learner-2", story=lambda: calm(3)),
+    ),
+    "a loss of 0 beside two": fails(
+        CHECK,
+        reporting(0.0, lambda: calm(3)),
+        Code.LOSS_UNLIKE_PEERS,
+        of=(WHO,),
+    ),
+    "data begun anew by the same life": fails(
+        CHECK, resumed_anew, Code.DATA_REPEATED, Code.DATA_SKIPPED, of=("learner-3",)
     ),
     "half the weight": fails(
         CHECK, altered(Kind.ROUND_MERGED, weighed_half), Code.WEIGHT_WRONG, of=(WHO,)

@@ -69,7 +69,12 @@ def let_in_late() -> Story:
     story = Story().baseline().train(20).end()
     kinds = {Kind.MEMBER_JOINED, Kind.LEARNER_JOINED}
     late = [e for e in story.events if e.kind in kinds and e.data["learner"] == WHO]
-    events = [e for e in story.events if e not in late]
+    early = [
+        event
+        for event in story.events
+        if event.kind is Kind.LEARNER_STEP and event.time_s < 2.0 and event.data["learner"] == WHO
+    ]
+    events = [e for e in story.events if e not in late and e not in early]
     place = next(at for at, event in enumerate(events) if event.time_s >= 2.0)
     events[place:place] = [
         replace(event, time_s=2.0, data={**event.data, "source": "syncer"}) for event in late
@@ -117,6 +122,14 @@ CASES = {
     ),
     "a rate a fifth higher, as where steps are not quite in time": passes(
         CHECK, stepped(times(1.2))
+    ),
+    "step 0, with the state that it had": fails(
+        CHECK,
+        lambda: Story().baseline().lose_syncer().stall(3).regain_syncer()
+        .altered(Kind.LEARNER_JOINED, lambda _: {"step": 0}).train(9).end(),
+        Code.JOINED_AT_EARLIER_STEP,
+        Code.DATA_REPEATED,  # when it steps on from where it was
+        of=("learner-3",),
     ),
     "step 0, with the rate of that": fails(
         CHECK,

@@ -90,7 +90,22 @@ def bounded(*learners: str, steps: int = 0, is_spoilt: bool = False) -> Story:
     return rewritten(story.train(10).end(), Kind.ROUND_MERGED, change, last.__eq__)
 
 
+def repeated(times: int) -> Story:
+    """So many pushes of learner-1 of fragment 0 in a row have one norm."""
+    story = Story().baseline().train(20).end()
+    fits = [
+        event
+        for event in story.events
+        if event.kind is Kind.PUSH_ACCEPTED
+        and (event.data["learner"], event.data["fragment"]) == (WHO, 0)
+    ]
+    last = fits[-times:]
+    return rewritten(story, Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.05}, last.__contains__)
+
+
 CASES = {
+    "one update three times": fails(CHECK, lambda: repeated(3), Code.REPEATED_PUSH, of=(WHO,)),
+    "one update twice": passes(CHECK, lambda: repeated(2)),
     "no directions on record": passes(CHECK, lambda: pointing(lambda *_: None)),
     "updates that agree": passes(CHECK, turned(0.3, 0.3)),
     "updates that agree a little": passes(CHECK, turned(0.02, 0.02)),
