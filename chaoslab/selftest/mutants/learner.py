@@ -6,9 +6,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner import link, messages, messenger, program, training_thread
-from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Snapshot
+from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Joined, Snapshot
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.learner.joining import Joining
 from chaoslab.diloco.learner.link import Link
@@ -26,6 +26,7 @@ from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import say
+from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import MEASURE_S
@@ -168,6 +169,35 @@ class SkippingReplica(Replica):
         super().cut(layout, step=step, data_position=data_position + skipped, blend=blend)
 
 
+class ReopeningLearner(Learner):
+    """The victim begins its data anew when the syncer takes it back, as after its restart."""
+
+    begins_anew = False
+
+    def _join(self) -> None:
+        super()._join()
+        self._shard = self._shard._replace(batches=partial(_batches, self, self._shard.batches))
+
+    def _announce(self, joined: Joined, source: Source) -> None:
+        if source is Source.RESUMED and flag("--name") == VICTIM:
+            self._replica.counters = replace(self._replica.counters, data_position=0)
+            self.begins_anew = True
+        super()._announce(joined, source)
+
+
+def _batches(
+    learner: ReopeningLearner, batches: Callable[[int], Iterator[Batch]], position: int
+) -> Iterator[Batch]:
+    """Those from a position on, and from 0 whenever the learner begins anew."""
+    while True:
+        learner.begins_anew = False
+        for batch in batches(position):
+            if learner.begins_anew:
+                break
+            yield batch
+        position = 0
+
+
 class OneBatchReplica(Replica):
     """A later incarnation trains on its first batch for ever."""
 
@@ -253,6 +283,19 @@ class NoisyInner(Inner):
         work = np.asarray(super().delta(state, fragment))
         noise = np.random.default_rng().standard_normal(work.size, np.float32)
         return noise * np.float32(np.linalg.norm(work) / np.linalg.norm(noise))
+
+
+class StuckInner(Inner):
+    """A later incarnation pushes its first update of each fragment for ever."""
+
+    _first: dict[int, Any] | None = None
+
+    def delta(self, state: LearnerState, fragment: int) -> Any:
+        work = super().delta(state, fragment)
+        if flag("--incarnation") == "1":
+            return work
+        self._first = self._first or {}
+        return self._first.setdefault(fragment, work)
 
 
 class WrongInner(Inner):
@@ -427,8 +470,10 @@ MUTANTS = {
     "noisy_learners": [Part(program, "Inner", NoisyInner)],
     "one_batch_rejoiner": [Part(program, "Replica", OneBatchReplica)],
     "repeating_learner": [Part(program, "Replica", RepeatingReplica)],
+    "reopening_learner": [Part(program, "Learner", ReopeningLearner)],
     "skipping_rejoiner": [Part(program, "Replica", SkippingReplica)],
     "stale_rejoiner": [Part(program, "Replica", StaleReplica)],
+    "stuck_rejoiner": [Part(program, "Inner", StuckInner)],
     "stubborn_learner": [Part(program, "Learner", StubbornLearner)],
     "turned_learner": [Part(program, "Inner", TurnedInner)],
     "waiting_learner": [Part(program, "Messenger", WaitingMessenger)],
