@@ -52,7 +52,7 @@ class Code(StrEnum):
     DATA_SKIPPED = "data_skipped"
     JOINED_WITHOUT_DIGESTS = "joined_without_digests"
     JOINED_AT_EARLIER_STEP = "joined_at_earlier_step"
-    """Far below those of all others, and so in another place of its schedule."""
+    """Far below those of all others, or below its own with the same state."""
     LEARNING_RATE_WRONG = "learning_rate_wrong"
     """Not that of the others at the same step."""
     MOMENTS_WRONG = "moments_wrong"

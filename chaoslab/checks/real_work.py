@@ -32,6 +32,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.update_vectors import (
+    FEWEST_STEPS,
     faint_pushes,
     misdirected_pushes,
     oversized_pushes,
@@ -53,8 +54,6 @@ from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
 
 _S = TypeVar("_S", bound=OfLearner)
-_FEWEST_STEPS = 2
-"""The first step of a schedule may have a learning rate of 0."""
 _WEIGHT_TOLERANCE = 0.01
 _NOISE = 4.0
 """Standard errors of the mean of a window within which it may be by chance."""
@@ -145,7 +144,7 @@ class RealWork:
 def _empty_pushes(history: History) -> Iterator[Violation]:
     for event in before_the_end(history, history.of(PushAccepted)):
         said = event.payload
-        if said.norm == 0 and said.c_steps >= _FEWEST_STEPS:
+        if said.norm == 0 and said.c_steps >= FEWEST_STEPS:
             text = f"{said.learner} pushed zeros after {said.c_steps} steps (round {said.round})"
             yield Violation.at(event, Code.EMPTY_PUSH, text, said.learner)
 

@@ -35,7 +35,7 @@ from chaoslab.core.events import Event
 from chaoslab.core.payloads import Contributor, PushAccepted, PushBounded, UpdateTampered
 from chaoslab.record.journal import History
 
-_FEWEST_STEPS = 2
+FEWEST_STEPS = 2
 """The first step of a schedule may have a learning rate of 0."""
 _FEW = 6
 _TURNED = 0.5
@@ -207,7 +207,7 @@ def _sizes_before(history: History, learner: str) -> Sequence[float]:
     """Those of its last pushes before a fault first took it away."""
     gone_s = first_gone_s(history)[learner]
     pushes = of_learner_between(history, PushAccepted, learner, 0.0, gone_s)
-    return [_size(push) for push in pushes if push.payload.c_steps >= _FEWEST_STEPS][-_BEFORE:]
+    return [_size(push) for push in pushes if push.payload.c_steps >= FEWEST_STEPS][-_BEFORE:]
 
 
 def _size(push: Event[PushAccepted]) -> float:

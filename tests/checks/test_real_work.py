@@ -1,6 +1,7 @@
 """Real work: updates, weights, data and losses are those of a learner that trains."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from chaoslab.checks.codes import Code
 from chaoslab.checks.real_work import RealWork
@@ -89,6 +90,24 @@ def most_back() -> Story:
     return Story().baseline().kill(*victims).train(6).heal().train(20).end()
 
 
+def shortened_beside_them() -> Story:
+    """They push hardly anything, and the syncer takes it for usual."""
+    story = most_back()
+    merged = [event for event in story.events if event.kind is Kind.ROUND_MERGED][-8]
+    place: dict[str, Json] = {key: merged.data[key] for key in ("round", "fragment")}
+    bounded = replace(
+        merged, kind=Kind.PUSH_BOUNDED,
+        data={
+            **place, "learner": "learner-0", "incarnation": 1, "epoch": 1, "norm": 0.15,
+            "usual": 1e-4, "limit": 8.0,
+        },
+    )  # fmt: skip
+    events = [*story.events[: merged.seq], bounded, *story.events[merged.seq :]]
+    story.events[:] = [replace(event, seq=seq) for seq, event in enumerate(events)]
+    victims = ("learner-1", "learner-2", "learner-3")
+    return pushing(0.001, *victims, story=lambda: story)
+
+
 def all_back() -> Story:
     story = Story(learners=2).baseline()
     for who in ("learner-0", "learner-1"):
@@ -153,6 +172,10 @@ CASES = {
         lambda: pushing(0.001, WHO, story=beside_another),
         Code.FAINT_PUSH,
         of=(WHO,),
+    ),
+    "one that is shortened to what such victims push": fails(
+        CHECK, shortened_beside_them, Code.FAINT_PUSH,
+        of=("learner-1", "learner-2", "learner-3"),
     ),
     "one update in four": fails(
         CHECK, altered(Kind.PUSH_ACCEPTED, one_in_four), Code.FAINT_PUSH, of=(WHO,)

@@ -90,6 +90,16 @@ def bounded(*learners: str, steps: int = 0, is_spoilt: bool = False) -> Story:
     return rewritten(story.train(10).end(), Kind.ROUND_MERGED, change, last.__eq__)
 
 
+def among_its_like(norm: float) -> Story:
+    """One of norm 20 that was shortened, in the round of which all others have this norm."""
+    story = bounded(WHO)
+    number = story.last(Kind.PUSH_BOUNDED).data["round"]
+    return rewritten(
+        story, Kind.PUSH_ACCEPTED, lambda _: {"norm": norm},
+        lambda event: event.data["round"] == number and event.data["learner"] != WHO,
+    )  # fmt: skip
+
+
 def repeated(times: int) -> Story:
     """So many pushes of learner-1 of fragment 0 in a row have one norm."""
     story = Story().baseline().train(20).end()
@@ -125,6 +135,10 @@ CASES = {
     "all point away from each other": passes(CHECK, turned(-0.9, -0.9)),
     "one fragment that points away": fails(
         CHECK, lambda: pointing(in_one_fragment), Code.MISDIRECTED_PUSH, of=(WHO,)
+    ),
+    "one that is as long as those of its peers": passes(CHECK, lambda: among_its_like(20.0)),
+    "one that is four times as long": fails(
+        CHECK, lambda: among_its_like(5.0), Code.OVERSIZED_PUSH, of=(WHO,)
     ),
     "one that is far too long": fails(CHECK, lambda: bounded(WHO), Code.OVERSIZED_PUSH, of=(WHO,)),
     "all are too long": passes(CHECK, lambda: bounded(*back().history().learners)),
