@@ -121,7 +121,7 @@ def _usual(history: History) -> _Usual | None:
     return _Usual(
         duty=found,
         settled=settled(history),
-        rounds={None: merged, **by_fragment(merged)},
+        rounds=dict([(None, merged), *by_fragment(merged).items()]),
         per_s=(len(before) - 1) / (before[-1] - before[0]),
     )
 
