@@ -17,7 +17,6 @@ from chaoslab.core.events import Event
 from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     EvidenceMeasured,
-    FaultHealed,
     LearnerStep,
     LinkMeasured,
     PaceSet,
@@ -68,20 +67,19 @@ class _After:
 def lasting(history: History) -> Iterator[Lasting]:
     """Each target of a proved injection that was healed, on which its effect goes on."""
     for story in history.faults:
-        for event in story.evidence if story.healed else ():
-            said = event.payload
-            after = _after(history, story, said, story.healed) if story.healed else None
+        for event in story.evidence:
+            after = _after(history, story, event.payload)
             if after is not None:
                 yield from _slow(after)
                 yield from _far(after)
                 yield from _thin(after)
 
 
-def _after(
-    history: History, story: FaultStory, said: EvidenceMeasured, healed: Event[FaultHealed]
-) -> _After | None:
-    """None if nothing was proved, or another fault on the target overlaps with this one."""
-    start_s, end_s = healed.time_s + _CALM_AFTER_S, training_end_s(history)
+def _after(history: History, story: FaultStory, said: EvidenceMeasured) -> _After | None:
+    """None if nothing was proved or healed, or another fault on the target overlaps with it."""
+    start_s, end_s = _over_s(story), training_end_s(history)
+    if said.status is not Status.PROVED or end_s <= start_s:
+        return None
     for other in history.faults:
         if other.injection == story.injection or said.target not in other.targets:
             continue
@@ -89,8 +87,6 @@ def _after(
             end_s = min(end_s, other.injecting.time_s)
         elif _over_s(other) > story.injecting.time_s:
             return None
-    if said.status is not Status.PROVED or end_s <= start_s:
-        return None
     numbers = {k: float(v) for k, v in said.measured.items() if isinstance(v, int | float)}
     return _After(
         history=history, story=story, target=said.target, measured=numbers,
@@ -108,15 +104,16 @@ def _over_s(story: FaultStory) -> float:
 def _slow(after: _After) -> Iterator[Lasting]:
     """Its steps take as long as under the fault."""
     ratio, own_s = after.measured.get("step_ratio", 0.0), after.measured.get("step_s_before", 0.0)
-    samples = _steps(after, after.target)
-    others = _others(after)
-    if own_s <= 0 or others is None or len(samples) < _LEAST_SAMPLES:
+    if own_s <= 0 or ratio < 1 + _LEAST_SLOWER:
+        return
+    samples, others = _steps(after, after.target), _others(after)
+    if others is None or len(samples) < _LEAST_SAMPLES:
         return
     least = 1 + max(_LEAST_SLOWER, _GOES_ON_SHARE * (ratio - 1))
     times_s = [event.payload.step_s for event in samples]
     slow = [event for event in samples if event.payload.step_s >= least * own_s * others]
     now = median(times_s) / own_s / others
-    if ratio >= 1 + _LEAST_SLOWER and now >= least and _are_most(slow, samples):
+    if now >= least and _are_most(slow, samples):
         text = f"{after.target} took {ratio:.2f}x its own step time under it, and {now:.2f}x after"
         yield Lasting(story=after.story, text=text, last=slow[-1])
 
@@ -185,12 +182,14 @@ def _thin(after: _After) -> Iterator[Lasting]:
     for way in ("up", "down"):
         rate = after.measured.get(f"{way}_bytes_per_s", inf)
         usual = after.measured.get(f"usual_{way}_bytes_per_s", 0.0)
+        if rate > _THIN_SHARE * usual:
+            continue
         timed = [
             event
             for event in _reports(after)
             if event.payload.direction == way and event.payload.timed_s > 0
         ]
-        if len(timed) < _LEAST_SAMPLES or rate > _THIN_SHARE * usual:
+        if len(timed) < _LEAST_SAMPLES:
             continue
         now = sum(e.payload.timed_bytes for e in timed) / sum(e.payload.timed_s for e in timed)
         if now <= _AS_THIN * rate:
