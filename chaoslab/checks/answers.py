@@ -38,7 +38,7 @@ class Return:
     check of the plan allows, 30 s without one."""
     after_s: float | None
     """From the beginning of a heal to the first accepted contribution, the longest of all its
-    returns; None if it is not back, which takes a round that holds a contribution."""
+    returns; None if it is not back."""
     was_asked: bool = True
     """False: the plan never heals what took it away (`for: rest`), so it need not return."""
 
@@ -103,7 +103,8 @@ def longest_gap_s(history: History) -> float | None:
 
 
 def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
-    """By learner that a fault took away, or that lost its syncer to one.
+    """By learner that a fault took away, or that lost its syncer to one: back is one of whom a
+    round holds a contribution.
 
     Whether it rejoined is answered by the last absence from which it was asked to return, and by
     the last end of its syncer; earlier ones count if they left it `within_s`. That long after its

@@ -118,10 +118,11 @@ def _usual(history: History) -> _Usual | None:
     before = [event.time_s for event in merged if event.time_s <= end_s][-2 * _FEWEST :]
     if len(before) < 2 or before[0] == before[-1]:
         return None
+    rounds = dict[int | None, Sequence[Event[RoundMerged]]](by_fragment(merged).items())
     return _Usual(
         duty=found,
         settled=settled(history),
-        rounds=dict([(None, merged), *by_fragment(merged).items()]),
+        rounds={None: merged, **rounds},
         per_s=(len(before) - 1) / (before[-1] - before[0]),
     )
 
