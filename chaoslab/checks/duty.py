@@ -17,7 +17,7 @@ from typing import NamedTuple
 from chaoslab.checks.absence import absences, busy_stretches
 from chaoslab.checks.disturbances import is_full
 from chaoslab.checks.outages import outages, whole_s
-from chaoslab.checks.stretches import Stretches, union, without
+from chaoslab.checks.stretches import Stretches, overlap_s, union, without
 from chaoslab.checks.timeline import (
     baseline_end_s,
     before_the_end,
@@ -55,7 +55,11 @@ class Duty:
         step_s = measured.payload.step_s if measured else {}
         self._pace = {who: 1 / own_s for who, own_s in step_s.items() if 0 < own_s < inf}
         self._keeps_pace = history.last(PaceSet) is not None
-        self._full = [event.time_s for event in history.of(MachineSampled) if is_full(event)]
+        self._full = union(
+            (event.time_s - event.payload.window_s, event.time_s)
+            for event in history.of(MachineSampled)
+            if is_full(event)
+        )
         self._steps = {who: _Sums.of(_steps(history, who)) for who in history.learners}
         self._waits = {who: _Sums.of(_waits(history, who)) for who in history.learners}
         self.of: Mapping[str, Stretches] = {
@@ -71,6 +75,12 @@ class Duty:
     def steps(self, learner: str, start_s: float, end_s: float) -> float:
         """Steps that it made in a stretch, on duty or not."""
         return self._steps[learner].between(start_s, end_s)
+
+    def outrun(self, learner: str, start_s: float, end_s: float) -> float:
+        """Its steps in a stretch against its baseline, as a share of the most that any has."""
+        made = {who: self.steps(who, start_s, end_s) / self.pace(who) for who in self.of}
+        most = max(made.values())
+        return made[learner] / most if most > 0 else 0.0
 
     def pace(self, learner: str) -> float:
         """Steps per second in the baseline; the median of the others if it was not there."""
@@ -104,8 +114,7 @@ class Duty:
 
     def shows_speeds(self, start_s: float, end_s: float) -> bool:
         """Whether a slow learner is slow by itself, and not for want of a core."""
-        first = bisect_left(self._full, start_s)
-        return self._keeps_pace or not any(time_s <= end_s for time_s in self._full[first:])
+        return self._keeps_pace or not overlap_s(self._full, start_s, end_s)
 
 
 @once

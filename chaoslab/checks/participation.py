@@ -14,9 +14,12 @@ every window that holds 8 such rounds of one fragment:
              the others if they are slower as well
 
 Time in which an injection held the syncer is nobody's duty. A learner that a fault took away and
-that never contributed again is left to the second answer (`learners_rejoin`). Where learners
-without a step time share a machine that is full, weight and steps tell who got a core, too: a
-quarter of that is enough there.
+that never contributed again is left to the second answer (`learners_rejoin`).
+
+Where learners without a step time share a machine that is full, steps tell who got a core, too: a
+quarter of that is enough there. Rounds become due as the fastest learner steps, and one that is
+outrun contributes to fewer of them, with less weight: both are held against the steps that it made,
+rounds give or take one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -127,16 +130,19 @@ class Participation:
 
     def _least(self, window: _Window, learner: str, usual: "_Usual") -> tuple[float, str]:
         """The least of the three shares, and of what; steps only below the bound by others, too."""
-        shares = {"rounds": window.rounds_share}
-        shows_speeds = usual.duty.shows_speeds(window.start_s, window.end_s)
-        by_chance = 1.0 if shows_speeds else _BY_CHANCE
-        if window.weight_share is not None:
-            shares["weight"] = by_chance * window.weight_share
-        if window.steps_share is not None:
-            steps = by_chance * window.steps_share
-            if steps < self.min_share:
-                steps /= usual.duty.common_pace(window.start_s, window.end_s, learner)
-            shares["steps"] = steps
+        start_s, end_s = window.start_s, window.end_s
+        rounds, weight, steps = window.rounds_share, window.weight_share, window.steps_share
+        if not usual.duty.shows_speeds(start_s, end_s):
+            made = usual.duty.outrun(learner, start_s, end_s)
+            if steps is not None:
+                expected = made * window.rounds * usual.share(learner)
+                rounds, steps = (window.own + 1) / max(1.0, expected), _BY_CHANCE * steps
+            if weight is not None:
+                weight = weight / made if made else None
+        if steps is not None and steps < self.min_share:
+            steps /= usual.duty.common_pace(start_s, end_s, learner)
+        found = {"rounds": rounds, "weight": weight, "steps": steps}
+        shares = {name: share for name, share in found.items() if share is not None}
         what = min(shares, key=lambda name: shares[name])
         return shares[what], what
 

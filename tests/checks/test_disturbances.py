@@ -16,7 +16,7 @@ from chaoslab.checks.survivors import Survivors
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.events import Json, Kind
 from chaoslab.record.journal import History
-from tests.checks.cases import Tell
+from tests.checks.cases import Tell, sampled
 from tests.checks.stalled import stood_still
 from tests.histories import Story, half_killed
 
@@ -102,16 +102,6 @@ def test_a_check_that_cannot_be_judged_again_keeps_its_fail() -> None:
 
 
 # ---------------------------------------------------------------- the machine was busy
-
-
-def sampled(story: Story, *, others: float = 0.0, own: float = 1.9, idle: float = 0.1) -> Story:
-    """A second with what the harness saw of its machine of two cores."""
-    data: dict[str, Json] = {
-        "window_s": 1.0, "cores": 2, "load_1m": 13.0 if others else 4.0, "own_cores": own,
-        "others_cores": others, "stolen_cores": 0.0, "idle_cores": idle, "waited_s": 0.1,
-        "throttled_s": None, "cpu_pressure": 0.9, "io_pressure": 0.0, "memory_pressure": 0.0,
-    }  # fmt: skip
-    return story.say(Kind.MACHINE_SAMPLED, "harness", **data)
 
 
 def stalled_with(before: tuple[float, ...] | None, meanwhile: tuple[float, ...]) -> History:

@@ -1,10 +1,13 @@
 """Participation: every member works, from the baseline or from its return to the end."""
 
+from collections.abc import Mapping
+
 from chaoslab.checks.codes import Code
 from chaoslab.checks.participation import Participation
 from chaoslab.core.events import Event, Json, Kind
-from tests.checks.cases import Case, doubts, each, fails, passes, rewritten
+from tests.checks.cases import Case, doubts, each, fails, passes, rewritten, sampled
 from tests.histories import Story
+from tests.model_training import Pace
 
 CHECK = Participation()
 TOO_LITTLE = Code.WORKED_TOO_LITTLE
@@ -73,6 +76,35 @@ def says_that_it_was_asked() -> Story:
 
 def outage() -> Story:
     return Story().baseline().lose_syncer().stall(6).regain_syncer().train(20)
+
+
+def outrun(by: float, *, idle: float = 0.0, contributes: bool = True) -> Story:
+    """learner-0 makes two of the others' five steps, learner-1 `by` times as many as they, and
+    rounds go without learner-0, but for a quarter of them.
+    """
+    story = Story().baseline().slow("learner-0", 2.5).slow("learner-1", 1 / by)
+    for tick in range(80):
+        story.learners["learner-0"].is_mute = tick % 4 > 0 or not contributes
+        story.train(0.25)
+        if tick % 4 == 3:
+            sampled(story, idle=idle)
+    return story.end()
+
+
+def short_of_cores(story: Story) -> Story:
+    """Twenty seconds on a machine that is full."""
+    for _ in range(20):
+        sampled(story.train(1.0), idle=0.0)
+    return story.end()
+
+
+def with_a_third_of_the_weight(merged: Event) -> Mapping[str, Json]:
+    """A round after the baseline in which learner-0 weighs a third of what it did."""
+    parts = [dict(part) for part in merged.data["contributors"]]
+    for part in parts:
+        if part["learner"] == "learner-0" and merged.time_s > 5.0:
+            part["weight"] /= 3
+    return {"contributors": parts}
 
 
 CASES = {
@@ -190,6 +222,34 @@ CASES = {
         ),
         TOO_LITTLE,
         of=("learner-2",),
+    ),
+    "one that is outrun on a full machine": passes(CHECK, lambda: outrun(by=1)),
+    "one that is outrun by far on a full machine": passes(CHECK, lambda: outrun(by=10)),
+    "one that is outrun though cores are idle": fails(
+        CHECK, lambda: outrun(by=1, idle=1.0), TOO_LITTLE, of=("learner-0",)
+    ),
+    "one that contributes no more on a full machine": fails(
+        CHECK, lambda: outrun(by=1, contributes=False), TOO_LITTLE, of=("learner-0",)
+    ),
+    "one whose steps weigh a third on a full machine": fails(
+        CHECK,
+        lambda: rewritten(
+            short_of_cores(Story().baseline()), Kind.ROUND_MERGED, with_a_third_of_the_weight
+        ),
+        TOO_LITTLE,
+        of=("learner-0",),
+    ),
+    "one at a third of its pace on a full machine, in windows shorter than its samples": passes(
+        CHECK,
+        lambda: short_of_cores(
+            Story(pace=Pace(tick_s=0.05, steps=9)).baseline().slow("learner-0", 3)
+        ),
+    ),
+    "one at a tenth of its pace on a full machine": fails(
+        CHECK,
+        lambda: short_of_cores(Story(pace=Pace(steps=20)).baseline().slow("learner-0", 10)),
+        TOO_LITTLE,
+        of=("learner-0",),
     ),
     "no baseline": doubts(CHECK, lambda: Story().start().train(20).end(), Code.NO_BASELINE),
     "too few rounds": doubts(
