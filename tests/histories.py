@@ -72,7 +72,10 @@ class Story(ModelTraining):
         if is_paced:
             self.period_s = self.pace.step_s
             self.say(Kind.PACE_SET, step_s=self.period_s, measured_s={})
-        self.train(for_s)
+        return self.train(for_s).measure(is_steady=is_steady)
+
+    def measure(self, *, is_steady: bool = True) -> Self:
+        """The baseline ends here, and is what was seen since the start."""
         merged_s = [event.time_s for event in self.events if event.kind is Kind.ROUND_MERGED]
         usual_s = self.pace.round_s
         length_s = max(self.now_s - merged_s[0], usual_s) if merged_s else usual_s

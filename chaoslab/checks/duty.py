@@ -38,6 +38,7 @@ from chaoslab.core.payloads import (
     MachineSampled,
     NodeExited,
     PaceSet,
+    PhaseEntered,
 )
 from chaoslab.record.journal import History
 
@@ -60,6 +61,9 @@ class Duty:
             for event in history.of(MachineSampled)
             if is_full(event)
         )
+        self._given = {who: _Given.of(history, who) for who in history.learners}
+        begun_s = (e.time_s for e in history.of(PhaseEntered) if e.payload.phase == "baseline")
+        self._baseline = (next(begun_s, 0.0), baseline_s)
         self._steps = {who: _Sums.of(_steps(history, who)) for who in history.learners}
         self._waits = {who: _Sums.of(_waits(history, who)) for who in history.learners}
         self.of: Mapping[str, Stretches] = {
@@ -112,6 +116,16 @@ class Duty:
         ]
         return min(1.0, median(shares)) or 1.0 if shares else 1.0
 
+    def given_share(self, learner: str, start_s: float, end_s: float) -> float | None:
+        """What it was given of the time in which it was ready to run, against the baseline; at
+        most 1.
+
+        None where that is not known: in containers and on other machines.
+        """
+        now = self._given[learner].share(start_s, end_s)
+        usual = self._given[learner].share(*self._baseline)
+        return min(1.0, now / usual) if now is not None and usual else None
+
     def shows_speeds(self, start_s: float, end_s: float) -> bool:
         """Whether a slow learner is slow by itself, and not for want of a core."""
         return self._keeps_pace or not overlap_s(self._full, start_s, end_s)
@@ -150,6 +164,30 @@ class _Sums(NamedTuple):
         from_s, to_s = self.times_s[after - 1], self.times_s[after]
         more = self.sums[after + 1] - self.sums[after]
         return self.sums[after] + more * (time_s - from_s) / (to_s - from_s)
+
+
+class _Given(NamedTuple):
+    """For how long a learner was sampled, and that times the share that it was given meanwhile."""
+
+    sampled_s: _Sums
+    given_s: _Sums
+
+    @classmethod
+    def of(cls, history: History, learner: str) -> "_Given":
+        said = [
+            (event.time_s, event.payload.window_s, event.payload.given[learner])
+            for event in history.of(MachineSampled)
+            if learner in event.payload.given
+        ]
+        return cls(
+            sampled_s=_Sums.of((time_s, window_s) for time_s, window_s, _ in said),
+            given_s=_Sums.of((time_s, window_s * share) for time_s, window_s, share in said),
+        )
+
+    def share(self, start_s: float, end_s: float) -> float | None:
+        """The mean over a stretch; None if it was not sampled then."""
+        sampled_s = self.sampled_s.between(start_s, end_s)
+        return self.given_s.between(start_s, end_s) / sampled_s if sampled_s > 0 else None
 
 
 def _steps(history: History, learner: str) -> Iterator[tuple[float, float]]:

@@ -16,10 +16,11 @@ every window that holds 8 such rounds of one fragment:
 Time in which an injection held the syncer is nobody's duty. A learner that a fault took away and
 that never contributed again is left to the second answer (`learners_rejoin`).
 
-Where learners without a step time share a machine that is full, steps tell who got a core, too: a
-quarter of that is enough there. Rounds become due as the fastest learner steps, and one that is
-outrun contributes to fewer of them, with less weight: both are held against the steps that it made,
-rounds give or take one.
+Where learners without a step time share a machine that is full, steps tell who got a core, too:
+they are held there against what a learner was given of the time in which it was ready, or, where
+that is not known, a quarter of them is enough. Rounds become due as the fastest learner steps, and
+one that is outrun contributes to fewer of them, with less weight: both are held against the steps
+that it made, rounds give or take one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +59,8 @@ _OF_ONE_FRAGMENT = 8
 """Rounds of a window that it can be expected to contribute to: of all fragments, and of one."""
 _STANDS_STILL = 0.1
 _BY_CHANCE = 4.0
-"""By so much learners without a step time may slow each other on a machine that is full."""
+"""By so much learners without a step time may slow each other on a machine that is full, where it
+is not known what each was given of it."""
 
 
 class _Window(NamedTuple):
@@ -134,9 +136,11 @@ class Participation:
         rounds, weight, steps = window.rounds_share, window.weight_share, window.steps_share
         if not usual.duty.shows_speeds(start_s, end_s):
             made = usual.duty.outrun(learner, start_s, end_s)
+            given = usual.duty.given_share(learner, start_s, end_s)
             if steps is not None:
                 expected = made * window.rounds * usual.share(learner)
-                rounds, steps = (window.own + 1) / max(1.0, expected), _BY_CHANCE * steps
+                rounds = (window.own + 1) / max(1.0, expected)
+                steps = steps / given if given else _BY_CHANCE * steps
             if weight is not None:
                 weight = weight / made if made else None
         if steps is not None and steps < self.min_share:

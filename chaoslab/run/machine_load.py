@@ -2,6 +2,7 @@
 
     /proc/stat ─────────► busy, idle and stolen cores ┐
     /proc/<pid>/stat ───► those of the run's own tree ┴─► what others took
+    /proc/<pid>/task/*/schedstat ─► of each node: did its threads run when they were ready?
     /proc/loadavg, /proc/pressure, the cgroup's cpu.stat, /proc/self/schedstat ─► beside it
 
 A sample is made of two readings; its rates are means between them. Reading costs a few
@@ -10,7 +11,7 @@ milliseconds. What this kernel does not tell is null; without /proc there are no
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -39,6 +40,14 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """For how long a thread had a core, and for how long it was ready and had none."""
+
+    ran_s: float
+    waited_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What the kernel has counted so far; seconds of CPU time add up over all cores."""
 
@@ -47,6 +56,8 @@ class Reading:
     stolen_s: float
     own: Mapping[int, "Used"]
     """By process: the harness, the nodes and everything below them."""
+    turns: Mapping[str, Mapping[int, "Turns"]]
+    """By node and thread, of its process and of all below it."""
     harness_s: float | None
     """Of the process of the harness alone."""
     cores: int
@@ -67,40 +78,49 @@ class Machine:
     harness: int = field(default_factory=os.getpid)
     _before: tuple[float, Reading] | None = None
 
-    def sample(self, now_s: float, nodes: Iterable[int]) -> Mapping[str, Json] | None:
+    def sample(self, now_s: float, nodes: Mapping[str, int]) -> Mapping[str, Json] | None:
         """What happened since the last sample, as machine.sampled carries it.
 
         None for the first, and too soon after another: the kernel counts in hundredths of a second.
 
-        `nodes` are the processes of the nodes on this machine, also of those that are not below the
+        `nodes` are the processes of the nodes on this machine, by name: some are not below the
         harness.
         """
-        nodes = tuple(nodes)
         if self._before is not None and now_s - self._before[0] < _WINDOW_S_LEAST:
             return None
-        after = read(self.root, {self.harness, *nodes}, self.harness)
+        after = read(self.root, nodes, self.harness)
         earlier, self._before = self._before, (now_s, after) if after else None
         if earlier is None or after is None:
             return None
         return {**_sampled(earlier[1], after, now_s - earlier[0]), "nodes": len(nodes)}
 
 
-def read(root: Path, trees: set[int], harness: int) -> Reading | None:
-    """The counters now; None where there is no such /proc. `trees`: the roots of the run's own."""
+def read(root: Path, nodes: Mapping[str, int], harness: int) -> Reading | None:
+    """The counters now; None where there is no such /proc. `nodes`: their processes, by name."""
     try:
         lines = (root / "proc/stat").read_text().splitlines()
-        own = _own(root / "proc", trees)
+        used, below = _processes(root / "proc", {harness, *nodes.values()})
         load_1m = float((root / "proc/loadavg").read_text().split()[0])
     except OSError:
         return None
     user, nice, system, idle, iowait, irq, softirq, stolen, *_ = (
         int(word) / _TICKS_PER_S for word in lines[0].split()[1:]
     )
+    own = {pid: used[pid] for pid in _tree({harness, *nodes.values()}, below) if pid in used}
+    turns = {
+        name: {
+            thread: turn
+            for process in _tree({pid}, below)
+            for thread, turn in _turns(f"{root}/proc/{process}/task")
+        }
+        for name, pid in nodes.items()
+    }
     return Reading(
         busy_s=user + nice + system + irq + softirq,
         idle_s=idle + iowait,
         stolen_s=stolen,
         own=own,
+        turns=turns,
         harness_s=own[harness].own_s if harness in own else None,
         cores=sum(line.startswith("cpu") for line in lines) - 1,
         waited_s=_waited_s(root / f"proc/{harness}/schedstat"),
@@ -132,7 +152,21 @@ def _sampled(before: Reading, after: Reading, window_s: float) -> Mapping[str, J
             f"{name}_pressure": grown(before.pressure_s[name], after.pressure_s[name], window_s)
             for name in _PRESSURES
         },
+        "given": {
+            name: round(share, 4)
+            for name, late in after.turns.items()
+            if (share := _given(before.turns.get(name, {}), late)) is not None
+        },
     }
+
+
+def _given(before: Mapping[int, Turns], after: Mapping[int, Turns]) -> float | None:
+    """Of the time in which threads were ready, the share in which they ran; None if none was."""
+    nothing = Turns(ran_s=0.0, waited_s=0.0)
+    pairs = [(before.get(thread, nothing), now) for thread, now in after.items()]
+    ran_s = sum(now.ran_s - then.ran_s for then, now in pairs)
+    waited_s = sum(now.waited_s - then.waited_s for then, now in pairs)
+    return ran_s / (ran_s + waited_s) if ran_s + waited_s > 0 else None
 
 
 def _used_s(before: Mapping[int, Used], after: Mapping[int, Used]) -> float:
@@ -152,8 +186,10 @@ def _used_s(before: Mapping[int, Used], after: Mapping[int, Used]) -> float:
     return max(whole_s(after) - whole_s(before), still_there_s)
 
 
-def _own(proc: Path, trees: set[int]) -> Mapping[int, Used]:
-    """What these processes, their groups and all below them have used."""
+def _processes(
+    proc: Path, trees: set[int]
+) -> tuple[Mapping[int, Used], Mapping[int, Sequence[int]]]:
+    """What each process has used, and those below each: its children, and the group of a tree."""
     below: dict[int, list[int]] = defaultdict(list)
     used: dict[int, Used] = {}
     for pid in (int(name) for name in os.listdir(proc) if name.isdigit()):
@@ -168,12 +204,29 @@ def _own(proc: Path, trees: set[int]) -> Mapping[int, Used]:
             own_s=(user + system) / _TICKS_PER_S,
             reaped_s=(reaped_user + reaped_system) / _TICKS_PER_S,
         )
-    own, pending = set[int](), [*trees]
+    return used, below
+
+
+def _tree(roots: Iterable[int], below: Mapping[int, Sequence[int]]) -> set[int]:
+    """These processes and all below them."""
+    found, pending = set[int](), [*roots]
     while pending:
-        if (pid := pending.pop()) not in own:
-            own.add(pid)
-            pending += below[pid]
-    return {pid: one for pid, one in used.items() if pid in own}
+        if (pid := pending.pop()) not in found:
+            found.add(pid)
+            pending += below.get(pid, ())
+    return found
+
+
+def _turns(tasks: str) -> Iterator[tuple[int, Turns]]:
+    """Of each thread in this folder; of none where the kernel does not count it."""
+    try:
+        threads = os.listdir(tasks)
+    except OSError:  # the process has ended since
+        return
+    for thread in threads:
+        if text := _text(f"{tasks}/{thread}/schedstat"):
+            ran, waited, _ = text.split()
+            yield int(thread), Turns(ran_s=int(ran) / 1e9, waited_s=int(waited) / 1e9)
 
 
 def _waited_s(path: Path) -> float | None:

@@ -281,7 +281,7 @@ class RunLoop:
             return
         started = self.recorder.journal.history.of(NodeStarted)
         pids = {one.node: one.pid for event in started if _is_here(one := event.payload)}
-        alive = [pids[name] for name in self._progress.alive() if name in pids]
+        alive = {name: pids[name] for name in self._progress.alive() if name in pids}
         if (sampled := self.machine.sample(now_s, alive)) is not None:
             self.recorder.note(Kind.MACHINE_SAMPLED, sampled)
 

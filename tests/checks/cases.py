@@ -68,11 +68,19 @@ def rewritten(
     return story
 
 
-def sampled(story: Story, *, others: float = 0.0, own: float = 1.9, idle: float = 0.1) -> Story:
+def sampled(
+    story: Story,
+    *,
+    others: float = 0.0,
+    own: float = 1.9,
+    idle: float = 0.1,
+    given: Mapping[str, Json] | None = None,
+) -> Story:
     """A second with what the harness saw of its machine of two cores."""
     data: dict[str, Json] = {
         "window_s": 1.0, "cores": 2, "load_1m": 13.0 if others else 4.0, "own_cores": own,
         "others_cores": others, "stolen_cores": 0.0, "idle_cores": idle, "waited_s": 0.1,
         "throttled_s": None, "cpu_pressure": 0.9, "io_pressure": 0.0, "memory_pressure": 0.0,
+        "given": given or {},
     }  # fmt: skip
     return story.say(Kind.MACHINE_SAMPLED, "harness", **data)

@@ -91,11 +91,20 @@ def outrun(by: float, *, idle: float = 0.0, contributes: bool = True) -> Story:
     return story.end()
 
 
-def short_of_cores(story: Story) -> Story:
-    """Twenty seconds on a machine that is full."""
+def short_of_cores(story: Story, given: float | None = None) -> Story:
+    """Twenty seconds on a machine that is full; what it gave to learner-0."""
     for _ in range(20):
-        sampled(story.train(1.0), idle=0.0)
+        shares = {} if given is None else {"learner-0": given}
+        sampled(story.train(1.0), idle=0.0, given=shares)
     return story.end()
+
+
+def given(before: float, after: float, *, slowdown: float) -> Story:
+    """learner-0 is slower than in the baseline; what it was given of a full machine."""
+    story = Story(pace=Pace(steps=20)).start()
+    for for_s in (0.0, 1.0, 1.0):
+        sampled(story.train(for_s), idle=0.0, given={"learner-0": before})
+    return short_of_cores(story.measure().slow("learner-0", slowdown), after)
 
 
 def with_a_third_of_the_weight(merged: Event) -> Mapping[str, Json]:
@@ -244,6 +253,18 @@ CASES = {
         lambda: short_of_cores(
             Story(pace=Pace(tick_s=0.05, steps=9)).baseline().slow("learner-0", 3)
         ),
+    ),
+    "one at a tenth of its pace that was given a tenth": passes(
+        CHECK, lambda: given(before=0.8, after=0.08, slowdown=10)
+    ),
+    "one at a third of its pace that was given as much as before": fails(
+        CHECK,
+        lambda: given(before=0.4, after=0.4, slowdown=3),
+        TOO_LITTLE,
+        of=("learner-0",),
+    ),
+    "one at its pace that was given more than before": passes(
+        CHECK, lambda: given(before=0.2, after=0.9, slowdown=1)
     ),
     "one at a tenth of its pace on a full machine": fails(
         CHECK,

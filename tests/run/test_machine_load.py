@@ -1,6 +1,8 @@
 """Samples of a machine: whose work keeps its cores busy, and what the kernel says beside it."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +60,7 @@ def kernel(tmp_path: Path) -> Kernel:
 
 def sampled(kernel: Kernel, machine: Machine, now_s: float = 2.0) -> Mapping[str, object]:
     kernel.show()
-    sample = machine.sample(now_s, iter([NODE]))
+    sample = machine.sample(now_s, {"learner-0": NODE})
     assert sample is not None
     assert sample["nodes"] == 1
     return sample
@@ -68,7 +70,7 @@ def sampled(kernel: Kernel, machine: Machine, now_s: float = 2.0) -> Mapping[str
 def machine(kernel: Kernel) -> Machine:
     """It has looked once."""
     machine = Machine(root=kernel.root, harness=HARNESS)
-    assert machine.sample(0.0, [NODE]) is None
+    assert machine.sample(0.0, {"learner-0": NODE}) is None
     return machine
 
 
@@ -108,7 +110,7 @@ def test_a_process_that_others_reap_leaves_what_still_runs(kernel: Kernel) -> No
     kernel.processes[NODE] = (1, 9.0, 0.0)  # as in a container, below its engine
     kernel.show()
     machine = Machine(root=kernel.root, harness=HARNESS)
-    machine.sample(0.0, [NODE])
+    machine.sample(0.0, {"learner-0": NODE})
     del kernel.processes[NODE]
     kernel.processes[HARNESS] = (1, 6.0, 0.0)
     kernel.user_s = 1.0
@@ -124,23 +126,46 @@ def test_what_the_kernel_says_of_waiting_is_told(kernel: Kernel) -> None:
             "sys/fs/cgroup/cpu.stat": f"throttled_usec {throttled}\n",
         }
         kernel.show()
-        sample = machine.sample(2.0 * bool(pressure), [])
+        sample = machine.sample(2.0 * bool(pressure), {})
     assert (sample["waited_s"], sample["cpu_pressure"], sample["throttled_s"]) == (0.5, 0.75, 0.25)
     assert sample["io_pressure"] is None
 
 
+def test_a_node_is_given_what_its_threads_get_of_the_time_in_which_they_are_ready(
+    kernel: Kernel,
+) -> None:
+    kernel.processes[CHILD] = (NODE, 1.0, 0.0)
+    machine = Machine(root=kernel.root, harness=HARNESS)
+    for time_s, node, child in ((0.0, "5 5 1", "0 0 1"), (2.0, "1005 2005 2", "2000 0 9")):
+        kernel.files = {"proc/11/task/11/schedstat": node, "proc/12/task/13/schedstat": child}
+        kernel.show()
+        sample = machine.sample(time_s, {"learner-0": NODE, "learner-1": 77})
+    assert sample["given"] == {"learner-0": 0.6}
+
+
 def test_a_second_sample_at_once_would_say_nothing(kernel: Kernel, machine: Machine) -> None:
-    assert machine.sample(0.1, []) is None
+    assert machine.sample(0.1, {}) is None
     assert sampled(kernel, machine)["window_s"] == 2.0
 
 
 def test_a_machine_without_proc_is_not_sampled(tmp_path: Path) -> None:
     machine = Machine(root=tmp_path)
-    assert [machine.sample(time_s, []) for time_s in (0.0, 1.0)] == [None, None]
+    assert [machine.sample(time_s, {}) for time_s in (0.0, 1.0)] == [None, None]
 
 
 def test_this_machine_can_be_sampled() -> None:
     machine = Machine()
-    machine.sample(0.0, [])
-    sample = machine.sample(1.0, [])
+    machine.sample(0.0, {})
+    sample = machine.sample(1.0, {})
     assert sample["cores"] == os.cpu_count()
+
+
+def test_a_process_of_this_machine_is_given_a_share_of_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        machine = Machine()
+        samples = (machine.sample(float(n), {"busy": busy.pid}) for n in range(10_000))
+        shares = (said["given"].get("busy", 0) for said in samples if said is not None)
+        given = next(filter(None, shares), None)  # 0 until it first has a core
+        busy.kill()
+    assert given is not None
+    assert 0 < given <= 1
