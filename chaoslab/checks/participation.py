@@ -78,7 +78,8 @@ class _Window(NamedTuple):
     """Without regard to others; None without a pace to compare with."""
     last: Event[RoundMerged]
     fragment: int | None = None
-    """The one whose rounds it holds alone, without a look at weight and steps; None: all."""
+    """The one whose rounds it holds alone, without a look at weight and steps; None: all. Only where
+    nobody is slow for want of a core."""
 
     @property
     def of(self) -> str:
@@ -240,7 +241,9 @@ def _windows(learner: str, on_duty: Stretches, usual: _Usual) -> Iterator[_Windo
     for fragment, of_it in fragments.items() if len(fragments) > 1 else ():
         share = usual.share_of_fragment(learner, fragment)
         for within in _runs(of_it, ceil(_OF_ONE_FRAGMENT / share)) if share else ():
-            yield _window(learner, usual, within, share)._replace(fragment=fragment)
+            window = _window(learner, usual, within, share)
+            if usual.duty.shows_speeds(window.start_s, window.end_s):
+                yield window._replace(fragment=fragment)
 
 
 def _runs(
