@@ -78,8 +78,8 @@ class _Window(NamedTuple):
     """Without regard to others; None without a pace to compare with."""
     last: Event[RoundMerged]
     fragment: int | None = None
-    """The one whose rounds it holds alone, without a look at weight and steps; None: all. Only where
-    nobody is slow for want of a core."""
+    """The one whose rounds it holds alone, without a look at weight and steps; None: all. There are
+    such windows only where nobody is slow for want of a core."""
 
     @property
     def of(self) -> str:
