@@ -59,8 +59,9 @@ class Duty:
         self._full = union(
             (event.time_s - event.payload.window_s, event.time_s)
             for event in history.of(MachineSampled)
-            if is_full(event)
+            if is_full(event) or event.payload.nodes == 0
         )
+        """When learners may have lacked a core: where no node is on this machine, nobody knows."""
         self._given = {who: _Given.of(history, who) for who in history.learners}
         begun_s = (e.time_s for e in history.of(PhaseEntered) if e.payload.phase == "baseline")
         self._baseline = (next(begun_s, 0.0), baseline_s)

@@ -99,6 +99,14 @@ def short_of_cores(story: Story, given: float | None = None) -> Story:
     return story.end()
 
 
+def elsewhere(slowdown: float) -> Story:
+    """learner-0 is slower than in the baseline, on a machine that nobody watches."""
+    story = Story(pace=Pace(steps=20)).baseline().slow("learner-0", slowdown)
+    for _ in range(20):
+        sampled(story.train(1.0), idle=1.9)
+    return rewritten(story.end(), Kind.MACHINE_SAMPLED, lambda _: {"nodes": 0})
+
+
 def given(before: float, after: float, *, slowdown: float) -> Story:
     """learner-0 is slower than in the baseline; what it was given of a full machine."""
     story = Story(pace=Pace(steps=20)).start()
@@ -265,6 +273,12 @@ CASES = {
     ),
     "one at its pace that was given more than before": passes(
         CHECK, lambda: given(before=0.2, after=0.9, slowdown=1)
+    ),
+    "one at a third of its pace on a machine that nobody watches": passes(
+        CHECK, lambda: elsewhere(3)
+    ),
+    "one at a tenth of its pace on a machine that nobody watches": fails(
+        CHECK, lambda: elsewhere(10), TOO_LITTLE, of=("learner-0",)
     ),
     "one at a tenth of its pace on a full machine": fails(
         CHECK,
