@@ -1,6 +1,8 @@
 """A disk whose power is cut loses what was not flushed, and nothing else."""
 
 import os
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -86,6 +88,20 @@ def test_what_was_flushed_is_there_and_what_was_not_is_lost(
     ]
     assert {path.name for path in home.iterdir()} == {"flushed", "partial"}
     assert (home / "flushed").read_bytes() == b"a" * 5000
+
+
+@needs_power
+def test_a_container_that_has_a_copy_of_the_mounts_as_it_starts_is_waited_for(
+    storage: Storage, tmp_path: Path
+) -> None:
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo in; read -r _"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as container:
+        assert container.stdin is not None
+        assert container.stdout is not None
+        assert container.stdout.readline() == b"in\n"
+        threading.Timer(0.2, container.stdin.close).start()
+        power.cut(kept(tmp_path))
+    (kept(tmp_path) / "later").write_text("it takes writes again")
 
 
 @needs_power

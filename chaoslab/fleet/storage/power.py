@@ -15,7 +15,9 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -31,6 +33,7 @@ _NO_FOLLOW = 8
 _PROGRAMS = ("mkfs.ext4", "mount")
 _MOST_BYTES = 16 << 30
 _PATIENCE_S = 60.0
+_RELEASE_S = 10.0
 _SUFFIX = ".power.ext4"
 _OPTIONS = "loop,nosuid,nodev,noatime,commit=3600"
 """Names go to the disk when somebody flushes, not every five seconds by themselves."""
@@ -94,6 +97,7 @@ def cut(folder: Path) -> Cut:
         os.close(handle)
     refused = _refusal(folder)
     unmount(folder)
+    _await_release(_image(folder))
     _mount(folder)
     after = _contents(folder)
     changed = sorted(
@@ -126,6 +130,26 @@ def is_ours(device: str) -> bool:
         return behind.read_text(encoding="utf-8").strip().endswith(_SUFFIX)
     except OSError:
         return False
+
+
+def _await_release(image: Path) -> None:
+    """Wait until no loop device is on it, for some seconds.
+
+    A container that starts at this moment has a copy of all mounts; while it lasts, the file system
+    would be mounted again as it is there: shut down.
+    """
+    deadline_s = time.monotonic() + _RELEASE_S
+    while _is_behind_a_device(image) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+
+
+def _is_behind_a_device(image: Path) -> bool:
+    where = str(image.resolve())
+    for behind in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):  # the device was released meanwhile
+            if behind.read_text(encoding="utf-8").strip() == where:
+                return True
+    return False
 
 
 def _image(folder: Path) -> Path:
