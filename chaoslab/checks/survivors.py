@@ -186,11 +186,8 @@ def _paces(history: History) -> Iterator[_Pace]:
 
 
 def _own_step_s(learner: str, measured: Event[BaselineMeasured] | None) -> float | None:
-    """The median; of older records, which lack it, the mean."""
-    if measured is None:
-        return None
-    said = measured.payload
-    return said.step_s_median.get(learner, said.step_s.get(learner))
+    """The median step time of its baseline; None if that was not measured."""
+    return measured.payload.step_s_median.get(learner) if measured else None
 
 
 def _sampled_every_s(samples: Sequence[Event], until_s: float | None) -> float | None:
