@@ -56,7 +56,7 @@ wire:                  ## generate wire_pb2 from wire.proto, readable by every p
 	build/wire/bin/pip install --quiet 'grpcio-tools==1.71.2' 'setuptools<81'
 	build/wire/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. chaoslab/diloco/wire/wire.proto
 
-docs: .venv/installed  ## rewrite what is made from the code: module map, kinds, catalogues
+docs: .venv/installed  ## rewrite what is made from the code: kinds, catalogues, reference
 	$(PYTHON) -m tests.generated_docs
 
 site: .venv/installed  ## the documentation as pages to read offline: build/site/index.html

@@ -73,39 +73,18 @@ class Block:
         return head + begin, body, end + tail
 
 
-# ---------------------------------------------------------------- modules
-
-
-def module_map() -> str:
-    """Every module under its package, with the first line of its docstring."""
-    purposes = dict(modules())
-    tables = []
-    for package in (*PACKAGES, "diloco", "systems"):
-        names = [name for name in purposes if name.split(".")[0] == package]
-        head, *rest = names
-        rows = [(f"`{name.removeprefix(f'{package}.')}`", purposes[name]) for name in rest]
-        tables.append(f"### `{package}`\n\n{purposes[head]}")
-        if rows:
-            tables[-1] += f"\n\n{_table(('module', 'purpose'), rows)}"
-    return "\n\n".join(tables)
+# ---------------------------------------------------------------- packages
 
 
 def packages() -> str:
     """The packages in the order in which they may import each other, the last first."""
-    purposes = dict(modules())
     names = ["systems", "diloco", *(name for name in PACKAGES if not name.startswith("__"))]
-    return _table(("package", "purpose"), [(f"`{n}`", purposes[n]) for n in reversed(names)])
+    return _table(("package", "purpose"), [(f"`{n}`", _purpose(n)) for n in reversed(names)])
 
 
-def modules() -> Iterator[tuple[str, str]]:
-    """Name and purpose of every module; a package without a docstring holds nothing to name."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        purpose = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-        if purpose is not None:
-            yield ".".join(part for part in parts if part != "__init__"), purpose.splitlines()[0]
-        elif path.name != "__init__.py":
-            raise ValueError(f"{path} begins without a docstring")
+def _purpose(package: str) -> str:
+    text = (PACKAGE / package / "__init__.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(text)) or "").splitlines()[0]
 
 
 # ---------------------------------------------------------------- events
@@ -237,7 +216,6 @@ def _yaml(value: Json) -> str:
 
 BLOCKS = (
     Block("ARCHITECTURE.md", "packages", packages),
-    Block("ARCHITECTURE.md", "modules", module_map),
     Block("docs/plans.md", "plans", plans),
     Block("docs/faults.md", "faults", faults),
     Block("docs/faults.md", "evidence-codes", evidence_codes),

@@ -4,7 +4,6 @@ A package that is not in the table does not exist yet.
 """
 
 import ast
-import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -88,8 +87,6 @@ POLICY = tuple(
 """What a simulation shares with the run under test: its settings and its decisions."""
 
 STANDARD = {"bisect", "collections", "dataclasses", "enum", "json", "math", "operator", "typing"}
-AS_STANDARD = "core.lazy_dataclass"
-"""Stands for a module of the standard library, everywhere, and imports nothing else."""
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -117,8 +114,7 @@ def imported() -> dict[str, list[str]]:
 
 def own(module: str) -> list[str]:
     """What a module imports from chaoslab, named from there."""
-    names = [n.removeprefix("chaoslab.") for n in imported()[module] if n.startswith("chaoslab.")]
-    return [name for name in names if not name.startswith(f"{AS_STANDARD}.")]
+    return [n.removeprefix("chaoslab.") for n in imported()[module] if n.startswith("chaoslab.")]
 
 
 def top(name: str) -> str:
@@ -240,7 +236,7 @@ def test_faults_see_no_backend() -> None:
 def test_the_policy_needs_nothing_but_the_standard_library() -> None:
     names = ("policy", "rounds", "membership", "tally", "communicators", "transfers", "decisions")
     pure = ["diloco.settings", *(f"diloco.syncer.{name}" for name in names)]
-    used = tuple(f"chaoslab.{module}." for module in (*pure, "core.events", AS_STANDARD))
+    used = tuple(f"chaoslab.{module}." for module in (*pure, "core.events"))
     assert [
         f"{module} imports {name}"
         for module in pure
@@ -249,19 +245,10 @@ def test_the_policy_needs_nothing_but_the_standard_library() -> None:
     ] == []
 
 
-def test_what_stands_for_the_standard_library_imports_nothing_else() -> None:
-    assert {top(name) for name in imported()[AS_STANDARD]} <= sys.stdlib_module_names
-
-
-def test_every_dataclass_is_lazy_but_that_of_a_script_which_is_sent_to_hosts_alone() -> None:
-    users = [module for module, names in imported().items() if "dataclasses.dataclass" in names]
-    assert users == [AS_STANDARD, "fleet.storage.disk"]
-
-
 def test_images_hold_all_that_is_imported_in_them() -> None:
     places = [PACKAGE / part for part in images._INSIDE]
     held = {module for module, path in modules() if {path, *path.parents}.intersection(places)}
-    assert {"core.lazy_dataclass", "diloco.syncer.policy", "links.proxy.pump"} <= held
+    assert {"diloco.syncer.policy", "links.proxy.pump"} <= held
     assert [
         f"{module} imports {name}"
         for module in held

@@ -4,11 +4,11 @@ run.json, plan.resolved.yaml, provenance of both ─► changes ─► (area, wh
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.archive.index import PastRun
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.file.document import Tree, read
 from chaoslab.plan.file.writing import one_line
 from chaoslab.record.run_directory import RESOLVED_PLAN

@@ -12,6 +12,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +20,6 @@ from pathlib import Path
 from chaoslab.archive.index import PastRun, plans
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.run.twin import TWINS
 from chaoslab.undo.log import is_held, is_owned, may_owe
 

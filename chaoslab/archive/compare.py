@@ -5,6 +5,7 @@ after  ─┘                          └─► worse │ cannot be told │ he
         └─ changes ─► seed, plan, code, machine
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.archive.changes import Change, changes
@@ -14,7 +15,6 @@ from chaoslab.checks.noise import NOISE
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 
 
 class Held(StrEnum):

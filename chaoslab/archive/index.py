@@ -9,6 +9,7 @@ Rebuilt from the folders at each call; a thousand runs take a fraction of a seco
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
@@ -17,7 +18,6 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
 from chaoslab.core.events import Event, Json, MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RunStarted
 from chaoslab.core.regular_files import read_regular
 from chaoslab.record.journal_file import JOURNAL

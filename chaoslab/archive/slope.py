@@ -7,10 +7,9 @@ P. K. Sen, "Estimates of the Regression Coefficient Based on Kendall's Tau", JAS
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
-
-from chaoslab.core.lazy_dataclass import dataclass
 
 CONFIDENCE = 0.99
 """A plan has ten findings, and each is asked: with 95 %, every fourth steady plan would seem to

@@ -11,6 +11,7 @@ one on another fleet, with other settings, or before a run that has no verdict.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -19,7 +20,6 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.settings import KeepsTime
 from chaoslab.plan.file import load
 from chaoslab.prepare.kinds import fleet_of, kinds

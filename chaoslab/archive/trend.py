@@ -8,6 +8,7 @@ A margin that falls from run to run is news while everything still passes.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from shlex import quote
 from statistics import median
@@ -17,7 +18,6 @@ from chaoslab.archive.slope import RUNS_LEAST, Slope, slope
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.undo.log import is_held
 
 _MACHINE = ("system", "machine", "cores")

@@ -9,11 +9,11 @@ of which there are few samples has no quantiles.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from chaoslab.calibration.samples import Samples
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import plural
 from chaoslab.sim.costs import Costs, quantile_lines
 

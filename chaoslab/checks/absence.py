@@ -11,7 +11,7 @@ it never counts as a return.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -26,7 +26,6 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     EngineReported,
     LearnerStep,

@@ -5,6 +5,7 @@ heal ─ back ─┤ | | | | | | . . . .        contributed to 6 of 10 rounds si
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.checks.absence import absences
@@ -16,7 +17,6 @@ from chaoslab.checks.timeline import (
     rounds_with_work,
     training_end_s,
 )
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Leaving, MemberLeft, NodeExited
 from chaoslab.record.journal import History
 

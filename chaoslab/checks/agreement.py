@@ -9,6 +9,7 @@ Learners that are under a fault when training ends owe no final account.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
@@ -16,7 +17,6 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import fault_windows, training_end
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerAdopted,
     LearnerFinal,

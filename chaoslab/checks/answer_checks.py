@@ -8,6 +8,7 @@ UNKNOWN. A learner that the plan never heals (`for: rest`) is not asked to retur
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
@@ -18,7 +19,6 @@ from chaoslab.checks.participation import Participation
 from chaoslab.checks.real_work import RealWork
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.violations import unknown
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import elapsed
 from chaoslab.record.journal import History
 

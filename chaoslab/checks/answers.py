@@ -6,7 +6,7 @@ what was done to it?        `injections`, with what was asked for and what was m
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.moot import moot
@@ -22,7 +22,6 @@ from chaoslab.checks.timeline import (
     usual_gap_s,
 )
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import FaultSkipped, RunFinished, RunOutcome
 from chaoslab.record.journal import FaultStory, History
 

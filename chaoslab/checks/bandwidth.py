@@ -19,7 +19,7 @@ small sum can come in bursts: `max_peak` bounds those (`bursts`).
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from statistics import median
@@ -40,7 +40,6 @@ from chaoslab.checks.violations import (
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import CommunicatorFormed, LearnerStarted, LearnerStep, LinkMeasured
 from chaoslab.core.units import Factor
 from chaoslab.record.journal import History

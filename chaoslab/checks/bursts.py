@@ -9,11 +9,11 @@ nor what was refused. Decides nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import PushAccepted, RoundMerged
 from chaoslab.record.journal import History
 

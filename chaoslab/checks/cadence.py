@@ -10,6 +10,7 @@ baseline). In every window in which 12 rounds were to be expected, and 4 of each
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.base import Finding
@@ -22,7 +23,6 @@ from chaoslab.checks.timeline import baseline_end_s, by_fragment, rounds_with_wo
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History

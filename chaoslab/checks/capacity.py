@@ -8,10 +8,10 @@ meanwhile is not excused by it.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from chaoslab.checks.timeline import fault_windows
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import BaselineMeasured, Status
 from chaoslab.record.journal import History
 

@@ -10,6 +10,7 @@ training waits for a disk is a matter for `survivors`.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
@@ -17,7 +18,6 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Doubt, Violation, conclude, time_left
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     CheckpointFailed,
     CheckpointFound,

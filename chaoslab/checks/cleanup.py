@@ -1,13 +1,13 @@
 """Was everything undone? Faults healed, processes gone, nothing left over on the machine."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeExited, NodeStarted, ResidueFound, RunFinished, RunLeft
 from chaoslab.core.units import plural
 from chaoslab.record.journal import History

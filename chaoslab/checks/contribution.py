@@ -11,6 +11,7 @@ weights follow who returned first: that time is left out.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import ClassVar
@@ -32,7 +33,6 @@ from chaoslab.checks.timeline import (
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import MemberLeft, RoundMerged
 from chaoslab.core.units import Factor, Share, plural, show_share
 from chaoslab.record.journal import History

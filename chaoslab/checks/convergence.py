@@ -14,6 +14,7 @@ difference is a share of what was learnt: of how far losses have fallen.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
@@ -23,7 +24,6 @@ from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.violations import Doubt, Violation, conclude, margin_below, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     EvaluationMeasured,
     LearnerStep,

@@ -9,6 +9,7 @@ that does not take it away, such as a thin link: dropping it makes it lose more 
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.absence import Absence, absences
@@ -20,7 +21,6 @@ from chaoslab.checks.stretches import holds, union_by_name
 from chaoslab.checks.timeline import before_the_end, fault_windows, members_before
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerLeft,
     Leaving,

@@ -11,7 +11,7 @@ counts as a disturbance, never the load that the run itself makes: see docs/reco
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from chaoslab.checks.base import Finding, Outcome
@@ -20,7 +20,6 @@ from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.stretches import Stretches, holds, union
 from chaoslab.checks.timeline import baseline_end_s, once
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import MachineSampled, PhaseEntered, RoundStored
 from chaoslab.record.journal import History
 

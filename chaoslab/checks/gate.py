@@ -8,12 +8,12 @@ somebody accepts.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 MIN_MARGIN = 0.1
 _RULES = (

@@ -13,6 +13,7 @@ Raw tokens, which also count work that was later overwritten or lost, stand besi
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.absence import Absence, absences
@@ -32,7 +33,6 @@ from chaoslab.checks.timeline import (
 from chaoslab.checks.violations import margin_above, margin_below, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerJoined,
     LinkCleared,

@@ -11,7 +11,7 @@ A donor may die, hang or be slow, and then another one, or the syncer, is there 
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
 from chaoslab.checks.base import Finding, Unit
@@ -20,7 +20,6 @@ from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     FaultHealed,
     FaultInjecting,

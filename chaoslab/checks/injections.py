@@ -1,6 +1,7 @@
 """Did enough of the plan's faults take place? For plans in which chance decides how many come."""
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.answers import injections
@@ -8,7 +9,6 @@ from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import margin_above
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 
 

@@ -9,7 +9,7 @@ done harm.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from chaoslab.checks.base import Finding, Unit
@@ -31,7 +31,6 @@ from chaoslab.checks.violations import (
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerJoined,
     LearnerStep,

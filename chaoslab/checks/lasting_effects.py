@@ -9,12 +9,12 @@ with too few samples, nor of one on which other faults overlap.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from statistics import median
 
 from chaoslab.checks.timeline import of_learner, of_learner_between, training_end_s
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     EvidenceMeasured,
     LearnerStep,

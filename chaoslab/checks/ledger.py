@@ -10,6 +10,7 @@ no fault of the ledger. So are pushes that were on the wire when either side wen
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
@@ -20,7 +21,6 @@ from chaoslab.checks.timeline import fault_windows, training_end_s
 from chaoslab.checks.token_accounts import Accounts, Entry
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerFenced,
     MemberLeft,

@@ -8,11 +8,10 @@ it is then no doubt about the run. A twin that was asked for and is missing is o
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chaoslab.checks.base import Check, HasNeeds
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Need, RunStarted
 from chaoslab.record.journal import History
 

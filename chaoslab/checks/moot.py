@@ -11,12 +11,12 @@ place.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from math import inf
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.outages import heard, outages
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import FaultSkipped, Lack, Obstacle, Status
 from chaoslab.record.journal import FaultStory, History
 

@@ -14,10 +14,10 @@ noting it, and what it noted as `harness.stalled`: a node's clock cannot hide a 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from chaoslab.core.events import Event, Kind, MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import HarnessStalled, NodeStarted, OperatorNoted
 from chaoslab.record.journal import History
 

@@ -8,6 +8,7 @@ One that a fault of its own takes away meanwhile is `absence`'s affair, from the
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.stretches import overlap_s
@@ -20,7 +21,6 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Need,
     NodeStarted,

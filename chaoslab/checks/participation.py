@@ -24,6 +24,7 @@ that it made, rounds give or take one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from statistics import fmean
 from typing import ClassVar, NamedTuple
@@ -44,7 +45,6 @@ from chaoslab.checks.timeline import (
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     MemberLeft,
     MemberSuspected,

@@ -6,6 +6,7 @@ A run that stops merging for good has no gap between rounds any more; its tail i
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
@@ -26,7 +27,6 @@ from chaoslab.checks.timeline import (
 from chaoslab.checks.violations import margin_below, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Bound, Relative, elapsed, plural
 from chaoslab.record.journal import History

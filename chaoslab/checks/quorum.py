@@ -8,7 +8,7 @@ Unlike `continuity` it demands nothing while too few learners are well, and need
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding, Unit
@@ -17,7 +17,6 @@ from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     FaultHealed,
     FaultInjecting,

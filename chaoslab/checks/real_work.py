@@ -13,6 +13,7 @@ Weights are judged where most follow this rule: another syncer may have another 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, median, stdev
 from typing import ClassVar, TypeVar
@@ -41,7 +42,6 @@ from chaoslab.checks.update_vectors import (
 from chaoslab.checks.violations import Violation, conclude
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Contributor,
     EvaluationMeasured,

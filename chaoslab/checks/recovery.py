@@ -10,6 +10,7 @@ Coming back (`rejoin`) is the first accepted contribution; recovering is the old
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -29,7 +30,6 @@ from chaoslab.checks.violations import (
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Share, show_share
 from chaoslab.record.journal import FaultStory, History

@@ -7,6 +7,7 @@ heals (`for: rest`) is not asked to return.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
 
@@ -25,7 +26,6 @@ from chaoslab.checks.violations import (
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerAdopted,
     LearnerFinal,

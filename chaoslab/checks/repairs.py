@@ -7,6 +7,7 @@ Waiting for the provider is told apart from what the system under test does with
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Final
 
@@ -15,7 +16,6 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RepairMoved
 from chaoslab.core.units import elapsed
 from chaoslab.record.journal import History

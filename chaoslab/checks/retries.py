@@ -7,6 +7,7 @@ The first dial of a life is no retry. Learners report every dial that failed or 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding, Unit
@@ -15,7 +16,6 @@ from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.core.units import plural
 from chaoslab.record.journal import History

@@ -8,7 +8,7 @@ took away cannot adopt; it has some time from the heal on to catch up.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
@@ -20,7 +20,6 @@ from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unk
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
 from chaoslab.core.units import plural
 from chaoslab.record.journal import History

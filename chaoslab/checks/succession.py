@@ -10,6 +10,7 @@ the work and gives it again, and that nothing is merged twice is for `ledger` to
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding, Unit
@@ -18,7 +19,6 @@ from chaoslab.checks.outages import Outage, outages
 from chaoslab.checks.timeline import by_label
 from chaoslab.checks.violations import Doubt, Measured, Violation, after_longest, conclude
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import MemberJoined, MemberLeft, RoundMerged, SyncerReady
 from chaoslab.record.journal import History
 

@@ -13,6 +13,7 @@ whether they kept their pace.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import ClassVar
@@ -35,7 +36,6 @@ from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import BaselineMeasured, LearnerStep, LearnerWaiting
 from chaoslab.core.units import Factor, plural
 from chaoslab.record.journal import History

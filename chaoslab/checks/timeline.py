@@ -11,13 +11,13 @@ earlier has no end. Reads only; decides nothing.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
 from operator import attrgetter
 from typing import TypeVar
 
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     BaselineMeasured,
     Contributor,

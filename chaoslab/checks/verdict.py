@@ -11,7 +11,7 @@ one with newer checks. A check that crashes is UNKNOWN, and so is a run without 
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from chaoslab.checks.afterwards import Since, afterwards
 from chaoslab.checks.answer_checks import (
@@ -40,7 +40,6 @@ from chaoslab.checks.violations import unknown
 from chaoslab.checks.work_lost import WorkLost, work_lost
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payload import read_object
 from chaoslab.core.payloads import RunFinished, RunOutcome
 from chaoslab.record.journal import History, Seal

@@ -7,6 +7,7 @@ A syncer that comes back from its disk goes on with the same line.
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
@@ -14,7 +15,6 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import rounds_with_work
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     NodeExited,
     NodeStarted,

@@ -8,13 +8,13 @@ names each culprit once and puts the first of each into the sentence.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
 
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import delay, elapsed
 
 _EVIDENCE_SHOWN = 20

@@ -11,6 +11,7 @@ over the time of all learners of the start, from the baseline to the end of trai
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
 
@@ -28,7 +29,6 @@ from chaoslab.checks.timeline import (
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerJoined, LearnerStep, NodeExited, RoundMerged
 from chaoslab.core.units import Share, elapsed, plural, show_share
 from chaoslab.record.journal import History

@@ -1,9 +1,8 @@
 """What the command line remembers while a command goes on, so that a crash finds its record."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.secrets import Secrets
 
 

@@ -6,10 +6,9 @@ min_share: Share = binding(0.7, least=0.05, show=show_share)      in a check, or
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Final, TypeVar
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import Relative
 
 _Value = TypeVar("_Value")

@@ -16,11 +16,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
-
-from chaoslab.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, TypeVar

@@ -14,6 +14,7 @@ Numbers may be NaN or infinite ("NaN", "Infinity", "-Infinity").
 import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import (
@@ -31,7 +32,6 @@ from typing import (
 import msgspec
 
 from chaoslab.core.events import NOT_FINITE, Event, Json, Kind, MalformedEvent, register_payload
-from chaoslab.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

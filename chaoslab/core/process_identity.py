@@ -15,13 +15,12 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 
 NODE_MARK = "CHAOSLAB_NODE"
 """Environment variable of every node, inherited by its children: run, node and incarnation."""

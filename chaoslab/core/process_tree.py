@@ -12,12 +12,11 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import (
     Identity,
     identify,

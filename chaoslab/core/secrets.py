@@ -11,12 +11,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
-from chaoslab.core.lazy_dataclass import dataclass
 
 LEAST_CHARACTERS = 8
 _LONGEST_WORD = 24

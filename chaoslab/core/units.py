@@ -22,12 +22,12 @@ Times and sizes use decimal arithmetic, so 0.1 stays 0.1.
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 _T = TypeVar("_T")
 

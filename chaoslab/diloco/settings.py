@@ -8,12 +8,11 @@ measured for this project, together with the inner rate (`experiments/learning_r
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 
 _CHOICES = {
     "contribute": ("all", "ready"),

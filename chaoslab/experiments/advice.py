@@ -10,14 +10,13 @@ published scores alone.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
 from typing import Final
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.renewal.engine import simulate
 from chaoslab.sim.renewal.failure_models import HOUR_S, FailureModel
 from chaoslab.sim.renewal.scenario import Policy, Scenario

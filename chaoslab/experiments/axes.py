@@ -9,12 +9,12 @@ A question is answered by the first fault of the plan that it fits.
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.file.writing import DRAWN
 from chaoslab.plan.model import SYNCER, FaultPlan, FaultSpec, Pick
 

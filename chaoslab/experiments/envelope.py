@@ -10,14 +10,13 @@ noticed.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import AbilityError, ChaoslabError, ExitCode, PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.workers import workers
 from chaoslab.experiments.axes import Axis
 from chaoslab.prepare.plans import Asked, prepare

@@ -7,12 +7,12 @@
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import product
 from math import ceil, floor, isfinite, log10
 from typing import Final, Self
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments.model import Figure, Labels
 from chaoslab.experiments.tables import Grid
 

@@ -6,13 +6,13 @@ All mistakes are PlanErrors that name file, line and key, as those of a plan.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments.kinds import KINDS
 from chaoslab.experiments.model import Dimension, Experiment, Labels, Settings
 from chaoslab.plan.file.document import (

@@ -1,11 +1,10 @@
 """What a cell of an experiment can be: its settings, and what it measures with one seed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments import plan_cells, real_cells, run_measures, windows
 from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import COUNT, GBIT_GRID, PERCENT, SECONDS, TIMES, Unit

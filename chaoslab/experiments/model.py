@@ -5,12 +5,11 @@ matrix: {system: {rigid: {policy: rigid}, …}, chips: [150k, 300k]}
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.file.document import Tree, nearest
 
 Labels: TypeAlias = Mapping[str, str]

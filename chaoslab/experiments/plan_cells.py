@@ -8,13 +8,12 @@ The twin is left out, since nothing is trained.
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chaoslab.checks.pacing import LOST_MOST
 from chaoslab.core import units
 from chaoslab.core.errors import ExitCode, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments import run_measures
 from chaoslab.experiments.simulated_runs import simulated
 from chaoslab.plan.file.document import Tree

@@ -10,7 +10,7 @@ by a crash is left unread, too.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -18,7 +18,6 @@ from typing import Self, TypeAlias
 import chaoslab
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments.file import Cell
 from chaoslab.experiments.kinds import KINDS
 from chaoslab.plan.file.writing import written

@@ -10,6 +10,7 @@ wait, are 1.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -17,7 +18,6 @@ from chaoslab.checks.stretches import overlap_s, union
 from chaoslab.checks.timeline import baseline_end_s, baseline_figure, trained, training_end_s
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerAdopted, PaceSet, RoundMerged
 from chaoslab.experiments.units import TOKENS_PER_S, Unit
 from chaoslab.plan.model import FaultPlan

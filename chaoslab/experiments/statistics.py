@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final, Self
-
-from chaoslab.core.lazy_dataclass import dataclass
 
 _T_95: Final = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,

@@ -8,10 +8,10 @@ values of all cells ─► Grid ─► Markdown tables, each cell beside its pub
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from itertools import product
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments.kinds import KINDS, Kind
 from chaoslab.experiments.model import Experiment, Labels, Published, Table
 from chaoslab.experiments.statistics import Errors, Mean

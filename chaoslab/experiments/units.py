@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.timeline.demand import grid_steps
 
 

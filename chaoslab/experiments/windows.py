@@ -9,14 +9,13 @@ that the learner joins again with that of another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.experiments.run_measures import Stretch, measures_of
 from chaoslab.experiments.simulated_runs import made_ready, simulated
 from chaoslab.faults.catalogue import FAULTS

@@ -9,6 +9,7 @@ deadlines and fencing rest on monotonic clocks and on counters, never on the dat
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from statistics import median
@@ -16,7 +17,6 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import ClockRead
 from chaoslab.core.units import elapsed, plural
 from chaoslab.faults.actions import AsksHook

@@ -10,13 +10,12 @@ target and change its strength at each step; by which mechanism is the fleet's c
 import random
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import Factor, Share
 from chaoslab.faults.actions import Stresses, stress_all
 from chaoslab.faults.base import Layer

@@ -5,11 +5,11 @@ reports of its containers, which no fault and no node can write.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import EngineReported, NodeStarted
 from chaoslab.core.units import delay
 from chaoslab.faults.actions import AsksToLeave

@@ -8,11 +8,11 @@ may wait for whoever leaves, and whoever joins takes over the state of the run. 
 let in, and how soon it was of use, is a finding (check `join`), not a doubt about the fault.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerLeft,
     Leaving,

@@ -12,11 +12,11 @@ but a learner that died again.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeExited
 from chaoslab.core.units import delay, plural
 from chaoslab.faults.actions import start_all

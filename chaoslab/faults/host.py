@@ -7,10 +7,9 @@ and comes back as a whole. A learner of one host has host 0.
 """
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import HostLost, HostStarted
 from chaoslab.faults.actions import EndsProcess
 from chaoslab.faults.base import Layer

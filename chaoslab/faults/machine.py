@@ -8,11 +8,11 @@ controllers set.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import EngineReported, NodeExited
 from chaoslab.core.units import delay
 from chaoslab.faults.actions import AsksToLeave, start_all

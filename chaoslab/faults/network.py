@@ -7,11 +7,11 @@ Learners stay in training: nobody is taken away.
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LinkCounted
 from chaoslab.core.units import Share, plural
 from chaoslab.faults.actions import OneEffect

@@ -7,11 +7,11 @@ must be back when the fault is healed.
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import delay, elapsed, plural
 from chaoslab.faults.actions import OneEffect, clear_all, shape_all
 from chaoslab.faults.base import Choices

@@ -6,9 +6,9 @@ must come back when the fault is healed.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.faults.actions import OneEffect
 from chaoslab.faults.evidence.silence import look_silent
 from chaoslab.faults.evidence.window import EvidenceWindow, Found

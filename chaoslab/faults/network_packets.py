@@ -7,11 +7,11 @@ effect and carried traffic. TCP repairs all three, so learners stay in training.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LinkShaped
 from chaoslab.core.units import Share
 from chaoslab.faults.actions import OneEffect

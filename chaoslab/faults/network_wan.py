@@ -6,7 +6,7 @@ trace          ─► rows of a CSV file, each from its time on: rate, latency, 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +14,6 @@ from typing import Self
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LinkMeasured, Status
 from chaoslab.faults.actions import LinkFault, shape_all
 from chaoslab.faults.evidence.codes import Code

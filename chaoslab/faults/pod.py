@@ -7,10 +7,10 @@ Job another unique id; a signal inside (`process.kill`) leaves an exit code.
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import EngineReported, NodeExited
 from chaoslab.core.units import delay
 from chaoslab.faults.actions import EndsProcess, HitsTogether

@@ -7,13 +7,13 @@ the syncer (check `detection`), not a doubt about the fault: the text says so, t
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerLeft, LearnerNoticed, MemberLeft, NodeExited, NodeStarted
 from chaoslab.core.units import delay, plural
 from chaoslab.faults.actions import EndsProcess, HitsTogether

@@ -5,11 +5,11 @@ process is silent altogether, a hung one goes on sending heartbeats and never do
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerStep,
     LearnerWaiting,

@@ -4,9 +4,9 @@ A plan names the region as its target: `target: {region: eu}`.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LinkCounted, LinkShaped
 from chaoslab.faults.actions import EndsProcess, clear_all, shape_all, start_all
 from chaoslab.faults.evidence.codes import Code

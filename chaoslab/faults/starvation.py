@@ -5,12 +5,12 @@ kills. What is no such thing is called what it is (`by: imitation`).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeCounted
 from chaoslab.core.units import Factor, plural
 from chaoslab.faults.actions import Stresses, start_all

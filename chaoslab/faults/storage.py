@@ -13,12 +13,12 @@ flushes whatever others rely on loses at most what nobody had heard of (`checkpo
 `succession`). Faults on the disk itself are in `storage_room`.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import CheckpointFound, LearnerJoined, StorageDamaged, StoragePowerLost
 from chaoslab.core.units import plural
 from chaoslab.faults.actions import EndsProcess

@@ -8,11 +8,11 @@ much time has gone by as its bytes would have taken: no place that we run in can
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import CheckpointFailed, CheckpointSaved, StorageFilled
 from chaoslab.core.units import plural
 from chaoslab.faults.actions import AsksHook

@@ -6,10 +6,10 @@ the fault was there: how the process ended, that it stood still, that its disk r
 """
 
 import math
+from dataclasses import dataclass
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeExited, RoundMerged, SyncerBlocked, SyncerFreed
 from chaoslab.core.units import plural
 from chaoslab.faults.evidence.codes import Code

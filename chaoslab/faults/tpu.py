@@ -11,11 +11,11 @@ only the first a fault is weak; with only the second it is failed, whatever the 
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerNoticed,
     LearnerStep,
@@ -207,7 +207,7 @@ class SpotPreempt(_OnSlice):
 
     def look(self, window: EvidenceWindow) -> Found:
         """As for a deleted slice, and whether the learner heard the notice."""
-        found = super(SpotPreempt, self).look(window)  # noqa: UP008  # slots make another class
+        found = super(SpotPreempt, self).look(window)  # slots make another class
         if found.code is not Code.AS_ASKED:
             return found
         exited, noticed = window.exited, window.first(LearnerNoticed)

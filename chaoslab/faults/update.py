@@ -13,12 +13,12 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import ClassVar, TypeAlias
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerPushed,
     PushAccepted,

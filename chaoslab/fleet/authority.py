@@ -9,12 +9,11 @@ valid for as long as the run may take, for all incarnations of its node: TLS che
 connection begins, and a run that reaches its time limit is ended.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.lazy_dataclass import dataclass
 
 try:
     from cryptography import x509

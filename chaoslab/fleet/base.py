@@ -12,14 +12,13 @@ can undo it.
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.undo.facts import is_loopback
 
 

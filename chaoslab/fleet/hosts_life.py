@@ -12,11 +12,10 @@ It kills nobody: `due` says who is to be killed, and when.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import NodeSpec
 
 _PEER_LOST: Final = 75

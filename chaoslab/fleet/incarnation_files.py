@@ -10,11 +10,11 @@ import json
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.undo.base import UndoLog
 

@@ -10,12 +10,11 @@ first node and leaves it after its last one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.base import Counters, Link, Links, NoLinks, Remakes
 from chaoslab.links.effects import Direction, Effect, Shaping
 

@@ -8,12 +8,11 @@ To add one: a frozen dataclass with the members of `FleetSettings`, registered u
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Mechanism

@@ -7,11 +7,11 @@ A stressor is kept by the injection that put it there: two faults on one node ne
 By what mechanism is up to the fleet; this module starts nothing.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 
 class Mechanism(StrEnum):

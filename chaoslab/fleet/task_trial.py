@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 
 TRIAL_S = 120.0
 """How long a trial may take: two compilations, some batches and two evaluations."""

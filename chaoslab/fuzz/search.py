@@ -7,10 +7,10 @@ seeds ─► draw ─► run, on all cores ─► Trial ─► failing? ─► s
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
 from itertools import islice
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.workers import workers
 from chaoslab.fuzz.plans import draw
 from chaoslab.fuzz.trial import Trial, run, without

@@ -4,14 +4,13 @@ FaultPlan ─► schedule ─► run_plan on the sim fleet ─► verdict ─►
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ChaoslabError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged, RunFinished, RunOutcome, Status
 from chaoslab.fuzz.plans import is_possible
 from chaoslab.plan.model import FaultPlan, Injection

@@ -14,13 +14,12 @@ the moment, but for one that was repeated.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.plan.model import (
     FaultPlan,

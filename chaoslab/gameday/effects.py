@@ -7,6 +7,7 @@ rounds ──┼──┼──┼───── longest gap ─────┼
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.outages import outages
@@ -19,7 +20,6 @@ from chaoslab.checks.timeline import (
     gaps,
     training_end_s,
 )
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 
 GAP_FACTOR = 3.0

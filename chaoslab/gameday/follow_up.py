@@ -8,11 +8,11 @@ outcomes ─┬───► predictions that most got wrong ──────�
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from chaoslab.checks.answers import STATUSES
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action, OperatorActed, Status
 from chaoslab.gameday.outcomes import FaultOutcome
 from chaoslab.gameday.predictions import mistaken

@@ -9,10 +9,10 @@ in it are checked.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action
 from chaoslab.core.units import duration_s
 from chaoslab.plan.file.document import nearest, printable

@@ -8,13 +8,12 @@ the run began. `predictions` holds what people expected against it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chaoslab.checks.answers import Injected
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action, FaultSkipped, GamedayOpened, Obstacle
 from chaoslab.gameday.effects import Span, back, continued, longest_gap
 from chaoslab.gameday.reactions import (

@@ -8,9 +8,9 @@ answer counts for nobody.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import elapsed, plural
 from chaoslab.gameday.effects import Span
 from chaoslab.gameday.outcomes import FaultOutcome

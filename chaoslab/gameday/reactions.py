@@ -6,10 +6,10 @@ predictions, until it begins                        └─────── hea
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Action,
     FaultHeld,

@@ -14,13 +14,13 @@ that is not met for 10 minutes of the run is given up, and with it the lines tha
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from threading import RLock
 from typing import Final, TypeAlias
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Action,
     FaultHeld,

@@ -9,11 +9,11 @@ are too many lines, then the middle.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.timeline import baseline_end_s, gaps, training_end_s
 from chaoslab.core.events import Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import elapsed, plural
 from chaoslab.gameday.effects import bound_s
 from chaoslab.record.journal import History

@@ -13,10 +13,10 @@ nothing of faults, plans or journals.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import Direction, Effect, LinkAbility
 
 _HOST_PORT: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|\w[\w.-]*):[0-9]{1,5}", re.ASCII)

@@ -8,11 +8,11 @@ An effect states the abilities that a link needs for it (`needs`) and the direct
 act (`directions`). Each kind of link implements it in its own way. Every error is a PlanError.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 
 class Direction(StrEnum):

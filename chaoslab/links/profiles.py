@@ -11,11 +11,11 @@ about 2.1). Assumptions are marked; measure your own path and write a trace.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import Bandwidth, Direction, Latency, Shaping
 
 _GBIT = 1e9 / 8

@@ -6,10 +6,10 @@ To add one: a frozen dataclass with `factory`, registered under its name (`prepa
 entry point of "chaoslab.links").
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.base import Links, NoLinks
 from chaoslab.undo.base import UndoLog
 

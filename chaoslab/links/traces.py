@@ -11,11 +11,11 @@ fault is healed. Later points only change strengths: connections stay open.
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.regular_files import read_written
 from chaoslab.core.units import duration_s, rate_bytes_per_s
 from chaoslab.links.effects import Bandwidth, Direction, Latency, Shaping

@@ -8,12 +8,11 @@ What a plan says of `training` is of no use here: the training is what it is.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.standing.found import FindsNodes, Found
 from chaoslab.fleet.standing.settings import Compose, Namespace, Processes

@@ -12,12 +12,11 @@ by hand.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaoslab.core.cache import cache_folder
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.secrets import Secrets, reference
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Ability, Hosts, NodeSite, NodeSpec, Role

@@ -14,11 +14,11 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare.systems import environment

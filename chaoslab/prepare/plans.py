@@ -11,14 +11,13 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import chaoslab
 from chaoslab.core.errors import AbilityError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.faults.base import Fault
 from chaoslab.fleet.settings import FleetRequest, KeepsTime
 from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml

@@ -1,11 +1,10 @@
 """What a run is carried out with: a fleet and its clock, links, and the text of the plan."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaoslab.core.clock import Clock, WallClock
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.settings import FleetFactory
 from chaoslab.links.base import Links

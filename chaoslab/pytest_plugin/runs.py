@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -24,7 +25,6 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.left_out import left_out
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import open_file, replace_file
 from chaoslab.prepare.lacking import lacking
 from chaoslab.prepare.launch import compilation_cache

@@ -11,7 +11,7 @@ that names the file and the line: see `journal_file`. Running and judging meet o
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Protocol, Self, TypeAlias, TypeVar, cast, overload
@@ -19,7 +19,6 @@ from typing import Protocol, Self, TypeAlias, TypeVar, cast, overload
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     EvidenceMeasured,
     FaultFailed,

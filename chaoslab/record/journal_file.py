@@ -12,6 +12,7 @@ rewrites both files can forge them, unless the digest was kept elsewhere.
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from msgspec.structs import asdict
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import DEPTH_MOST, Event, Json, Kind, MalformedEvent, decode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.regular_files import read_regular
 
 JOURNAL = "journal.jsonl"

@@ -17,7 +17,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -27,7 +27,6 @@ from typing import Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Json, decode, encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import NotPrivate, make_folder, replace_file
 from chaoslab.core.regular_files import read_regular
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON

@@ -8,11 +8,10 @@ Histories with merges are searched as they are. Nothing here runs anything or kn
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.replay.minimise import Answer
 
 CommitRunner: TypeAlias = Callable[[str], Answer]

@@ -13,12 +13,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
 from chaoslab.core.errors import ExitCode, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.replay.commits import Repository, WorkTree

@@ -12,12 +12,12 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from chaoslab.core.errors import FleetError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 _PREFIX = "chaoslab-bisect-"
 _GIT_S = 120.0

@@ -12,12 +12,11 @@ Nothing here runs anything: the runner may be a real run, a simulator or a funct
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Protocol, TypeAlias, TypeVar
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.faults.base import HasStrength
 from chaoslab.plan.model import Injection
 

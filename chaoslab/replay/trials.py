@@ -8,13 +8,12 @@ another failure is another bug, and leaves the question open.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import replace_file
 from chaoslab.plan.file import load, resolved_yaml
 from chaoslab.plan.model import FaultPlan

@@ -7,12 +7,12 @@ problems ─► journal_lines, nodes_behind
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import groupby
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.sample_sentences import tell_sample, tells

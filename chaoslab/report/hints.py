@@ -11,7 +11,7 @@ command sets differs from what the plan says: more than that, or else another hi
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
@@ -20,7 +20,6 @@ from typing import Any
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import COUNT, DURATION, ROUNDS, Quantity
 from chaoslab.plan.file.document import Tree, read
 from chaoslab.record.journal_file import JOURNAL

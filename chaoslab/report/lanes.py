@@ -4,10 +4,8 @@ Plain state that `view` fills from events and `console` draws.
 """
 
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
-
-from chaoslab.core.lazy_dataclass import dataclass
 
 _RATE_WINDOW_S = 5.0
 

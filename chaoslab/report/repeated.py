@@ -10,6 +10,7 @@ is honest for few runs: no failure in 10 runs still allows a rate of 28 %.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from rich import box
@@ -20,7 +21,6 @@ from rich.text import Text
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import plural
 from chaoslab.report.page import STYLES
 from chaoslab.report.wording import OUTCOME_TONES, percent

@@ -7,13 +7,13 @@ sentence; `view` adds them up instead.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 from typing import Any, TypeVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.terminal import one_line
 from chaoslab.core.units import delay, plural
 from chaoslab.core.units import elapsed as seconds

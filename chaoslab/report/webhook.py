@@ -23,7 +23,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,7 +32,6 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind, encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import FaultInjected, RunStarted
 from chaoslab.core.units import plural
 from chaoslab.report.receivers import OPENER, shown

@@ -7,6 +7,7 @@ Nothing is judged here; a number that the verdict does not know is not made up.
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -22,7 +23,6 @@ from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
 from chaoslab.checks.work_lost import WorkLost
 from chaoslab.core.events import Event, Json, MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RunStarted
 from chaoslab.core.units import delay, plural
 from chaoslab.record.journal import History

@@ -9,11 +9,10 @@ A node that breaks the contract of its events ends the run.
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Fleet
 from chaoslab.record.journal import Journal
 from chaoslab.run.triggers import Progress

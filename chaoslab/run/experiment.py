@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,6 @@ from typing import Final
 from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Need, PaceSet, RunOutcome
 from chaoslab.core.secrets import Secrets
 from chaoslab.core.units import Pacing

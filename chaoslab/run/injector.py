@@ -12,13 +12,12 @@ no report of a node is read, no disk is waited for. See `waiting` for those that
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeProbed, Obstacle
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Role

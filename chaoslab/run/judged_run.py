@@ -7,14 +7,13 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaoslab.checks.base import Check
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
 from chaoslab.core.garbage import without_collection
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import RunStarted
 from chaoslab.plan.file import load
 from chaoslab.plan.model import FaultPlan

@@ -12,11 +12,10 @@ milliseconds. What this kernel does not tell is null; without /proc there are no
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _CGROUP_STATS = {

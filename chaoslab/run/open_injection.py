@@ -1,10 +1,9 @@
 """OpenInjection: what the injector knows of an injection that it began and has not healed."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Node
 from chaoslab.plan.model import Injection

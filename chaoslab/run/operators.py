@@ -10,13 +10,12 @@ While the run is ended, notes still come on record, and all else is refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import ClassVar, Final, TypeAlias
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action
 from chaoslab.core.units import plural
 from chaoslab.plan.model import FaultPlan, Injection

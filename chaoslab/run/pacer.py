@@ -11,14 +11,13 @@ measurement was of a calmer machine, and is made again.
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
 from chaoslab.checks.pacing import LOST_MOST
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerStep
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Role

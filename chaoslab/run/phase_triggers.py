@@ -10,12 +10,11 @@ needed any more goes on being watched.
 
 import math
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import PhaseReached
 from chaoslab.fleet.protocols import Hookable, able
 from chaoslab.plan.model import Injection, Trigger

@@ -11,13 +11,12 @@ knows a kind of fault or a kind of fleet, and nothing here judges.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Need, RunOutcome
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Standing

@@ -14,12 +14,11 @@ import math
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import NodeStarted, RunOutcome
 from chaoslab.core.process_identity import identify
 from chaoslab.core.realtime import realtime_priority

@@ -9,12 +9,11 @@ Pure: time comes in with the events or as an argument. It decides nothing and st
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import cast
 
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     FaultHealed,
     LearnerStep,

@@ -11,12 +11,11 @@ Nothing is injected here, see `injector`.
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Obstacle
 from chaoslab.faults.base import Fault, FindsTargets, PreparesTargets
 from chaoslab.plan.model import Injection, Trigger

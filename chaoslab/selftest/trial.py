@@ -10,14 +10,13 @@ A trial that expects nothing wrong is a control: the same plan with the real thi
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import AbilityError, ExitCode, FleetError, HarnessBug
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import Observer
 from chaoslab.run.judged_run import Judged, carry_out

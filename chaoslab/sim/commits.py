@@ -10,10 +10,9 @@ As `diloco.syncer.commits` and `syncer_state`: only what is on disk is published
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
 from chaoslab.diloco.syncer.decisions import Contribution, Member, Merge

@@ -6,9 +6,9 @@ As `diloco.learner.link` does; its `Learner` handles the messages.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.messages import HelloMessage
 from chaoslab.sim.meter import MEASURE_S, PING_S, Meter

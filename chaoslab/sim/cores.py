@@ -9,8 +9,8 @@ Every piece of work takes one core at most, and all get equal shares. What a sch
 
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.clock import Agenda, Timer
 
 

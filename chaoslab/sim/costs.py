@@ -12,13 +12,12 @@ varies: `push_s = [0.001, 0.004, 0.03]`, from the shortest to the longest, half 
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, field, fields
+from dataclasses import Field, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.regular_files import read_written
 
 Quantiles: TypeAlias = Mapping[str, Sequence[float]]

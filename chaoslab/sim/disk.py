@@ -8,9 +8,8 @@ What was written is written: a power cut loses nothing that was flushed, and eve
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved, latest
 
 _KEPT = 2

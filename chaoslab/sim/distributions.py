@@ -7,12 +7,12 @@ Draws use `random()` alone, whose sequence for a seed is the same in all version
 """
 
 import math
+from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import Protocol
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 _NORMAL = NormalDist()
 

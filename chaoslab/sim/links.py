@@ -7,10 +7,10 @@ What acts on single packets is not simulated, and a plan that asks for it is ref
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from chaoslab.core.errors import AbilityError, HarnessBug
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.base import Counters, LinksByName
 from chaoslab.links.effects import Direction, Effect, LinkAbility
 from chaoslab.links.settings import LinksFactory

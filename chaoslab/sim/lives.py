@@ -6,12 +6,11 @@ know ─► begin ─► process ─┬─ ends by itself ───────�
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Node, NodeSpec, Role, known_already
 from chaoslab.sim.clock import Timer
 from chaoslab.sim.evaluator import Evaluator

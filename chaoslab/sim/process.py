@@ -10,12 +10,12 @@ that is held at a point of its main thread still hears test hooks, which have a 
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import Priority, Timer

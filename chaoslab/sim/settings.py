@@ -1,13 +1,12 @@
 """The simulated fleet as a plan names it: `fleet: {kind: sim, costs: costs.toml}`."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, HarnessBug
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of

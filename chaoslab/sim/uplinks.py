@@ -6,9 +6,9 @@ A link is reported from its learner's first hello on, also while there is no str
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.meter import Meter
 from chaoslab.sim.process import Process
 from chaoslab.sim.wires import SILENT_S, Stream, ping

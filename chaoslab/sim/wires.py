@@ -7,11 +7,10 @@ A stream has two ends, and each learns by itself that it is over: by a last pack
 by a fault that tells it, or because nothing arrived for as long as gRPC's keepalive waits.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import Direction, Effect, HalfOpen, Refuse, Reset
 from chaoslab.sim.meter import Meter
 from chaoslab.sim.pipe import Packet, Pipe

@@ -1,10 +1,9 @@
 """World of a simulated fleet: what all of its processes share."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.clock import Agenda, SimClock
 from chaoslab.sim.cores import Cores
 from chaoslab.sim.costs import Costs

@@ -8,12 +8,11 @@ without it. No clock; `emit` gets the events.
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write
 

@@ -18,11 +18,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.snapshots import SnapshotSchedule

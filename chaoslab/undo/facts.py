@@ -12,13 +12,12 @@ else's, whoever wrote it.
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TypeVar, get_args, get_type_hints
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 
 NODE = re.compile(r"[\w-]+( \(\w+\))?")
 """A node, or what is kept beside it: `learner-0 (spin)`."""

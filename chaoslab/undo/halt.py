@@ -15,12 +15,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import Identity, is_running, node_mark, send
 from chaoslab.core.process_tree import processes
 from chaoslab.undo.actions import leftovers

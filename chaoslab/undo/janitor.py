@@ -19,12 +19,11 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.private_files import NotPrivate, remove
 from chaoslab.core.spawning import import_path

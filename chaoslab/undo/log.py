@@ -18,14 +18,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, decode, encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import NotOwned, open_file, read
 from chaoslab.core.process_identity import (
     Identity,

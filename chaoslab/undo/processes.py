@@ -12,11 +12,11 @@ import ctypes
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import (
     Identity,
     identity_of,

@@ -8,13 +8,12 @@ Fleets and links each register one, in a module `undo_verbs` (`undo.catalogue`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import boot_id
 from chaoslab.undo.facts import AnyFacts
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -22,7 +22,6 @@ from chaoslab.cli.commands.output import (
 from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import plural
 from chaoslab.prepare.plans import Asked
 from chaoslab.record.run_directory import RunDirectory

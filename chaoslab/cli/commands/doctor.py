@@ -11,7 +11,7 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -21,7 +21,6 @@ from rich.text import Text
 
 from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, table
 from chaoslab.core.errors import AbilityError, ExitCode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.realtime import is_realtime_permitted
 from chaoslab.fleet.remote.inventory import load
 from chaoslab.prepare.disk_room import nearest

@@ -11,6 +11,7 @@ import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -26,7 +27,6 @@ from chaoslab.cli.commands.output import (
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.provenance import requirement
 

@@ -9,6 +9,7 @@ refused before anything starts.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,6 @@ import click
 
 from chaoslab.cli.commands.output import warn
 from chaoslab.core.clock import WallClock
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import Observer
 from chaoslab.run.judged_run import Judged
 

@@ -9,6 +9,7 @@ anything starts.
 import getpass
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING
 import click
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.terminal import harmless
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import Observer

@@ -5,7 +5,7 @@ record ─► cause, schedule ─► minimise ─► a line for each trial ─�
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
 from shlex import quote
@@ -20,7 +20,6 @@ from chaoslab.cli.commands.quantities import duration
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import plural, show_duration
 from chaoslab.plan.file.writing import listed, written
 from chaoslab.plan.model import Injection

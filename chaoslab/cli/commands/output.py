@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,6 @@ import click
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.terminal import harmless
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ run_once, again and again ─► Judged, each with a record of its own ─► fl
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import wraps
 
 import click
@@ -13,7 +13,6 @@ import click
 from chaoslab.checks.gate import Gate
 from chaoslab.cli.commands.output import print_result, shown_path
 from chaoslab.core.errors import ExitCode, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import plural, share
 from chaoslab.report.repeated import repeated_json, repeated_page
 from chaoslab.run.judged_run import Judged

@@ -15,10 +15,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write, flush_folder, make_folder, remove

@@ -7,10 +7,9 @@ Data only; nothing here waits, and arrays in it are never changed.
 """
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import wire_pb2 as pb

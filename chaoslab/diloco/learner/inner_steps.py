@@ -14,6 +14,7 @@ it while later steps run. Nothing here depends on rounds, versions or the networ
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,6 @@ import optax
 from jax.sharding import NamedSharding
 from xxhash import xxh3_128
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.learner import fragment_functions, sharding
 from chaoslab.diloco.learner.executables import Executables
 from chaoslab.diloco.learner.fragment_functions import FragmentFunctions

@@ -11,9 +11,8 @@ membership renewed during training is not handled here.
 """
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint, LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.learner.messenger import Messenger

@@ -14,14 +14,13 @@ Only in learners started with `--test-hooks`. `update.tampered` reports what was
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.model.codec import Codec, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.events import Emit

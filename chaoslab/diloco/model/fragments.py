@@ -11,15 +11,13 @@ JSON and are validated here. Versions and merging are elsewhere.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from chaoslab.core.lazy_dataclass import dataclass
 
 FloatArray: TypeAlias = NDArray[np.float32]
 

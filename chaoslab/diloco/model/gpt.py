@@ -13,14 +13,13 @@ on an optimizer, a fragment or a mesh.
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.model import data as texts
 from chaoslab.diloco.model.compilation import code_of
 from chaoslab.diloco.model.task import TaskError

@@ -10,11 +10,10 @@ no time. Most protocol errors occur between two steps that belong together; the 
 
 import threading
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.hooks import Hooks
 

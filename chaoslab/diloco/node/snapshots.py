@@ -13,11 +13,11 @@ import math
 import os
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.files import atomic_write, make_folder
 

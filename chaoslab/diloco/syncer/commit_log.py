@@ -9,12 +9,11 @@ damaged number is detected.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
 from chaoslab.core.events import encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.diloco.syncer.decisions import Contribution
 

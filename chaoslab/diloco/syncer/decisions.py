@@ -3,11 +3,10 @@
 `policy` says what each means in a round. Standard library only.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.settings import Source
 
 

@@ -17,13 +17,13 @@ The policy decides which learners are merged, with which weights.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.arrays.threads import INLINE, Threads
 from chaoslab.diloco.model.codec import Encoded
 from chaoslab.diloco.model.fragments import Block, FloatArray, Fragment, dot, is_finite, squares

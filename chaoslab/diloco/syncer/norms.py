@@ -21,9 +21,8 @@ Computes with numbers only; no learners, no bytes. Standard library only.
 import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median, median_low
-
-from chaoslab.core.lazy_dataclass import dataclass
 
 _ROUNDS_KEPT = 16
 """Number of round medians of a fragment that define its usual size."""

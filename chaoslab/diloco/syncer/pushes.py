@@ -10,11 +10,10 @@ merged, and with which learners.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.model.codec import Codec, Encoded, MalformedPayload, NotFinite, encode
 from chaoslab.diloco.model.fragments import FloatArray, Fragment, is_finite
 from chaoslab.diloco.settings import Settings

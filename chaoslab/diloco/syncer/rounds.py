@@ -18,9 +18,8 @@ training.
 Part of the policy: no I/O, no clock, standard library only. Formulas: arXiv 2604.21428.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import (
     Abandon,

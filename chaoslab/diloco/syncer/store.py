@@ -20,13 +20,12 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from chaoslab.core.events import Json, encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.files import File, atomic_write, flush_all, flush_folder, make_folder

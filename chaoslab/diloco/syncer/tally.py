@@ -12,9 +12,9 @@ Part of the policy: no I/O, no clock, standard library only.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from dataclasses import dataclass
 from operator import and_, eq, ge
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Member
 

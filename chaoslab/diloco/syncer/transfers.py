@@ -14,8 +14,8 @@ Part of the policy: no I/O, no clock, standard library only.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.syncer.decisions import (
     Action,

@@ -9,9 +9,9 @@ stream: then the report says for how long it has been silent.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic

@@ -21,13 +21,12 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from typing import NoReturn
 
 import grpc
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, payload_frames
 from chaoslab.diloco.wire.identity import RefusalReason, Refusals, Tokens, claimed_by

@@ -13,11 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from statistics import median
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 
 PING_S = 0.25
 """Seconds between two pings of one end."""

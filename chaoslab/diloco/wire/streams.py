@@ -8,11 +8,11 @@
 import random
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
 import grpc
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import FRAME_BYTES_MAX, Assembler, GarbledFrame, M
 from chaoslab.diloco.wire.mailbox import Inbox

@@ -6,10 +6,9 @@ PEM. This module reads them; `hub` and `connection` pass them to grpc.
 
 import argparse
 import ipaddress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
-
-from chaoslab.core.lazy_dataclass import dataclass
 
 
 class InsecureAddress(ValueError):

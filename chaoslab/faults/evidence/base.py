@@ -1,11 +1,11 @@
 """Evidence that a fault took effect on one target, read from the record."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Lack, Status
 
 

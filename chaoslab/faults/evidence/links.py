@@ -11,13 +11,12 @@ as before, proves nothing.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 from typing import TypeAlias
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     Lack,
     LinkCleared,

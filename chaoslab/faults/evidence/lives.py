@@ -1,7 +1,8 @@
 """Lives of a node during a fault: each from its start to its exit, with what it achieved."""
 
+from dataclasses import dataclass
+
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     LearnerJoined,
     LearnerLeft,

@@ -9,11 +9,11 @@ fault on this one, and is taken off.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, harmonic_mean, median
 
 from chaoslab.core.events import Event, Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerStep, NodeCounted, NodeRelieved
 from chaoslab.core.units import plural
 from chaoslab.faults.evidence.codes import Code

@@ -9,11 +9,11 @@ what was written before `fault.injecting` cannot be the fault's doing.
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar, cast
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import (
     EngineReported,
     FaultHealed,

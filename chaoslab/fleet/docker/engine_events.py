@@ -9,12 +9,12 @@ death that nobody here asked for shows as what it is.
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.labels import LABEL_RUN
 from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources

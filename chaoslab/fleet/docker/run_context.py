@@ -1,10 +1,9 @@
 """Context of a run, shared by its containers."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.docker.engine.engine import Limits
 from chaoslab.fleet.docker.run_resources import HOME, RunResources
 from chaoslab.fleet.incarnation_files import Place

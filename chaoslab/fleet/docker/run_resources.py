@@ -11,12 +11,11 @@ directory. One entry of the undo log, written down before the first of it is mad
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.docker.engine.connection import APIError
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.labels import (

@@ -8,7 +8,7 @@ imported as late.
 """
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.node_links import NodeLinks

@@ -12,12 +12,12 @@ takes CAP_SYS_ADMIN, which only the container that does it has.
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.docker.engine import labels as verbs
 from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits

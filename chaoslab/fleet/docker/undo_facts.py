@@ -11,9 +11,9 @@ Facts that do not belong to the run that wrote them are refused. `undo_verbs` na
 import ipaddress
 import os
 import re
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.docker.engine.labels import own_name
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.facts import NODE, Facts, is_loopback, require, require_match

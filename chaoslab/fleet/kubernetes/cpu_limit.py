@@ -11,11 +11,11 @@ others may take the room that it leaves.
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, Self
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.names import name_of

@@ -11,10 +11,10 @@ are the machine's own: it does not matter how late the answer is.
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 
 _EVERY_S: Final = 5.0
 _CLOSED_S: Final = 5.0

@@ -11,11 +11,11 @@ a JobSet, because it depends on the release of the controller and on its feature
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from chaoslab.fleet.kubernetes.cluster import Cluster

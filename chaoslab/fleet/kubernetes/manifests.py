@@ -14,11 +14,10 @@ ignores SIGKILL from its own namespace. Node programs hear their test hooks from
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes import names, scripts
 

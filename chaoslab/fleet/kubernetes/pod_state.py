@@ -5,7 +5,7 @@ Pod ─► state_of ─► PodState: waits (why), runs (since when), ended (how)
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 from typing import Final
@@ -13,7 +13,6 @@ from typing import Final
 from lightkube.models.core_v1 import ContainerStatus, Pod
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
 

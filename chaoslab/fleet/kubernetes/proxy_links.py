@@ -7,13 +7,13 @@ undo log ── pod, token ──► `cleanup` ── ForeignProxy ──► the
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_host import PodEndpoint, PodProxyHost

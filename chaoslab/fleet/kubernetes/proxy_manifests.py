@@ -8,10 +8,10 @@ A pod that ends is not replaced: its effects are gone, and so the links count as
 
 import base64
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes.manifests import Manifests, confined, literal, pod_context
 from chaoslab.links.proxy.access import TOKEN
 

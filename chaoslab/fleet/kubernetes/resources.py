@@ -1,8 +1,8 @@
 """Where objects are in the API of Kubernetes, by kind."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes.names import JOB_SET_VERSION
 
 

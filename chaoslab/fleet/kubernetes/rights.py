@@ -5,10 +5,9 @@ RIGHTS, MACHINES ─┬─► role, machines_role: YAML for `kubectl apply`
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
-
-from chaoslab.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from chaoslab.fleet.kubernetes.cluster import Cluster

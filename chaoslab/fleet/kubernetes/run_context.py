@@ -1,9 +1,9 @@
 """Context of a run, shared by its pods."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import JobPods

@@ -11,7 +11,7 @@ imported as late.
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Ability, Fleet, NodeSite, NodeSpec, Role
 from chaoslab.fleet.kubernetes.job_set_choice import JobSetChoice, JobSetUse
 from chaoslab.fleet.local.slowdown import said

@@ -5,9 +5,8 @@ kubeconfig of whoever undoes: a record names the context and the server that it 
 """
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes.names import JOB_SET_VERSION, own_name
 from chaoslab.fleet.run_name import run_name
 from chaoslab.links.proxied.undo_verbs import require_injection, require_proxy

@@ -14,11 +14,11 @@ import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 
 UNDO_CGROUP = "remove_cgroup"
 """Undo verb; its facts are `path` and `back`."""

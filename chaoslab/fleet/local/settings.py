@@ -1,8 +1,8 @@
 """The local fleet as a plan names it."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.settings import FleetFactory, FleetRequest

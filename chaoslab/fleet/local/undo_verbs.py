@@ -10,10 +10,10 @@ A cgroup is called by the pid of its harness; the table of mounts says which vol
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import open_folder
 from chaoslab.core.process_identity import is_running
 from chaoslab.fleet.local import cgroups

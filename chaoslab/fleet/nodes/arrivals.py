@@ -10,11 +10,11 @@ import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
-from chaoslab.core.lazy_dataclass import dataclass
 
 _BATCH: Final = 2048
 """How many arrivals are taken before `poll` may return."""

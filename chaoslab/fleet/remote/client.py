@@ -15,13 +15,12 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from chaoslab.core.errors import ChaoslabError, FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation, encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.remote.contact import (
     GAP_S,
     AgentLost,

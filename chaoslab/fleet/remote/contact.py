@@ -10,10 +10,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final, Self
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 
 GAP_S: Final = 1.0
 """A shorter gap moves no stamp by more than what a harness may be late anyway."""

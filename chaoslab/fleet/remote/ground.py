@@ -8,12 +8,11 @@ It starts nothing.
 
 import queue
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from chaoslab.core.errors import ChaoslabError
 from chaoslab.core.events import Json, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import NodeSite
 from chaoslab.fleet.remote.contact import Gap, Terms
 from chaoslab.fleet.remote.event_loop import EventLoop

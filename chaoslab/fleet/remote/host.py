@@ -7,12 +7,11 @@ Host ─ start: agent start RUN ─► agent ◄─ AgentClient ── calls
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from chaoslab.core.errors import ChaoslabError, FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.remote.client import AgentClient
 from chaoslab.fleet.remote.contact import Gap, Terms
 from chaoslab.fleet.remote.event_loop import ResultT

@@ -9,13 +9,12 @@ Nothing is connected here.
 """
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.remote.protocol.names import is_interpreter
 from chaoslab.fleet.remote.ssh.access import KNOWN_HOSTS, Access, expanded, is_address, is_host
 from chaoslab.fleet.tpu.inventory import Cloud, Repair, TpuEntry

@@ -8,12 +8,11 @@ When one of its processes ends, so do the others, and the node with them: see `h
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Node, NodeSpec
 from chaoslab.fleet.hosts_life import HostsLife, of_one_host
 from chaoslab.fleet.remote.host import Host

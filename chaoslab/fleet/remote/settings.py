@@ -8,11 +8,11 @@ is imported as late: a plan can be read without asyncssh.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from chaoslab.core.errors import AbilityError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.remote.inventory import Inventory, load
 from chaoslab.fleet.settings import FleetFactory, FleetRequest

@@ -10,13 +10,12 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from chaoslab.core.errors import FleetError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.remote.delivery.deliver import Program
 from chaoslab.fleet.remote.host_agent.folder import home
 from chaoslab.fleet.remote.protocol.names import AGENT, END_AGENT, is_interpreter

@@ -14,11 +14,11 @@ that they are up, the slice is repaired all the same.
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.provider import (
     Condition,
     ProvidedHost,

@@ -4,10 +4,9 @@ It decides nothing: `keeper` does.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.slices.repair import LATE_S, Cause, Counts, SliceRepair, Stage
 

@@ -11,10 +11,10 @@ Preemptions and failures have budgets of their own (`RepairLimits`): a bad host 
 crashes uses up the failures, however many preemptions a busy zone brings.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.provider import LASTING, Condition, Refusal, SliceReport
 
 AGAIN_S: Final = 5.0

@@ -6,14 +6,13 @@ python -m chaoslab.diloco.learner --name=learner-0 --syncer syncer:4600 ─► C
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, Protocol, runtime_checkable
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Role
 
 PROGRAMS: Final[Mapping[str, Role]] = MappingProxyType(

@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.log_follower import LogPosition
 from chaoslab.fleet.kubernetes.pod_state import PodState, previous_of, state_of

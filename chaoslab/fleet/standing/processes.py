@@ -9,7 +9,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -19,7 +19,6 @@ from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import (
     Identity,
     boot_id,

@@ -17,7 +17,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -25,7 +25,6 @@ import psutil
 
 from chaoslab.core import private_files
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import Identity, identify, is_running, send
 from chaoslab.core.process_tree import processes, resume_tree, stopped
 

@@ -7,13 +7,13 @@ fleet: {kind: namespace, namespace: training}      ─► NamespaceFleet
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.kubernetes.settings import connect, require_rights
 from chaoslab.fleet.node_links import NodeLinks

@@ -5,12 +5,12 @@ release_node   its training thread, which hangs, goes on
 delete_lease   other runs may break the training of a namespace, once its nodes go on
 """
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.kubernetes.names import DELETE_LEASE
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.local.private_folder import is_made_for, lies_here

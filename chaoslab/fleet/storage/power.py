@@ -18,10 +18,10 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.storage.disk import system_call
 
 _SHUTDOWN = 0x8004587D

@@ -14,14 +14,13 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Generic, Protocol, TypeVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import LearnerStep
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.stressors import Slowness, Stressor

@@ -7,9 +7,9 @@ whole number of cubes is accepted here, and Google says which of them it can con
 """
 
 import re
+from dataclasses import dataclass
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 _CUBE_CORES = 128
 

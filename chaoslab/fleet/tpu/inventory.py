@@ -13,11 +13,10 @@ that Google documents for it; none reaches a shell but `startup`, which is a scr
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.tpu.accelerators import Accelerator, accelerator
 
 OWN = "chaoslab"

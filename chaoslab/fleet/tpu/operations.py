@@ -5,9 +5,9 @@ call accepted ─► operation ─► follow ─┬─ done ───► forgott
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.provider import ProviderError, Refusal
 from chaoslab.fleet.tpu.resources import Operation
 

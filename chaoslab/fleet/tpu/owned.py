@@ -1,9 +1,9 @@
 """A fleet's own slices and requests at Cloud TPU, and the labels that they are known by."""
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.provider import Condition
 from chaoslab.fleet.tpu.conditions import condition
 from chaoslab.fleet.tpu.resources import Request, Slice

@@ -1,9 +1,8 @@
 """Resources of the Cloud TPU API as plain data: slices, requests in the queue, operations."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.provider import Refusal
 
 

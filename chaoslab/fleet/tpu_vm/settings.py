@@ -1,7 +1,8 @@
 """The fleet on slices as a plan names it: `fleet: {kind: tpu-vm, inventory: fleet.yaml}`."""
 
+from dataclasses import dataclass
+
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.fleet.tpu.claim import claim

@@ -13,14 +13,13 @@ import hashlib
 import secrets
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 
 _TOKEN_BYTES: Final = 32
 _NAME_MOST: Final = 40

@@ -9,11 +9,11 @@ Errors are JSON: {"error": "what is wrong"}, with 400, 401, 403, 404, 409, 413 o
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action
 from chaoslab.gameday.live.access import Access, Address, Denied, Visit
 from chaoslab.gameday.live.bodies import (

@@ -10,13 +10,12 @@ targets from viewers, who are asked to predict them.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import Action, Obstacle
 from chaoslab.core.units import plural
 from chaoslab.gameday.live.access import Role

@@ -22,13 +22,13 @@ import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Event
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.gameday.live.access import Access, Address, Role, is_loopback
 from chaoslab.gameday.live.app import LiveApp
 from chaoslab.gameday.live.picture import Picture

@@ -7,10 +7,10 @@ netem that duplicates next to another one. `is_available` tries it in a temporar
 The caller (`packet_rules`) numbers bands and filters; one harness per interface.
 """
 
+from dataclasses import dataclass
 from functools import cache
 
 from chaoslab.core.errors import FleetError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import Corrupt, Direction, Duplicate, PacketEffect, Reorder
 from chaoslab.links.netem.kernel import ask, may_administer_network, run, why_no_namespace
 

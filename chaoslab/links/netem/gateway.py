@@ -15,10 +15,10 @@ ends that must still be knocked: a call that failed can be repeated.
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import Direction, LinkAbility
 from chaoslab.links.netem.netfilter import Chain, chain_of
 from chaoslab.links.netem.queues import Queues

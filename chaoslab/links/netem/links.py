@@ -11,11 +11,11 @@ exist in the gateway's network and vanish with it, so they need no undo entries.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self, TypeAlias
 
 from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.base import Counters, Links, LinksByName, require
 from chaoslab.links.effects import (
     Bandwidth,

@@ -22,11 +22,11 @@ import secrets
 import shlex
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Final
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import Direction
 from chaoslab.links.netem.kernel import Run, may_administer_network, run, which, why_no_namespace
 from chaoslab.links.ports import HeldPort

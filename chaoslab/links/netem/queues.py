@@ -9,11 +9,10 @@ that duplicates next to another one.
 """
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.effects import (
     Bandwidth,
     Corrupt,

@@ -7,10 +7,10 @@ name of ours
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.netem import bands, kernel, netfilter
 from chaoslab.links.netem.packet_rules import INTERFACES, UNDO_BANDS, UNDO_DROPS, comments_of
 from chaoslab.undo.facts import Facts, require

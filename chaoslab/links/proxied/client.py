@@ -9,10 +9,10 @@ ignore what it does not know.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect
 from chaoslab.links.proxied.http_api import CALL_S, Endpoint, an_object

@@ -4,10 +4,10 @@ ProxiedLinks ── open, port, ended, close ──► ProxyHost ──► the s
 ── its API at host:port, reached from here ──►
 """
 
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.netem.netfilter import Iptables
 from chaoslab.links.netem.packet_rules import Place
 from chaoslab.links.proxied.http_api import Endpoint

@@ -11,12 +11,11 @@ import json
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 
 CALL_S = 5.0
 """How long one call may take: all of them are on loopback or in one data centre."""

@@ -1,8 +1,8 @@
 """The embedded proxy as a plan names it; its client is imported when links are made."""
 
+from dataclasses import dataclass
 from functools import partial
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.settings import LinksFactory
 
 

@@ -14,9 +14,8 @@ import binascii
 import hmac
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.proxy.toxics import Refused
 
 TOKEN = "CHAOSLAB_PROXY_TOKEN"

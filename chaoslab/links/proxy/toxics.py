@@ -13,12 +13,11 @@ know.
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import asdict, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import ClassVar, Final, TypeAlias
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.proxy import stages
 from chaoslab.links.proxy.stages import Limiter, Stage
 

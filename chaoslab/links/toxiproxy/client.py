@@ -18,14 +18,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from requests.exceptions import Timeout
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.base import Counters, Remade
 from chaoslab.links.effects import Direction, Effect
 from chaoslab.links.proxied.client import ProxyClient, Toxic

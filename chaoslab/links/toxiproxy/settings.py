@@ -1,10 +1,10 @@
 """Toxiproxy as a plan names it; its client is imported when links are made."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.base import Links
 from chaoslab.links.settings import LinksFactory
 from chaoslab.undo.base import UndoLog

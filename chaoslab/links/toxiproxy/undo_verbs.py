@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, NotThere, call
 from chaoslab.links.proxied.undo_verbs import ProxyFacts, shown
 from chaoslab.links.toxiproxy import server_binary

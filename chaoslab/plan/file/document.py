@@ -11,7 +11,7 @@ them at once. Nothing here knows what the keys mean.
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -21,7 +21,6 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.regular_files import read_regular, read_written
 from chaoslab.core.secrets import Secrets
 from chaoslab.plan.file.yaml_errors import decimal_comma, explained

@@ -9,6 +9,7 @@ values are in `values`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
 from typing import (
@@ -38,7 +39,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import TypedDict
 
 from chaoslab.core.errors import HarnessBug, PackageError, PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.file.conventions import (
     Hint,
     class_doc,

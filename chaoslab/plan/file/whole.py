@@ -7,14 +7,13 @@ Plain records (training, baseline, limits) need nothing here: `shape.record` ser
 """
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import PlainValidator, TypeAdapter, WithJsonSchema
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.file.conventions import class_doc, field_docs, keys_in
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.shape import (

@@ -9,12 +9,11 @@ Nothing here knows a fault by name, and nothing is drawn: see `schedule`.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 SYNCER = "syncer"
 """Name, and role, of the node that merges the learners' work."""

@@ -7,13 +7,12 @@ No check and no kind of fleet or links is known by name here: their settings are
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, runtime_checkable
 
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import Rounds, Share, show_share
 from chaoslab.plan.model.rules import broken, refuse
 from chaoslab.plan.model.training import Training

@@ -12,11 +12,10 @@ Only `chaoslab gameday` reads it; every other command carries the plan out witho
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import show_duration
 
 _SEALED_MOST: Final = 20

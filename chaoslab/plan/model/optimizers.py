@@ -4,9 +4,9 @@ inner: {lr: 0.012, batch: 8}        outer: {lr: 0.5, momentum: 0.5}
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.model.rules import broken, refuse
 
 

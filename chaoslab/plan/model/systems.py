@@ -7,11 +7,10 @@ the settings under the names of these fields.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 Setting: TypeAlias = float | int | bool | str
 _FROM_ZERO: Final = frozenset({"quorum_retries", "max_restarts", "max_retries"})

@@ -9,12 +9,11 @@ Speeds and regions hold from the first step to the last, also in the twin; they 
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final, Literal
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import Count, Limit, Pacing, Share, StepTime, show_duration, show_share
 from chaoslab.plan.model import systems
 from chaoslab.plan.model.optimizers import Inner, Outer

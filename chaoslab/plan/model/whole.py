@@ -7,11 +7,10 @@ Each part validates itself; here are only the contradictions between parts.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import plural, show_duration
 from chaoslab.plan.model.faults import Distribution, FaultSpec
 from chaoslab.plan.model.frame import (

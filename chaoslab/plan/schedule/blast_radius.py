@@ -9,11 +9,10 @@ overlaps between two lines is known only in the run, where the same limits are c
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.units import plural
 from chaoslab.plan.model import FaultPlan, FaultSpec, Injection, Limits
 from chaoslab.plan.schedule.lines import Dropped

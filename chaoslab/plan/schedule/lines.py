@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
@@ -19,7 +20,6 @@ from pydantic import TypeAdapter, ValidationError
 from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug, PlanError
 from chaoslab.core.events import Json, encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.file.writing import listed, written
 from chaoslab.plan.model import Injection, Trigger
 

@@ -5,11 +5,10 @@ roster ─ role, labels ─► matching ─ exclude, protected, last victims ─
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from random import Random
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.model import SYNCER, SYNCER_PHASES, FaultPlan, Pick, Target, Trigger
 from chaoslab.plan.schedule.chance import some
 

@@ -1,11 +1,10 @@
 """Metrics of a run as plain data: members, tokens per second, loss, margins, each over time."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.record.journal import History
 from chaoslab.report.samples import COUNTS, RunSamples
 from chaoslab.report.thinning import Sample, thinned

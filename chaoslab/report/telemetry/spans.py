@@ -1,7 +1,7 @@
 """Spans of a run as plain data: the run, its phases, faults by victim, ways back, some rounds."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -10,7 +10,6 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.payloads import PhaseEntered, RoundMerged
 from chaoslab.record.journal import FaultStory, History
 from chaoslab.report.thinning import every

@@ -6,11 +6,11 @@
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.report.trace.writer import TraceWriter
 
 

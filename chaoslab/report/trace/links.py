@@ -2,12 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.report.thinning import Sample, thinned
 from chaoslab.report.trace.writer import Details, TraceWriter
 

@@ -11,12 +11,11 @@ The states are those of the live view. Of very many steps several make one slice
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.report.lanes import LaneState
 from chaoslab.report.thinning import Sample, every, thinned
 from chaoslab.report.trace.writer import TraceWriter

@@ -9,12 +9,11 @@ Of very many rounds one in some is drawn, with its arrows; all of them count in 
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.report.thinning import every
 from chaoslab.report.trace.writer import Details, Flow, TraceWriter
 

@@ -8,7 +8,7 @@ slice that reaches beyond the one around it ends with that. The only module that
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
@@ -20,7 +20,6 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
 from chaoslab.core.events import Json, encode
-from chaoslab.core.lazy_dataclass import dataclass
 
 Details = Mapping[str, Json]
 """What a slice or an instant says when it is selected."""

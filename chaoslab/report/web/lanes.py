@@ -8,12 +8,11 @@ The states are those of the live view, so that a run looks the same while it goe
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.report.lanes import LaneState
 from chaoslab.report.view import ViewModel
 from chaoslab.report.web.buckets import Grid, Marks, digits

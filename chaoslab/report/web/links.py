@@ -6,12 +6,11 @@ link.shaped, link.cleared ─► what is asked now ──┴─► a row for eac
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.node_links import STANDING
 from chaoslab.report.web.buckets import Curve, Grid, digits, together
 

@@ -11,11 +11,11 @@ of what is out of service.
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.renewal.failure_models import FailureModel
 from chaoslab.sim.renewal.learner import Learner

@@ -8,12 +8,12 @@
 A model says how often something fails and for how long, never what a training does about it.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.distributions import Distribution, ExponentiatedWeibull, Lognormal, weibull
 
 HOUR_S: Final = 3600.0

@@ -11,10 +11,10 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.distributions import Exponential
 from chaoslab.sim.renewal.failure_models import HOUR_S, Domain, FailureModel

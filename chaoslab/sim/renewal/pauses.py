@@ -7,9 +7,9 @@ of domains and traces hit several learners at once and are refused.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.renewal.learner import Learner
 from chaoslab.sim.renewal.scenario import Scenario

@@ -4,11 +4,11 @@ The costs of changes are constants of a study: whoever sets them says which of t
 which have a source.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.distributions import ExponentiatedWeibull
 from chaoslab.sim.renewal.failure_models import MODELS, REPAIR, FailureModel, Fleet
 

@@ -6,11 +6,11 @@ there are points of 50 equal ratios from 0.1 to 1000 Gbit/s.
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass
 from typing import Final
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.timeline.engine import simulate
 from chaoslab.sim.timeline.training import GBIT, Training
 

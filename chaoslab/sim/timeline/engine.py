@@ -1,9 +1,8 @@
 """Engine: the timeline that a training has over links of one bandwidth."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.sim.timeline import ring, star
 from chaoslab.sim.timeline.training import Method, Result, Training
 

@@ -1,11 +1,11 @@
 """Training over links between data centres, as frozen settings: what is sent, when, and how."""
 
 import math
+from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 GBIT = 1e9 / 8
 """Bytes per second."""

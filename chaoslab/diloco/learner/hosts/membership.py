@@ -4,9 +4,7 @@ Standard library only: the supervisor imports it, too.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
-
-from chaoslab.core.lazy_dataclass import dataclass
+from dataclasses import dataclass, field
 
 PEER_LOST = 75
 """Exit code of a process that lost another process of its learner."""

@@ -16,12 +16,12 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import chaoslab
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.links.toxiproxy import server_binary
 
@@ -36,7 +36,7 @@ _DEBIAN_TOOLS: Final = ("chaoslab-tools-base:bookworm", "conntrack,iproute2,ipta
 NEXT: Final = "next"
 """The release that `rolling_restart` upgrades to: the same content under another tag."""
 _PACKAGE: Final = Path(chaoslab.__file__).parent
-_INSIDE: Final = ("__init__.py", "core/__init__.py", "core/events.py", "core/lazy_dataclass.py",
+_INSIDE: Final = ("__init__.py", "core/__init__.py", "core/events.py",
                   "diloco", "links/__init__.py", "links/proxy")  # fmt: skip
 """Of this package, what the run under test and the embedded proxy need."""
 _BUILD_S: Final = 1200.0

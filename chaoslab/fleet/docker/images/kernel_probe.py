@@ -9,12 +9,11 @@ image of the tools nothing can be tried, and that is the answer.
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.labels import labels_of, trial_name
 from chaoslab.fleet.docker.images import images

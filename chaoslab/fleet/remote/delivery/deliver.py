@@ -5,12 +5,12 @@ look ─► code missing? unpack ─► libraries missing? build an environment 
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.fleet.remote.delivery import bootstrap
 from chaoslab.fleet.remote.delivery.package import code, libraries
 from chaoslab.fleet.remote.protocol.reach import Reach, answer, asked

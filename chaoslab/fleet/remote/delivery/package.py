@@ -12,13 +12,13 @@ import io
 import re
 import tarfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import chaoslab
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.lazy_dataclass import dataclass
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[^]]*\])?(?P<rest>[^;]*)(;(?P<marker>.*))?")
 

@@ -14,12 +14,11 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.process_identity import boot_id
 from chaoslab.fleet.remote.host_agent.clients import Answers, Client, refusal
 from chaoslab.fleet.remote.host_agent.fleet import HostedFleet

@@ -21,12 +21,12 @@ import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.core.lazy_dataclass import dataclass
 from chaoslab.core.private_files import make_folder
 from chaoslab.core.process_identity import Identity, identity_of, is_running, is_same
 from chaoslab.undo.log import may_owe

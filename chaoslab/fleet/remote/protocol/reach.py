@@ -8,10 +8,10 @@ A transport knows no fleet and no agent. All methods run on an event loop.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.lazy_dataclass import dataclass
 
 RUN_S: Final = 60.0
 

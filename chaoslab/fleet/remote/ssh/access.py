@@ -6,11 +6,11 @@ Plain data, so that an undo log can be read without asyncssh.
 import ipaddress
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.lazy_dataclass import dataclass
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9][A-Za-z0-9._-]*)?")
