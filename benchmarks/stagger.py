@@ -1,135 +1,50 @@
-"""Rounds before and after an outage of the syncer, with and without spacing.
+"""What a learner pushes around outages of the syncer, with and without spacing of rounds.
 
-    python benchmarks/stagger.py [--dry]
+    python benchmarks/stagger.py NAME RUN_DIR [NAME RUN_DIR …] [--dry]
 
-    the same simulated training with spacing 0 and 0.9 ─► rounds begun and contributors, by step
-        ─► the table in experiments/stagger/README.md, and rounds.svg beside it
+    journals of runs in which faults took the syncer away ─► what a learner pushed
+        ─► the table in experiments/stagger/README.md, and pushes.svg beside it
 
-    python benchmarks/stagger.py [--dry] --record NAME RUN_DIR [--record NAME RUN_DIR …]
-
-    journals of real runs in which faults took the syncer away ─► what a learner pushed
-        ─► the second table of that page, and pushes.svg
-
-Simulated time: seconds, and the same figures on every machine. `--dry` prints the table and writes
-nothing.
+`--dry` prints the table and writes nothing.
 """
 
 import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 
 from bar_chart import Panel, svg
 from figures import Cell, rewritten, table
-from simulated_training import Scenario, Simulation
 
 from chaoslab.checks.bursts import Burst, bursts
 from chaoslab.checks.outages import Outage, outages
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.core.payloads import PaceSet, PushAccepted
-from chaoslab.diloco.settings import Settings
 from chaoslab.record.journal import History
 
-HERE = Path(__file__).parent.parent / "experiments" / "stagger"
+PAGE = Path(__file__).parent.parent / "experiments" / "stagger" / "README.md"
+_BEFORE_S, _AFTER_S = 5, 10
+"""Drawn before the first outage, and after the last."""
 
 
 def main() -> int:
-    """Simulate both or read the records, then write the table and the drawing."""
+    """Read the records, then write the table and the drawing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dry", action="store_true", help="print the table, write nothing")
-    parser.add_argument(
-        "--record", nargs=2, action="append", metavar=("NAME", "RUN_DIR"),
-        help="draw this run instead of simulated ones; several times for several runs",
-    )  # fmt: skip
+    parser.add_argument("runs", nargs="+", metavar="NAME RUN_DIR", help="a run and its name")
     options = parser.parse_args()
-    if options.record:
-        records = {name: History.read(Path(folder)) for name, folder in options.record}
-        name, made, drawn = "pushes", table_of_records(records), drawing_of_records(records)
-    else:
-        runs = {name: simulated(spacing) for name, spacing in SPACINGS.items()}
-        name, made, drawn = "rounds", table_of_simulations(runs), drawing_of_simulations(runs)
-    print(made)
+    if len(options.runs) % 2:
+        parser.error(f"{options.runs[-1]!r} has no RUN_DIR")
+    pairs = zip(options.runs[::2], options.runs[1::2], strict=True)
+    records = {name: History.read(Path(folder)) for name, folder in pairs}
+    print(made := table_of_records(records))
     if not options.dry:
-        page = HERE / "README.md"
-        text = rewritten(page.read_text(encoding="utf-8"), made, name=f"{name} table")
-        page.write_text(text, encoding="utf-8")
-        (HERE / f"{name}.svg").write_text(drawn, encoding="utf-8")
+        text = rewritten(PAGE.read_text(encoding="utf-8"), made, name="pushes table")
+        PAGE.write_text(text, encoding="utf-8")
+        (PAGE.parent / "pushes.svg").write_text(drawing_of_records(records), encoding="utf-8")
     return 0
-
-
-# ---------------------------------------------------------------- simulated
-
-LEARNERS = tuple(f"learner-{index}" for index in range(8))
-OUTAGE, STEPS = range(400, 500), 1000
-DRAWN = range(350, 750, 50)
-"""Steps that are drawn."""
-SPACINGS = {"without spacing": 0.0, "with spacing": 0.9}
-WINDOWS = {
-    "100 to 400, before the outage": range(100, 400),
-    "500 to 550, right after it": range(500, 550),
-    "900 to 1000": range(900, 1000),
-}
-
-
-def simulated(spacing: float) -> Simulation:
-    """The training of this module with that spacing."""
-    settings = Settings(learners=LEARNERS, fragments=24, sync_every=24, spacing=spacing)
-    run = Simulation(Scenario(settings=settings, steps=STEPS, outage=OUTAGE))
-    run.run()
-    return run
-
-
-def most_rounds(run: Simulation, window: range) -> int:
-    """Most rounds that began in one of these steps."""
-    begun = Counter(run.pulls)
-    return max(begun[step] for step in window)
-
-
-def mean_contributors(run: Simulation, window: range) -> float:
-    """Mean number of contributors of the rounds merged in these steps."""
-    return fmean(contributors for step, contributors in run.merges if step in window)
-
-
-FIGURES: Mapping[str, Callable[[Simulation, range], Cell]] = {
-    "most rounds in a step": most_rounds,
-    "contributors": mean_contributors,
-}
-
-
-def table_of_simulations(runs: Mapping[str, Simulation]) -> str:
-    """A row for each stretch of steps."""
-    heads = ["steps", *(f"{figure}, {name}" for figure in FIGURES for name in runs)]
-    return table(
-        heads,
-        [
-            [name, *(figure(run, window) for figure in FIGURES.values() for run in runs.values())]
-            for name, window in WINDOWS.items()
-        ],
-    )
-
-
-def drawing_of_simulations(runs: Mapping[str, Simulation]) -> str:
-    """Rounds begun by step."""
-    panels = [
-        Panel(
-            title=f"rounds begun in each step, {name}",
-            bars=sorted(Counter(run.pulls).items()),
-            width=0.9,
-            grey=[(OUTAGE.start, OUTAGE.stop)],
-            grey_name="no syncer",
-        )
-        for name, run in runs.items()
-    ]
-    return svg("Rounds begun in each step, without and with spacing", panels, shown=DRAWN)
-
-
-# ---------------------------------------------------------------- recorded
-
-_BEFORE_S, _AFTER_S = 5, 10
-"""Drawn before the first outage, and after the last."""
 
 
 def table_of_records(records: Mapping[str, History]) -> str:
