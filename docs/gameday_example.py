@@ -1,4 +1,4 @@
-"""The worked example of a game-day: the generated parts of docs/gameday_example.md, its pictures.
+"""The worked example of a game-day: the generated parts of docs/gameday.md, its pictures.
 
     python -m docs.gameday_example        a few minutes; needs Chromium
 
@@ -25,7 +25,7 @@ from tests.chromium import Browser, Page
 from tests.gameday.live.browsing import PHASE, card, entered, printed_link
 from tests.generated_docs import ROOT, Block
 
-DOCUMENT = "docs/gameday_example.md"
+DOCUMENT = "docs/gameday.md"
 EXAMPLES = ROOT / "docs" / "examples"
 PICTURES = ROOT / "docs" / "gameday"
 SHOWN = {
@@ -168,12 +168,12 @@ def section(path: Path, key: str) -> str:
 
 
 def sections(text: str, *names: str) -> str:
-    """These sections of a page, their headings one level lower; the empty name: what is first."""
+    """These sections of a page, their headings two levels lower; the empty name: what is first."""
     head, *rest = re.split(r"^## ", text, flags=re.MULTILINE)
     _, _, first = head.partition("\n")
     parts = {"": first, **{part.partition("\n")[0]: f"## {part}" for part in rest}}
     chosen = "\n\n".join(parts[name].strip() for name in names)
-    return re.sub(r"^(##+) ", r"\1# ", chosen, flags=re.MULTILINE)
+    return re.sub(r"^(##+) ", r"\1## ", chosen, flags=re.MULTILINE)
 
 
 def fenced(language: str, text: str) -> str:

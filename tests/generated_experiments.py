@@ -1,4 +1,4 @@
-"""Tables of docs/experiments.md that are made from the code: keys of a file, scenarios, fleets."""
+"""Tables of docs/simulation.md that are made from the code: keys of a file, scenarios, fleets."""
 
 from chaoslab.core.units import show_duration
 from chaoslab.experiments.model import Experiment, Figure, Published, Table

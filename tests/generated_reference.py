@@ -1,7 +1,7 @@
 """Reference pages that are made from the code as a whole: commands, keys of plans, Python API.
 
     click commands ─► docs/cli.md          one section for each command
-    JSON Schemas ───► docs/plan_keys.md    one table for each object of a plan
+    JSON Schemas ───► docs/plans.md    one table for each object of a plan
                   └─► docs/record.md       the fields of verdict.json
     source ─────────► docs/python.md       what users import: signatures and docstrings
 
@@ -99,17 +99,17 @@ def plan_keys() -> str:
     top = dict(schema["properties"].items())
     entry = objects.shared(_choices(top["faults"]["items"]))
     sections = [
-        f"## The plan\n\n{objects.keys(top, schema.get('required', ()), '')}",
+        f"### The plan\n\n{objects.keys(top, schema.get('required', ()), '')}",
         *objects.below(top, ""),
         (
-            "## `faults[]`\n\nAn entry of `faults`. Beside these keys it has the "
+            "### `faults[]`\n\nAn entry of `faults`. Beside these keys it has the "
             "[settings of its fault](faults.md#catalogue).\n\n"
             f"{objects.keys(entry, (), 'faults[]')}"
         ),
         *objects.below(entry, "faults[]"),
         (
-            "## `expect[]`\n\nAn entry of `expect`: `check`, the name of a check, and its "
-            "[settings](checks.md#checks)."
+            "### `expect[]`\n\nAn entry of `expect`: `check`, the name of a check, and its "
+            "[settings](verdict.md#checks)."
         ),
     ]
     return "\n\n".join(sections)
@@ -146,7 +146,7 @@ class _Objects:
             names = [name for name in _refs(one) if name not in self._shown]
             self._shown |= {*names}
             if names:
-                yield f"{'#' * (2 + here.count('.'))} `{here}`"
+                yield f"{'#' * (3 + here.count('.'))} `{here}`"
             for name in names:
                 found = self._defs[name]
                 yield "\n\n".join(filter(None, [

@@ -1,6 +1,6 @@
 """The package as users get it: built, installed into an empty environment, and the tutorial there.
 
-checkout ─► sdist ─► wheel ─► environment of its own ─► chaoslab run kill_half, docs/first_gate.md
+checkout ─► sdist ─► wheel ─► environment of its own ─► chaoslab run kill_half, docs/ci.md
 """
 
 import email
@@ -24,7 +24,7 @@ from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode
 
 ROOT = Path(__file__).parent.parent
-TUTORIAL = ROOT / "docs" / "first_gate.md"
+TUTORIAL = ROOT / "docs" / "ci.md"
 SHOWN = {"yaml": "fault_plans/first_gate.yaml", "python": "tests/test_resilience.py"}
 """Files that the tutorial shows parts of, by the language of these."""
 
@@ -32,8 +32,9 @@ pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(1200)]
 
 
 def blocks(language: str) -> list[str]:
-    text = TUTORIAL.read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    """Those of the page's first section, which is the tutorial."""
+    _, tutorial, *_ = TUTORIAL.read_text(encoding="utf-8").split("\n## ")
+    return re.findall(rf"^```{language}\n(.*?)^```", tutorial, re.MULTILINE | re.DOTALL)
 
 
 def lines() -> Iterator[str]:
@@ -83,7 +84,7 @@ def test_the_sdist_has_sources_and_documents_and_no_leftovers(built: Path) -> No
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    for needed in ("LICENSE", "mkdocs.yml", "docs/first_gate.md", "tests/test_package.py"):
+    for needed in ("LICENSE", "mkdocs.yml", "docs/ci.md", "tests/test_package.py"):
         assert needed in names
     assert [name for name in names if name.startswith((".venv", "build", "runs", ".cache"))] == []
 

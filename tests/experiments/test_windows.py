@@ -11,7 +11,7 @@ from tests.experiments.studies import stated
 
 WINDOW = Window(chips=1_200_000, learners=4, length_s=300.0)
 MOST_POINTS = 0.02
-"""Between the tiers, of goodput and of contributors: the bound that docs/experiments.md states."""
+"""Between the tiers, of goodput and of contributors: the bound that docs/simulation.md states."""
 
 
 def pause(learner: int, start_s: float, end_s: float) -> Pause:

@@ -1,4 +1,4 @@
-"""The worked example in docs/gameday_example.md is whole, and of the plan and orders beside it."""
+"""The worked example in docs/gameday.md is whole, and of the plan and orders beside it."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from chaoslab.plan.file import load
 from chaoslab.prepare.kinds import kinds
 from tests.generated_docs import ROOT, Block
 
-PAGE = "docs/gameday_example.md"
+PAGE = "docs/gameday.md"
 EXAMPLES = ROOT / "docs" / "examples"
 
 

@@ -68,7 +68,7 @@ def _gbps(_context: click.Context, _option: click.Parameter, text: str) -> float
 @click.option("--mtbi", metavar="TIME",
               help="Mean time between interruptions of one chip: 1y, 90d, 5000h.")  # fmt: skip
 @click.option("--failures", type=click.Choice([one.value for one in Fleet]), metavar="FLEET",
-              help="Instead of --mtbi: a published fleet, see docs/experiments.md.")  # fmt: skip
+              help="Instead of --mtbi: a published fleet, see docs/simulation.md.")  # fmt: skip
 @click.option("--gbps", required=True, metavar="GBIT", callback=_gbps,
               help="Link of each learner to the syncer in Gbit/s, each way: 3.")  # fmt: skip
 @click.option("--parameters", default=_PARAMETERS, show_default=True, metavar="COUNT",

@@ -70,7 +70,7 @@ def run(  # noqa: PLR0913  # one for each option
     Real runs (`run: plan` in the file) come one after the other, on the plan's own fleet.
 
     FILE has a base, a matrix of settings, seeds, tables and published values; see
-    docs/experiments.md. Written are README.md (the block `results`), results.csv and figure.svg.
+    docs/simulation.md. Written are README.md (the block `results`), results.csv and figure.svg.
 
     Exit codes: 0; 1 if the published values are missed by more than the file allows; 2 for a
     mistake in the file, 130 interrupted (the same command goes on).

@@ -62,7 +62,7 @@ class Ci(StrEnum):
 
 _TRAINS: Mapping[str, str] = {
     Trains.BUILTIN: "the built-in model, on text that every machine has",
-    Trains.TASK: "a model and data of your own, in JAX (docs/your_own_model.md)",
+    Trains.TASK: "a model and data of your own, in JAX (docs/extending.md)",
     Trains.LEARNER: "a learner program of your own (docs/protocol.md)",
 }
 
