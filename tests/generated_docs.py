@@ -2,7 +2,7 @@
 
     python -m tests.generated_docs        rewrites every block in place (`make docs`)
 
-    docstrings, PACKAGES, payloads, FAULTS, CHECKS, fault_plans/ ─► tables
+    docstrings, payloads, FAULTS, CHECKS, fault_plans/ ─► tables
         ─► <!-- generated: NAME --> … <!-- end: NAME -->
 
 `test_docs.py` fails when a block differs from what is made here.
@@ -36,7 +36,7 @@ from tests import generated_experiments as experiments
 from tests import generated_reference as reference
 from tests.generated_reference import said_below
 from tests.generated_reference import table as _table
-from tests.test_floors import PACKAGE, PACKAGES
+from tests.test_floors import PACKAGE
 
 ROOT = PACKAGE.parent
 _Kind = TypeVar("_Kind", bound=Enum)
@@ -71,20 +71,6 @@ class Block:
         if not is_there or not is_closed:
             raise ValueError(f"{self.file} needs the lines {begin.strip()} and {end}")
         return head + begin, body, end + tail
-
-
-# ---------------------------------------------------------------- packages
-
-
-def packages() -> str:
-    """The packages in the order in which they may import each other, the last first."""
-    names = ["systems", "diloco", *(name for name in PACKAGES if not name.startswith("__"))]
-    return _table(("package", "purpose"), [(f"`{n}`", _purpose(n)) for n in reversed(names)])
-
-
-def _purpose(package: str) -> str:
-    text = (PACKAGE / package / "__init__.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(text)) or "").splitlines()[0]
 
 
 # ---------------------------------------------------------------- events
@@ -215,7 +201,6 @@ def _yaml(value: Json) -> str:
 
 
 BLOCKS = (
-    Block("ARCHITECTURE.md", "packages", packages),
     Block("docs/plans.md", "plans", plans),
     Block("docs/faults.md", "faults", faults),
     Block("docs/faults.md", "evidence-codes", evidence_codes),
