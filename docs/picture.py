@@ -2,7 +2,7 @@
 
     python docs/picture.py RUN_DIR docs/run.svg
 
-RUN_DIR/journal.jsonl ─► ViewModel, up to the middle of the first fault ─► draw ──┐
+RUN_DIR/journal.jsonl ─► RunStory, up to the middle of the first fault ─► draw ──┐
 RUN_DIR/verdict.json ─► verdict_page ─────────────────────────────────────────────┴─► SVG
 
 Nothing is made up: the same code that draws the terminal draws the picture, from the record alone.
@@ -27,7 +27,7 @@ from chaoslab.record.journal import History
 from chaoslab.report.console import draw
 from chaoslab.report.files import read_verdict
 from chaoslab.report.page import verdict_page
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
 
 COLUMNS = 118
 
@@ -105,13 +105,13 @@ def picture(run: Path) -> str:
         return console.export_svg(code_format=FRAME, theme=THEME, unique_id="chaoslab")
 
 
-def in_mid_fault(history: History, plan: FaultPlan) -> ViewModel:
+def in_mid_fault(history: History, plan: FaultPlan) -> RunStory:
     """What the live view had taken in half-way through the first fault."""
     story = next((one for one in history.faults if one.injected and one.healing), None)
     if story is None or story.injected is None or story.healing is None:
         raise ValueError("the run shows no fault that began and was healed")
     until_s = (story.injected.time_s + story.healing.time_s) / 2
-    view = ViewModel(plan.training.stop, has_twin=plan.control is Control.TWIN)
+    view = RunStory(plan.training.stop, has_twin=plan.control is Control.TWIN)
     for event in history.events:
         if event.time_s <= until_s:
             view.see(event)

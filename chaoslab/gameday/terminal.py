@@ -19,7 +19,7 @@ from chaoslab.gameday.orders import FORMS, HELP, Room, help_lines, said
 from chaoslab.gameday.script import Script, line_of
 from chaoslab.plan.file.document import printable
 from chaoslab.report.console import Plain
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
 
 COMMANDS: Final = " · ".join((*FORMS, HELP))
 CTRL_C: Final = "Ctrl-C aborts and heals everything"
@@ -30,11 +30,11 @@ class Printed:
     """Implements `report.console.Screen` in lines, and takes in those that people type."""
 
     def __init__(
-        self, keyboard: TextIO | None, stream: TextIO, view: ViewModel, room: Room, script: Script
+        self, keyboard: TextIO | None, stream: TextIO, story: RunStory, room: Room, script: Script
     ) -> None:
         """`keyboard`: where lines of the script come from as it goes on; None: nowhere."""
         self._keyboard, self._stream, self._room, self._script = keyboard, stream, room, script
-        self._plain = Plain(stream, view)
+        self._plain = Plain(stream, story)
         self._has_people = False
         """Whether they are at a terminal: when that is closed, others go on without them."""
         self._rest = b""

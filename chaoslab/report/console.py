@@ -1,6 +1,6 @@
 """The run on a terminal: a live picture where there is one, plain lines where there is not.
 
-    Journal ─► Live.see / Plain.see ─► ViewModel ─► draw ─► the terminal
+    Journal ─► Live.see / Plain.see ─► RunStory ─► draw ─► the terminal
 
 Both are observers: they have no thread, look at no clock but the events', and redraw at most
 `_REFRESH_S` apart, so that two busy cores keep training. They cannot change the run.
@@ -18,9 +18,9 @@ from rich.text import Text
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.units import plural
-from chaoslab.report.lanes import FaultBar, Lane, LaneState
 from chaoslab.report.sentences import Tone, seconds
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
+from chaoslab.report.story_parts import Fault, Node, State
 
 _REFRESH_S = 0.33
 _PROGRESS_EVERY_S = 5.0
@@ -31,18 +31,20 @@ _FAULTS_SHOWN = 6
 _SENTENCES_SHOWN = 6
 
 _STATE_STYLE = {
-    LaneState.WAITING: "dim",
-    LaneState.RESERVE: "dim",
-    LaneState.STARTING: "cyan",
-    LaneState.JOINING: "bold cyan",
-    LaneState.STEPPING: "green",
-    LaneState.SUSPECTED: "bold yellow",
-    LaneState.PAUSED: "bold yellow",
-    LaneState.DROPPED: "bold yellow",
-    LaneState.DEAD: "bold red",
-    LaneState.REJOINING: "bold cyan",
-    LaneState.LEFT: "dim",
-    LaneState.ENDED: "dim",
+    State.WAITING: "dim",
+    State.RESERVE: "dim",
+    State.STARTING: "cyan",
+    State.JOINING: "bold cyan",
+    State.STEPPING: "green",
+    State.SUSPECTED: "bold yellow",
+    State.PAUSED: "bold yellow",
+    State.DROPPED: "bold yellow",
+    State.DEAD: "bold red",
+    State.REJOINING: "bold cyan",
+    State.LEFT: "dim",
+    State.ENDED: "dim",
+    State.SERVING: "green",
+    State.BLOCKED: "bold red",
 }
 _TONE_STYLE = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "red", Tone.FAULT: "magenta"}
 
@@ -57,20 +59,20 @@ class Screen(Protocol):
         ...
 
 
-def screen(stream: TextIO, view: ViewModel) -> Screen:
+def screen(stream: TextIO, story: RunStory) -> Screen:
     """The live view if `stream` is a terminal that can draw it, plain lines otherwise."""
     console = Console(file=stream, emoji=False, highlight=False)
     can_draw = console.is_terminal and not console.is_dumb_terminal
     if can_draw and (console.encoding or "").lower().replace("-", "") == "utf8":
-        return Live(console, view)
-    return Plain(stream, view)
+        return Live(console, story)
+    return Plain(stream, story)
 
 
 class Live:
     """One lane per learner, the faults on a time axis, the last sentences; redrawn in place."""
 
-    def __init__(self, console: Console, view: ViewModel) -> None:
-        self.view = view
+    def __init__(self, console: Console, story: RunStory) -> None:
+        self.story = story
         self._begin(console)
 
     def _begin(self, console: Console) -> None:
@@ -87,15 +89,15 @@ class Live:
 
     def see(self, event: Event) -> None:
         """Take it in; redraw if the picture is old enough."""
-        if event.kind is Kind.RUN_STARTED and self.view.plan:
+        if event.kind is Kind.RUN_STARTED and self.story.plan:
             self._keep_picture()
-        self.view.see(event)
+        self.story.see(event)
         if event.time_s - self._drawn_s >= _REFRESH_S:
             self._drawn_s = event.time_s
             self._draw()
 
     def _draw(self) -> None:
-        self._live.update(draw(self.view, width=self._live.console.width), refresh=True)
+        self._live.update(draw(self.story, width=self._live.console.width), refresh=True)
 
     def _keep_picture(self) -> None:
         """The last picture of one run stays; that of the next is drawn below it."""
@@ -107,8 +109,8 @@ class Live:
 class Plain:
     """One line per notable event, and one of progress every few seconds: made for CI logs."""
 
-    def __init__(self, stream: TextIO, view: ViewModel) -> None:
-        self.view = view
+    def __init__(self, stream: TextIO, story: RunStory) -> None:
+        self.story = story
         self._stream = stream
         self._progress_s = 0.0
 
@@ -122,12 +124,12 @@ class Plain:
         """Print what it is worth, if anything."""
         if event.kind is Kind.RUN_STARTED:
             self._progress_s = 0.0
-        for sentence in self.view.see(event):
+        for sentence in self.story.see(event):
             self._print(sentence.time_s, sentence.text)
         if event.time_s - self._progress_s >= _PROGRESS_EVERY_S:
             self._progress_s = event.time_s
             self._print(
-                event.time_s, " · ".join(filter(None, (_headline(self.view), _counts(self.view))))
+                event.time_s, " · ".join(filter(None, (_headline(self.story), _counts(self.story))))
             )
 
     def _print(self, time_s: float, text: str) -> None:
@@ -138,14 +140,14 @@ class Plain:
 # ------------------------------------------------------------------------------- the picture
 
 
-def draw(view: ViewModel, width: int = _WIDE) -> RenderableType:
+def draw(story: RunStory, width: int = _WIDE) -> RenderableType:
     """The whole picture of this moment, for a terminal of so many columns."""
-    parts: list[RenderableType] = [_header(view, width), _lanes(view, width)]
-    if view.faults:
-        parts.append(_timeline(view, width))
+    parts: list[RenderableType] = [_header(story, width), _lanes(story, width)]
+    if story.faults:
+        parts.append(_timeline(story, width))
     parts.extend(
         beside(f"{sentence.time_s:7.1f} s", sentence.text, _TONE_STYLE[sentence.tone])
-        for sentence in list(view.recent)[-_SENTENCES_SHOWN:]
+        for sentence in list(story.sentences)[-_SENTENCES_SHOWN:]
     )
     return Group(*parts)
 
@@ -159,43 +161,43 @@ def beside(time: str, text: str, style: str) -> Table:
     return row
 
 
-def _headline(view: ViewModel) -> str:
+def _headline(story: RunStory) -> str:
     """How the run as a whole goes on, in one line."""
-    rate = view.rounds.tokens_per_s
+    rate = story.rounds.tokens_per_s
     parts = [
-        f"phase {view.phase or 'start'}",
-        plural(view.rounds.merged, "round"),
+        f"phase {story.phase or 'start'}",
+        plural(story.rounds.merged, "round"),
         f"{rate:,.0f} tokens/s" if rate is not None else "no rate yet",
     ]
-    if view.rounds.longest_gap_s:
-        parts.append(f"longest gap {seconds(view.rounds.longest_gap_s)}")
-    if view.progress is not None:
-        parts.append(f"{view.progress:.0%} of the run")
-    if view.unreadable:
-        parts.append(f"{view.unreadable} unreadable events")
+    if story.rounds.longest_gap_s:
+        parts.append(f"longest gap {seconds(story.rounds.longest_gap_s)}")
+    if story.progress is not None:
+        parts.append(f"{story.progress:.0%} of the run")
+    if story.unreadable:
+        parts.append(f"{story.unreadable} unreadable events")
     return " · ".join(parts)
 
 
-def _counts(view: ViewModel) -> str:
-    """Four numbers that are equal only while all is well; empty before they were first taken."""
+def _counts(story: RunStory) -> str:
+    """How many learners are what; empty before they were first counted."""
     names = ("alive", "believed", "stepping", "contributing")
-    return ", ".join(f"{view.counts.get(name)} {name}" for name in names) if view.counts else ""
+    return ", ".join(f"{story.counts.get(name)} {name}" for name in names) if story.counts else ""
 
 
-def _header(view: ViewModel, width: int) -> RenderableType:
+def _header(story: RunStory, width: int) -> RenderableType:
     title = Text.assemble(
-        (f" {view.plan or 'chaoslab'} ", "bold reverse"),
-        f"  seed {view.seed} · fleet {view.fleet} · {view.now_s:.1f} s\n",
-        f"{_headline(view)}\n",
-        _counts(view),
+        (f" {story.plan or 'chaoslab'} ", "bold reverse"),
+        f"  seed {story.seed} · fleet {story.fleet} · {story.now_s:.1f} s\n",
+        f"{_headline(story)}\n",
+        _counts(story),
     )
-    if view.progress is None:
+    if story.progress is None:
         return title
-    bar = ProgressBar(total=1.0, completed=view.progress, width=min(_BAR_CELLS * 2, width))
+    bar = ProgressBar(total=1.0, completed=story.progress, width=min(_BAR_CELLS * 2, width))
     return Group(title, bar)
 
 
-def _lanes(view: ViewModel, width: int) -> Table:
+def _lanes(story: RunStory, width: int) -> Table:
     is_wide = width >= _WIDE
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1 if is_wide else 0, 0, 1), pad_edge=False)
     table.add_column("learner", no_wrap=True, overflow="fold")
@@ -205,16 +207,16 @@ def _lanes(view: ViewModel, width: int) -> Table:
                   "last merged" if is_wide else "last\nmerged"):  # fmt: skip
         table.add_column(title, justify="right", min_width=least, no_wrap=True)
     table.add_column("under", overflow="fold")
-    for lane in view.lanes.values():
-        under = ", ".join(bar.fault for bar in view.faults_on(lane.learner))
-        table.add_row(*_cells(lane, view.now_s), Text(under, style="magenta"))
+    for lane in story.learners:
+        under = ", ".join(bar.fault for bar in story.faults_on(lane.name))
+        table.add_row(*_cells(lane, story.now_s), Text(under, style="magenta"))
     return table
 
 
-def _cells(lane: Lane, now_s: float) -> Sequence[RenderableType]:
+def _cells(lane: Node, now_s: float) -> Sequence[RenderableType]:
     age = None if lane.contributed_s is None else now_s - lane.contributed_s
     return (
-        lane.learner,
+        lane.name,
         Text(lane.state.value, style=_STATE_STYLE[lane.state]),
         str(lane.incarnation or "-"),
         "-" if lane.step is None else f"{lane.step:,}",
@@ -224,21 +226,21 @@ def _cells(lane: Lane, now_s: float) -> Sequence[RenderableType]:
     )
 
 
-def _timeline(view: ViewModel, width: int) -> Table:
+def _timeline(story: RunStory, width: int) -> Table:
     cells = _BAR_CELLS if width >= _WIDE else _BAR_CELLS // 2
     table = Table(box=None, pad_edge=False, show_header=False)
-    for bar in list(view.faults.values())[-_FAULTS_SHOWN:]:
+    for bar in list(story.faults.values())[-_FAULTS_SHOWN:]:
         table.add_row(
             bar.injection,
             Text(bar.fault, style="magenta"),
             ", ".join(bar.targets),
-            fault_bar(bar, view.now_s, cells),
+            fault_bar(bar, story.now_s, cells),
             bar.status,
         )
     return table
 
 
-def fault_bar(bar: FaultBar, now_s: float, cells: int = _BAR_CELLS) -> Text:
+def fault_bar(bar: Fault, now_s: float, cells: int = _BAR_CELLS) -> Text:
     """The run so far as `cells` characters, the part under the fault filled."""
     span_s = max(now_s, 1e-9)
     first = min(cells - 1, int(bar.from_s / span_s * cells))

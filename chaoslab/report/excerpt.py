@@ -17,7 +17,7 @@ from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.sample_sentences import tell_sample, tells
 from chaoslab.report.sentences import Sentence, Tone
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
 
 AROUND_S = 2.0
 _LINES_SHOWN = 3
@@ -47,7 +47,7 @@ def problems(verdict: Verdict) -> Sequence[Finding]:
 
 def told(history: History, verdict: Verdict | None = None) -> list[Told]:
     """Every notable event in order, and those that a finding rests on, notable or not."""
-    view = ViewModel()
+    view = RunStory()
     marked = {seq for one in (problems(verdict) if verdict else ()) for seq in one.evidence}
     return [
         Told(seq=event.seq, sentence=sentence, is_marked=event.seq in marked)

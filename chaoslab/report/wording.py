@@ -8,6 +8,7 @@ Nothing is judged here; a number that the verdict does not know is not made up.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
 
@@ -211,6 +212,21 @@ def begun(history: History) -> Mapping[str, str]:
     """What the first line of a record says: plan, seed, fleet, algorithm, version; or `unknown`."""
     started = history.last(RunStarted)
     return {key: _said(started, value) for key, value in _BEGUN.items()}
+
+
+def began_ns(history: History) -> int | None:
+    """The time 0 of the run's clock in nanoseconds since the epoch, by the first line that has
+    both; None if no line has.
+    """
+    for event in history.events:
+        try:
+            wall = datetime.fromisoformat(event.wall)
+        except ValueError:  # it has none
+            continue
+        wall = wall if wall.tzinfo else wall.replace(tzinfo=UTC)
+        since = (wall - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+        return since * 1000 - round(event.time_s * 1e9)
+    return None
 
 
 _BEGUN: Mapping[str, Callable[[RunStarted], str | int]] = {

@@ -20,7 +20,7 @@ from chaoslab.gameday.terminal import Printed
 from chaoslab.plan.model import Injection
 from chaoslab.prepare.plans import Prepared
 from chaoslab.record.journal import JOURNAL, Observer
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.run.operators import Inbox
 from tests.sealed_day import DAY, call, drawn, history_of, prepared, within
@@ -81,7 +81,7 @@ def spied() -> tuple[Spy, Sequence[Injection], Judged]:
     script = Script(inbox, lines, by="Ann", holds=plan.plan.held)
     spy = Spy(plan, io.StringIO())
     room = Room(plan=plan.plan, by="Ann", inbox=inbox)
-    terminal = Printed(None, spy.stream, ViewModel(plan.plan.training.stop), room, script)
+    terminal = Printed(None, spy.stream, RunStory(plan.plan.training.stop), room, script)
     script.end()
     watching: list[Observer] = [spy, terminal, script]
 

@@ -17,7 +17,7 @@ from chaoslab.gameday import terminal
 from chaoslab.gameday.orders import Room
 from chaoslab.gameday.script import Script
 from chaoslab.gameday.terminal import COMMANDS, CTRL_C, KEPT, Printed
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
 from chaoslab.run.operators import Ask, Inbox, Note, Order
 from tests.gameday_room import SECOND, plan_of
 from tests.stage import HALF, Stage, ending
@@ -49,7 +49,7 @@ def printed(keyboard: Any, inbox: Inbox) -> tuple[Printed, Script, io.StringIO]:
     """The lines, the script that those of people belong to, and what is shown."""
     script, shown = Script(inbox, by="Ann", holds=sorted(PLAN.held)), io.StringIO()
     room = Room(plan=PLAN, by="Ann", inbox=inbox)
-    return Printed(keyboard, shown, ViewModel(PLAN.training.stop), room, script), script, shown
+    return Printed(keyboard, shown, RunStory(PLAN.training.stop), room, script), script, shown
 
 
 class Tty:

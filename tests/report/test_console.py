@@ -8,8 +8,10 @@ from rich.console import Console
 from chaoslab.core.events import Event, Kind
 from chaoslab.plan.model import Stop
 from chaoslab.report.console import Live, draw, fault_bar, screen
-from chaoslab.report.lanes import FaultBar
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
+from chaoslab.report.story_parts import Fault
+
+BEGUN: dict[str, Any] = {"settings": {}, "trigger": "at 5 s", "takes_away": True}
 
 
 def told(time_s: float, kind: Kind, **data: Any) -> Event:
@@ -25,15 +27,17 @@ def a_short_run() -> list[Event]:
     }
     return [
         told(0, Kind.RUN_STARTED, plan="kill_one", seed=7, fleet="local", algorithm="decoupled",
-             learners=["learner-0", "learner-1"]),
-        told(0.1, Kind.NODE_STARTED, node="learner-0", incarnation=1, pid=10),
-        told(0.1, Kind.NODE_STARTED, node="learner-1", incarnation=1, pid=11),
+             version="0", learners=["learner-0", "learner-1"]),
+        told(0.1, Kind.NODE_STARTED, node="learner-0", role="learner", incarnation=1, pid=10),
+        told(0.1, Kind.NODE_STARTED, node="learner-1", role="learner", incarnation=1, pid=11),
         told(2, Kind.PHASE_ENTERED, phase="baseline"),
         told(3, Kind.LEARNER_STEP, learner="learner-0", incarnation=1, step=1234, step_s=0.05,
              loss=2.5),
-        told(3, Kind.ROUND_MERGED, committed_tokens=500, contributors=[{"learner": "learner-0"}]),
-        told(4, Kind.ROUND_MERGED, committed_tokens=900, contributors=[{"learner": "learner-0"}]),
-        told(5, Kind.FAULT_INJECTING, **victim),
+        told(3, Kind.ROUND_MERGED, round=1, committed_tokens=500,
+             contributors=[{"learner": "learner-0"}]),
+        told(4, Kind.ROUND_MERGED, round=2, committed_tokens=900,
+             contributors=[{"learner": "learner-0"}]),
+        told(5, Kind.FAULT_INJECTING, **victim, **BEGUN),
         told(5, Kind.NODE_EXITED, node="learner-1", incarnation=1, signal="SIGKILL"),
         told(5.1, Kind.FAULT_INJECTED, **victim),
         told(6, Kind.COUNTS_SAMPLED, alive=1, believed=1, stepping=1, contributing=1),
@@ -41,10 +45,10 @@ def a_short_run() -> list[Event]:
     ]  # fmt: skip
 
 
-def drawn(view: ViewModel, width: int = 120) -> str:
+def drawn(story: RunStory, width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
     with console.capture() as capture:
-        console.print(draw(view, width))
+        console.print(draw(story, width))
     return capture.get()
 
 
@@ -52,7 +56,7 @@ def test_without_a_terminal_each_notable_event_is_a_line_and_progress_one_in_fiv
     stream = io.StringIO()
     said = "x\n::error title=gate::PASS, exit code 0\x1b[2J\x1b]0;mine\x07"
     fenced = told(11, Kind.LEARNER_FENCED, learner="learner-0", incarnation=1, epoch=1, reason=said)
-    with screen(stream, ViewModel(Stop(rounds=4))) as plain:
+    with screen(stream, RunStory(Stop(rounds=4))) as plain:
         for event in (*a_short_run(), fenced):
             plain.see(event)
     lines = stream.getvalue().splitlines()
@@ -64,14 +68,14 @@ def test_without_a_terminal_each_notable_event_is_a_line_and_progress_one_in_fiv
 
 
 def test_the_picture_shows_lanes_faults_and_counts_and_at_80_columns_nothing_is_cut() -> None:
-    view = ViewModel(Stop(rounds=4))
+    story = RunStory(Stop(rounds=4))
     far = {"injection": "injection-1", "spec": "far", "fault": "network.region_profile",
            "targets": ["learner-0"]}  # fmt: skip
-    for event in (*a_short_run(), told(10, Kind.FAULT_INJECTING, **far),
+    for event in (*a_short_run(), told(10, Kind.FAULT_INJECTING, **far, **BEGUN),
                   told(10, Kind.FAULT_FAILED, reason="as everybody expected", **far)):  # fmt: skip
-        view.see(event)
+        story.see(event)
     for width in (120, 80):
-        text = drawn(view, width)
+        text = drawn(story, width)
         told_of = ("kill_one", "seed 7", "1,234", "20.0", "2.500", "dead", "process.kill",
                    "1 believed", "learner-1 exited: SIGKILL", "expected)")  # fmt: skip
         assert [part for part in told_of if part not in text] == []
@@ -80,13 +84,13 @@ def test_the_picture_shows_lanes_faults_and_counts_and_at_80_columns_nothing_is_
 
 
 def test_a_view_without_any_event_can_be_drawn() -> None:
-    assert "chaoslab" in drawn(ViewModel())
+    assert "chaoslab" in drawn(RunStory())
 
 
 def test_the_live_view_redraws_by_the_run_s_clock_and_leaves_its_last_picture() -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=120, force_terminal=True)
-    with Live(console, ViewModel()) as live:
+    with Live(console, RunStory()) as live:
         drawings = []
         for step in range(100):
             before = stream.tell()
@@ -100,8 +104,8 @@ def test_the_live_view_redraws_by_the_run_s_clock_and_leaves_its_last_picture() 
 
 
 def test_a_fault_bar_covers_its_time_and_never_vanishes() -> None:
-    bar = FaultBar(injection="i", fault="f", targets=("learner-1",), from_s=5.0, healed_s=7.5)
+    bar = Fault(injection="i", fault="f", targets=("learner-1",), from_s=5.0, healed_s=7.5)
     assert fault_bar(bar, now_s=10.0, cells=20).plain == "─" * 10 + "█" * 5 + "─" * 5
-    brief = FaultBar(injection="i", fault="f", targets=("learner-1",), from_s=5.0, healed_s=5.0)
+    brief = Fault(injection="i", fault="f", targets=("learner-1",), from_s=5.0, healed_s=5.0)
     assert fault_bar(brief, now_s=5.0, cells=20).plain.count("█") == 1
     assert len(fault_bar(brief, now_s=0.0, cells=20)) == 20

@@ -57,7 +57,7 @@ from chaoslab.record.run_directory import RunDirectory
 from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan
 from chaoslab.report.page import verdict_page
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.run.operators import Inbox
 
@@ -341,7 +341,7 @@ def _screen(room: Room, script: Script, *, is_alone: bool) -> Printed:
     """What happens, in lines; of a script that is not alone, with those that people type."""
     if is_alone:
         script.end()
-    view = ViewModel(room.plan.training.stop)
+    view = RunStory(room.plan.training.stop)
     return Printed(None if is_alone else sys.stdin, sys.stderr, view, room, script)
 
 

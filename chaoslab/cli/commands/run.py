@@ -29,7 +29,7 @@ from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import Observer
 from chaoslab.report.console import screen
 from chaoslab.report.page import verdict_page
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
 from chaoslab.run.judged_run import Judged, carry_out
 
 
@@ -136,7 +136,7 @@ def carry_out_watched(
         warn(text)
     plan = prepared.plan
     is_next = plan.control is Control.TWIN and not prepared.fleet_setup.is_simulated
-    view = ViewModel(plan.training.stop, has_twin=is_next)
+    view = RunStory(plan.training.stop, has_twin=is_next)
     with screen(sys.stderr, view) as watching:
         return carry_out(prepared, out, [watching, *observers], remember=remember)
 

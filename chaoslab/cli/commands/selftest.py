@@ -20,7 +20,7 @@ from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.units import plural
 from chaoslab.plan.file.document import nearest
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
 from chaoslab.selftest.catalogue import TRIALS
 from chaoslab.selftest.trial import Answer, Result, Trial, carry_out_trial
 
@@ -118,7 +118,7 @@ class _Progress:
 
     title: str
     live: Live | None
-    view: ViewModel
+    view: RunStory
     drawn_s: float = 0.0
 
     def see(self, event: Event) -> None:
@@ -135,12 +135,12 @@ def _watched(title: str) -> Iterator[_Progress]:
     """On a terminal the line of a trial moves; elsewhere there is only the one at its end."""
     console = Console(file=sys.stderr, emoji=False, highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
-        yield _Progress(title, None, ViewModel())
+        yield _Progress(title, None, RunStory())
         return
     with Live(
         Text(title), console=console, auto_refresh=False, transient=True, redirect_stdout=False
     ) as live:
-        yield _Progress(title, live, ViewModel())
+        yield _Progress(title, live, RunStory())
 
 
 # ---------------------------------------------------------------- what came of it

@@ -1,29 +1,28 @@
-"""What the live page shows, folded from the events of a run. Draws and sends nothing.
+"""What the live page shows: the story of the run, and what people decided and predicted.
 
-    Event ─► Picture.see ─► ViewModel: lanes, injections, rounds, counts
-                        ├─► fault cards: to come · waits · open · over · skipped, predictions
-                        └─► messages: sentences and what became of orders
+    Event ─► Picture.see ─► RunStory: learners, injections, rounds, counts, what waits
+                        ├─► changes and predictions of each fault
+                        └─► messages: sentences, and what became of orders
 
 Until a fault is injected, predictions of it are hidden from all, so that nobody copies, and its
-targets from viewers, who are asked to predict them.
+targets from viewers, who are asked to predict them. Draws and sends nothing.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
-from chaoslab.core.payloads import Action, Obstacle
+from chaoslab.core.payloads import Action
 from chaoslab.core.units import plural
 from chaoslab.gameday.live.access import Role
 from chaoslab.gameday.live.bodies import nodes_of
 from chaoslab.plan.model import FaultPlan
-from chaoslab.report.lanes import FaultBar, Lane
 from chaoslab.report.sentences import Sentence
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
+from chaoslab.report.story_parts import Fault, Node
 
 Message: TypeAlias = Mapping[str, Json]
 
@@ -39,14 +38,13 @@ class Told(NamedTuple):
         return self.operators if role is Role.OPERATOR else self.viewers
 
 
-SENTENCES_MOST: Final = 100
-"""Sentences that a new viewer gets."""
 _NAMES_TARGETS: Final = frozenset({Action.MILDER, Action.STRONGER})
 """Orders whose reason says what the fault will hit."""
+_OWN: Final = frozenset({Kind.OPERATOR_REFUSED, Kind.OPERATOR_PREDICTED})
 
 
 class Stage(StrEnum):
-    """Where an entry of the plan stands."""
+    """Where a fault stands."""
 
     TO_COME = "to come"
     WAITS = "waits"
@@ -56,175 +54,83 @@ class Stage(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(slots=True, kw_only=True)
-class _Card:
-    """One entry of the plan."""
-
-    spec: str
-    fault: str
-    hypothesis: str
-    is_held: bool
-    """Whether it waits for an operator, once its trigger comes."""
-    held: payloads.FaultHeld | None = None
-    """Its trigger has come, and nobody has decided yet."""
-    is_decided: bool = False
-    changed: str = ""
-    """What it hits after it was made milder or stronger."""
-    skipped: str = ""
-    """Why it was left out."""
-    predictions: dict[str, dict[str, Json]] = field(default_factory=dict)
-    """By person, the latest answer to each question."""
-
-
 class Picture:
-    """The fold over a run's events."""
+    """The story of a run, as each role may see it."""
 
     def __init__(self, plan: FaultPlan, *, is_kept: bool) -> None:
         """`is_kept`: the run goes on until an operator asks for its end."""
         self.plan, self.is_kept = plan, is_kept
-        self.view = ViewModel(plan.training.stop)
-        self.is_over = False
-        self.outcome = ""
+        self.story = RunStory(plan.training.stop)
         self._said = 0
-        self._sentences: deque[Told] = deque(maxlen=SENTENCES_MOST)
-        charter = plan.charter
-        self._cards = {
-            one.id: _Card(
-                spec=one.id,
-                fault=one.fault,
-                hypothesis=charter.hypotheses.get(one.id, ""),
-                is_held=one.id in plan.held,
-            )
-            for one in plan.faults
-        }
+        self._faults = {one.id: one.fault for one in plan.faults}
+        """By entry of the plan; one that was sealed is there from its beginning on."""
+        self._changed: dict[str, str] = {}
+        """What an entry hits after it was made milder or stronger."""
+        self._predictions: defaultdict[str, dict[str, dict[str, Json]]] = defaultdict(dict)
+        """By entry and person, the latest answer to each question."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return bool(self.story.outcome)
 
     @staticmethod
     def cares_for(kind: Kind) -> bool:
         """Whether events of this kind change anything here."""
-        return kind in Picture._FOLDS or ViewModel.cares_for(kind)
+        return kind in _OWN or RunStory.cares_for(kind)
 
     def see(self, event: Event) -> tuple[Told, ...]:
         """Take one event in; the messages that it is worth."""
-        said = self.view.see(event)
-        fold = self._FOLDS.get(event.kind)
+        sentences: Iterable[Sentence] = self.story.see(event)
         try:
-            answer = fold(self, event) if fold else None
-            hidden = self._for_viewers(event)
-        except MalformedEvent:
-            return ()  # the view has counted it
-        if isinstance(event.payload, payloads.OperatorPredicted):
-            said = (self._hidden(event.payload, event.time_s),)
-        answers = () if answer is None else (answer,)
-        return (*answers, *(self._numbered(one, hidden or one.text) for one in said))
+            match event.payload if self.cares_for(event.kind) else None:
+                case payloads.OperatorActed() as acted:
+                    return (self._acted(acted), *self._of_order(acted, sentences))
+                case payloads.OperatorRefused() as refused:
+                    answer = _answer(refused.by, refused.spec, refused.asked, refused.reason)
+                    return Told(answer, answer), *map(self._numbered, sentences)
+                case payloads.OperatorPredicted() as predicted:
+                    sentences = [self._predicted(predicted, event.time_s)]
+                case payloads.FaultInjecting() as begun:
+                    self._faults.setdefault(begun.spec, begun.fault)
+        except MalformedEvent:  # the story has counted it
+            return ()
+        return tuple(map(self._numbered, sentences))
 
-    def to_json(self, role: Role) -> dict[str, Json]:
-        """All but the sentences, as it is for this role."""
-        view, charter = self.view, self.plan.charter
-        return {
-            "plan": view.plan or self.plan.name,
-            "seed": view.seed if view.plan else self.plan.seed,
-            "fleet": view.fleet,
-            "phase": view.phase,
-            "time_s": view.now_s,
-            "is_over": self.is_over,
-            "outcome": self.outcome,
-            "can_end": self.is_kept and not self.is_over and not self._is_anything_held,
-            "charter": {
-                "owner": charter.owner,
-                "facilitator": charter.facilitator,
-                "scribe": charter.scribe,
-                "responders": list(charter.responders),
-            },
-            "rounds": view.rounds.merged,
-            "last_round_s": view.rounds.last_s,
-            "longest_gap_s": view.rounds.longest_gap_s,
-            "tokens_per_s": view.rounds.tokens_per_s,
-            "progress": view.progress,
-            "counts": dict(view.counts),
-            "nodes": list(nodes_of(self.plan)),
-            "lanes": [self._lane(lane) for lane in view.lanes.values()],
-            "faults": [self._shown(card, role) for card in self._cards.values()],
+    def _acted(self, said: payloads.OperatorActed) -> Told:
+        """What became of an order."""
+        is_hidden = said.action in _NAMES_TARGETS
+        if is_hidden:
+            self._changed[said.spec] = said.reason
+        if said.action is Action.END:
+            self.is_kept = False
+        asked = f"{said.action} {said.spec}".rstrip()
+        answer = _answer(said.by, said.spec, asked, said.reason, is_done=True)
+        return Told(answer, {**answer, "reason": ""} if is_hidden else answer)
+
+    def _of_order(
+        self, said: payloads.OperatorActed, sentences: Iterable[Sentence]
+    ) -> Iterable[Told]:
+        """Its sentence, for viewers without whom the fault will hit."""
+        is_hidden = said.action in _NAMES_TARGETS
+        for one in sentences:
+            for_viewers = f"{said.by}: {said.action} {said.spec}" if is_hidden else one.text
+            yield self._numbered(one, for_viewers)
+
+    def _predicted(self, said: payloads.OperatorPredicted, time_s: float) -> Sentence:
+        """Keep it; its sentence, which hides it."""
+        answers: dict[str, Json] = {
+            "continues": said.continues,
+            "gap_s": said.gap_s,
+            "hit": None if said.hit is None else list(said.hit),
+            "back_s": said.back_s,
         }
+        known = self._predictions[said.spec].setdefault(said.by, {})
+        known.update({key: value for key, value in answers.items() if value is not None})
+        number = plural(len(self._predictions[said.spec]), "prediction")
+        return Sentence(time_s=time_s, text=f"{said.by} predicts what {said.spec} does: {number}")
 
-    def sentences(self, role: Role) -> list[Message]:
-        """The latest ones, oldest first."""
-        return [told.to(role) for told in self._sentences]
-
-    # ---------------------------------------------------------------- parts of it
-
-    def _lane(self, lane: Lane) -> Json:
-        return {
-            "name": lane.learner,
-            "state": lane.state.value,
-            "step": lane.step,
-            "step_s": lane.step_s,
-            "loss": lane.loss,
-            "contributed_s": lane.contributed_s,
-            "faults": [bar.spec or bar.fault for bar in self.view.faults_on(lane.learner)],
-        }
-
-    def _shown(self, card: _Card, role: Role) -> Json:
-        bars = list(self._bars(card.spec))
-        stage = self._stage(card, bars)
-        is_operator = role is Role.OPERATOR
-        return {
-            "spec": card.spec,
-            "fault": card.fault,
-            "stage": stage.value,
-            "is_held": card.is_held and not card.is_decided,
-            "hypothesis": card.hypothesis,
-            "trigger": card.held.trigger if card.held else "",
-            "targets": list(card.held.targets) if card.held and is_operator else [],
-            "injections": card.held.injections if card.held else 0,
-            "changed": card.changed if is_operator else "",
-            "skipped": card.skipped,
-            "predictions": len(card.predictions),
-            "predicted": [{"by": by, **what} for by, what in card.predictions.items()]
-            if bars
-            else [],
-            "bars": [self._bar(bar) for bar in bars],
-        }
-
-    def _bar(self, bar: FaultBar) -> Json:
-        return {
-            "injection": bar.injection,
-            "targets": list(bar.targets),
-            "status": bar.status,
-            "is_open": bar.is_open,
-            "from_s": bar.from_s,
-            "healed_s": bar.healed_s,
-        }
-
-    def _bars(self, spec: str) -> Iterator[FaultBar]:
-        return (bar for bar in self.view.faults.values() if bar.spec == spec)
-
-    def _stage(self, card: _Card, bars: list[FaultBar]) -> Stage:
-        if any(bar.is_open for bar in bars):
-            return Stage.OPEN
-        if card.held is not None:
-            return Stage.WAITS
-        if bars:
-            return Stage.OVER
-        return Stage.SKIPPED if card.skipped else Stage.TO_COME
-
-    @property
-    def _is_anything_held(self) -> bool:
-        return any(card.is_held and not card.is_decided for card in self._cards.values())
-
-    def _hidden(self, said: payloads.OperatorPredicted, time_s: float) -> Sentence:
-        card = self._cards.get(said.spec)
-        number = len(card.predictions) if card else 0
-        text = f"{said.by} predicts what {said.spec} does: {plural(number, 'prediction')}"
-        return Sentence(time_s=time_s, text=text)
-
-    def _for_viewers(self, event: Event) -> str:
-        """The sentence of an event that names whom a fault will hit, without that; else empty."""
-        said = event.payload
-        if isinstance(said, payloads.OperatorActed) and said.action in _NAMES_TARGETS:
-            return f"{said.by}: {said.action} {said.spec}"
-        return ""
-
-    def _numbered(self, sentence: Sentence, for_viewers: str) -> Told:
+    def _numbered(self, sentence: Sentence, for_viewers: str | None = None) -> Told:
         self._said += 1
         message: Message = {
             "type": "sentence",
@@ -233,85 +139,99 @@ class Picture:
             "text": sentence.text,
             "tone": sentence.tone.value,
         }
-        told = Told(message, {**message, "text": for_viewers})
-        self._sentences.append(told)
-        return told
+        return Told(message, {**message, "text": for_viewers or sentence.text})
 
-    # ---------------------------------------------------------------- one method per kind of news
+    # ---------------------------------------------------------------- the state
 
-    def _finished(self, event: Event[payloads.RunFinished]) -> None:
-        self.is_over = True
-        said = event.payload
-        self.outcome = f"{said.outcome}{f': {said.reason}' if said.reason else ''}"
-
-    def _waits(self, event: Event[payloads.FaultHeld]) -> None:
-        if card := self._cards.get(event.payload.spec):
-            card.held = event.payload
-
-    def _skipped(self, event: Event[payloads.FaultSkipped]) -> None:
-        said = event.payload
-        if card := self._cards.get(said.spec):
-            card.skipped = said.reason or "left out"
-            if said.obstacle in (Obstacle.OPERATOR, Obstacle.NO_TRIGGER):
-                card.held, card.is_decided = None, True
-
-    def _begun(self, event: Event[payloads.FaultInjecting]) -> None:
-        """One that was sealed has its card from now on."""
-        said = event.payload
-        new = _Card(spec=said.spec, fault=said.fault, hypothesis="", is_held=False)
-        card = self._cards.setdefault(said.spec, new)
-        card.held, card.is_decided = None, True
-
-    def _acted(self, event: Event[payloads.OperatorActed]) -> Told:
-        said = event.payload
-        card = self._cards.get(said.spec)
-        if card and said.action in (Action.GO, Action.SKIP):
-            card.held, card.is_decided = None, True
-        if card and said.action in _NAMES_TARGETS:
-            card.changed = said.reason
-        if said.action is Action.END:
-            self.is_kept = False
-        answer: Message = {
-            "type": "answer",
-            "by": said.by,
-            "fault": said.spec,
-            "asked": " ".join(filter(None, (said.action.value, said.spec))),
-            "is_done": True,
-            "reason": said.reason,
+    def to_json(self, role: Role) -> dict[str, Json]:
+        """All but the sentences, as it is for this role."""
+        story, charter, rounds = self.story, self.plan.charter, self.story.rounds
+        undecided = [spec for spec in self.plan.held if spec not in story.decided]
+        return {
+            "plan": story.plan or self.plan.name,
+            "seed": story.seed if story.plan else self.plan.seed,
+            "fleet": story.fleet,
+            "phase": story.phase,
+            "time_s": story.now_s,
+            "is_over": self.is_over,
+            "outcome": story.outcome,
+            "can_end": self.is_kept and not self.is_over and not undecided,
+            "charter": {
+                "owner": charter.owner,
+                "facilitator": charter.facilitator,
+                "scribe": charter.scribe,
+                "responders": list(charter.responders),
+            },
+            "rounds": rounds.merged,
+            "last_round_s": rounds.last_s,
+            "longest_gap_s": rounds.longest_gap_s,
+            "tokens_per_s": rounds.tokens_per_s,
+            "progress": story.progress,
+            "counts": dict(story.counts),
+            "nodes": list(nodes_of(self.plan)),
+            "lanes": [self._lane(one) for one in story.learners],
+            "faults": [self._card(spec, role) for spec in self._faults],
         }
-        is_hidden = said.action in _NAMES_TARGETS
-        return Told(answer, {**answer, "reason": ""} if is_hidden else answer)
 
-    def _refused(self, event: Event[payloads.OperatorRefused]) -> Told:
-        said = event.payload
-        answer: Message = {
-            "type": "answer",
-            "by": said.by,
-            "fault": said.spec,
-            "asked": said.asked,
-            "is_done": False,
-            "reason": said.reason,
+    def _lane(self, learner: Node) -> Json:
+        return {
+            "name": learner.name,
+            "state": learner.state.value,
+            "step": learner.step,
+            "step_s": learner.step_s,
+            "loss": learner.loss,
+            "contributed_s": learner.contributed_s,
+            "faults": [one.spec or one.fault for one in self.story.faults_on(learner.name)],
         }
-        return Told(answer, answer)
 
-    def _predicted(self, event: Event[payloads.OperatorPredicted]) -> None:
-        said = event.payload
-        answers: dict[str, Json] = {
-            "continues": said.continues,
-            "gap_s": said.gap_s,
-            "hit": None if said.hit is None else list(said.hit),
-            "back_s": said.back_s,
+    def _card(self, spec: str, role: Role) -> Json:
+        injections = [one for one in self.story.faults.values() if one.spec == spec]
+        held, predictions = self.story.held.get(spec), self._predictions[spec]
+        is_operator = role is Role.OPERATOR
+        predicted: list[Json] = [{"by": by, **what} for by, what in predictions.items()]
+        return {
+            "spec": spec,
+            "fault": self._faults[spec],
+            "stage": self._stage(spec, injections).value,
+            "is_held": spec in self.plan.held and spec not in self.story.decided,
+            "hypothesis": self.plan.charter.hypotheses.get(spec, ""),
+            "trigger": held["trigger"] if held else "",
+            "targets": held["targets"] if held and is_operator else [],
+            "injections": held["injections"] if held else 0,
+            "changed": self._changed.get(spec, "") if is_operator else "",
+            "skipped": self.story.skipped.get(spec, ""),
+            "predictions": len(predictions),
+            "predicted": predicted if injections else [],
+            "bars": [_bar(one) for one in injections],
         }
-        if card := self._cards.get(said.spec):
-            known = card.predictions.setdefault(said.by, {})
-            known.update({key: value for key, value in answers.items() if value is not None})
 
-    _FOLDS: ClassVar[Mapping[Kind, Callable[["Picture", Event[Any]], Told | None]]] = {
-        Kind.RUN_FINISHED: _finished,
-        Kind.FAULT_HELD: _waits,
-        Kind.FAULT_SKIPPED: _skipped,
-        Kind.FAULT_INJECTING: _begun,
-        Kind.OPERATOR_ACTED: _acted,
-        Kind.OPERATOR_REFUSED: _refused,
-        Kind.OPERATOR_PREDICTED: _predicted,
+    def _stage(self, spec: str, injections: Iterable[Fault]) -> Stage:
+        if any(one.is_open for one in injections):
+            return Stage.OPEN
+        if spec in self.story.held:
+            return Stage.WAITS
+        if injections:
+            return Stage.OVER
+        return Stage.SKIPPED if spec in self.story.skipped else Stage.TO_COME
+
+
+def _bar(fault: Fault) -> Json:
+    return {
+        "injection": fault.injection,
+        "targets": list(fault.targets),
+        "status": fault.status,
+        "is_open": fault.is_open,
+        "from_s": fault.from_s,
+        "healed_s": fault.healed_s,
+    }
+
+
+def _answer(by: str, spec: str, asked: str, reason: str, *, is_done: bool = False) -> Message:
+    return {
+        "type": "answer",
+        "by": by,
+        "fault": spec,
+        "asked": asked,
+        "is_done": is_done,
+        "reason": reason,
     }

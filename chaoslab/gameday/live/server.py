@@ -3,11 +3,11 @@
     with serving(plan, inbox, listen, operators=["Ann"]) as page:
         page.links ─► people        page.see(event) ◄─ the run
 
-    watchdog thread ─ starts, waits for its end, starts again ─► server thread: event loop, uvicorn
+    its thread: event loop, uvicorn; if they die, the same anew
 
-The socket, the cookies and the picture belong to `LivePage`, not to the thread: a server that dies
-is started again on the same port, browsers connect again and get a snapshot, and the run notices
-nothing. It installs no signal handlers and writes no access log.
+The socket, the cookies and the picture belong to `LivePage`, not to the server: one that dies
+is started again on the same port, browsers connect again, and the run notices nothing. It installs
+no signal handlers and writes no access log.
 
 Connections are open to all who reach the port, and the harness needs its file descriptors itself:
 
@@ -52,7 +52,7 @@ _ENDED_S: Final = 5.0
 _LAST_PICTURE_S: Final = 0.5
 """For so long browsers are still told of the end of the run."""
 _AGAIN_S: Final = (0.1, 0.5, 2.0)
-"""How long the watchdog waits before it starts a server again; the last of them from then on."""
+"""Before a server is started again; the last of them from then on."""
 _CONNECTIONS_MOST: Final = 200
 """At the same time, those that have not asked for anything yet too."""
 _IDLE_MOST: Final = 100
@@ -152,7 +152,7 @@ class LivePage:
         ).asgi()
         self._server: uvicorn.Server | None = None
         self._is_ending = threading.Event()
-        self._watchdog = threading.Thread(target=self._watch, name="live-watchdog", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="live-server", daemon=True)
 
     def see(self, event: Event) -> None:
         """Take one event of the run; returns at once."""
@@ -160,7 +160,7 @@ class LivePage:
 
     def start(self) -> None:
         """Return when the page can be opened; FleetError if it cannot."""
-        self._watchdog.start()
+        self._thread.start()
         clock = WallClock()
         while not (self._server and self._server.started):
             if clock.now_s() > _STARTED_S:
@@ -169,32 +169,27 @@ class LivePage:
             self._is_ending.wait(0.01)
 
     def close(self) -> None:
-        """End the server and both threads, after browsers were shown the latest picture."""
+        """End the server and its thread, after browsers were shown the latest picture."""
         self._is_ending.set()
-        self._watchdog.join(_ENDED_S)
+        self._thread.join(_ENDED_S)
         self._socket.close()
 
-    # ---------------------------------------------------------------- the threads
-
-    def _watch(self) -> None:
-        while True:
-            server = threading.Thread(target=self._serve, name="live-server", daemon=True)
-            server.start()
-            server.join()
-            again_s = _AGAIN_S[min(self.stream.restarts, len(_AGAIN_S) - 1)]
-            if self._is_ending.wait(again_s):
-                return
-            self.stream.restarts += 1
+    # ---------------------------------------------------------------- its thread
 
     def _serve(self) -> None:
-        self._server = uvicorn.Server(self._config())
-        with asyncio.Runner() as runner:
-            try:
-                runner.run(self._served(self._server))
-            except Exception:
-                logging.getLogger(__name__).exception("the live page's server died")
-            finally:
-                runner.run(_abandoned(self._server))
+        """Serve until the end is asked for; a server that dies is started again."""
+        while True:
+            self._server = uvicorn.Server(self._config())
+            with asyncio.Runner() as runner:
+                try:
+                    runner.run(self._served(self._server))
+                except Exception:
+                    logging.getLogger(__name__).exception("the live page's server died")
+                finally:
+                    runner.run(_abandoned(self._server))
+            if self._is_ending.wait(_AGAIN_S[min(self.stream.restarts, len(_AGAIN_S) - 1)]):
+                return
+            self.stream.restarts += 1
 
     def _config(self) -> uvicorn.Config:
         return uvicorn.Config(

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.record.journal import History
-from chaoslab.report.beginning import began_ns
 from chaoslab.report.receivers import shown
 from chaoslab.report.telemetry.series import run_series
 from chaoslab.report.telemetry.spans import run_spans, whole_run
+from chaoslab.report.wording import began_ns
 
 _OTLP_PARTS = (
     "opentelemetry.sdk",

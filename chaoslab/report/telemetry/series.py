@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
 from chaoslab.record.journal import History
-from chaoslab.report.samples import COUNTS, RunSamples
-from chaoslab.report.thinning import Sample, thinned
+from chaoslab.report.samples import Sample, rate_curve, thinned
+from chaoslab.report.story import COUNTS, RunStory
 
 _SAMPLES_MOST = 1000
 """Of each series."""
@@ -26,16 +26,17 @@ class Series:
 
 def run_series(history: History, verdict: Verdict | None) -> Iterator[Series]:
     """All of them that have a value."""
-    samples = RunSamples.of(as_it_happened(history))
+    story = RunStory.of(as_it_happened(history).events)
+    samples = story.samples
     for name in COUNTS:
         yield from _one(
             "chaoslab.learners", "{learner}", "Learners in this state",
-            samples.counts[name], state=name,
+            samples.learners[name], state=name,
         )  # fmt: skip
-    for kind, found in (("trained", samples.trained), ("committed", samples.committed)):
+    for kind, added in (("trained", samples.trained), ("committed", samples.committed)):
         yield from _one(
             "chaoslab.tokens_per_second", "{token}/s", "Tokens per second of the whole training",
-            found, kind=kind,
+            rate_curve(added, story.end_s, _SAMPLES_MOST), kind=kind,
         )  # fmt: skip
     for learner, found in samples.losses.items():
         yield from _one("chaoslab.loss", "1", "Training loss of a learner", found, learner=learner)

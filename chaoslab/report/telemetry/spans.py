@@ -12,7 +12,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import MalformedEvent
 from chaoslab.core.payloads import PhaseEntered, RoundMerged
 from chaoslab.record.journal import FaultStory, History
-from chaoslab.report.thinning import every
+from chaoslab.report.samples import every
 from chaoslab.report.wording import begun
 
 Value: TypeAlias = str | int | float | bool

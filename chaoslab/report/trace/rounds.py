@@ -1,4 +1,4 @@
-"""Tracks of the syncer: its processes, and for each fragment the rounds from begin to merge.
+"""Tracks of rounds: for each fragment the rounds from begin to merge, with arrows to learners.
 
 learner                 pushed ─╮ arrow     ╭─► adopted
                                 ▼           │
@@ -7,14 +7,15 @@ fragment ├ quorum ┤ grace ┤ pushes, merge ┤ merged
 Of very many rounds one in some is drawn, with its arrows; all of them count in the counters.
 """
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
-from chaoslab.core import payloads
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent
-from chaoslab.report.thinning import every
+from chaoslab.core.events import Event, Json, MalformedEvent
+from chaoslab.core.payloads import LearnerAdopted, LearnerPushed, RoundAbandoned, RoundMerged
+from chaoslab.record.journal import History
+from chaoslab.report.samples import every
 from chaoslab.report.trace.writer import Details, Flow, TraceWriter
 
 _ROUNDS_MOST = 6000
@@ -22,102 +23,73 @@ _ENDS_MOST = 40_000
 """Pushes and adoptions that are drawn."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Merged:
-    time_s: float
-    seq: int
-    said: payloads.RoundMerged
+def draw_rounds(
+    history: History, trace: TraceWriter, group: int, work: Callable[[str], int]
+) -> None:
+    """Draw them in this group; `work` is the track of each learner for its ends of arrows."""
+    drawing = _Drawing(trace=trace, group=group, work=work)
+    for event in history.of(RoundMerged):
+        with suppress(MalformedEvent):  # the verdict has a finding that says so
+            if not (event.payload.is_restated and event.payload.round in drawing.merged):
+                drawing.merged[event.payload.round] = event
+    for push in history.of(LearnerPushed):
+        with suppress(MalformedEvent):
+            drawing.pushes[push.payload.round, push.payload.fragment].append(push)
+    for adoption in history.of(LearnerAdopted):
+        with suppress(MalformedEvent):
+            said = adoption.payload
+            drawing.adoptions[said.fragment, said.version].append(adoption)
+    drawing.draw(history.of(RoundAbandoned))
 
 
 @dataclass(slots=True, kw_only=True)
-class _End:
-    """A push or an adoption, at the learner's end of an arrow."""
-
-    learner: str
-    time_s: float
-    name: str
-    details: Mapping[str, Json]
-
-
-@dataclass(slots=True, kw_only=True)
-class RoundTracks:
-    """The fold over events of rounds. `work` is the track of each learner for its ends."""
-
+class _Drawing:
     trace: TraceWriter
+    group: int
     work: Callable[[str], int]
-    _group: int = 0
-    _merged: dict[int, _Merged] = field(default_factory=dict)
-    _pushes: dict[tuple[int, int], list[_End]] = field(default_factory=dict)
+    merged: dict[int, Event[RoundMerged]] = field(default_factory=dict)
+    """By round."""
+    pushes: defaultdict[tuple[int, int], list[Event[LearnerPushed]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     """By round and fragment."""
-    _adoptions: dict[tuple[int, int], list[_End]] = field(default_factory=dict)
+    adoptions: defaultdict[tuple[int, int], list[Event[LearnerAdopted]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     """By fragment and version."""
     _fragments: dict[int, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._group = self.trace.track("rounds")
-
-    def _round(self, event: Event[payloads.RoundMerged]) -> None:
-        said = event.payload
-        if not (said.is_restated and said.round in self._merged):
-            self._merged[said.round] = _Merged(time_s=event.time_s, seq=event.seq, said=said)
-
-    def _abandoned(self, event: Event[payloads.RoundAbandoned]) -> None:
-        said = event.payload
-        details: Details = {"seq": event.seq, "round": said.round, "reason": said.reason}
-        track = self._fragment(said.fragment)
-        self.trace.instant(track, event.time_s, "round abandoned", details)
-
-    def _pushed(self, event: Event[payloads.LearnerPushed]) -> None:
-        said = event.payload
-        details = {"round": said.round, "fragment": said.fragment, "tokens": said.c_tokens}
-        self._pushes.setdefault((said.round, said.fragment), []).append(
-            _End(learner=said.learner, time_s=event.time_s, name="pushed", details=details)
-        )
-
-    def _adopted(self, event: Event[payloads.LearnerAdopted]) -> None:
-        said = event.payload
-        details = {
-            "fragment": said.fragment,
-            "version": said.version,
-            "step": said.step,
-            "discarded_tokens": said.discarded_tokens,
-        }
-        self._adoptions.setdefault((said.fragment, said.version), []).append(
-            _End(learner=said.learner, time_s=event.time_s, name="adopted", details=details)
-        )
+    def draw(self, abandoned: Iterable[Event[RoundAbandoned]]) -> None:
+        """All rounds, or one in some of them, with the arrows to and from learners."""
+        ends = sum(map(len, self.pushes.values())) + sum(map(len, self.adoptions.values()))
+        one_in = max(every(len(self.merged), _ROUNDS_MOST), every(ends, _ENDS_MOST))
+        free_s: defaultdict[int, float] = defaultdict(float)
+        for event in list(self.merged.values())[::one_in]:
+            with suppress(MalformedEvent):
+                fragment = event.payload.fragment
+                self._round(event, free_s[fragment], one_in)
+                free_s[fragment] = event.time_s
+        for lost in abandoned:
+            with suppress(MalformedEvent):
+                said = lost.payload
+                details: Details = {"seq": lost.seq, "round": said.round, "reason": said.reason}
+                track = self._fragment(said.fragment)
+                self.trace.instant(track, lost.time_s, "round abandoned", details)
 
     def _fragment(self, fragment: int) -> int:
         if fragment not in self._fragments:
-            self._fragments[fragment] = self.trace.track(f"fragment {fragment}", self._group)
+            self._fragments[fragment] = self.trace.track(f"fragment {fragment}", self.group)
         return self._fragments[fragment]
 
-    # ------------------------------------------------------------------------------- drawing
-
-    def draw(self, _end_s: float) -> None:
-        """All rounds, or one in some of them, with the arrows to and from learners."""
-        ends = sum(map(len, [*self._pushes.values(), *self._adoptions.values()]))
-        one_in = max(every(len(self._merged), _ROUNDS_MOST), every(ends, _ENDS_MOST))
-        free_s: dict[int, float] = {}
-        for number, merged in enumerate(self._merged.values()):
-            if number % one_in == 0:
-                with suppress(MalformedEvent):  # the verdict has a finding that says so
-                    fragment = merged.said.fragment
-                    self._draw(merged, free_s.get(fragment, 0.0), one_in)
-                    free_s[fragment] = merged.time_s
-
-    def _draw(self, merged: _Merged, free_s: float, one_in: int) -> None:
-        said, at_s = merged.said, merged.time_s
+    def _round(self, event: Event[RoundMerged], free_s: float, one_in: int) -> None:
+        said, at_s = event.payload, event.time_s
         sync_s, grace_s, quorum_s = said.sync_s or 0.0, said.grace_s or 0.0, said.quorum_s or 0.0
         pull_s = max(free_s, at_s - sync_s)
         grace_from_s = max(free_s, pull_s - grace_s)
         from_s = max(free_s, grace_from_s - quorum_s)
         contributors = {one.learner for one in said.contributors}
-        pushes = self._pushes.get((said.round, said.fragment), [])
-        into = [self._end(push, leaves=True) for push in pushes if push.learner in contributors]
-        adoptions = self._adoptions.get((said.fragment, said.version), [])
-        out = [self._end(adoption, leaves=False) for adoption in adoptions]
         details: dict[str, Json] = {
-            "seq": merged.seq,
+            "seq": event.seq,
             "round": said.round,
             "version": said.version,
             "contributors": ", ".join(sorted(contributors)),
@@ -128,7 +100,7 @@ class RoundTracks:
         }
         track = self._fragment(said.fragment)
         self.trace.slice(track, from_s, at_s, "round", details)
-        self.trace.instant(track, at_s, "merged", flow=Flow(out=out, into=into))
+        self.trace.instant(track, at_s, "merged", flow=self._arrows(said, contributors))
         for begin_s, end_s, name in (
             (from_s, grace_from_s, "waits for a quorum"),
             (grace_from_s, pull_s, "grace window"),
@@ -137,17 +109,29 @@ class RoundTracks:
             if end_s > begin_s:
                 self.trace.slice(track, begin_s, end_s, name)
 
-    def _end(self, end: _End, *, leaves: bool) -> int:
-        """Draw the learner's end of an arrow; the arrow's number."""
-        number = self.trace.flow()
-        flow = Flow(out=[number]) if leaves else Flow(into=[number])
-        track = self.work(end.learner)
-        self.trace.instant(track, end.time_s, end.name, end.details, flow=flow)
-        return number
-
-    FOLDS: ClassVar[Mapping[Kind, Callable[["RoundTracks", Event[Any]], None]]] = {
-        Kind.ROUND_MERGED: _round,
-        Kind.ROUND_ABANDONED: _abandoned,
-        Kind.LEARNER_PUSHED: _pushed,
-        Kind.LEARNER_ADOPTED: _adopted,
-    }
+    def _arrows(self, merged: RoundMerged, contributors: set[str]) -> Flow:
+        """Those that end at a merge and leave it, each with its other end drawn."""
+        into, out = [], []
+        for push in self.pushes[merged.round, merged.fragment]:
+            said = push.payload
+            if said.learner in contributors:
+                into.append(self.trace.flow())
+                details: Details = {
+                    "round": said.round,
+                    "fragment": said.fragment,
+                    "tokens": said.c_tokens,
+                }
+                track, flow = self.work(said.learner), Flow(out=into[-1:])
+                self.trace.instant(track, push.time_s, "pushed", details, flow=flow)
+        for adoption in self.adoptions[merged.fragment, merged.version]:
+            took = adoption.payload
+            out.append(self.trace.flow())
+            details = {
+                "fragment": took.fragment,
+                "version": took.version,
+                "step": took.step,
+                "discarded_tokens": took.discarded_tokens,
+            }
+            track, flow = self.work(took.learner), Flow(into=out[-1:])
+            self.trace.instant(track, adoption.time_s, "adopted", details, flow=flow)
+        return Flow(out=out, into=into)

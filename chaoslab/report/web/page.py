@@ -1,7 +1,7 @@
 """The page itself: one file with its styles, scripts and data, which loads nothing from anywhere.
 
     page.html ◄── page.css, scripts (each named by its hash in the page's own security policy)
-              ◄── JSON of `RunPicture`, the verdict and the files of the record
+              ◄── JSON of `run_data`, the verdict and the files of the record
 
 The same record and verdict give the same bytes. All text of a record is data: the scripts write it
 as text, never as HTML, and nothing in the JSON can end the element that holds it.
@@ -11,18 +11,19 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.events import Event, Json, encode
+from chaoslab.core.events import Json, encode
 from chaoslab.core.private_files import replace_file
 from chaoslab.record.journal import History
 from chaoslab.report.files import REPORT_HTML
+from chaoslab.report.story import RunStory
 from chaoslab.report.web.facts import record_facts
-from chaoslab.report.web.picture import RunPicture, losses_of
+from chaoslab.report.web.picture import losses_data, run_data
 from chaoslab.report.web.verdict import verdict_data
 
 SCRIPTS = ("elements.js", "time_axis.js", "panels.js", "charts.js", "sections.js", "page.js")
@@ -50,8 +51,8 @@ def page_data(
     """The value that the scripts draw. `history` is as it lies on disk."""
     timed = as_it_happened(history)
     return {
-        "run": _picture(timed.events),
-        "twin": losses_of(timed.control.events) if timed.control else None,
+        "run": run_data(RunStory.of(timed.events)),
+        "twin": losses_data(RunStory.of(timed.control.events), ()) if timed.control else None,
         "verdict": None if verdict is None else verdict_data(verdict, history),
         "facts": facts,
     }
@@ -70,13 +71,6 @@ def page(data: Mapping[str, Json]) -> str:
         "data": _NOT_IN_SCRIPT.sub(lambda sign: f"\\u{ord(sign[0]):04x}", encode(data)),
     }
     return _SLOT.sub(lambda slot: slots[slot[1]], _asset("page.html"))
-
-
-def _picture(events: Sequence[Event]) -> Mapping[str, Json]:
-    picture = RunPicture()
-    for event in events:
-        picture.see(event)
-    return picture.to_json()
 
 
 def _title(data: Mapping[str, Json]) -> str:

@@ -1,181 +1,248 @@
-"""What a page draws of a run, folded from its events, one by one and in order.
+"""What a page draws of a run, from its story.
 
-    Event ─► RunPicture.see ─► ViewModel, Lanes, Losses, Rounds, Tokens, StepTimes, Counts, Links
-                                    └─► to_json ─► the scripts of the page draw it
+    RunStory ─► run_data ─► JSON ─► the scripts of the page draw it
 
 The size of the result depends on the number of learners, faults and notable events, not on the
-length of the run: every curve lies in buckets of a `Grid`.
+length of the run: every curve lies in buckets of time, of which there are so many at most.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
-from itertools import chain
-from typing import Any
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from chaoslab.core import payloads
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent
-from chaoslab.report.lanes import FaultBar
-from chaoslab.report.sentences import Sentence, Tone
-from chaoslab.report.view import ViewModel
-from chaoslab.report.web.buckets import Grid, digits
-from chaoslab.report.web.lanes import Lanes
-from chaoslab.report.web.links import Links
-from chaoslab.report.web.training import Counts, Losses, Rounds, StepTimes, Tokens
+from chaoslab.core.events import Json
+from chaoslab.fleet.node_links import STANDING
+from chaoslab.report.samples import Samples, bucket_s, digits, ranges, rates, stretches
+from chaoslab.report.sentences import Tone
+from chaoslab.report.story import COUNTS, RunStory
+from chaoslab.report.story_parts import Effect, Fault, Link, Node, Span
 
 _FINE, _COARSE = 600, 200
 """Most buckets of curves of the whole run, and of rows of which there may be many."""
-_END_MOST_S = 1e9
-"""No run lasts for thirty years."""
-_FAULTS_MOST, _SENTENCES_MOST = 400, 240
+_FAULTS_MOST, _SENTENCES_MOST, _SPANS_MOST = 400, 240, 240
+_RATE_OVER_S, _RATE_OVER_ROUNDS = 3.0, 8
+"""A rate is a mean over so long, and over so many rounds."""
+_LINKS_MOST = 6
+"""Links with a row of their own; more share the row of the others."""
+_ASKED_MOST = 400
+"""Changes of what is asked that a link keeps; a storm beyond that shows as its beginning."""
+_WAYS = ("up", "down")
+_CUTS = frozenset({"freeze", "blackhole", "refuse", "half_open"})
 
 
-class RunPicture:
-    """The fold over a run's events."""
-
-    def __init__(self) -> None:
-        self.view = ViewModel()
-        fine, coarse = Grid(_FINE), Grid(_COARSE)
-        self.lanes = Lanes(self.view, fine)
-        self.losses, self.rounds, self.tokens = Losses(fine), Rounds(fine), Tokens(fine)
-        self.counts, self.step_times, self.links = Counts(fine), StepTimes(coarse), Links(coarse)
-        self.end_s = 0.0
-        self._stopped_s: float | None = None
-        """When the syncer said that training has ended."""
-        self._phases: list[Json] = []
-        self._baseline: Mapping[str, Json] | None = None
-        self._usual_gap_s: float | None = None
-        self._algorithm = self._version = ""
-        self._sentences: list[Sentence] = []
-        self._folds = self._table()
-
-    def _table(self) -> Mapping[Kind, list[Callable[[Event[Any]], object]]]:
-        """What each kind of event is told to, in order."""
-        found: dict[Kind, list[Callable[[Event[Any]], object]]] = defaultdict(list)
-        for kind in filter(ViewModel.cares_for, Kind):
-            found[kind].append(self._tell)
-        for kind, own in (
-            (Kind.RUN_STARTED, self._run_started),
-            (Kind.PHASE_ENTERED, self._phase),
-            (Kind.BASELINE_MEASURED, self._measured),
-            (Kind.SYNCER_STOPPED, self._stopped),
-        ):
-            found[kind].append(own)
-        part: Any
-        for part in (
-            self.lanes, self.losses, self.rounds, self.tokens, self.counts, self.step_times,
-            self.links,
-        ):  # fmt: skip
-            for kind, fold in part.FOLDS.items():
-                found[kind].append(fold.__get__(part))
-        return found
-
-    def see(self, event: Event) -> None:
-        """Take one event in. One that lacks what its kind promises is counted and passed over.
-
-        So is one at a time that no run lasts, as a broken record may have.
-        """
-        if not abs(event.time_s) < _END_MOST_S:
-            self.view.unreadable += 1
-            return
-        self.end_s = max(self.end_s, event.time_s)
-        try:
-            for fold in self._folds.get(event.kind, ()):
-                fold(event)
-        except MalformedEvent:
-            self.view.unreadable += 1
-
-    def _tell(self, event: Event) -> None:
-        self._sentences.extend(self.view.see(event))
-
-    def _run_started(self, event: Event[payloads.RunStarted]) -> None:
-        self._algorithm, self._version = event.payload.algorithm, event.payload.version
-
-    def _phase(self, event: Event[payloads.PhaseEntered]) -> None:
-        self._phases.append([digits(event.time_s, 6), event.payload.phase])
-
-    def _measured(self, event: Event[payloads.BaselineMeasured]) -> None:
-        said = event.payload
-        self._usual_gap_s = said.gap_s_median
-        self._baseline = {
-            "at_s": digits(event.time_s, 6),
-            "is_steady": said.is_steady,
-            "gap_s_median": said.gap_s_median,
-            "gap_s_max": said.gap_s_max,
-            "tokens_per_s": said.tokens_per_s,
-            "step_ms": {who: digits(1000 * step_s) for who, step_s in said.step_s.items()},
-        }
-
-    def _stopped(self, event: Event[payloads.SyncerStopped]) -> None:
-        self._stopped_s = event.time_s
-
-    # ------------------------------------------------------------ what it has come to
-
-    @property
-    def victims(self) -> Collection[str]:
-        """The nodes that a fault was aimed at so far."""
-        return set(chain.from_iterable(bar.targets for bar in self.view.faults.values()))
-
-    def to_json(self) -> Mapping[str, Json]:
-        """Everything that the page draws of the run itself; numbers rounded for a drawing."""
-        trained_s = self.end_s if self._stopped_s is None else self._stopped_s
-        return {
-            "plan": self.view.plan,
-            "seed": self.view.seed,
-            "fleet": self.view.fleet,
-            "algorithm": self._algorithm,
-            "version": self._version,
-            "end_s": digits(self.end_s, 6),
-            "trained_s": digits(trained_s, 6),
-            "has_ended": self._stopped_s is not None,
-            "phases": self._phases,
-            "baseline": self._baseline,
-            "victims": sorted(self.victims),
-            "faults": [_fault(bar) for bar in [*self.view.faults.values()][:_FAULTS_MOST]],
-            "lanes": self.lanes.to_json(),
-            "marks_width_s": self.lanes.width_s,
-            "losses": self.losses.to_json(self.victims),
-            "rounds": self.rounds.to_json(trained_s),
-            "tokens": self.tokens.to_json(self._usual_gap_s),
-            "counts": self.counts.to_json(),
-            "step_times": self.step_times.to_json(),
-            "links": self.links.to_json(),
-            "timeline": self._timeline(),
-            "unreadable": self.view.unreadable,
-        }
-
-    def _timeline(self) -> Mapping[str, Json]:
-        """The notable events; of very many those that are neither good nor neutral come first."""
-        kept = self._sentences
-        for tones in ({Tone.PLAIN}, {Tone.GOOD}):
-            if len(kept) > _SENTENCES_MOST:
-                kept = [one for one in kept if one.tone not in tones]
-        kept = kept[:_SENTENCES_MOST]
-        return {
-            "said": [[digits(one.time_s, 6), one.tone.value, one.text] for one in kept],
-            "left_out": len(self._sentences) - len(kept),
-        }
-
-
-def losses_of(events: Iterable[Event]) -> Mapping[str, Json]:
-    """The losses of a run without faults, such as the twin, of which nothing else is drawn."""
-    losses = Losses(Grid(_FINE))
-    for event in events:
-        fold = losses.FOLDS.get(event.kind)
-        if fold is not None and abs(event.time_s) < _END_MOST_S:
-            with suppress(MalformedEvent):  # the verdict has a finding that says so
-                fold(losses, event)
-    return losses.to_json(())
-
-
-def _fault(bar: FaultBar) -> Mapping[str, Json]:
+def run_data(story: RunStory) -> Mapping[str, Json]:
+    """Everything that the page draws of a run itself; numbers rounded for a drawing."""
+    samples = story.samples
+    fine, coarse = bucket_s(story.end_s, _FINE), bucket_s(story.end_s, _COARSE)
+    trained_s = story.end_s if story.stopped_s is None else story.stopped_s
+    counts = {name: ranges([samples.learners[name]], fine).get("low") for name in COUNTS}
     return {
-        "injection": bar.injection,
-        "spec": bar.spec,
-        "fault": bar.fault,
-        "targets": list(bar.targets),
-        "from_s": digits(bar.from_s, 6),
-        "healing_s": None if bar.healing_s is None else digits(bar.healing_s, 6),
-        "healed_s": None if bar.healed_s is None else digits(bar.healed_s, 6),
-        "status": bar.status,
+        "plan": story.plan,
+        "seed": story.seed,
+        "fleet": story.fleet,
+        "algorithm": story.algorithm,
+        "version": story.version,
+        "end_s": _time(story.end_s),
+        "trained_s": _time(trained_s),
+        "has_ended": story.stopped_s is not None,
+        "phases": [[_time(at_s), phase] for at_s, phase in story.phases],
+        "baseline": _baseline(story),
+        "victims": sorted(story.victims),
+        "faults": [_fault(one) for one in [*story.faults.values()][:_FAULTS_MOST]],
+        "lanes": list(_lanes(story, samples, fine)),
+        "marks_width_s": fine,
+        "losses": losses_data(story, story.victims),
+        "rounds": _rounds(story, samples, fine, trained_s),
+        "tokens": _tokens(story, samples, fine),
+        "counts": {"width_s": fine, "rows": counts},
+        "step_times": {
+            "width_s": coarse,
+            "rows": {who: ranges([found], coarse) for who, found in samples.step_ms.items()},
+        },
+        "links": _links(story, samples, coarse),
+        "timeline": _timeline(story),
+        "unreadable": story.unreadable,
     }
+
+
+def losses_data(story: RunStory, victims: Collection[str]) -> Mapping[str, Json]:
+    """Losses of victims and of survivors together, each with its range, and the evaluations."""
+    samples, width_s = story.samples, bucket_s(story.end_s, _FINE)
+    hit = [found for who, found in samples.losses.items() if who in victims]
+    spared = [found for who, found in samples.losses.items() if who not in victims]
+    return {
+        "width_s": width_s,
+        "victims": ranges(hit, width_s, has_mean=True),
+        "survivors": ranges(spared, width_s, has_mean=True),
+        "evaluated": [
+            [digits(at_s, 5), digits(loss), tokens] for at_s, loss, tokens in samples.evaluated
+        ],
+    }
+
+
+def _time(time_s: float) -> float:
+    return digits(time_s, 6)
+
+
+def _baseline(story: RunStory) -> Mapping[str, Json] | None:
+    if story.baseline is None:
+        return None
+    return {
+        **story.baseline._asdict(),
+        "at_s": _time(story.baseline.at_s),
+        "step_ms": {who: digits(ms) for who, ms in story.baseline.step_ms.items()},
+    }
+
+
+def _fault(fault: Fault) -> Mapping[str, Json]:
+    return {
+        "injection": fault.injection,
+        "spec": fault.spec,
+        "fault": fault.fault,
+        "targets": list(fault.targets),
+        "from_s": _time(fault.from_s),
+        "healing_s": None if fault.healing_s is None else _time(fault.healing_s),
+        "healed_s": None if fault.healed_s is None else _time(fault.healed_s),
+        "status": fault.status,
+    }
+
+
+def _rounds(story: RunStory, samples: Samples, width_s: float, end_s: float) -> Mapping[str, Json]:
+    """The longest gap that ended in each bucket, and the one that was open at `end_s`."""
+    last_s = story.rounds.last_s
+    return {
+        "width_s": width_s,
+        "gap_s": ranges([samples.gaps], width_s).get("high", []),
+        "open_s": digits(0.0 if last_s is None else max(0.0, end_s - last_s)),
+        "last_s": _time(last_s or 0.0),
+        "abandoned": list(stretches(samples.abandoned, width_s)),
+        "merged": story.rounds.merged,
+    }
+
+
+def _tokens(story: RunStory, samples: Samples, width_s: float) -> Mapping[str, Json]:
+    """Tokens per second, trained by all learners and committed by rounds."""
+    usual_s = story.baseline.gap_s_median if story.baseline else None
+    over_s = max(_RATE_OVER_S, _RATE_OVER_ROUNDS * (usual_s or 0.0), 2 * width_s)
+    return {
+        "width_s": width_s,
+        "over_s": digits(over_s, 2),
+        "raw": list(map(digits, rates(samples.trained, width_s, over_s))),
+        "committed": list(map(digits, rates(samples.committed, width_s, over_s))),
+    }
+
+
+def _timeline(story: RunStory) -> Mapping[str, Json]:
+    """The notable events; of very many those that are neither good nor neutral come first."""
+    kept = list(story.sentences)
+    for tone in (Tone.PLAIN, Tone.GOOD):
+        if len(kept) > _SENTENCES_MOST:
+            kept = [one for one in kept if one.tone is not tone]
+    kept = kept[:_SENTENCES_MOST]
+    return {
+        "said": [[_time(one.time_s), one.tone.value, one.text] for one in kept],
+        "left_out": len(story.sentences) - len(kept),
+    }
+
+
+# ---------------------------------------------------------------- nodes
+
+
+def _lanes(story: RunStory, samples: Samples, width_s: float) -> Iterator[Json]:
+    """The syncer first, then the learners: what each did when, and in which process."""
+    nodes: list[Node] = [*([story.syncer] if story.syncer else []), *story.learners]
+    for node in nodes:
+        spans: list[Json] = [
+            [_time(one.from_s), one.state, one.incarnation] for one in _longest(node.spans)
+        ]
+        yield {
+            "node": node.name,
+            "spans": spans,
+            "contributed": list(stretches(samples.contributed[node.name], width_s)),
+            "adopted": list(stretches(samples.adopted[node.name], width_s)),
+        }
+
+
+def _longest(spans: Sequence[Span]) -> Sequence[Span]:
+    """All spans, or of very many those that are long enough to be drawn."""
+    least_s = 0.01
+    while len(spans) > _SPANS_MOST:
+        ends = [*(one.from_s for one in spans[1:]), math.inf]
+        spans = [
+            one for one, end_s in zip(spans, ends, strict=True) if end_s - one.from_s >= least_s
+        ]
+        least_s *= 2
+    return spans
+
+
+# ---------------------------------------------------------------- links
+
+
+def _links(story: RunStory, samples: Samples, width_s: float) -> Mapping[str, Json]:
+    """Links that faults shaped one by one, the others as one range."""
+    shaped = [
+        name
+        for name, link in story.links.items()
+        if any(one.injection != STANDING for one in link.effects)
+    ][:_LINKS_MOST]
+    measured = {name for name, _ in samples.rates} | set(samples.round_trips_ms)
+    others = sorted({*story.links, *measured} - set(shaped))
+    rows: list[Json] = [
+        {
+            "link": name,
+            **_measured(samples, [name], width_s),
+            "asked": _asked(story.links[name]),
+        }
+        for name in shaped
+    ]
+    return {
+        "width_s": width_s,
+        "rows": rows,
+        "others": {"number": len(others), **_measured(samples, others, width_s)},
+    }
+
+
+def _measured(samples: Samples, links: Sequence[str], width_s: float) -> Mapping[str, Json]:
+    """Rates at which payloads arrived, and round trips, of these links together."""
+    return {
+        **{way: ranges([samples.rates[name, way] for name in links], width_s) for way in _WAYS},
+        "delay_ms": ranges([samples.round_trips_ms[name] for name in links], width_s),
+    }
+
+
+def _asked(link: Link) -> list[Json]:
+    """At each change: time, kB/s up and down, added round trip in ms, whether it is cut."""
+    ends = {one.to_s for one in link.effects if one.to_s is not None}
+    changes = sorted({one.from_s for one in link.effects} | ends)
+    return [_asked_at(link, at_s) for at_s in changes[:_ASKED_MOST]]
+
+
+def _asked_at(link: Link, at_s: float) -> Json:
+    now = [
+        one for one in link.effects if one.from_s <= at_s and (one.to_s is None or at_s < one.to_s)
+    ]
+    delay_ms = sum(
+        1000 * _number(one, "mean_s") * sum(_acts(one, way) for way in _WAYS)
+        for one in now
+        if one.effect == "latency"
+    )
+    limits: list[Json] = [_least_rate(now, way) for way in _WAYS]
+    return [_time(at_s), *limits, digits(delay_ms), any(one.effect in _CUTS for one in now)]
+
+
+def _least_rate(effects: Sequence[Effect], way: str) -> Json:
+    """The tightest limit in one direction; None without one."""
+    found = [
+        _number(one, "rate_bytes_per_s")
+        for one in effects
+        if one.effect == "bandwidth" and _acts(one, way)
+    ]
+    return digits(min(found) / 1000) if found else None
+
+
+def _acts(effect: Effect, way: str) -> bool:
+    return effect.direction in (way, "both")
+
+
+def _number(effect: Effect, name: str) -> float:
+    found = effect.details.get(name)
+    return float(found) if isinstance(found, int | float) else 0.0

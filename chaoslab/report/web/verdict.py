@@ -22,7 +22,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, Json, MalformedEvent, encode
 from chaoslab.core.payloads import LearnerJoined
 from chaoslab.record.journal import FaultStory, History
-from chaoslab.report.web.buckets import digits
+from chaoslab.report.samples import digits
 from chaoslab.report.wording import answers, counted, margin, value
 
 _LINES_MOST, _LINE_MOST = 100, 320

@@ -39,15 +39,14 @@ def test_a_server_that_dies_comes_back_with_its_cookies_each_time(
         ann = stand.operator()
         address = stand.page.address
         with ann.stream() as before:
-            before.until("snapshot")
+            before.until("picture")
             crash(stand)
             with pytest.raises((AssertionError, OSError)):
                 before.until("never")
         stand.tell(Kind.FAULT_HELD, **HELD)  # the run goes on meanwhile
         with ann.stream() as after:
-            snapshot = after.until("snapshot")
-            while snapshot["faults"][0]["stage"] != "waits":
-                snapshot = after.next()
+            while after.until("picture")["faults"][0]["stage"] != "waits":
+                pass
             stand.tell(Kind.OPERATOR_NOTED, by="Bo", text="back")
             assert after.until("sentence", n=2)["text"] == "Bo notes: back"
         assert ann.post("/act", {"action": "abort"}).status == 202
@@ -66,7 +65,7 @@ def test_seeing_an_event_neither_waits_nor_raises_while_the_server_is_down(
     monkeypatch.setattr(server, "_AGAIN_S", (3600.0,))
     with opened() as stand:
         crash(stand)
-        wait_until(lambda: "live-server" not in threads())
+        wait_until(lambda: not stand.page.stream._loop.is_running())
         for _ in range(10_000):
             stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="x")
         assert stand.page.stream.restarts == 0
@@ -116,7 +115,7 @@ def test_browsers_see_the_end_before_the_page_is_closed(monkeypatch: pytest.Monk
     monkeypatch.setattr(server, "_LAST_PICTURE_S", 3.0)  # for a machine with other work
     with opened() as stand:
         stream = stand.viewer().stream()
-        stream.until("snapshot")
+        stream.until("picture")
         stand.tell(Kind.RUN_FINISHED, outcome="completed", reason="")
     with stream:
         stream.until_over()
@@ -261,7 +260,7 @@ def test_viewers_of_the_stream_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         viewer = stand.viewer()
         monkeypatch.setattr(server, "_REQUEST_S", 0.3)
         stream = stack.enter_context(_in_time(viewer))
-        stream.until("snapshot")
+        stream.until("picture")
         with idle(stand, 1) as (later,):
             assert is_closed(later)
         stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="still here")

@@ -10,7 +10,7 @@ from chaoslab.core.payloads import Action
 from chaoslab.gameday.live import stream as stream_module
 from chaoslab.gameday.live.access import Denied, Role, Visit
 from chaoslab.gameday.live.picture import Picture
-from chaoslab.gameday.live.stream import Feed, Stream
+from chaoslab.gameday.live.stream import Stream
 from tests.gameday.live.visitors import BEGUN, HELD, INJECTION, opened
 from tests.gameday_room import GAMEDAY, plan_of
 from tests.histories import Story
@@ -29,30 +29,31 @@ def test_a_visitor_is_told_who_it_is_and_all_that_is_known() -> None:
         for event in story.events:
             stand.page.see(event)
         with stand.operator().stream() as stream:
-            you, snapshot = stream.next(), stream.next()
-            while snapshot["rounds"] == 0 or not card(snapshot)["bars"]:
-                snapshot = stream.next()
+            you, picture = stream.next(), stream.until("picture")
+            while picture["rounds"] == 0 or not card(picture)["bars"]:
+                picture = stream.until("picture")
     assert (you["type"], you["role"], you["name"]) == ("you", "operator", "Ann")
-    assert (snapshot["plan"], snapshot["seed"], snapshot["phase"]) == ("a story", 7, "inject")
-    assert snapshot["charter"]["owner"] == GAMEDAY.owner
-    states = {lane["name"]: lane["state"] for lane in snapshot["lanes"]}
+    assert (picture["plan"], picture["seed"], picture["phase"]) == ("a story", 7, "inject")
+    assert picture["charter"]["owner"] == GAMEDAY.owner
+    states = {lane["name"]: lane["state"] for lane in picture["lanes"]}
     assert (states["learner-0"], states["learner-1"]) == ("stepping", "dead")
-    shown = card(snapshot)
+    shown = card(picture)
     assert (shown["stage"], shown["hypothesis"]) == ("open", "training goes on")
     assert shown["bars"][0]["targets"] == ["learner-1"]
 
 
 def test_sentences_come_in_order_and_each_once() -> None:
     with opened() as stand, stand.viewer().stream() as stream:
-        stream.until("snapshot")
+        stream.until("picture")
+        texts = []
         for number in range(150):
             stand.tell(Kind.OPERATOR_NOTED, by="Ann", text=f"note {number}")
-        texts = [stream.until("sentence") for _ in range(150)]
+            texts.append(stream.until("sentence"))
         assert [one["n"] for one in texts] == list(range(1, 151))
         assert texts[-1]["text"] == "Ann notes: note 149"
         with stand.viewer().stream() as later:
-            known = later.until("snapshot")["sentences"]
-    assert [one["n"] for one in known] == list(range(51, 151)), "the last hundred"
+            known = [later.until("sentence")["n"] for _ in range(100)]
+    assert known == list(range(51, 151)), "the last hundred"
 
 
 def test_a_picture_waits_for_its_turn_and_a_sentence_for_none(
@@ -69,11 +70,16 @@ def test_a_picture_waits_for_its_turn_and_a_sentence_for_none(
     assert pictures <= 3, "those that were due before"
 
 
-def test_nothing_comes_but_heartbeats_while_nothing_happens() -> None:
+def test_nothing_comes_but_heartbeats_while_nothing_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream_module, "_BEAT_S", 0.01)
+
     async def listen() -> bytes:
-        feed = Feed(Visit(role=Role.VIEWER), lambda: b"whole", most=2)
-        assert await feed.take(0.01) == b"whole"
-        return await feed.take(0.01)
+        messages = Stream(Picture(plan_of(), is_kept=False)).messages(Visit(role=Role.VIEWER))
+        await anext(messages)
+        await anext(messages)
+        return await anext(messages)
 
     assert asyncio.run(listen()) == b": still here\n\n"
 
@@ -105,14 +111,14 @@ def test_viewers_do_not_hear_whom_a_fault_will_hit() -> None:
     with opened() as stand:
         with stand.operator().stream() as told, stand.viewer("Cy").stream() as asked:
             for stream in (told, asked):
-                stream.until("snapshot")
+                stream.until("picture")
             stand.tell(Kind.FAULT_HELD, **HELD)
             stand.tell(Kind.OPERATOR_ACTED, **milder)
             for stream in (told, asked):
                 stream.until("sentence", n=2)
                 stream.until("picture")
         with stand.viewer().stream() as late:
-            late.until("snapshot")
+            late.until("picture")
     assert "['learner-1', 'learner-3']" in str(told.seen)
     assert "learner-3 for 5 s" in str(told.seen)
     for stream in (asked, late):
@@ -219,21 +225,22 @@ def test_a_line_that_breaks_its_contract_harms_nobody() -> None:
         assert stream.until("sentence")["text"] == "Ann notes: still here"
 
 
-def test_a_slow_viewer_loses_messages_and_gets_a_snapshot() -> None:
-    async def listen() -> tuple[bytes, bytes]:
-        feed = Feed(Visit(role=Role.VIEWER), lambda: b"whole", most=2)
-        await feed.take(1)
-        for message in (b"1", b"2", b"3", b"4"):
-            feed.put(message)
-        feed.show(b"picture")
-        first = await feed.take(1)
-        for message in (b"5", b"6"):
-            feed.put(message)
-        feed.show(b"old")
-        feed.show(b"new")
-        return first, await feed.take(1)
+def test_a_slow_viewer_gets_the_last_messages_and_the_latest_picture() -> None:
+    async def listen() -> bytes:
+        stream = Stream(Picture(plan_of(), is_kept=False))
+        messages = stream.messages(Visit(role=Role.VIEWER))
+        await anext(messages)
+        await anext(messages)
+        for seq in range(500):
+            noted = {"by": "Ann", "text": f"note {seq}"}
+            stream.see(Event(seq=seq, time_s=1.0, source="x", kind=Kind.OPERATOR_NOTED, data=noted))
+        await stream._fold()
+        return await anext(messages)
 
-    assert asyncio.run(listen()) == (b"whole", b"56new")
+    said = asyncio.run(listen()).decode()
+    assert said.count("note ") == 100
+    assert "note 399" not in said
+    assert said.index("note 400") < said.index("note 499")
 
 
 def test_events_that_nobody_folds_give_way_and_are_counted() -> None:

@@ -2,7 +2,7 @@
 
 with opened() as stand:  ann = stand.operator();  ann.post("/act", {"action": "abort"})
     stand.tell(Kind.FAULT_HELD, …) ─► events, as the run would write them
-    ann.stream().until("snapshot") ─► messages
+    ann.stream().until("picture") ─► messages
 """
 
 import json
@@ -70,7 +70,7 @@ class Reader:
                 return message
 
     def until_said(self, text: str) -> None:
-        """A message, or a snapshot of them, that has this text."""
+        """A message that has this text."""
         while text not in str(self.next()):
             pass
 

@@ -7,17 +7,15 @@ from typing import Any
 import pytest
 
 from chaoslab.core.events import Event, Kind, encode
-from chaoslab.report.web.picture import RunPicture, losses_of
+from chaoslab.report.story import RunStory
+from chaoslab.report.web.picture import losses_data, run_data
 from tests.histories import Story, half_killed
 from tests.report.web.stories import whole_story
 
 
 def drawn(events: Sequence[Event]) -> Any:
     """As the page gets it."""
-    picture = RunPicture()
-    for event in events:
-        picture.see(event)
-    return json.loads(encode(picture.to_json()))
+    return json.loads(encode(run_data(RunStory.of(events))))
 
 
 def lane(data: Any, node: str) -> Any:
@@ -123,19 +121,16 @@ def test_a_line_that_lacks_what_its_kind_promises_is_counted_and_passed_over() -
 
 def test_the_losses_of_a_twin_are_those_of_its_whole_picture() -> None:
     twin = whole_story().history().control
-    losses = json.loads(encode(losses_of(twin.events)))
+    losses = json.loads(encode(losses_data(RunStory.of(twin.events), ())))
     assert losses["survivors"]["mean"]
     assert losses["evaluated"]
     assert losses == drawn(twin.events)["losses"]
 
 
-def test_a_run_that_goes_on_can_be_drawn_at_any_event() -> None:
+def test_a_part_of_a_run_can_be_drawn() -> None:
     events = whole_story().history().events
-    picture = RunPicture()
-    for event in events:
-        picture.see(event)
-        if event.seq % 100 == 0:
-            assert json.loads(encode(picture.to_json()))["end_s"] >= 0
+    for end in range(0, len(events), 100):
+        assert drawn(events[:end])["end_s"] >= 0
     assert not drawn(events[: len(events) // 2])["has_ended"]
     assert drawn(events)["has_ended"]
 

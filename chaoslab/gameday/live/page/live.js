@@ -1,6 +1,6 @@
-/* The live page: a snapshot when it connects, then sentences as they come and the state as it is.
+/* The live page: the latest sentences when it connects, then those that come, and the state as it is.
 
-   EventSource ─► you · snapshot · picture · sentence · answer ─► the elements of index.html */
+   EventSource ─► you · picture · sentence · answer ─► the elements of index.html */
 
 import { Card, arrange } from "./cards.js";
 import { clock, element, plural, refill, say, seconds, send, short, show, tell } from "./elements.js";
@@ -22,13 +22,9 @@ const HANDLERS = {
     you = message;
     if (state) draw();
   },
-  snapshot(message) {
-    message.sentences.forEach(addSentence);
-    $("sentences").setAttribute("aria-live", "polite"); /* from now on: what was before is not read out */
-    HANDLERS.picture(message);
-  },
   picture(message) {
     state = message;
+    $("sentences").setAttribute("aria-live", "polite"); /* from now on: what was before is not read out */
     draw();
   },
   sentence: addSentence,

@@ -1,4 +1,4 @@
-"""The fold over events: what each lane, fault and count says at a moment."""
+"""The fold over events: what each node, fault and count says at a moment, and said before."""
 
 from collections.abc import Sequence
 
@@ -6,26 +6,21 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.plan.model import Stop
-from chaoslab.report.lanes import LaneState
-from chaoslab.report.view import ViewModel
+from chaoslab.report.story import RunStory
+from chaoslab.report.story_parts import State
 from tests.histories import Story, half_killed
 
 
-def seen(story: Story, view: ViewModel | None = None) -> tuple[ViewModel, list[str]]:
-    """The view at the end of a story, and all that it said."""
-    view = view or ViewModel()
-    return view, [said.text for event in story.events for said in view.see(event)]
+def seen(story: Story, told: RunStory | None = None) -> tuple[RunStory, list[str]]:
+    """What is known at the end of a story, and all that was said."""
+    told = told or RunStory()
+    return told, [said.text for event in story.events for said in told.see(event)]
 
 
-def states(story: Story, name: str) -> Sequence[LaneState]:
-    """What a learner did, one after the other."""
-    view = ViewModel()
-    found: list[LaneState] = []
-    for event in story.events:
-        view.see(event)
-        if found[-1:] != [view.lanes[name].state]:
-            found.append(view.lanes[name].state)
-    return found
+def states(story: Story, name: str) -> Sequence[State]:
+    """What a node did, one after the other."""
+    spans = [span.state for span in seen(story)[0].nodes[name].spans]
+    return [state for state, before in zip(spans, [None, *spans], strict=False) if state != before]
 
 
 def reserve() -> Story:
@@ -56,7 +51,9 @@ RECOVERED = {"learner": "learner-1", "incarnation": 1, "epoch": 1, "idle_s": 2.0
         (reserve().restart("learner-4"), "learner-4", "left, rejoining"),
     ],
 )  # fmt: skip
-def test_a_lane_shows_what_a_learner_does(story: Story, name: str, shown: str) -> None:
+def test_a_learner_is_in_the_state_that_the_record_says(
+    story: Story, name: str, shown: str
+) -> None:
     assert ", ".join(states(story, name)).endswith(shown)
 
 
@@ -87,32 +84,32 @@ def test_the_way_back_is_counted_from_the_beginning_of_the_heal() -> None:
 
 def test_rounds_gaps_and_progress_are_counted() -> None:
     story = Story().baseline().stall(4).train(9)
-    view, _ = seen(story, ViewModel(Stop(rounds=1000, tokens=10**9)))
+    told, _ = seen(story, RunStory(Stop(rounds=1000, tokens=10**9)))
     *_, one, other = rounds = story.history().of(Kind.ROUND_MERGED)
-    assert (view.rounds.merged, view.rounds.longest_gap_s) == (len(rounds), 4.25)
-    assert view.progress == len(rounds) / 1000
+    assert (told.rounds.merged, told.rounds.longest_gap_s) == (len(rounds), 4.25)
+    assert told.progress == len(rounds) / 1000
     tokens = other.payload.committed_tokens - one.payload.committed_tokens
-    assert view.rounds.tokens_per_s == pytest.approx(tokens / (other.time_s - one.time_s))
-    assert seen(story, ViewModel(Stop(loss=1.0)))[0].progress is None
+    assert told.rounds.tokens_per_s == pytest.approx(tokens / (other.time_s - one.time_s))
+    assert seen(story, RunStory(Stop(loss=1.0)))[0].progress is None
 
 
 def test_a_fault_holds_its_targets_until_it_is_healed() -> None:
     story = Story().baseline().kill("learner-1")
-    view, _ = seen(story)
-    assert [bar.fault for bar in view.faults_on("learner-1")] == ["process.kill"]
-    assert view.faults_on("learner-0") == ()
-    view, _ = seen(story.heal())
-    assert view.faults_on("learner-1") == ()
-    assert view.faults["injection-0"].status == "healed"
+    told, _ = seen(story)
+    assert [bar.fault for bar in told.faults_on("learner-1")] == ["process.kill"]
+    assert told.faults_on("learner-0") == ()
+    told, _ = seen(story.heal())
+    assert told.faults_on("learner-1") == ()
+    assert told.faults["injection-0"].status == "healed"
 
 
 def test_an_event_that_breaks_its_contract_is_counted_and_does_not_end_the_view() -> None:
     story = half_killed().altered(Kind.LEARNER_STEP, lambda _: {"step": "?"})
-    view, _ = seen(story.end())
-    assert (view.unreadable, view.lanes["learner-1"].state) == (1, LaneState.ENDED)
+    told, _ = seen(story.end())
+    assert (told.unreadable, told.nodes["learner-1"].state) == (1, State.ENDED)
 
 
 def test_a_run_that_has_a_twin_announces_it_at_its_end() -> None:
     for outcome, is_announced in (("aborted", False), ("completed", True)):
-        _, said = seen(Story().finish(outcome), ViewModel(has_twin=True))
+        _, said = seen(Story().finish(outcome), RunStory(has_twin=True))
         assert any("twin" in one for one in said) is is_announced

@@ -1,0 +1,472 @@
+"""Story of a run: the one fold of its events, which every report reads, during the run and after.
+
+    Event ─► RunStory.see ─► nodes (what each does, did, and in which process) · faults · links
+                      ├─► rounds · counts · phases · progress · what operators decided
+                      ├─► samples: curves over time, of a finished record only
+                      └─► the sentences that this event is worth
+
+It draws nothing and guesses nothing: a state comes from an event, and a learner that is `rejoining`
+is that until the syncer has merged a contribution of that incarnation.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from chaoslab.core import payloads
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.core.payloads import Action, Obstacle
+from chaoslab.core.units import delay
+from chaoslab.plan.model import Stop
+from chaoslab.report.samples import Samples
+from chaoslab.report.sentences import Sentence, Tone, describe, is_notable
+from chaoslab.report.story_parts import (
+    LEARNER,
+    SYNCER,
+    Baseline,
+    Effect,
+    Fault,
+    Link,
+    Node,
+    Rounds,
+    State,
+    Stretch,
+)
+
+COUNTS = ("believed", "alive", "stepping", "contributing")
+"""Four different numbers of learners, which are equal only while all is well."""
+_SENTENCES_KEPT = 64
+_END_MOST_S = 1e9
+"""No run lasts for thirty years."""
+_DECISIONS = frozenset({Action.GO, Action.SKIP})
+_ENDS_OF_WAITS = frozenset({Obstacle.OPERATOR, Obstacle.NO_TRIGGER})
+
+
+class RunStory:
+    """The fold over a run's events."""
+
+    def __init__(
+        self, stop: Stop | None = None, *, has_twin: bool = False, is_whole: bool = False
+    ) -> None:
+        """`stop` gives progress its goal; `has_twin`: the fault-free twin comes after the run;
+        `is_whole`: all sentences and samples are kept, not only the latest.
+        """
+        self.stop, self.has_twin, self.is_twin = stop, has_twin, False
+        self.plan, self.seed, self.fleet, self.algorithm, self.version = "", 0, "", "", ""
+        self.is_whole, self.samples = is_whole, Samples()
+        self.sentences: deque[Sentence] = deque(maxlen=None if is_whole else _SENTENCES_KEPT)
+        self.unreadable = 0
+        """Events whose data did not keep the contract of their kind; shown, not hidden."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """What every run has anew."""
+        self.now_s = self.end_s = 0.0
+        self.phases: list[tuple[float, str]] = []
+        self.baseline: Baseline | None = None
+        self.stopped_s: float | None = None
+        """When the syncer said that training has ended."""
+        self.outcome = ""
+        """How the run ended; empty while it goes on."""
+        self.nodes: dict[str, Node] = {}
+        self.faults: dict[str, Fault] = {}
+        self.links: dict[str, Link] = {}
+        self.rounds = Rounds()
+        self.counts: Mapping[str, int] = {}
+        self.held: dict[str, Mapping[str, Json]] = {}
+        """By entry of the plan that waits for an operator: trigger, targets and injections."""
+        self.decided: set[str] = set()
+        """Entries of the plan that wait no more."""
+        self.skipped: dict[str, str] = {}
+        """By entry of the plan that was left out: why."""
+        self.sentences.clear()
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Self:
+        """That of a record, whole."""
+        story = cls(is_whole=True)
+        for event in events:
+            story.see(event)
+        return story
+
+    def see(self, event: Event) -> tuple[Sentence, ...]:
+        """Take one event in and return the sentences it is worth, already kept in `sentences`."""
+        if not abs(event.time_s) < _END_MOST_S:  # a broken record
+            self.unreadable += 1
+            return ()
+        self.now_s, self.end_s = event.time_s, max(self.end_s, event.time_s)
+        fold, said = self._FOLDS.get(event.kind), None
+        if fold is None and not self.is_whole and not is_notable(event.kind):  # most events
+            return ()
+        try:
+            said = describe(event)
+            derived = fold(self, event) if fold else None
+            if self.is_whole:
+                self.samples.see(event)
+        except MalformedEvent:
+            self.unreadable += 1
+            return ()
+        if said and isinstance(event.payload, payloads.RunSettled) and event.payload.is_settled:
+            said = self._settled(said)
+        sentences = [one for one in (said, derived) if one]
+        self.sentences.extend(sentences)
+        return tuple(sentences)
+
+    @classmethod
+    def cares_for(cls, kind: Kind) -> bool:
+        """Whether events of this kind change anything here, or are worth a sentence."""
+        return kind in cls._FOLDS or is_notable(kind)
+
+    @property
+    def phase(self) -> str:
+        """The one that the run is in; empty before the first."""
+        return self.phases[-1][1] if self.phases else ""
+
+    @property
+    def learners(self) -> tuple[Node, ...]:
+        """All of them, those in reserve too."""
+        return tuple(node for node in self.nodes.values() if node.role == LEARNER)
+
+    @property
+    def syncer(self) -> Node | None:
+        """None before it was started."""
+        return next((node for node in self.nodes.values() if node.role == SYNCER), None)
+
+    @property
+    def victims(self) -> frozenset[str]:
+        """The nodes that a fault was aimed at so far."""
+        return frozenset(name for fault in self.faults.values() for name in fault.targets)
+
+    @property
+    def progress(self) -> float | None:
+        """Share of the way to whichever stop rule is nearest; None without a countable rule."""
+        if self.stop is None:
+            return None
+        furthest_step = max((node.step or 0 for node in self.nodes.values()), default=0)
+        shares = [
+            reached / goal
+            for reached, goal in (
+                (self.rounds.merged, self.stop.rounds),
+                (self.rounds.committed_tokens, self.stop.tokens),
+                (furthest_step, self.stop.steps),
+                (self.now_s, self.stop.time_s),
+            )
+            if goal is not None
+        ]
+        return min(1.0, max(shares)) if shares else None
+
+    def faults_on(self, node: str) -> tuple[Fault, ...]:
+        """The injections that hold this node now."""
+        return tuple(one for one in self.faults.values() if one.is_open and node in one.targets)
+
+    def _way_back_s(self, node: Node, time_s: float) -> float:
+        """When the heal that brings a learner back began; now, if no heal does."""
+        heals_s = [
+            one.healing_s
+            for one in self.faults.values()
+            if node.name in one.targets and one.healing_s is not None
+        ]
+        return max((s for s in heals_s if s >= node.gone_s), default=time_s)
+
+    def _settled(self, said: Sentence) -> Sentence:
+        """`everything` is not all, as long as a learner is away, by plan or unasked."""
+        away = [one.name for one in self.learners if one.state in {State.DEAD, State.LEFT}]
+        kept = {name for one in self.faults.values() if one.keeps_away for name in one.targets}
+        by_plan = [name for name in away if name in kept]
+        unasked = [name for name in away if name not in kept]
+        text = "settled: all that are up have converged"
+        if by_plan:
+            text += f"; {', '.join(by_plan)} {'stay' if by_plan[1:] else 'stays'} away, by plan"
+        if unasked:
+            text += f"; {', '.join(unasked)} {'are' if unasked[1:] else 'is'} gone, not by plan"
+        return replace(said, text=text) if away else said
+
+    # ---------------------------------------------------------------- the run
+
+    def _run_started(self, event: Event[payloads.RunStarted]) -> None:
+        """A run begins; a second one is the fault-free twin, and nothing of the first is shown."""
+        said = event.payload
+        self.is_twin = bool(self.plan)
+        self._begin()
+        self.now_s = self.end_s = event.time_s
+        self.plan, self.seed, self.fleet = said.plan, said.seed, said.fleet
+        for name in said.learners:
+            self._node(name).enter(State.WAITING, event.time_s)
+        for name in said.reserve:
+            self._node(name).is_new = True
+            self._node(name).enter(State.RESERVE, event.time_s)
+        self.algorithm, self.version = said.algorithm, said.version
+
+    def _phase(self, event: Event[payloads.PhaseEntered]) -> None:
+        self.phases.append((event.time_s, event.payload.phase))
+
+    def _baseline(self, event: Event[payloads.BaselineMeasured]) -> None:
+        self.rounds.longest_gap_s = 0.0  # as the verdict counts it: from the baseline on
+        said = event.payload
+        self.baseline = Baseline(
+            at_s=event.time_s,
+            is_steady=said.is_steady,
+            gap_s_median=said.gap_s_median,
+            gap_s_max=said.gap_s_max,
+            tokens_per_s=said.tokens_per_s,
+            step_ms={who: 1000 * step_s for who, step_s in said.step_s.items()},
+        )
+
+    def _run_finished(self, event: Event[payloads.RunFinished]) -> Sentence | None:
+        said = event.payload
+        self.outcome = f"{said.outcome}{f': {said.reason}' if said.reason else ''}"
+        is_complete = said.outcome is payloads.RunOutcome.COMPLETED
+        if not self.has_twin or self.is_twin or not is_complete:
+            return None
+        text = "the fault-free twin is next: as long again, or no time if one is kept"
+        return Sentence(time_s=event.time_s, text=text)
+
+    def _counts(self, event: Event[payloads.CountsSampled]) -> None:
+        self.counts = {name: getattr(event.payload, name) for name in COUNTS}
+
+    # ---------------------------------------------------------------- nodes
+
+    def _node(self, name: str, role: str = LEARNER) -> Node:
+        return self.nodes.setdefault(name, Node(name=name, role=role))
+
+    def _node_started(self, event: Event[payloads.NodeStarted]) -> None:
+        said = event.payload
+        node = self._node(said.node, said.role)
+        node.incarnation = said.incarnation
+        details: dict[str, Json] = {
+            "incarnation": said.incarnation,
+            "pid": said.pid,
+            "role": said.role,
+            "seq": event.seq,
+        }
+        node.lives.append(Stretch(from_s=event.time_s, details=details))
+        if node.is_new:
+            node.back_s = event.time_s
+            node.enter(State.JOINING, event.time_s)
+            return
+        is_first = node.incarnation <= 1 or node.role != LEARNER
+        node.back_s = None if is_first else self._way_back_s(node, event.time_s)
+        node.enter(State.STARTING if is_first else State.REJOINING, event.time_s)
+
+    def _node_exited(self, event: Event[payloads.NodeExited]) -> None:
+        said, node = event.payload, self.nodes.get(event.payload.node)
+        if node is None:
+            return
+        if node.lives and node.lives[-1].to_s is None:
+            node.lives[-1].to_s = event.time_s
+            node.lives[-1].details |= {"exit_code": said.exit_code, "signal": said.signal}
+        if self.phase in {"stop", "evaluate"}:
+            node.enter(State.ENDED, event.time_s)
+        elif node.state is not State.LEFT:
+            node.enter(State.DEAD, event.time_s)
+        node.step_s, node.gone_s = None, event.time_s
+
+    def _node_probed(self, event: Event[payloads.NodeProbed]) -> None:
+        node = self.nodes.get(event.payload.node)
+        if node is not None and event.payload.state == "T":
+            node.step_s = None
+            node.enter(State.PAUSED, event.time_s)
+
+    def _step(self, event: Event[payloads.LearnerStep]) -> None:
+        said, node = event.payload, self.nodes.get(event.payload.learner)
+        is_late = {State.DEAD, State.LEFT, State.ENDED}
+        if node is None or node.state in is_late or node.incarnation != said.incarnation:
+            return  # its last words, read after its exit
+        node.step, node.loss = said.step, said.loss
+        if said.steps:  # none since its last report: there is no mean
+            node.step_s = said.step_s
+        if node.state is not State.DROPPED:
+            node.enter(node.at_work, event.time_s)
+
+    def _joined(self, event: Event[payloads.MemberJoined]) -> None:
+        node = self.nodes.get(event.payload.learner)
+        if node is not None and node.state is State.DROPPED:
+            node.back_s = self._way_back_s(node, event.time_s)
+            node.enter(State.REJOINING, event.time_s)
+
+    def _suspected(self, event: Event[payloads.MemberSuspected]) -> None:
+        node = self.nodes.get(event.payload.learner)
+        at_work = {State.STEPPING, State.JOINING, State.REJOINING}
+        if node is not None and node.state in at_work:
+            node.step_s = None
+            node.enter(State.SUSPECTED, event.time_s)
+
+    def _recovered(self, event: Event[payloads.MemberRecovered]) -> None:
+        node = self.nodes.get(event.payload.learner)
+        if node is not None and node.state in {State.SUSPECTED, State.PAUSED}:
+            node.enter(node.at_work, event.time_s)
+
+    def _left(self, event: Event[payloads.MemberLeft]) -> None:
+        node, reason = self.nodes.get(event.payload.learner), event.payload.reason
+        is_gone = {State.DEAD, State.ENDED, State.REJOINING}
+        if node is None or node.state in is_gone or reason is payloads.Leaving.CLOSED:
+            return
+        gone = State.ENDED if self.phase == "stop" else State.LEFT
+        said_goodbye = reason is payloads.Leaving.SAID_GOODBYE
+        node.enter(gone if said_goodbye else State.DROPPED, event.time_s)
+        node.gone_s = event.time_s
+
+    def _syncer_is(self, state: State, time_s: float) -> None:
+        if self.syncer is not None:
+            self.syncer.enter(state, time_s)
+
+    def _syncer_ready(self, event: Event[payloads.SyncerReady]) -> None:
+        self._syncer_is(State.SERVING, event.time_s)
+
+    def _syncer_blocked(self, event: Event[payloads.SyncerBlocked]) -> None:
+        if not event.payload.is_snapshot:
+            self._syncer_is(State.BLOCKED, event.time_s)
+
+    def _syncer_freed(self, event: Event[payloads.SyncerFreed]) -> None:
+        if not event.payload.is_snapshot:
+            self._syncer_is(State.SERVING, event.time_s)
+
+    def _syncer_stopped(self, event: Event[payloads.SyncerStopped]) -> None:
+        self.stopped_s = event.time_s
+        self._syncer_is(State.ENDED, event.time_s)
+
+    def _merged(self, event: Event[payloads.RoundMerged]) -> Sentence | None:
+        self.rounds.merge(event.time_s, event.payload)
+        if self.syncer is not None and self.syncer.state is State.PAUSED:
+            self._syncer_is(State.SERVING, event.time_s)
+        back: list[str] = []
+        new: list[str] = []
+        for contributor in event.payload.contributors:
+            node = self.nodes.get(contributor.learner)
+            if node is None:
+                continue
+            node.contributed_s = event.time_s
+            if node.back_s is not None:
+                after = f"{node.name} {delay(event.time_s - node.back_s)}"
+                (new if node.is_new else back).append(after)
+                node.back_s, node.is_new = None, False
+                node.enter(State.STEPPING, event.time_s)
+        said = [f"contributes again: {', '.join(back)}"] if back else []
+        said += [f"contributes for the first time: {', '.join(new)}"] if new else []
+        if not said:
+            return None
+        return Sentence(time_s=event.time_s, text="; ".join(said), tone=Tone.GOOD)
+
+    # ---------------------------------------------------------------- faults, and who decides
+
+    def _injecting(self, event: Event[payloads.FaultInjecting]) -> None:
+        said = event.payload
+        self.faults[said.injection] = Fault(
+            injection=said.injection,
+            fault=said.fault,
+            targets=said.targets,
+            from_s=event.time_s,
+            spec=said.spec,
+            takes_away=said.takes_away,
+            brings_in=said.brings_in,
+            asked_s=said.asked_s,
+            details={
+                "trigger": said.trigger,
+                "for_s": said.for_s,
+                "seq": event.seq,
+                **{f"setting {name}": value for name, value in said.settings.items()},
+            },
+        )
+        self._decide(said.spec)
+
+    def _fault_moved(self, event: Event[payloads.OfInjection]) -> None:
+        fault = self.faults.get(event.payload.injection)
+        if fault is None:
+            return
+        fault.status = event.kind.partition(".")[2]
+        if event.kind is Kind.FAULT_INJECTED:
+            fault.injected_s = event.time_s
+        elif event.kind is Kind.FAULT_HEALING:
+            fault.healing_s = event.time_s
+        else:
+            fault.healed_s = event.time_s
+
+    def _waits(self, event: Event[payloads.FaultHeld]) -> None:
+        said = event.payload
+        self.held[said.spec] = {
+            "trigger": said.trigger,
+            "targets": list(said.targets),
+            "injections": said.injections,
+        }
+
+    def _skipped(self, event: Event[payloads.FaultSkipped]) -> None:
+        said = event.payload
+        self.skipped[said.spec] = said.reason or "left out"
+        if said.obstacle in _ENDS_OF_WAITS:
+            self._decide(said.spec)
+
+    def _acted(self, event: Event[payloads.OperatorActed]) -> None:
+        if event.payload.action in _DECISIONS:
+            self._decide(event.payload.spec)
+
+    def _decide(self, spec: str) -> None:
+        self.held.pop(spec, None)
+        self.decided.add(spec)
+
+    # ---------------------------------------------------------------- links
+
+    def _link(self, name: str) -> Link:
+        return self.links.setdefault(name, Link())
+
+    def _opened(self, event: Event[payloads.LinkOpened]) -> None:
+        streams = self._link(event.payload.learner).streams
+        if streams and streams[-1].to_s is None:
+            streams[-1].to_s = event.time_s
+        streams.append(Stretch(from_s=event.time_s))
+
+    def _closed(self, event: Event[payloads.LinkClosed]) -> None:
+        streams = self._link(event.payload.learner).streams
+        if event.payload.was_open and streams and streams[-1].to_s is None:
+            streams[-1].to_s = event.time_s
+            streams[-1].details["closed by"] = event.payload.reason
+
+    def _shaped(self, event: Event[payloads.LinkShaped]) -> None:
+        said = event.payload
+        effect = Effect(
+            from_s=event.time_s,
+            details=dict(said.settings),
+            injection=said.injection,
+            effect=said.effect,
+            direction=said.direction,
+            seq=event.seq,
+        )
+        self._link(said.link).effects.append(effect)
+
+    def _cleared(self, event: Event[payloads.LinkCleared]) -> None:
+        for effect in self._link(event.payload.link).effects:
+            if effect.injection == event.payload.injection and effect.to_s is None:
+                effect.to_s = event.time_s
+
+    _FOLDS: ClassVar[Mapping[Kind, Callable[["RunStory", Event[Any]], Sentence | None]]] = {
+        Kind.RUN_STARTED: _run_started,
+        Kind.PHASE_ENTERED: _phase,
+        Kind.BASELINE_MEASURED: _baseline,
+        Kind.RUN_FINISHED: _run_finished,
+        Kind.COUNTS_SAMPLED: _counts,
+        Kind.NODE_STARTED: _node_started,
+        Kind.NODE_EXITED: _node_exited,
+        Kind.NODE_PROBED: _node_probed,
+        Kind.LEARNER_STEP: _step,
+        Kind.MEMBER_JOINED: _joined,
+        Kind.MEMBER_SUSPECTED: _suspected,
+        Kind.MEMBER_RECOVERED: _recovered,
+        Kind.MEMBER_LEFT: _left,
+        Kind.SYNCER_READY: _syncer_ready,
+        Kind.SYNCER_BLOCKED: _syncer_blocked,
+        Kind.SYNCER_FREED: _syncer_freed,
+        Kind.SYNCER_STOPPED: _syncer_stopped,
+        Kind.ROUND_MERGED: _merged,
+        Kind.FAULT_INJECTING: _injecting,
+        Kind.FAULT_INJECTED: _fault_moved,
+        Kind.FAULT_FAILED: _fault_moved,
+        Kind.FAULT_HEALING: _fault_moved,
+        Kind.FAULT_HEALED: _fault_moved,
+        Kind.FAULT_HELD: _waits,
+        Kind.FAULT_SKIPPED: _skipped,
+        Kind.OPERATOR_ACTED: _acted,
+        Kind.LINK_OPENED: _opened,
+        Kind.LINK_CLOSED: _closed,
+        Kind.LINK_SHAPED: _shaped,
+        Kind.LINK_CLEARED: _cleared,
+    }

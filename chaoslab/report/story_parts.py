@@ -1,0 +1,205 @@
+"""Parts of the story of a run: nodes, faults, links and rounds, each as it is now and as it was.
+
+Plain state that `story` fills from events.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import RoundMerged
+
+LEARNER: Final = "learner"
+SYNCER: Final = "syncer"
+_RATE_WINDOW_S = 5.0
+
+
+class State(StrEnum):
+    """What a node does, as far as the record shows."""
+
+    WAITING = "waiting"
+    RESERVE = "in reserve"
+    """Not there, and may be brought in."""
+    STARTING = "starting"
+    JOINING = "joining"
+    """Brought in while training goes on; nothing of it was merged yet."""
+    STEPPING = "stepping"
+    SUSPECTED = "suspected"
+    """Alive, but no step for a while: wedged, stopped or starved."""
+    PAUSED = "paused"
+    """Its process was seen stopped from outside."""
+    DROPPED = "dropped"
+    """Alive, but no longer a member."""
+    DEAD = "dead"
+    REJOINING = "rejoining"
+    """Back, but nothing of this incarnation was merged yet."""
+    LEFT = "left"
+    """It said goodbye in mid-training."""
+    ENDED = "ended"
+    SERVING = "serving"
+    """Of the syncer."""
+    BLOCKED = "blocked"
+    """Of the syncer: its disk refuses writes."""
+
+
+class Span(NamedTuple):
+    """From `from_s` to the next span."""
+
+    from_s: float
+    state: State
+    incarnation: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Stretch:
+    """Something that lasts, such as a process or a stream, and what is known of it."""
+
+    from_s: float
+    to_s: float | None = None
+    """None while it lasts."""
+    details: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """One node: what it does now, and did before."""
+
+    name: str
+    role: str = LEARNER
+    state: State = State.WAITING
+    incarnation: int = 0
+    step: int | None = None
+    step_s: float | None = None
+    loss: float | None = None
+    contributed_s: float | None = None
+    back_s: float | None = None
+    """Since when it is on its way back, as a verdict counts it: from the beginning of the heal.
+    None while no contribution is owed."""
+    gone_s: float = 0.0
+    """When it was last seen to be gone."""
+    is_new: bool = False
+    """It was not there at the start, and nothing of it was merged yet."""
+    spans: list[Span] = field(default_factory=list)
+    """What it did, one after the other."""
+    lives: list[Stretch] = field(default_factory=list)
+    """Its processes."""
+
+    def enter(self, state: State, time_s: float) -> None:
+        """From now on it does this."""
+        self.state = state
+        last = self.spans[-1] if self.spans else None
+        if last is None or (last.state, last.incarnation) != (state, self.incarnation):
+            self.spans.append(Span(time_s, state, self.incarnation))
+
+    @property
+    def at_work(self) -> State:
+        """What a learner that steps is doing: stepping, or still on its way, back or in."""
+        on_its_way = State.JOINING if self.is_new else State.REJOINING
+        return State.STEPPING if self.back_s is None else on_its_way
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault:
+    """One injection."""
+
+    injection: str
+    fault: str
+    targets: tuple[str, ...]
+    from_s: float
+    injected_s: float | None = None
+    healing_s: float | None = None
+    healed_s: float | None = None
+    """When it was healed, or had failed."""
+    status: str = "begins"
+    spec: str = ""
+    """Id of the entry in the plan."""
+    takes_away: bool = False
+    brings_in: bool = False
+    asked_s: float | None = None
+    """When its trigger was met, if the record says it."""
+    details: Mapping[str, Json] = field(default_factory=dict)
+    """Its trigger, its settings, and the line of the journal."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its victims are still under it."""
+        return self.healed_s is None
+
+    @property
+    def keeps_away(self) -> bool:
+        """Whether the plan wants its targets to be away now."""
+        has_ended = self.healing_s is not None
+        return self.brings_in if has_ended else self.takes_away
+
+
+@dataclass(slots=True, kw_only=True)
+class Effect(Stretch):
+    """Something that is done to a link; `details` are its settings."""
+
+    injection: str
+    effect: str
+    direction: str
+    """up, down or both."""
+    seq: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Link:
+    """The path between a learner and the syncer."""
+
+    streams: list[Stretch] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+
+class Baseline(NamedTuple):
+    """What training did before any fault."""
+
+    at_s: float
+    """When it had been measured."""
+    is_steady: bool
+    gap_s_median: float | None
+    gap_s_max: float | None
+    """Between merged rounds."""
+    tokens_per_s: float | None
+    step_ms: Mapping[str, float]
+    """By learner."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rounds:
+    """How training as a whole advances."""
+
+    known: set[int] = field(default_factory=set)
+    """Numbers of the rounds that were merged."""
+    committed_tokens: float = 0.0
+    last_s: float | None = None
+    longest_gap_s: float = 0.0
+    recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=512))
+
+    @property
+    def merged(self) -> int:
+        """How many there are."""
+        return len(self.known)
+
+    def merge(self, time_s: float, said: RoundMerged) -> None:
+        """Count one merged round; one that a syncer states again is none."""
+        if said.is_restated and said.round in self.known:
+            return
+        if self.last_s is not None:
+            self.longest_gap_s = max(self.longest_gap_s, time_s - self.last_s)
+        self.committed_tokens, self.last_s = said.committed_tokens, time_s
+        self.known.add(said.round)
+        self.recent.append((time_s, said.committed_tokens))
+        while self.recent[0][0] < time_s - _RATE_WINDOW_S and len(self.recent) > 2:
+            self.recent.popleft()
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Committed tokens per second over the last five seconds of rounds."""
+        if len(self.recent) < 2:
+            return None
+        (start_s, before), (end_s, after) = self.recent[0], self.recent[-1]
+        return (after - before) / (end_s - start_s) if end_s > start_s else None
