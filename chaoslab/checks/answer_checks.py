@@ -19,7 +19,7 @@ from chaoslab.checks.participation import Participation
 from chaoslab.checks.real_work import RealWork
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.violations import unknown
-from chaoslab.core.units import elapsed
+from chaoslab.core.units import Duration, elapsed
 from chaoslab.record.journal import History
 
 
@@ -62,7 +62,7 @@ class LearnersRejoin:
 
     expected: bool = True
     """false: at least one of them must not return, and PASS means that it did not."""
-    within_s: float = 30.0
+    within_s: Duration = 30.0
     """Longest time from the heal after which a learner that is not back is a FAIL; before: UNKNOWN.
     What a `rejoin` check says comes first."""
 

@@ -41,7 +41,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import CommunicatorFormed, LearnerStarted, LearnerStep, LinkMeasured
-from chaoslab.core.units import Factor
+from chaoslab.core.units import BytesPerSecond, Factor
 from chaoslab.record.journal import History
 
 _BYTES_PER_PARAMETER = 4
@@ -128,7 +128,7 @@ class Bandwidth:
     name: ClassVar[str] = "bandwidth"
     summary: ClassVar[str] = "what each link carried, and how much less than gradients every step"
 
-    max_bytes_per_s: float | None = None
+    max_bytes_per_s: BytesPerSecond | None = None
     """Highest rate of any link in either direction, and of what comes to a learner from the others,
     over five seconds; none without a bound."""
     min_saving: Factor = binding(1.0, least=1, show="{:g}x".format)

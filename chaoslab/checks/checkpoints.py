@@ -25,7 +25,7 @@ from chaoslab.core.payloads import (
     StorageDamaged,
     StorageFreed,
 )
-from chaoslab.core.units import plural
+from chaoslab.core.units import Duration, plural
 from chaoslab.record.journal import History
 
 
@@ -36,7 +36,7 @@ class Checkpoints:
     name: ClassVar[str] = "checkpoints"
     summary: ClassVar[str] = "starts resume the newest whole checkpoint; saving outlives trouble"
 
-    again_within_s: float = 30.0
+    again_within_s: Duration = 30.0
     """Longest time from the heal of a disk without room to the next whole checkpoint."""
 
     def judge(self, history: History) -> Finding:

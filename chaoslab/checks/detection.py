@@ -29,7 +29,7 @@ from chaoslab.core.payloads import (
     MemberSuspected,
     NodeExited,
 )
-from chaoslab.core.units import delay
+from chaoslab.core.units import Duration, delay
 from chaoslab.record.journal import History
 
 _Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
@@ -47,7 +47,7 @@ class Detection:
     name: ClassVar[str] = "detection"
     summary: ClassVar[str] = "the syncer misses each victim in time and drops nobody else"
 
-    within_s: float = 10.0
+    within_s: Duration = 10.0
     """Longest time from the victim's exit (without one, from the injection) to the suspicion."""
     allow_suspicion: bool = True
     """Whether a learner that no fault took away may be suspected and recover."""

@@ -29,6 +29,7 @@ from chaoslab.core.payloads import (
     NodeExited,
     SyncerReady,
 )
+from chaoslab.core.units import Duration
 from chaoslab.record.journal import History
 
 _SYNCER = "syncer"
@@ -43,7 +44,7 @@ class Handover:
     name: ClassVar[str] = "handover"
     summary: ClassVar[str] = "each learner that is let in gets the state of the training in time"
 
-    within_s: float = 45.0
+    within_s: Duration = 45.0
     """Longest wait of a member while no fault is open on it or on the syncer, and none begins or
     heals there. The syncer asks another donor after 20 s."""
 

@@ -41,6 +41,7 @@ from chaoslab.core.payloads import (
     PushAccepted,
     RoundMerged,
 )
+from chaoslab.core.units import Duration
 from chaoslab.record.journal import FaultStory, History
 
 _L = TypeVar("_L", bound=OfLearner)
@@ -88,7 +89,7 @@ class Join:
     name: ClassVar[str] = "join"
     summary: ClassVar[str] = "each learner that was brought in takes part, and in time"
 
-    within_s: float = 30.0
+    within_s: Duration = 30.0
     """Longest time from the start of its process to its first accepted contribution."""
     contributions: int = 3
     """Rounds merged with it while it was there."""

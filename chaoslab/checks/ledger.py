@@ -31,7 +31,7 @@ from chaoslab.core.payloads import (
     SyncerFinal,
     SyncerReady,
 )
-from chaoslab.core.units import plural
+from chaoslab.core.units import Duration, plural
 from chaoslab.record.journal import History
 
 _Who: TypeAlias = str | int | None
@@ -46,7 +46,7 @@ class Ledger:
     summary: ClassVar[str] = "raw tokens = committed + lost + in flight; nothing applied twice"
     needs: ClassVar[Mapping[str, Need]] = {"": Need.WHOLE}
 
-    answer_within_s: float = 5.0
+    answer_within_s: Duration = 5.0
     """A push needs an answer, unless its learner, the syncer or training ended this soon after."""
 
     def judge(self, history: History) -> Finding:

@@ -28,7 +28,7 @@ from chaoslab.checks.violations import margin_below, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import RoundMerged
-from chaoslab.core.units import Bound, Relative, elapsed, plural
+from chaoslab.core.units import Bound, Duration, Relative, elapsed, plural
 from chaoslab.record.journal import History
 
 _THRICE = Relative(factor=3.0)
@@ -43,7 +43,7 @@ class Continuity:
 
     max_gap: Bound = binding(_THRICE, most=10, show="{:g}x baseline".format, is_of_baseline=True)
     """Seconds, or a multiple of the longest gap in the baseline."""
-    floor_s: float = 1.0
+    floor_s: Duration = 1.0
     """A relative bound is never tighter than this."""
     min_rounds: int = binding(3, least=1)
     """Rounds that must be merged from each fault's beginning until its victims are back, in all."""

@@ -26,6 +26,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     SyncerReady,
 )
+from chaoslab.core.units import Duration
 from chaoslab.record.journal import History
 
 _SYNCER = "syncer"
@@ -40,7 +41,7 @@ class QuorumProgress:
 
     quorum: int = 1
     """Members without an open fault that are enough for a round."""
-    within_s: float = 30.0
+    within_s: Duration = 30.0
     """Longest time without a round while there are so many, and nothing begins, heals, joins or
     leaves."""
 

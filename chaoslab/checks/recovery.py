@@ -31,7 +31,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import RoundMerged
-from chaoslab.core.units import Share, show_share
+from chaoslab.core.units import Duration, Share, show_share
 from chaoslab.record.journal import FaultStory, History
 
 _WINDOW_S = 2.0
@@ -75,7 +75,7 @@ class Recovery:
     name: ClassVar[str] = "recovery"
     summary: ClassVar[str] = "after the heal the old pace is back in time"
 
-    within_s: float = 30.0
+    within_s: Duration = 30.0
     """Longest time from the heal to the beginning of a window at the old pace."""
     min_share: Share = binding(0.7, least=0.05, show=show_share)
     """Of the baseline's rate; both of all rounds, and of those with each victim."""

@@ -33,7 +33,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     SyncerFinal,
 )
-from chaoslab.core.units import delay, plural
+from chaoslab.core.units import Duration, delay, plural
 from chaoslab.record.journal import History
 
 _FAIR_CHANCES = 3
@@ -51,7 +51,7 @@ class Rejoin:
     name: ClassVar[str] = "rejoin"
     summary: ClassVar[str] = "each broken learner is back, contributes again and is up to date"
 
-    within_s: float = 30.0
+    within_s: Duration = 30.0
     """Longest time from the beginning of the heal to its first accepted contribution."""
     contributions: int = 3
     """Rounds merged with it after its return."""

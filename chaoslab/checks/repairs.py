@@ -17,7 +17,7 @@ from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import RepairMoved
-from chaoslab.core.units import elapsed
+from chaoslab.core.units import Duration, elapsed
 from chaoslab.record.journal import History
 
 _QUEUED: Final = ("begun", "cleared", "requested", "waiting")
@@ -79,7 +79,7 @@ class Repairs:
     name: ClassVar[str] = "repairs"
     summary: ClassVar[str] = "each lost slice is replaced in time, and its learner steps there"
 
-    within_s: float = 1800.0
+    within_s: Duration = 1800.0
     """Longest time from the beginning of a repair to the first step of its learner."""
 
     def __post_init__(self) -> None:

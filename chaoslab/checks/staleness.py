@@ -21,7 +21,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
-from chaoslab.core.units import plural
+from chaoslab.core.units import Duration, plural
 from chaoslab.record.journal import History
 
 _ADOPTIONS_LEAST = 10
@@ -63,7 +63,7 @@ class Staleness:
 
     max_rounds: int = binding(8, most=100, is_of_rounds=True)
     """Versions of any fragment by which a learner at work may be behind the syncer."""
-    within_s: float = 30.0
+    within_s: Duration = 30.0
     """Time from the heal for whoever was taken away to be within that bound again."""
 
     def __post_init__(self) -> None:

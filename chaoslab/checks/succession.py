@@ -20,6 +20,7 @@ from chaoslab.checks.timeline import by_label
 from chaoslab.checks.violations import Doubt, Measured, Violation, after_longest, conclude
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import MemberJoined, MemberLeft, RoundMerged, SyncerReady
+from chaoslab.core.units import Duration
 from chaoslab.record.journal import History
 
 _MERGE: Mapping[str, Callable[[RoundMerged], object]] = {
@@ -39,7 +40,7 @@ class Succession:
     name: ClassVar[str] = "succession"
     summary: ClassVar[str] = "a syncer that comes back loses nothing, and everybody is heard again"
 
-    within_s: float = 30.0
+    within_s: Duration = 30.0
     """Longest time from the beginning of the heal until each learner's work is accepted again."""
 
     def judge(self, history: History) -> Finding:

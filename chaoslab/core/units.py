@@ -274,6 +274,7 @@ LIMIT: Final = Quantity(
     pattern=rf"(?:{_NUMBER}|{_NO_LIMIT})", examples=("8", _NO_LIMIT), bare_number="number",
 )  # fmt: skip
 
+Duration: TypeAlias = Annotated[float, DURATION]
 Bytes: TypeAlias = Annotated[int, SIZE]
 BytesPerSecond: TypeAlias = Annotated[float, RATE]
 Share: TypeAlias = Annotated[float, SHARE]

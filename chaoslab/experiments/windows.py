@@ -16,6 +16,7 @@ from typing import Final
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration
 from chaoslab.experiments.run_measures import Stretch, measures_of
 from chaoslab.experiments.simulated_runs import made_ready, simulated
 from chaoslab.faults.catalogue import FAULTS
@@ -69,16 +70,16 @@ class Window:
     """The run advances while at least as many learners train."""
     failures: Fleet = Fleet.ONE_PER_YEAR
     """Failures of the fleet; of single chips."""
-    change_s: float = 16.0
+    change_s: Duration = 16.0
     """Pause of a learner for one change of its slices, as in `renewal`."""
-    horizon_s: float = 86400.0
+    horizon_s: Duration = 86400.0
     """The window is drawn from this time of the renewal process."""
-    length_s: float = 600.0
+    length_s: Duration = 600.0
     """Length of the window."""
     state: State = State.KEPT
     """What a pause leaves of the learner's state. `kept`: all, it goes on as after SIGSTOP. `lost`:
     nothing, it joins again with the state of another, as after SIGKILL."""
-    step_time_s: float = 0.5
+    step_time_s: Duration = 0.5
     """Duration of a step."""
     fragments: int = 12
     """P: fragments of the model."""

@@ -18,7 +18,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import ClockRead
-from chaoslab.core.units import elapsed, plural
+from chaoslab.core.units import Duration, elapsed, plural
 from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
@@ -55,7 +55,7 @@ class ClockStep(AsksHook):
     Its monotonic clock goes on undisturbed, as it does on a real machine.
     """
 
-    by_s: float = 300.0
+    by_s: Duration = 300.0
     """By how much."""
     towards: Towards = Towards.AHEAD
     """`ahead`, or `back`: then times of day come twice."""

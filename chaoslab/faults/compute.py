@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.units import Factor, Share
+from chaoslab.core.units import Duration, Factor, Share
 from chaoslab.faults.actions import Stresses, stress_all
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Evidence
@@ -98,7 +98,7 @@ class ComputeSlow(_Slowing):
 
     factor: Factor = 2.0
     """2x: half the speed."""
-    ramp_s: float = 0.0
+    ramp_s: Duration = 0.0
     """It gets there in so much time, in even steps."""
     ramp_steps: int = 4
     """How many they are."""
@@ -135,7 +135,7 @@ class ComputeJitter(_Slowing):
 
     factor: Factor = 3.0
     """Drawn evenly from 1x to this."""
-    every_s: float = 3.0
+    every_s: Duration = 3.0
     """How long each stretch is."""
     times: int = 6
     """How many there are; the last one lasts until the heal."""
@@ -173,13 +173,13 @@ class ComputeThermal(_Slowing):
 
     factor: Factor = 2.5
     """At its hottest."""
-    ramp_s: float = 6.0
+    ramp_s: Duration = 6.0
     """From the first step down to the limit, and at the end from there back."""
-    hold_s: float = 12.0
+    hold_s: Duration = 12.0
     """How long it stays at the limit."""
-    tooth_s: float = 3.0
+    tooth_s: Duration = 3.0
     """At the limit it throttles for so long, then lets go a little, in turn."""
-    tooth_share: float = 0.4
+    tooth_share: Share = 0.4
     """By how much of its slowness it lets go."""
     mechanism: Mechanism = Mechanism.AUTO
     """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import EngineReported, NodeStarted
-from chaoslab.core.units import delay
+from chaoslab.core.units import Duration, delay
 from chaoslab.faults.actions import AsksToLeave
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
@@ -80,7 +80,7 @@ class ContainerReplace(AsksToLeave):
 
     image: str = "next"
     """The release: `next`, which `chaoslab images build` makes, or the name of an image."""
-    grace_s: float = 6.0
+    grace_s: Duration = 6.0
     """How long it has to leave by itself; its next life begins as soon as it has, or is made to."""
 
     name = "container.replace"

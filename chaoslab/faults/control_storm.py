@@ -18,7 +18,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import NodeExited
-from chaoslab.core.units import delay, plural
+from chaoslab.core.units import Duration, delay, plural
 from chaoslab.faults.actions import start_all
 from chaoslab.faults.base import Fault, HasStrength, Layer
 from chaoslab.faults.evidence.base import Evidence
@@ -47,9 +47,9 @@ class ControlRejoinStorm(HasStrength, Fault):
 
     times: int = 1
     """How many storms."""
-    down_s: float = 4.0
+    down_s: Duration = 4.0
     """How long they are gone before all of them come back."""
-    up_s: float = 12.0
+    up_s: Duration = 12.0
     """With `times` above 1: from a return to the next death."""
 
     name = "control.rejoin_storm"

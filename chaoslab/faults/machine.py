@@ -14,7 +14,7 @@ from typing import ClassVar
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import EngineReported, NodeExited
-from chaoslab.core.units import delay
+from chaoslab.core.units import Duration, delay
 from chaoslab.faults.actions import AsksToLeave, start_all
 from chaoslab.faults.base import Layer
 from chaoslab.faults.container import reported
@@ -35,7 +35,7 @@ class NodeDrain(AsksToLeave):
     The heal lets the machine take pods again, and starts a node that found no other.
     """
 
-    grace_s: float = 10.0
+    grace_s: Duration = 10.0
     """How long pods have to leave by themselves. A node starts again as soon as its pod has left,
     or is made to."""
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkCounted
-from chaoslab.core.units import Share, plural
+from chaoslab.core.units import Bytes, BytesPerSecond, Duration, Share, plural
 from chaoslab.faults.actions import OneEffect
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
@@ -52,9 +52,9 @@ _DROPS_LEAST = 10
 class NetworkLatency(OneEffect):
     """Every byte arrives later, each way by `mean`; a round trip takes the sum of both ways."""
 
-    mean_s: float = 0.1
+    mean_s: Duration = 0.1
     """One way, in each direction that is asked for."""
-    jitter_s: float = 0.0
+    jitter_s: Duration = 0.0
     """Half the width of the uniform distribution, the standard deviation of the others."""
     distribution: JitterShape = JitterShape.UNIFORM
     """How delays spread; toxiproxy knows uniform alone."""
@@ -113,7 +113,7 @@ class _Slows(OneEffect):
 class NetworkBandwidth(_Slows):
     """The link carries at most so many bytes per second in each direction that is asked for."""
 
-    rate_bytes_per_s: float = 1e6
+    rate_bytes_per_s: BytesPerSecond = 1e6
     """Of the stream, without what the kernel adds to it."""
     per: Per = Per.LINK
     """toxiproxy limits each connection by itself; a learner has one."""
@@ -139,9 +139,9 @@ class NetworkBandwidth(_Slows):
 class NetworkSlice(_Slows):
     """The stream arrives in small pieces with a pause after each."""
 
-    size_bytes: int = 1000
+    size_bytes: Bytes = 1000
     """Of a piece, at most."""
-    delay_s: float = 0.01
+    delay_s: Duration = 0.01
     """Between two pieces. Without any nobody could tell that the stream was cut."""
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
@@ -232,7 +232,7 @@ def _packets(events: Iterable[Event]) -> list[tuple[Event, int, int]]:
 class NetworkLimitData(OneEffect):
     """A connection ends once it has carried so many bytes; the next one has as many again."""
 
-    size_bytes: int = 200_000
+    size_bytes: Bytes = 200_000
     """Of the stream, from the injection or from the connection's beginning."""
     direction: Direction = Direction.UP
     """Which way bytes are counted; with both, each way for itself."""

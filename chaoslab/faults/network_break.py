@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.units import delay, elapsed, plural
+from chaoslab.core.units import Duration, delay, elapsed, plural
 from chaoslab.faults.actions import OneEffect, clear_all, shape_all
 from chaoslab.faults.base import Choices
 from chaoslab.faults.evidence.codes import Code
@@ -83,7 +83,7 @@ class NetworkReset(_BreaksStream):
 
     times: int = 1
     """How often."""
-    every_s: float = 4.0
+    every_s: Duration = 4.0
     """From one time to the next; a learner needs a moment to be back."""
 
     name = "network.reset"
@@ -124,9 +124,9 @@ class NetworkFlap(_BreaksStream):
 
     times: int = 3
     """How often it goes down."""
-    down_s: float = 2.0
+    down_s: Duration = 2.0
     """For how long each time."""
-    up_s: float = 4.0
+    up_s: Duration = 4.0
     """And how long it is up between two of them."""
 
     name = "network.flap"

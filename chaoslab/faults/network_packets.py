@@ -13,7 +13,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import LinkShaped
-from chaoslab.core.units import Share
+from chaoslab.core.units import Duration, Share
 from chaoslab.faults.actions import OneEffect
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
@@ -86,7 +86,7 @@ class NetworkReorder(_Shaken):
 
     share: Share = 0.01
     """Of the link's packets, in each direction that is asked for: those that are not late."""
-    delay_s: float = 0.01
+    delay_s: Duration = 0.01
     """By which all other packets are late."""
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""

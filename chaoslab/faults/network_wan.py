@@ -15,6 +15,7 @@ from typing import Self
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkMeasured, Status
+from chaoslab.core.units import BytesPerSecond, Duration
 from chaoslab.faults.actions import LinkFault, shape_all
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import held
@@ -55,11 +56,11 @@ class NetworkRegionProfile(LinkFault):
 
     profile: str = "transatlantic"
     """lan, same-region, cross-us, transatlantic, 2gbps, 5gbps or home-broadband."""
-    latency_s: float | None = None
+    latency_s: Duration | None = None
     """One way, in place of the profile's."""
-    jitter_s: float | None = None
+    jitter_s: Duration | None = None
     """In place of the profile's."""
-    rate_bytes_per_s: float | None = None
+    rate_bytes_per_s: BytesPerSecond | None = None
     """In each direction, in place of the profile's."""
 
     name = "network.region_profile"

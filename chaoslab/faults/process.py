@@ -15,7 +15,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerLeft, LearnerNoticed, MemberLeft, NodeExited, NodeStarted
-from chaoslab.core.units import delay, plural
+from chaoslab.core.units import Duration, delay, plural
 from chaoslab.faults.actions import EndsProcess, HitsTogether
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
@@ -137,7 +137,7 @@ class ProcessCrashLoop(HitsTogether, EndsProcess):
 
     times: int = 3
     """How often it is started and killed again after the first kill."""
-    lives_s: float = 1.0
+    lives_s: Duration = 1.0
     """How long each of these lives lasts."""
 
     name = "process.crash_loop"
@@ -200,9 +200,9 @@ class ProcessPreempt(EndsProcess):
     A node that hears the notice and is ended by force was preempted, too: `left_by_itself` tells.
     """
 
-    notice_s: float = 2.0
+    notice_s: Duration = 2.0
     """From the notice to SIGTERM."""
-    grace_s: float = 5.0
+    grace_s: Duration = 5.0
     """From SIGTERM to SIGKILL."""
 
     name = "process.preempt"

@@ -12,7 +12,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import NodeCounted
-from chaoslab.core.units import Factor, plural
+from chaoslab.core.units import Bytes, Factor, plural
 from chaoslab.faults.actions import Stresses, start_all
 from chaoslab.faults.base import Layer
 from chaoslab.faults.container import reported
@@ -87,7 +87,7 @@ class MemoryPressure(Stresses):
     Refused where that is more than half of what the machine has left: it is to survive the run.
     """
 
-    size_bytes: int = 256 * _MiB
+    size_bytes: Bytes = 256 * _MiB
     """For each target."""
 
     name = "memory.pressure"
@@ -146,7 +146,7 @@ class ProcessOom(Stresses):
 
     by: Killer = Killer.KERNEL
     """kernel, or imitation: the same SIGKILL without any want of memory."""
-    limit_bytes: int = 256 * _MiB
+    limit_bytes: Bytes = 256 * _MiB
     """What it shares; refused above half of what the machine has left. In a pod it is the limit of
     its container that counts."""
 

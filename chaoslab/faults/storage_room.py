@@ -14,7 +14,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import CheckpointFailed, CheckpointSaved, StorageFilled
-from chaoslab.core.units import plural
+from chaoslab.core.units import BytesPerSecond, plural
 from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
@@ -86,7 +86,7 @@ class StorageDiskFull(FillsVolume):
 class StorageSlowDisk(AsksHook):
     """Write the learner's checkpoints no faster than a worn-out disk would, by its test hook."""
 
-    rate_bytes_per_s: float = 200e3
+    rate_bytes_per_s: BytesPerSecond = 200e3
     """How fast a checkpoint is written."""
 
     name = "storage.slow_disk"

@@ -23,6 +23,7 @@ from chaoslab.core.payloads import (
     NodeExited,
     ProviderReported,
 )
+from chaoslab.core.units import Duration
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
@@ -164,9 +165,9 @@ class SpotPreempt(_OnSlice):
     and the repair counts with the preemptions.
     """
 
-    notice_s: float = 0.0
+    notice_s: Duration = 0.0
     """From the notice to SIGTERM."""
-    grace_s: float = 30.0
+    grace_s: Duration = 30.0
     """From SIGTERM until the slice is deleted. Google gives at most 30 s."""
 
     name = "spot.preempt"

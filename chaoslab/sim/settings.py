@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, HarnessBug
+from chaoslab.core.units import BytesPerSecond
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
@@ -29,7 +30,7 @@ class Sim:
 
     costs: str = ""
     """A file of costs (TOML): what work takes in place of the defaults; empty: the defaults."""
-    rate_bytes_per_s: float | None = None
+    rate_bytes_per_s: BytesPerSecond | None = None
     """Rate of each link without effects, each way; absent: that of the costs."""
 
     default_links: ClassVar[str] = "sim"

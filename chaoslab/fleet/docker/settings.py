@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
+from chaoslab.core.units import Bytes
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.node_links import NodeLinks
@@ -43,7 +44,7 @@ class Containers:
     """Its image; empty: the one that `chaoslab images build` makes of this very source."""
     cpus: float | None = None
     """Cores that it may use; None: all of the engine's machine."""
-    memory_bytes: int | None = None
+    memory_bytes: Bytes | None = None
     """Memory that it may use; None: all of the engine's machine."""
     processes: int = 512
     """Processes and threads that it may have."""

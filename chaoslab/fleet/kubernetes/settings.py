@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Json
+from chaoslab.core.units import Bytes, Duration
 from chaoslab.fleet.base import Ability, Fleet, NodeSite, NodeSpec, Role
 from chaoslab.fleet.kubernetes.job_set_choice import JobSetChoice, JobSetUse
 from chaoslab.fleet.local.slowdown import said
@@ -66,9 +67,9 @@ class Kubernetes:
     """When the cluster fetches it: IfNotPresent, Never or Always."""
     cpus: float | None = None
     """Cores that each node may use; None: no limit."""
-    memory_bytes: int | None = None
+    memory_bytes: Bytes | None = None
     """Memory that each node may use; None: no limit."""
-    disk_bytes: int = 1_000_000_000
+    disk_bytes: Bytes = 1_000_000_000
     """Size of each node's claim, for its checkpoints or state."""
     storage_class: str = ""
     """Class of the claims; empty: the cluster's default."""
@@ -91,9 +92,9 @@ class Kubernetes:
     exclusive_topology: str = ""
     """Label of machines, such as kubernetes.io/hostname or that of their pool or rack: each
     learner has those of one value to itself. Needs a JobSet; empty: placed as others are."""
-    start_within_s: float = 300.0
+    start_within_s: Duration = 300.0
     """How long a pod may take to start, its image and its machine included."""
-    lease_s: float = 180.0
+    lease_s: Duration = 180.0
     """If the harness is gone for so long, the cluster deletes everything of the run."""
 
     default_links: ClassVar[str] = "embedded"

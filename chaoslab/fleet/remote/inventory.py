@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration
 from chaoslab.fleet.remote.protocol.names import is_interpreter
 from chaoslab.fleet.remote.ssh.access import KNOWN_HOSTS, Access, expanded, is_address, is_host
 from chaoslab.fleet.tpu.inventory import Cloud, Repair, TpuEntry
@@ -161,7 +162,7 @@ class Inventory:
     """Names the fleet, and labels all that is created for it; needed with slices."""
     project: str = ""
     """Project of the cloud; needed with slices."""
-    lifetime_s: float | None = None
+    lifetime_s: Duration | None = None
     """How long slices may exist; needed with slices."""
     repair: Repair = field(default_factory=Repair)
     """How often slices are replaced, and for how long that is waited for."""

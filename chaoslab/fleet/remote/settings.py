@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from chaoslab.core.errors import AbilityError, PlanError
+from chaoslab.core.units import Duration
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.remote.inventory import Inventory, load
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
@@ -28,7 +29,7 @@ class Ssh:
 
     inventory: str = ""
     """File that says which node runs on which hosts, and how they are reached."""
-    lease_s: float = 30.0
+    lease_s: Duration = 30.0
     """A host ends its nodes and undoes all faults when it heard nothing for so long."""
 
     default_links: ClassVar[str] = "embedded"

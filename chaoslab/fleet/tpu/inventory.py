@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration
 from chaoslab.fleet.tpu.accelerators import Accelerator, accelerator
 
 OWN = "chaoslab"
@@ -110,9 +111,9 @@ class Repair:
     failures: int = 3
     """Slices, for each learner, that are replaced after a failure: of the slice, or of its learner
     before it has made a step there."""
-    wait_s: float = 1800.0
+    wait_s: Duration = 1800.0
     """Longest wait for one slice, in the queue and until it is up."""
-    probation_s: float = 300.0
+    probation_s: Duration = 300.0
     """How long a learner has for its first step on a new slice, before that counts as a failure."""
 
     def __post_init__(self) -> None:
@@ -133,7 +134,7 @@ class Cloud:
     project: str
     slices: Mapping[str, TpuEntry]
     """By learner."""
-    lifetime_s: float
+    lifetime_s: Duration
     """How long its slices may exist."""
     repair: Repair = field(default_factory=Repair)
     endpoint: str = ""

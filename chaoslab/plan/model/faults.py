@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Literal
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration
 
 SYNCER = "syncer"
 """Name, and role, of the node that merges the learners' work."""
@@ -44,7 +45,7 @@ class Trigger:
     was healed; `phase` is met when a node announces this protocol point.
     """
 
-    time_s: float | None = None
+    time_s: Duration | None = None
     """Time since the run began."""
     round: int | None = None
     """Number of merged rounds."""
@@ -59,11 +60,11 @@ class Trigger:
     of: str | None = None
     """With `step` or `phase`: the node; by default the furthest learner, or the first to
     announce."""
-    offset_s: float = 0.0
+    offset_s: Duration = 0.0
     """With `after`: time to wait."""
     after_round: int = 0
     """With `phase`: not before this many rounds are merged."""
-    hold_s: float = 0.0
+    hold_s: Duration = 0.0
     """With `phase`: the node waits there until the injection, at most for this long."""
 
     def __post_init__(self) -> None:
@@ -169,15 +170,15 @@ class Arrivals:
     """Times drawn for each target by itself, or for the fleet as a whole."""
     dist: Distribution = Distribution.EXPONENTIAL
     """Distribution of the times between faults; `fixed` and `lognormal` are refused."""
-    mtbf_s: float | None = None
+    mtbf_s: Duration | None = None
     """Mean time between failures."""
     shape: float = 1.0
     """Of a Weibull distribution: below 1, failures come in bursts."""
-    trace_s: tuple[float, ...] = ()
+    trace_s: tuple[Duration, ...] = ()
     """With `trace`: the times themselves, since the run began."""
-    start_s: float = 0.0
+    start_s: Duration = 0.0
     """No fault before this time."""
-    until_s: float | None = None
+    until_s: Duration | None = None
     """No fault after this time."""
     most: int | None = None
     """Largest number of faults; the earliest are kept."""
@@ -203,7 +204,7 @@ class Outage:
     """The fixed duration, the mean (exponential, Weibull) or the median (lognormal)."""
     sigma: float = 1.0
     shape: float = 1.0
-    at_most_s: float | None = None
+    at_most_s: Duration | None = None
     rest: bool = False
     """`for: rest`: never healed before the run ends."""
 

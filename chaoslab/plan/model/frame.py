@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import Rounds, Share, show_share
+from chaoslab.core.units import Duration, Rounds, Share, show_share
 from chaoslab.plan.model.rules import broken, refuse
 from chaoslab.plan.model.training import Training
 
@@ -130,7 +130,7 @@ class Limits:
     """Largest share of the learners under a fault at once."""
     protected: tuple[str, ...] = ()
     """Names of learners that no fault may hit."""
-    timeout_s: float = 600.0
+    timeout_s: Duration = 600.0
     """Longest duration of the run; then it is healed and stopped."""
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class Limits:
 class AbortRule:
     """Condition under which the run is healed and stopped; the verdict is then at best UNKNOWN."""
 
-    no_round_for_s: float | None = None
+    no_round_for_s: Duration | None = None
     """Time without a merged round."""
     loss_above: float | None = None
     """Mean of the learners' latest training losses; met when it is above this, or not finite."""

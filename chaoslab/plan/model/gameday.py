@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import show_duration
+from chaoslab.core.units import Duration, show_duration
 
 _SEALED_MOST: Final = 20
 
@@ -33,9 +33,9 @@ class SealedFaults:
     kinds: tuple[str, ...] = ()
     """Full names of the faults that may be drawn; by default those of process.kill, process.pause
     and network.partition that the fleet and its links can do."""
-    within_s: float = 1800.0
+    within_s: Duration = 1800.0
     """They come at random times within this time from the beginning of faults."""
-    for_s: float = 15.0
+    for_s: Duration = 15.0
     """Duration of each."""
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class GameDay:
     """By id of a fault: what should happen."""
     holds: tuple[str, ...] | None = None
     """Ids of the faults that wait until an operator lets them go; by default all that can."""
-    length_s: float = 9000.0
+    length_s: Duration = 9000.0
     """Longest duration, in the place of `limits.timeout`."""
     sealed: SealedFaults | None = None
     """Faults that nobody sees before they come; by default there are none."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Share
 from chaoslab.plan.model.rules import broken, refuse
 
 
@@ -43,7 +44,7 @@ class Inner:
     decay_steps: int | None = None
     """Steps until the learning rate is at `final_share`; default: those that `stop` stands for, or
     5,000 where that is not known."""
-    final_share: float = 0.1
+    final_share: Share = 0.1
     """Learning rate at the end of the cosine, as a share of `lr`."""
     weight_decay: float = 0.1
     """Applied to tensors of two or more axes."""

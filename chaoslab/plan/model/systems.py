@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration
 
 Setting: TypeAlias = float | int | bool | str
 _FROM_ZERO: Final = frozenset({"quorum_retries", "max_restarts", "max_retries"})
@@ -39,17 +40,17 @@ class _Positive:
 class Torchft(_Positive):
     """Settings of torchft: of its lighthouse, which says who takes part, and of its managers."""
 
-    heartbeat_timeout_s: float | None = None
+    heartbeat_timeout_s: Duration | None = None
     """A learner that is silent for so long is no longer waited for."""
-    join_timeout_s: float | None = None
+    join_timeout_s: Duration | None = None
     """How long a quorum waits for learners that are alive and not there yet."""
-    quorum_timeout_s: float | None = None
+    quorum_timeout_s: Duration | None = None
     """How long a learner waits for a quorum."""
-    timeout_s: float | None = None
+    timeout_s: Duration | None = None
     """How long an average, or the transfer of a state, may take."""
-    connect_timeout_s: float | None = None
+    connect_timeout_s: Duration | None = None
     """How long a connection may take."""
-    heartbeat_interval_s: float | None = None
+    heartbeat_interval_s: Duration | None = None
     """Time between two heartbeats of a learner."""
     quorum_retries: int | None = None
     """How many times a learner asks again for a quorum that it did not get."""
@@ -59,9 +60,9 @@ class Torchft(_Positive):
     """Least number of learners that may go on; without this key 1, as in its examples."""
     init_sync: bool | None = None
     """Whether all learners begin with the parameters of one."""
-    quorum_tick_s: float | None = None
+    quorum_tick_s: Duration | None = None
     """Time between two looks of the lighthouse at who is there."""
-    group_timeout_s: float | None = None
+    group_timeout_s: Duration | None = None
     """How long a collective of its process group may take."""
 
 
@@ -69,21 +70,21 @@ class Torchft(_Positive):
 class Hivemind(_Positive):
     """Settings of hivemind, and of OpenDiLoCo, which is built on it."""
 
-    matchmaking_time_s: float | None = None
+    matchmaking_time_s: Duration | None = None
     """How long a learner looks for others to average with."""
-    averaging_timeout_s: float | None = None
+    averaging_timeout_s: Duration | None = None
     """How long an average may take, matchmaking included."""
-    allreduce_timeout_s: float | None = None
+    allreduce_timeout_s: Duration | None = None
     """How long the transfer of an average may take."""
-    next_chunk_timeout_s: float | None = None
+    next_chunk_timeout_s: Duration | None = None
     """How long the next part of an average may take to arrive."""
-    request_timeout_s: float | None = None
+    request_timeout_s: Duration | None = None
     """How long a peer may take to answer a request to average together."""
-    max_refresh_period_s: float | None = None
+    max_refresh_period_s: Duration | None = None
     """Longest time between two looks at the progress of the others."""
-    metadata_expiration_s: float | None = None
+    metadata_expiration_s: Duration | None = None
     """How long the progress of a peer that is silent is believed."""
-    timeout_waiting_for_peers_s: float | None = None
+    timeout_waiting_for_peers_s: Duration | None = None
     """How long a learner that is ready waits for slower ones."""
     target_group_size: int | None = None
     """Learners that average with each other at most."""
@@ -105,19 +106,19 @@ class Torchrun(_Positive):
     started again then never gets in."""
     start_method: Literal["spawn", "forkserver"] | None = None
     """How workers are started; a fork server imports torch once."""
-    read_timeout_s: float | None = None
+    read_timeout_s: Duration | None = None
     """How long the store may take to answer. Whole seconds."""
-    monitor_interval_s: float | None = None
+    monitor_interval_s: Duration | None = None
     """Time between two looks at the worker and at who waits to join."""
-    last_call_timeout_s: float | None = None
+    last_call_timeout_s: Duration | None = None
     """How long a rendezvous that has enough learners waits for more. Whole seconds."""
-    join_timeout_s: float | None = None
+    join_timeout_s: Duration | None = None
     """How long a rendezvous may take. Whole seconds."""
-    keep_alive_interval_s: float | None = None
+    keep_alive_interval_s: Duration | None = None
     """Time between two heartbeats of a learner. Whole seconds."""
     keep_alive_max_attempt: int | None = None
     """Missed heartbeats after which a learner is lost."""
-    gloo_timeout_s: float | None = None
+    gloo_timeout_s: Duration | None = None
     """How long a collective may take."""
 
     def __post_init__(self) -> None:
@@ -141,30 +142,30 @@ class Nvrx(_Positive):
     store: Literal["learner", "service"] | None = None
     """Who serves the store in which faults and barriers are noted; without this key the first
     learner, as NVRx does, whose end then ends the training. service: the central service."""
-    soft_timeout_s: float | None = None
+    soft_timeout_s: Duration | None = None
     """A learner that makes no progress for so long has its training function restarted, and with it
     all others."""
-    hard_timeout_s: float | None = None
+    hard_timeout_s: Duration | None = None
     """A learner that makes no progress for so long is ended."""
-    heartbeat_timeout_s: float | None = None
+    heartbeat_timeout_s: Duration | None = None
     """A learner whose monitor process is silent for so long is lost."""
-    barrier_timeout_s: float | None = None
+    barrier_timeout_s: Duration | None = None
     """How long a restart waits for all learners."""
-    completion_timeout_s: float | None = None
+    completion_timeout_s: Duration | None = None
     """How long a learner that has finished waits for the others."""
-    last_call_wait_s: float | None = None
+    last_call_wait_s: Duration | None = None
     """How long a restart waits for more learners to fail."""
-    heartbeat_interval_s: float | None = None
+    heartbeat_interval_s: Duration | None = None
     """Time between two heartbeats of a monitor process."""
-    monitor_thread_interval_s: float | None = None
+    monitor_thread_interval_s: Duration | None = None
     """Time between two looks of a learner for faults of others."""
-    monitor_process_interval_s: float | None = None
+    monitor_process_interval_s: Duration | None = None
     """Time between two looks of a monitor process at its learner."""
-    progress_watchdog_interval_s: float | None = None
+    progress_watchdog_interval_s: Duration | None = None
     """Time between two looks whether the training thread goes on."""
-    termination_grace_time_s: float | None = None
+    termination_grace_time_s: Duration | None = None
     """Time between SIGTERM and SIGKILL for a learner that is ended."""
-    gloo_timeout_s: float | None = None
+    gloo_timeout_s: Duration | None = None
     """How long a collective may take; without this key 10s, as in NVRx's example for CPUs. Nothing
     else ends a collective of gloo that waits."""
 

@@ -14,7 +14,16 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import Count, Limit, Pacing, Share, StepTime, show_duration, show_share
+from chaoslab.core.units import (
+    Count,
+    Duration,
+    Limit,
+    Pacing,
+    Share,
+    StepTime,
+    show_duration,
+    show_share,
+)
 from chaoslab.plan.model import systems
 from chaoslab.plan.model.optimizers import Inner, Outer
 from chaoslab.plan.model.rules import broken, refuse
@@ -66,7 +75,7 @@ class Stop:
     """Number of committed tokens: trained on and merged."""
     steps: int | None = None
     """Number of steps of the furthest learner."""
-    time_s: float | None = None
+    time_s: Duration | None = None
     """Time since training began."""
     loss: float | None = None
     """Mean of the learners' latest training losses."""
@@ -191,17 +200,17 @@ class Training:
     compression: Literal["f32", "bf16", "int8", "int4", "e3m0"] = "int8"
     """Of outer gradients on the wire; e3m0 is a four-bit float with a sign and three bits of
     exponent."""
-    suspect_after_s: float = 2.0
+    suspect_after_s: Duration = 2.0
     """A learner is no longer waited for after this long without a step (or twenty of its steps)."""
-    drop_after_s: float = 6.0
+    drop_after_s: Duration = 6.0
     """A learner is no longer a member after this long without a step, and must join again."""
-    start_patience_s: float = 90.0
+    start_patience_s: Duration = 90.0
     """Instead of `drop_after` for a learner that has joined and not stepped yet: compiling the step
     of a large model can take minutes."""
     norm_limit: Limit = 8.0
     """An update larger than this many times the usual for its fragment is scaled down to the usual;
     off: never."""
-    save_every_s: float = 10.0
+    save_every_s: Duration = 10.0
     """Time between two checkpoints of a learner, on its own disk."""
     evaluate_every: Count | None = None
     """Committed tokens between two snapshots for evaluation; default: a tenth of what `stop`

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import plural, show_duration
+from chaoslab.core.units import Duration, plural, show_duration
 from chaoslab.plan.model.faults import Distribution, FaultSpec
 from chaoslab.plan.model.frame import (
     REGION,
@@ -44,7 +44,7 @@ class FaultPlan:
     control: Control = Control.NONE
     """twin: the plan also runs once without faults, so that losses and paces can be compared."""
     baseline: Baseline = field(default_factory=Baseline)
-    settle_s: float = 30.0
+    settle_s: Duration = 30.0
     """Longest time after the last heal in which everything must recover."""
     limits: Limits = field(default_factory=Limits)
     faults: tuple[FaultSpec, ...] = ()

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration
 from chaoslab.sim.distributions import ExponentiatedWeibull
 from chaoslab.sim.renewal.failure_models import MODELS, REPAIR, FailureModel, Fleet
 
@@ -40,16 +41,16 @@ class Scenario:
     """The run advances while at least as many learners train."""
     failures: Fleet = Fleet.ONE_PER_YEAR
     """Failures of the fleet."""
-    horizon_s: float = 10 * 86400.0
+    horizon_s: Duration = 10 * 86400.0
     """Simulated time."""
-    change_s: float = 16.0
+    change_s: Duration = 16.0
     """Pause of a learner for one change of its slices, from the failure to the next useful step:
     notice, regroup, repeat the interrupted step. A rigid training restarts in the same time."""
-    grow_every_s: float = 120.0
+    grow_every_s: Duration = 120.0
     """A learner takes repaired slices back at most this often, in time of training."""
     slice_chips: int = 256
     """Chips that leave with a failed one."""
-    repair_mean_s: float = REPAIR.mean_s
+    repair_mean_s: Duration = REPAIR.mean_s
     """Mean time until a failed chip is back, unless its fleet says otherwise."""
     repair_shape: float = REPAIR.shape
     """Shape of that time: an exponentiated Weibull distribution; below 1 its tail is heavy."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import BytesPerSecond
 from chaoslab.sim.timeline import ring, star
 from chaoslab.sim.timeline.training import Method, Result, Training
 
@@ -28,7 +29,7 @@ def speed_up(training: Training, rate_bytes_per_s: float) -> float:
 class Links(Training):
     """A training over links of a given bandwidth."""
 
-    rate_bytes_per_s: float
+    rate_bytes_per_s: BytesPerSecond
     """Bandwidth of the link of each data centre, each way."""
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration, Share
 
 GBIT = 1e9 / 8
 """Bytes per second."""
@@ -34,13 +35,13 @@ class Training:
     `decoupled`: as `streaming`, through a syncer, and no learner waits."""
     parameters: units.Count
     """Parameters of the model."""
-    step_s: float
+    step_s: Duration
     """Time of one step without any transfer."""
     layers: int = 1
     """Layers, all of the same size: their gradients are ready one after the other."""
     centres: int = 2
     """Data centres, with one learner in each."""
-    latency_s: float = 0.0
+    latency_s: Duration = 0.0
     """One way, between a learner and the next one or the syncer."""
     sync_every: int = 100
     """H: steps between two transfers of the same parameters; `data_parallel` sends in each step."""
@@ -55,12 +56,12 @@ class Training:
     """Of one parameter or gradient that a learner sends."""
     merged_bits: float = 16.0
     """Of one parameter that the syncer sends back; without a syncer, `bits` counts both ways."""
-    sent_share: float = 1.0
+    sent_share: Share = 1.0
     """Share of the parameters that is sent."""
     syncer: bool = False
     """Whether learners send to a syncer and back, as whole messages between two steps; if not, all
     data centres reduce layer by layer in a ring. With `decoupled` always."""
-    merge_s: float = 0.0
+    merge_s: Duration = 0.0
     """Time from the last push to the publication, at the syncer."""
 
     def __post_init__(self) -> None:
