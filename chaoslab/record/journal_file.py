@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
@@ -27,6 +28,7 @@ JOURNAL = "journal.jsonl"
 RUN_JSON = "run.json"
 _SEALED = "journal"
 """The key of run.json."""
+_OVER = frozenset({"completed", "aborted", "interrupted"})
 _DIGEST_BYTES = 16
 _NOTHING = bytes(_DIGEST_BYTES)
 _CHAINED = re.compile(rb'\},"chain":"[0-9a-f]{%d}"\}\Z' % (2 * _DIGEST_BYTES))
@@ -122,9 +124,13 @@ def read_journal(directory: Path) -> tuple[Sequence[Event], Seal | None]:
     """
     path = directory / JOURNAL
     seal_said = sealed(directory)  # before the lines: a run that goes on appends, then seals
+    is_over = _is_over(directory)
     written = _written(path)
     events, seal = _read(written, path)
     is_whole = not written or written.endswith(b"\n")
+    if seal is not None and seal_said is None and is_over:
+        why = "the run is over by its outcome, and the journal, whose lines have a chain, has none"
+        raise _damaged(f"{directory / RUN_JSON} lacks the digest of {JOURNAL}", why)
     _verify(path, seal, seal_said, is_whole=is_whole)
     return events, seal
 
@@ -158,13 +164,28 @@ def sealed(directory: Path) -> Seal | None:
     """What run.json says of the journal's end; None if the run did not live to say it."""
     path = directory / RUN_JSON
     try:
-        facts = decode(read_regular(path).decode())
-        said = facts.get(_SEALED) if isinstance(facts, dict) else None
+        said = _facts(path).get(_SEALED)
         return None if said is None else Seal(lines=int(said["lines"]), digest=str(said["digest"]))
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise _damaged(f"{path} cannot be read", str(error)) from error
+
+
+def _is_over(directory: Path) -> bool:
+    """Whether run.json has what is written together with the digest when a run is over.
+
+    A twin of which the digest could not be written is "broken", and has none.
+    """
+    facts = _facts(directory / RUN_JSON)
+    return _SEALED in facts or facts.get("outcome") in _OVER
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """What run.json holds; {} without one. OSError or ValueError if it cannot be read."""
+    try:
+        facts = decode(read_regular(path).decode())
+    except FileNotFoundError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _verify(path: Path, found: Seal | None, said: Seal | None, *, is_whole: bool) -> None:

@@ -294,6 +294,25 @@ def test_a_journal_that_is_changed_after_it_was_read_is_not_what_it_was(record: 
     assert "is not what run.json says" in refusal(record)
 
 
+@pytest.mark.parametrize(
+    ("facts", "is_refused"),
+    [
+        ({"outcome": "completed"}, True),
+        ({"outcome": None, "journal": None}, True),
+        ({"outcome": None}, False),  # the harness died before it could write more
+        ({"outcome": "broken"}, False),
+    ],
+)
+def test_a_run_json_of_a_finished_run_has_the_digest_of_a_journal_with_chains(
+    record: Path, facts: dict[str, str | None], is_refused: bool
+) -> None:
+    (record / "run.json").write_text(json.dumps(facts))
+    if is_refused:
+        assert refusal(record).startswith(f"{record / 'run.json'} lacks the digest")
+    else:
+        assert History.read(record).seal is not None
+
+
 def test_what_is_missing_or_too_much_at_the_end_of_a_finished_run_is_missed(record: Path) -> None:
     whole = (record / JOURNAL).read_bytes()
     tails = [whole + tail for tail in (b"\x10", b'{"seq":30', b"7")]
