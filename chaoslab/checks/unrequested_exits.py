@@ -6,6 +6,7 @@
     exit by the lease of its host, because the harness stood still        ─► a doubt
     any other exit                                                        ─► unasked
     a learner's "training has stopped" before the syncer ended it         ─► unasked
+    a learner's "asked to leave", and no injection had it                 ─► unasked
 
 Each exit is judged by itself: that one exit of a node was asked for excuses no other one.
 """
@@ -13,10 +14,18 @@ Each exit is judged by itself: that one exit of a node was asked for excuses no 
 from collections.abc import Iterator
 
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import ENDING_S, farewells, training_end
+from chaoslab.checks.timeline import ENDING_S, before_the_end, farewells, training_end
 from chaoslab.checks.violations import Doubt, Violation
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.payloads import NodeExited, NodeStarted, RunFinished, RunOutcome, Status
+from chaoslab.core.payloads import (
+    LearnerLeft,
+    LeftBecause,
+    NodeExited,
+    NodeStarted,
+    RunFinished,
+    RunOutcome,
+    Status,
+)
 from chaoslab.record.exits import was_ended_by_harness
 from chaoslab.record.journal import FaultStory, History
 
@@ -48,7 +57,10 @@ def _unasked(history: History) -> Iterator[Event[NodeExited]]:
 
 
 def left_early(history: History) -> Iterator[Violation]:
-    """Every learner that left before training ended."""
+    """Every learner that left before training ended, by its word because training had stopped, or
+    because it had been asked to, and nobody had.
+    """
+    yield from _left_unasked(history)
     end = training_end(history)
     if end is None or end.kind is not Kind.SYNCER_STOPPED:
         return
@@ -60,6 +72,38 @@ def left_early(history: History) -> Iterator[Violation]:
                 f"ended it at {end.time_s:.1f} s"
             )
             yield Violation.at(left, Code.LEFT_EARLY, text, learner)
+
+
+def _left_unasked(history: History) -> Iterator[Violation]:
+    """Lives that left as if asked while no injection held them, nor had just let go of them."""
+    exits = history.of(NodeExited)
+    by_lease = {(e.payload.node, e.payload.incarnation) for e in exits if e.payload.lease_over}
+    for left in before_the_end(history, history.of(LearnerLeft)):
+        who, life = left.payload.life
+        if left.payload.reason is not LeftBecause.ASKED or (who, life) in by_lease:
+            continue
+        if not _is_at_the_end(left, history) and not any(
+            who in story.targets and (story.takes_away or story.brings_in)
+            and story.injecting.seq < left.seq and left.time_s <= _let_go_s(story, history)
+            for story in history.faults
+        ):  # fmt: skip
+            text = (
+                f"{who} (incarnation {life}) left at {left.time_s:.1f} s and said that it had been "
+                "asked to, and no injection had asked it"
+            )
+            yield Violation.at(left, Code.LEFT_EARLY, text, who)
+
+
+def _is_at_the_end(left: Event[LearnerLeft], history: History) -> bool:
+    """Whether the harness ended the nodes then of a run whose syncer did not end training."""
+    end = training_end(history)
+    is_run = end is None or end.kind is Kind.RUN_FINISHED
+    return is_run and left.time_s > (history.end_s if end is None else end.time_s) - ENDING_S
+
+
+def _let_go_s(story: FaultStory, history: History) -> float:
+    """Until when an exit may be an answer to an injection."""
+    return (story.healed.time_s if story.healed else history.end_s) + ENDING_S
 
 
 def said_exit(event: Event[NodeExited]) -> str:
@@ -94,10 +138,7 @@ def _asked_for(story: FaultStory, exited: Event[NodeExited], history: History) -
         exited.seq in e.payload.proof for e in evidence if e.payload.status is not Status.FAILED
     ):
         return True
-    healed_s = story.healed.time_s if story.healed else history.end_s
-    if exited.time_s > healed_s + ENDING_S:
-        return False
-    return was_ended_by_harness(exited)
+    return exited.time_s <= _let_go_s(story, history) and was_ended_by_harness(exited)
 
 
 def _is_ending(exited: Event[NodeExited], history: History) -> bool:

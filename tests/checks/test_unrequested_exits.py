@@ -83,6 +83,24 @@ def evaluator_fails() -> Story:
     return story.exit("evaluator", code=1)
 
 
+def says_it_was_asked(story: Story, incarnation: int = 1) -> Story:
+    who = {**story.learners["learner-1"].who, "incarnation": incarnation}
+    return story.say(Kind.LEARNER_LEFT, "learner-1", **who, step=9, reason="asked").train(9)
+
+
+def notice(then_s: float) -> Story:
+    """An injection asks learner-1 to leave, and its next life says so `then_s` after the heal."""
+    story = says_it_was_asked(Story().baseline().kill("learner-1")).heal().train(then_s)
+    return says_it_was_asked(story, 2).end()
+
+
+def asked_at_the_end(reason: str) -> Story:
+    """The plan took the syncer for good, so that the harness ends the learners."""
+    story = Story().baseline().lose_syncer(for_s=None).stall(20)
+    who = story.learners["learner-1"].who
+    return story.say(Kind.LEARNER_LEFT, "learner-1", **who, step=9, reason="asked").finish(reason)
+
+
 SEGV = "SIGSEGV"
 FOUND: dict[str, tuple[Tell, set[tuple[str, int]]]] = {
     "regular ends, and exits that the proof names": (lambda: half_killed().end(), set()),
@@ -123,6 +141,17 @@ FOUND: dict[str, tuple[Tell, set[tuple[str, int]]]] = {
         {("learner-2", 1)},
     ),
     "an evaluator that fails is told elsewhere": (evaluator_fails, set()),
+    "one that says it was asked to leave, and lives on": (
+        lambda: says_it_was_asked(Story().baseline()).end(), {("learner-1", 1)},
+    ),
+    "one that says so in vain under a fault that takes nobody away": (
+        lambda: says_it_was_asked(Story().baseline().touch("learner-1")).heal().end(),
+        {("learner-1", 1)},
+    ),
+    "one that an injection asks": (lambda: notice(0), set()),
+    "its next life, long after the heal": (lambda: notice(20), {("learner-1", 2)}),
+    "those of a run whose syncer is gone": (lambda: asked_at_the_end("completed"), set()),
+    "those of a run that is cut short": (lambda: asked_at_the_end("aborted"), set()),
     "a crash after the word of another learner": (
         lambda: one_leaves_early("learner-2"), {("learner-2", 1), ("learner-0", 1)},
     ),
@@ -158,7 +187,9 @@ def test_a_learner_that_leaves_six_seconds_early_is_found_by_its_exit_and_its_wo
 
 
 def test_an_exit_by_the_lease_of_its_host_is_a_doubt_because_the_harness_is_to_blame() -> None:
-    story = Story().baseline().exit("learner-1", sent=[], host_lost=True, lease_over=True)
+    story = says_it_was_asked(Story().baseline()).exit(
+        "learner-1", sent=[], host_lost=True, lease_over=True
+    )
     history = story.train(2).end().history()
     assert unasked_exits(history) == ()
     (doubt,) = by_lease(history)
