@@ -330,9 +330,7 @@ class RunLoop:
 
 
 def _is_here(process: NodeStarted) -> bool:
-    """Whether its pid counts on this machine; a container's does where its engine is, a pod's 0
-    nowhere.
-    """
+    """Whether its pid counts on this machine: not that of a pod, nor of a container elsewhere."""
     if not process.pid:
         return False
     own = identify(os.getpid())

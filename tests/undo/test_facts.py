@@ -11,6 +11,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import identify
 from chaoslab.fleet.docker.engine.labels import own_name
+from chaoslab.fleet.docker.undo_facts import is_on_this_machine
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.private_folder import run_of as private_run
 from chaoslab.fleet.run_name import run_name
@@ -27,6 +28,21 @@ from chaoslab.undo.log import UndoLogFile, open_undos
 from chaoslab.undo.verbs import UndoEntry
 
 LOOPBACK = "127.0.0.1:8474"
+
+
+@pytest.mark.parametrize(
+    ("engine", "is_here"),
+    [
+        ("unix:///var/run/docker.sock", True),
+        ("tcp://127.0.0.1:2375", True),
+        ("tcp://10.0.0.7:2376", False),
+        ("ssh://user@build", False),
+    ],
+)
+def test_an_engine_is_on_this_machine_by_its_socket_or_the_loopback(
+    engine: str, is_here: bool
+) -> None:
+    assert is_on_this_machine(engine) is is_here
 
 
 def sound(directory: Path) -> dict[str, dict[str, Json]]:

@@ -33,6 +33,7 @@ from chaoslab.fleet.docker.run_context import (
     RunContext,
 )
 from chaoslab.fleet.docker.run_resources import LABEL_NODE
+from chaoslab.fleet.docker.undo_facts import is_on_this_machine
 from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
 from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
 from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
@@ -70,9 +71,9 @@ class Container(Incarnation):
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """Main process on the engine's machine, container and image."""
+        """Main process, 0 if the engine is not on this machine; container and image."""
         return {
-            "pid": self._seen.pid,
+            "pid": self._seen.pid if is_on_this_machine(self.engine.url) else 0,
             "container": self.name,
             "image": self.image,
             "image_id": self._seen.image,

@@ -19,6 +19,12 @@ from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.facts import NODE, Facts, is_loopback, require, require_match
 
 
+def is_on_this_machine(engine: str) -> bool:
+    """Whether the engine at this address is reached by a socket or the loopback of this machine."""
+    parts = urlsplit(engine)
+    return parts.scheme == "unix" or is_loopback(parts.hostname or "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFacts(Facts):
     """Something on an engine: this machine's, or the one that DOCKER_HOST names."""
@@ -26,10 +32,8 @@ class EngineFacts(Facts):
     engine: str
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.engine)
-        is_here = parts.scheme == "unix" or is_loopback(parts.hostname or "")
         require(
-            is_here or self.engine == os.environ.get("DOCKER_HOST"),
+            is_on_this_machine(self.engine) or self.engine == os.environ.get("DOCKER_HOST"),
             f"the engine at {self.engine} is neither on this machine nor the one that DOCKER_HOST "
             f"names: if it is the run's, set DOCKER_HOST={self.engine} and heal again",
         )

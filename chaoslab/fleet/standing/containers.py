@@ -24,6 +24,7 @@ from chaoslab.fleet.docker.engine.container_facts import epoch_s
 from chaoslab.fleet.docker.engine.engine import Engine, Missing, Usage
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
+from chaoslab.fleet.docker.undo_facts import is_on_this_machine
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, news
@@ -134,7 +135,7 @@ class StandingContainer(StandingNode):
     @property
     def facts(self) -> Mapping[str, Json]:
         return {
-            "pid": self._seen.pid,
+            "pid": self._seen.pid if is_on_this_machine(self._engine.url) else 0,
             "container": self.name,
             "image_id": self._seen.image,
         }
