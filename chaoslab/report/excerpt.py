@@ -15,8 +15,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, MalformedEvent
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.report.sample_sentences import tell_sample, tells
-from chaoslab.report.sentences import Sentence, Tone
+from chaoslab.report.sentences import Sentence, Tone, describe, is_notable
 from chaoslab.report.story import RunStory
 
 AROUND_S = 2.0
@@ -94,7 +93,7 @@ def _sampled(event: Event, *, is_wanted: bool) -> tuple[Sentence, ...]:
     if not is_wanted:
         return ()
     with suppress(MalformedEvent):
-        if tells(event.kind):  # all others are told by the view, unless it cannot read them
-            return (tell_sample(event),)
+        if not is_notable(event.kind) and (said := describe(event, also_samples=True)):
+            return (said,)
     text = f"{event.kind} of {event.source}, whose data is malformed"
     return (Sentence(time_s=event.time_s, text=text, tone=Tone.BAD),)

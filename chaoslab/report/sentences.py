@@ -1,9 +1,9 @@
-"""One sentence for each event that a person wants to hear of; nothing for the others.
+"""Sentences about events, for people: the one table of all kinds.
 
-    Event ─► describe ─► Sentence(text, tone) ─► the live view, plain lines, the page of a run
+    Event ─► describe ─► Sentence(text, tone) ─► terminal, plain lines, pages of a run
 
-Samples (`learner.step`, `push.accepted`, `round.merged`, …) come by the thousand and have no
-sentence; `view` adds them up instead.
+Samples (`learner.step`, `push.accepted`, `round.merged`, …) come by the thousand: they have no
+tone, and are told only where a finding rests on one.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +17,7 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.core.terminal import one_line
 from chaoslab.core.units import delay, plural
 from chaoslab.core.units import elapsed as seconds
+from chaoslab.report import node_sentences as nodes
 
 __all__ = ["Sentence", "Tone", "describe", "is_notable", "seconds"]
 
@@ -41,24 +42,24 @@ class Sentence:
     tone: Tone = Tone.PLAIN
 
 
-def describe(event: Event) -> Sentence | None:
-    """The sentence of a notable event, None for the rest; MalformedEvent if its data is broken."""
-    found = _SENTENCES.get(event.kind)
-    if found is None:
+def describe(event: Event, *, also_samples: bool = False) -> Sentence | None:
+    """The sentence of a notable event, or of any; MalformedEvent if its data is broken."""
+    tone, write = _SENTENCES[event.kind]
+    if tone is None and not also_samples:
         return None
-    tone, write = found
     said = event.payload
     is_orderly = (isinstance(said, payloads.NodeExited) and said.exit_code == 0) or (
         isinstance(said, payloads.MemberLeft) and said.reason is payloads.Leaving.SAID_GOODBYE
     )
-    if is_orderly:
-        tone = Tone.PLAIN
-    return Sentence(time_s=event.time_s, text=one_line(write(said)), tone=tone)
+    text = one_line(write(said))
+    return Sentence(
+        time_s=event.time_s, text=text, tone=Tone.PLAIN if is_orderly or not tone else tone
+    )
 
 
 def is_notable(kind: Kind) -> bool:
-    """Whether events of this kind have a sentence."""
-    return kind in _SENTENCES
+    """Whether events of this kind are told by themselves."""
+    return _SENTENCES[kind][0] is not None
 
 
 def _run_started(said: payloads.RunStarted) -> str:
@@ -100,77 +101,6 @@ def _run_finished(said: payloads.RunFinished) -> str:
     return f"the run is {said.outcome}" + (f": {reason}" if reason else "")
 
 
-def _node_started(said: payloads.NodeStarted) -> str:
-    labels = [f"{name} {value}" for name, value in said.labels.items()]
-    more = "".join(f", {one}" for one in (*labels, said.container, said.image) if one)
-    return f"{said.node} started: incarnation {said.incarnation}, pid {said.pid}{more}"
-
-
-def _slice(said: payloads.ProviderReported) -> str:
-    slice_ = f"the slice {said.resource}".rstrip()
-    by_us = "as chaoslab asked" if said.is_by_us else ""
-    words = ", ".join(filter(None, (said.state, said.health, said.request, said.detail, by_us)))
-    return f"{slice_} of {said.node} is {said.condition}{f' ({words})' if words else ''}"
-
-
-def _repair(said: payloads.RepairMoved) -> str:
-    why = f": {said.detail}" if said.detail else ""
-    which = f", slice {said.attempt}" if said.attempt > 1 else ""
-    change = f" ({said.lost or 'none'} -> {said.resource or 'none'})"
-    counts = f", {plural(said.preemptions, 'preemption')}, {plural(said.failures, 'failure')}"
-    stage = said.stage.replace("_", " ")
-    return f"repair of the slice of {said.node}{change}: {stage}{which}{counts}{why}"
-
-
-def _node_exited(said: payloads.NodeExited) -> str:
-    code = "nobody saw how" if said.exit_code is None else f"exit code {said.exit_code}"
-    with_host = ", as its host was lost" if said.host_lost else ""
-    return f"{said.node} exited: {said.signal or code}{with_host}"
-
-
-def _stress_registry(said: payloads.NodeStressed) -> str:
-    settings = said.settings
-    asked = ", ".join(f"{key} {value}" for key, value in settings.items() if key not in _UNSAID)
-    node = f"{said.node} (incarnation {said.incarnation})"
-    return f"{node} bears {said.stressor} ({asked}): {said.mechanism}"
-
-
-_UNSAID = frozenset({"mechanism", "for_s"})
-
-
-def _ready(said: payloads.SyncerReady) -> str:
-    text = f"the syncer listens on {said.address}"
-    if said.is_recovered:
-        text += f", going on from its disk after {plural(said.rounds, 'round')} with "
-        text += f"{said.committed_tokens:,.0f} committed tokens"
-    return text
-
-
-def _blocked(said: payloads.SyncerBlocked) -> str:
-    if said.is_snapshot:
-        return f"a snapshot is refused by the syncer's disk, training goes on: {said.reason}"
-    waiting = plural(said.waiting, "merge")
-    return f"the syncer's disk refuses what it writes, {waiting} not published: {said.reason}"
-
-
-def _freed(said: payloads.SyncerFreed) -> str:
-    what = "snapshots" if said.is_snapshot else "what it writes"
-    left = f", {plural(said.waiting, 'merge')} left" if said.waiting else ""
-    return f"the syncer's disk takes {what} again, after {seconds(said.blocked_s)}{left}"
-
-
-def _reached(said: payloads.PhaseReached) -> str:
-    waits = ", and waits" if said.is_held else ""
-    known = {"round": said.round, "fragment": said.fragment, "version": said.version}
-    where = ", ".join(f"{key} {value}" for key, value in known.items() if value is not None)
-    return f"{said.node or said.learner} is at {said.phase}{f' ({where})' if where else ''}{waits}"
-
-
-def _joined(said: payloads.MemberJoined) -> str:
-    where = said.donor or said.source
-    return f"{_who(said)} joined, state from {where}, {plural(said.members, 'member')}"
-
-
 def _fault(verb: str) -> Callable[[payloads.OfInjection], str]:
     return lambda said: f"{said.injection} {verb}: {said.fault} on {', '.join(said.targets)}"
 
@@ -194,25 +124,6 @@ def _held_open(said: payloads.SyncerHeld) -> str:
         f"training reached its end ({said.reason}); it goes on until all are back, and as many "
         "rounds have followed as before the faults"
     )
-
-
-def _who(said: payloads.OfLearner) -> str:
-    return f"{said.learner} (incarnation {said.incarnation})"
-
-
-def _turned_away(said: payloads.StreamRefused) -> str:
-    known = f", authenticated as {said.known_as}" if said.known_as else ""
-    claimed = f", which called itself {said.claimed}" if said.claimed else ""
-    return f"{said.count} turned away ({said.reason}), the last from {said.peer}{claimed}{known}"
-
-
-def _idle(said: payloads.MemberSuspected | payloads.MemberRecovered) -> str:
-    return seconds(said.idle_s)
-
-
-def _settings(said: payloads.LinkShaped) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in said.settings.items())
-    return f" ({told})" if told else ""
 
 
 def _stalled(said: payloads.HarnessStalled) -> str:
@@ -263,14 +174,28 @@ def _noted(said: payloads.OperatorNoted) -> str:
     return f"{said.by} notes{about}: {said.text}"
 
 
+def _machine(said: payloads.MachineSampled) -> str:
+    return (
+        f"the machine: {said.idle_cores:.1f} of {plural(said.cores, 'core')} idle, "
+        f"{said.others_cores:.1f} used by others, load {said.load_1m:.1f}"
+    )
+
+
+def _counts(said: payloads.CountsSampled) -> str:
+    return (
+        f"learners: {said.alive} alive, {said.believed} believed, {said.stepping} stepping, "
+        f"{said.contributing} contributing"
+    )
+
+
 def _of(
-    payload: type[_P], tone: Tone, write: Callable[[_P], str]
-) -> tuple[Kind, tuple[Tone, Callable[[Any], str]]]:
-    """The tone and the sentence of events with this payload."""
+    payload: type[_P], tone: Tone | None, write: Callable[[_P], str]
+) -> tuple[Kind, tuple[Tone | None, Callable[[Any], str]]]:
+    """The tone and the sentence of events with this payload; samples have no tone."""
     return payloads.kind_of(payload), (tone, write)
 
 
-_SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
+_SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
     [
         _of(payloads.RunStarted, Tone.PLAIN, _run_started),
         _of(payloads.PhaseEntered, Tone.PLAIN, lambda e: f"phase {e.phase}"),
@@ -279,14 +204,14 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
         _of(payloads.RunSettled, Tone.PLAIN, _run_settled),
         _of(payloads.RunLeft, Tone.PLAIN, _run_left),
         _of(payloads.RunFinished, Tone.PLAIN, _run_finished),
-        _of(payloads.NodeStarted, Tone.PLAIN, _node_started),
-        _of(payloads.NodeExited, Tone.BAD, _node_exited),
-        _of(payloads.ProviderReported, Tone.PLAIN, _slice),
-        _of(payloads.RepairMoved, Tone.PLAIN, _repair),
-        _of(payloads.NodeStressed, Tone.PLAIN, _stress_registry),
-        _of(payloads.SyncerReady, Tone.PLAIN, _ready),
-        _of(payloads.SyncerBlocked, Tone.BAD, _blocked),
-        _of(payloads.SyncerFreed, Tone.GOOD, _freed),
+        _of(payloads.NodeStarted, Tone.PLAIN, nodes.node_started),
+        _of(payloads.NodeExited, Tone.BAD, nodes.node_exited),
+        _of(payloads.ProviderReported, Tone.PLAIN, nodes.slice_condition),
+        _of(payloads.RepairMoved, Tone.PLAIN, nodes.repair),
+        _of(payloads.NodeStressed, Tone.PLAIN, nodes.stressed),
+        _of(payloads.SyncerReady, Tone.PLAIN, nodes.ready),
+        _of(payloads.SyncerBlocked, Tone.BAD, nodes.blocked),
+        _of(payloads.SyncerFreed, Tone.GOOD, nodes.freed),
         _of(
             payloads.CommunicatorFormed,
             Tone.PLAIN,
@@ -311,40 +236,46 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
                 f"the disk of {e.host} takes what is written again, after {seconds(e.blocked_s)}"
             ),
         ),
-        _of(payloads.PhaseReached, Tone.FAULT, _reached),
-        _of(payloads.MemberJoined, Tone.GOOD, _joined),
+        _of(payloads.PhaseReached, Tone.FAULT, nodes.reached),
+        _of(payloads.MemberJoined, Tone.GOOD, nodes.joined),
         _of(
             payloads.StreamRefused,
             Tone.BAD,
-            _turned_away,
+            nodes.turned_away,
         ),
-        _of(payloads.MemberRefused, Tone.BAD, lambda e: f"{_who(e)} was refused: {e.reason}"),
+        _of(payloads.MemberRefused, Tone.BAD, lambda e: f"{nodes.who(e)} was refused: {e.reason}"),
         _of(payloads.SyncerHeld, Tone.PLAIN, _held_open),
         _of(payloads.SyncerStopped, Tone.PLAIN, lambda e: f"training has ended: {e.reason}"),
         _of(
             payloads.MemberSuspected,
             Tone.BAD,
-            lambda e: f"{_who(e)} is suspected: no step for {_idle(e)}; nobody waits for it",
+            lambda e: (
+                f"{nodes.who(e)} is suspected: no step for {seconds(e.idle_s)}; nobody waits for it"
+            ),
         ),
         _of(
-            payloads.MemberRecovered, Tone.GOOD, lambda e: f"{_who(e)} steps again after {_idle(e)}"
+            payloads.MemberRecovered,
+            Tone.GOOD,
+            lambda e: f"{nodes.who(e)} steps again after {seconds(e.idle_s)}",
         ),
         _of(
             payloads.MemberLeft,
             Tone.BAD,
-            lambda e: f"{_who(e)} left ({e.reason}), {plural(e.members, 'member')}",
+            lambda e: f"{nodes.who(e)} left ({e.reason}), {plural(e.members, 'member')}",
         ),
-        _of(payloads.LearnerFenced, Tone.BAD, lambda e: f"{_who(e)} was fenced: {e.reason}"),
+        _of(payloads.LearnerFenced, Tone.BAD, lambda e: f"{nodes.who(e)} was fenced: {e.reason}"),
         _of(
             payloads.LearnerNoticed,
             Tone.FAULT,
-            lambda e: f"{_who(e)} has notice of its preemption, at step {e.step:,}",
+            lambda e: f"{nodes.who(e)} has notice of its preemption, at step {e.step:,}",
         ),
-        _of(payloads.HostLost, Tone.BAD, lambda e: f"{_who(e)} lost host {e.host}: {e.reason}"),
+        _of(
+            payloads.HostLost, Tone.BAD, lambda e: f"{nodes.who(e)} lost host {e.host}: {e.reason}"
+        ),
         _of(
             payloads.LearnerLeft,
             Tone.PLAIN,
-            lambda e: f"{_who(e)} ends at step {e.step:,}: {e.reason}",
+            lambda e: f"{nodes.who(e)} ends at step {e.step:,}: {e.reason}",
         ),
         _of(
             payloads.EvaluationMeasured,
@@ -367,7 +298,8 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             payloads.LinkOpened,
             Tone.PLAIN,
             lambda e: (
-                f"{_who(e)} reached the syncer {delay(e.after_s)}, {plural(e.attempts, 'dial')}"
+                f"{nodes.who(e)} reached the syncer {delay(e.after_s)}, "
+                f"{plural(e.attempts, 'dial')}"
             ),
         ),
         _of(
@@ -375,7 +307,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             Tone.FAULT,
             lambda e: (
                 f"the link of {e.link} is shaped by {e.injection}: "
-                f"{e.effect} {e.direction}{_settings(e)}"
+                f"{e.effect} {e.direction}{nodes.settings_of(e)}"
             ),
         ),
         _of(
@@ -439,5 +371,101 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             Tone.BAD,
             lambda e: f"left over: {e.what} in {e.where}; {e.remedy}",
         ),
+        _of(payloads.CountsSampled, None, _counts),
+        _of(payloads.MachineSampled, None, _machine),
+        _of(payloads.EngineReported, None, nodes.engine),
+        _of(
+            payloads.NodeProbed,
+            None,
+            lambda e: (
+                f"{e.node} (incarnation {e.incarnation}) has process state {e.state}, pid {e.pid}, "
+                f"{plural(e.rss_bytes, 'byte')} of memory"
+            ),
+        ),
+        _of(payloads.NodeCounted, None, nodes.stress_counted),
+        _of(
+            payloads.NodeRelieved,
+            None,
+            lambda e: f"{e.node} is relieved of {e.stressor}{f': {e.because}' * bool(e.because)}",
+        ),
+        _of(payloads.StorageDamaged, None, nodes.damaged),
+        _of(
+            payloads.StorageFilled,
+            None,
+            lambda e: f"the disk of {e.node} is filled: {plural(e.free_bytes, 'byte')} free",
+        ),
+        _of(
+            payloads.StorageFreed,
+            None,
+            lambda e: f"the disk of {e.node} has room again: {plural(e.free_bytes, 'byte')} free",
+        ),
+        _of(payloads.StoragePowerLost, None, nodes.power),
+        _of(payloads.RoundMerged, None, nodes.merged),
+        _of(
+            payloads.RoundStored,
+            None,
+            lambda e: f"{nodes.round_of(e)} is on disk as version {e.version}, {delay(e.took_s)}",
+        ),
+        _of(
+            payloads.RoundAbandoned, None, lambda e: f"{nodes.round_of(e)} is abandoned: {e.reason}"
+        ),
+        _of(
+            payloads.PushAccepted,
+            None,
+            lambda e: f"the syncer took a push of {nodes.who(e)}, {nodes.push(e)}",
+        ),
+        _of(payloads.PushRejected, None, nodes.rejected),
+        _of(payloads.PushBounded, None, nodes.bounded),
+        _of(payloads.SyncerFinal, None, nodes.synced),
+        _of(
+            payloads.LearnerStarted,
+            None,
+            lambda e: f"{nodes.who(e)} runs on {plural(e.devices, f'{e.platform} device')}",
+        ),
+        _of(payloads.LearnerCompiled, None, nodes.compiled),
+        _of(payloads.LearnerJoined, None, nodes.has_state),
+        _of(payloads.LearnerStep, None, nodes.at_step),
+        _of(payloads.LearnerWaiting, None, nodes.waiting),
+        _of(payloads.LearnerPushed, None, lambda e: f"{nodes.who(e)} pushed for {nodes.push(e)}"),
+        _of(payloads.UpdateTampered, None, nodes.tampered),
+        _of(
+            payloads.CheckpointSaved,
+            None,
+            lambda e: f"{nodes.who(e)} saved {e.file}, step {e.step:,}, {delay(e.took_s)}",
+        ),
+        _of(
+            payloads.CheckpointFailed,
+            None,
+            lambda e: f"{nodes.who(e)} could not save step {e.step:,}: {e.reason}",
+        ),
+        _of(payloads.CheckpointFound, None, nodes.checkpoint),
+        _of(
+            payloads.CheckpointGiven,
+            None,
+            lambda e: (
+                f"{nodes.who(e)} sends its state at step {e.step:,} to a learner that rejoins"
+            ),
+        ),
+        _of(payloads.LearnerAdopted, None, nodes.adopted),
+        _of(payloads.LearnerFinal, None, nodes.final),
+        _of(
+            payloads.HostStarted,
+            None,
+            lambda e: f"host {e.host} of {nodes.who(e)} started, pid {e.pid}",
+        ),
+        _of(
+            payloads.ClockRead,
+            None,
+            lambda e: f"the clock of {e.node or e.learner} shows {e.monotonic_s:.3f} s",
+        ),
+        _of(payloads.LinkMeasured, None, nodes.measured),
+        _of(payloads.LinkClosed, None, nodes.closed),
+        _of(payloads.LinkCounted, None, nodes.link_counted),
+        _of(
+            payloads.FaultStepped,
+            None,
+            lambda e: f"{e.injection} takes step {e.beat}: {e.fault} on {', '.join(e.targets)}",
+        ),
+        _of(payloads.VerdictReached, None, lambda e: f"the verdict is {e.outcome}"),
     ]
 )

@@ -1,4 +1,4 @@
-"""A run told to a URL: its start, each injection and its verdict, as signed JSON.
+"""A run told to a URL: its start and its verdict, as signed JSON.
 
     run ─► Webhook.see ─┐
                         ├─► queue ─► one thread ─► POST, again with growing pauses ─► receiver
@@ -16,7 +16,6 @@ import hashlib
 import hmac
 import http.client
 import json
-import queue
 import secrets
 import threading
 import time
@@ -24,7 +23,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from email.message import Message
+from queue import SimpleQueue
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from chaoslab import __version__
@@ -32,17 +33,34 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind, encode
-from chaoslab.core.payloads import FaultInjected, RunStarted
+from chaoslab.core.payloads import RunStarted
 from chaoslab.core.units import plural
-from chaoslab.report.receivers import OPENER, shown
+from chaoslab.report.wording import shown
 
 SECRET = "CHAOSLAB_WEBHOOK_SECRET"
 """Name of the environment variable that has the secret."""
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Between two attempts; there is one attempt more."""
 _ATTEMPT_S = 5.0
-_WAITING_MOST = 1000
 _RETRIED = frozenset({408, 425, 429, *range(500, 600)})
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would become a GET without its body, and take its token elsewhere."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,  # urllib's signature
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: Message,
+        newurl: str,
+    ) -> None:
+        """Leave it as the error that it is."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +106,7 @@ class Receiver:
             "webhook-signature": self.sign(id_, timestamp, body),
         }
         request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310  # http, https
-        with OPENER.open(request, timeout=_ATTEMPT_S) as answer:
+        with _OPENER.open(request, timeout=_ATTEMPT_S) as answer:
             answer.read(1)
 
 
@@ -98,54 +116,33 @@ class Webhook:
     def __init__(self, receiver: Receiver, *, pauses_s: tuple[float, ...] = PAUSES_S) -> None:
         """Starts the thread that delivers."""
         self._receiver, self._pauses_s = receiver, pauses_s
-        self._run: str | None = None
-        self._about: Mapping[str, Json] = {}
-        self._is_over = False
-        self._waiting: queue.Queue[Mapping[str, Json] | None] = queue.Queue(_WAITING_MOST)
+        self._about: dict[str, Json] = {}
+        self._is_started = False
+        self._waiting: SimpleQueue[Mapping[str, Json] | None] = SimpleQueue()
         self._is_closing = threading.Event()
         self._problems: list[str] = []
         self._thread = threading.Thread(target=self._deliver, name="webhook", daemon=True)
         self._thread.start()
 
-    def see(self, event: Event[Any]) -> None:
-        """Take in what the run reports; of its twin, nothing."""
-        if self._is_over:  # what follows is its twin
-            return
-        if event.kind is Kind.RUN_STARTED:
-            self._started(event)
-        elif event.kind is Kind.FAULT_INJECTED:
-            self._injected(event)
-        self._is_over = event.kind is Kind.RUN_FINISHED
-
     def made(self, run: str) -> None:
         """The id of the run that begins; its messages have it."""
-        self._run, self._about, self._is_over = run, {}, False
+        self._about, self._is_started = {"run": run}, False
 
-    def _started(self, event: Event[RunStarted]) -> None:
-        said = event.payload
-        self._about = {"run": self._run, "plan": said.plan, "seed": said.seed, "fleet": said.fleet}
-        learners = len(said.learners)
-        text = (
-            f"{said.plan}, seed {said.seed}: a run with {plural(learners, 'learner')} has started"
-        )
+    def see(self, event: Event[Any]) -> None:
+        """Tell the start of the run; of its twin, nothing."""
+        said = event.payload if event.kind is Kind.RUN_STARTED else None
+        if self._is_started or not isinstance(said, RunStarted):
+            return
+        self._is_started = True
+        self._about |= {"plan": said.plan, "seed": said.seed, "fleet": said.fleet}
+        learners = plural(len(said.learners), "learner")
+        text = f"{said.plan}, seed {said.seed}: a run with {learners} has started"
         self._send("run.started", event.wall, text, {"learners": list(said.learners)})
-
-    def _injected(self, event: Event[FaultInjected]) -> None:
-        said = event.payload
-        where = f"{said.fault} on {', '.join(said.targets)}"
-        text = f"{self._about.get('plan', self._run)}: {where} at {event.time_s:.1f} s"
-        data: Mapping[str, Json] = {
-            "injection": said.injection,
-            "fault": said.fault,
-            "targets": list(said.targets),
-            "time_s": round(event.time_s, 3),
-        }
-        self._send("fault.injected", event.wall, text, data)
 
     def judged(self, verdict: Verdict, wall: str) -> None:
         """Tell the verdict; `wall`: when it was reached."""
         doubts = [one for one in verdict.findings if one.outcome is not Outcome.PASS]
-        text = f"{self._about.get('plan', self._run)}: {verdict.outcome}"
+        text = f"{self._about.get('plan', self._about.get('run'))}: {verdict.outcome}"
         text += "".join(f"; {one.outcome} {one.check}: {one.reason}" for one in doubts[:5])
         data: Mapping[str, Json] = {
             "outcome": verdict.outcome.value,
@@ -160,30 +157,18 @@ class Webhook:
 
     def close(self, within_s: float) -> tuple[str, ...]:
         """Let what is waiting be delivered for a while; what could not be, a sentence each."""
-        try:
-            self._waiting.put_nowait(None)
-        except queue.Full:
-            self._is_closing.set()
+        self._waiting.put(None)
         self._thread.join(within_s)
         self._is_closing.set()
         self._thread.join(_ATTEMPT_S / 10)
-        left = sum(one is not None for one in list(self._waiting.queue))
-        left += self._thread.is_alive()
-        if left:
+        left = self._waiting.qsize() - 1 + self._thread.is_alive()  # the last is the end
+        if left > 0:
             self._problems.append(f"{left} more were not delivered within {within_s:g} s")
         return tuple(self._problems)
 
     def _send(self, kind: str, wall: str, text: str, data: Mapping[str, Json]) -> None:
-        message: Mapping[str, Json] = {
-            "type": kind,
-            "timestamp": wall,
-            "text": text,
-            "data": {**self._about, **data},
-        }
-        try:
-            self._waiting.put_nowait(message)
-        except queue.Full:
-            self._problems.append(f"a message was dropped: {_WAITING_MOST} others are waiting")
+        about = {"type": kind, "timestamp": wall, "text": text}
+        self._waiting.put({**about, "data": {**self._about, **data}})
 
     # ---------------------------------------------------------------- in its thread
 

@@ -94,5 +94,5 @@ def test_a_receiver_is_told_and_metrics_are_served(
     assert done.exit_code == 0, done.output
     assert "metrics: http://127.0.0.1:" in done.stderr
     assert "warning" not in done.stderr
-    assert [one["type"] for one in told] == ["run.started", "fault.injected", "verdict"]
+    assert [one["type"] for one in told] == ["run.started", "verdict"]
     assert len({one["data"]["run"] for one in told}) == 1

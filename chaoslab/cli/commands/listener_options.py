@@ -77,8 +77,7 @@ def listener_options(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--notify",
         metavar="URL",
-        help="POST start, injections and verdict to this URL, signed with "
-        "$CHAOSLAB_WEBHOOK_SECRET.",
+        help="POST start and verdict to this URL, signed with $CHAOSLAB_WEBHOOK_SECRET.",
     )
     @click.option(
         "--metrics",

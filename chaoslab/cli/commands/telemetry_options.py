@@ -26,7 +26,7 @@ otlp_option: Final = click.option(
     "--otlp",
     metavar="URL",
     callback=_address,
-    help="Send the finished run as OpenTelemetry spans and metrics to this receiver, such as "
+    help="Send the finished run as OpenTelemetry spans to this receiver, such as "
     "http://localhost:4318 (needs chaoslab[otlp]).",
 )
 

@@ -1,7 +1,6 @@
-"""Export of a run by OTLP over HTTP: spans and metrics with the times at which things happened.
+"""Export of a run by OTLP over HTTP: spans with the times at which things happened.
 
     RunSpan ─► SDK tracer with explicit times ─► POST URL/v1/traces
-    Series  ─► SDK metric data points ─────────► POST URL/v1/metrics
 
 The same record gives the same trace and span ids, so that a run sent twice is there once. The SDK's
 own environment variables hold: OTEL_EXPORTER_OTLP_HEADERS for a token, and those of certificates.
@@ -14,34 +13,23 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.metrics.export import (
-    Gauge,
-    Metric,
-    MetricExportResult,
-    MetricsData,
-    NumberDataPoint,
-    ResourceMetrics,
-    ScopeMetrics,
-)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 from chaoslab.core.errors import FleetError
-from chaoslab.report.receivers import TIMEOUT_S
-from chaoslab.report.telemetry.series import Series
 from chaoslab.report.telemetry.spans import RunSpan
 
 _NAME = "chaoslab"
+TIMEOUT_S = 10.0
+"""How long a receiver may take for one request."""
 _BATCH = 400
-"""Spans, or points of metrics, in one request."""
+"""Spans in one request."""
 
 
 class _Ids(IdGenerator):
@@ -101,38 +89,6 @@ def _export_spans(url: str, spans: Sequence[ReadableSpan]) -> None:
             if exporter.export(spans[at : at + _BATCH]) is not SpanExportResult.SUCCESS:
                 raise FleetError(f"spans were not taken: {_last(said)}")
         exporter.shutdown()  # type: ignore[no-untyped-call]  # the SDK's
-
-
-def send_metrics(
-    url: str, run: str, began_ns: int, whole: RunSpan, series: Sequence[Series]
-) -> None:
-    """Send them; arguments and errors as for `send_spans`."""
-    exporter = OTLPMetricExporter(endpoint=f"{url}/v1/metrics", timeout=TIMEOUT_S)
-    resource = _resource(run, whole)
-    with _complaints() as said:
-        for metric in _metrics(began_ns, series):
-            scope = ScopeMetrics(scope=InstrumentationScope(_NAME), metrics=[metric], schema_url="")
-            data = ResourceMetrics(resource=resource, scope_metrics=[scope], schema_url="")
-            result = exporter.export(MetricsData(resource_metrics=[data]))
-            if result is not MetricExportResult.SUCCESS:
-                raise FleetError(f"metrics were not taken: {_last(said)}")
-        exporter.shutdown()
-
-
-def _metrics(began_ns: int, series: Sequence[Series]) -> Iterator[Metric]:
-    """A gauge for each series, in pieces of bounded size."""
-    for one in series:
-        for at in range(0, len(one.samples), _BATCH):
-            points = [
-                NumberDataPoint(
-                    attributes=dict(one.attributes),
-                    start_time_unix_nano=began_ns,
-                    time_unix_nano=_ns(began_ns, time_s),
-                    value=value,
-                )
-                for time_s, value in one.samples[at : at + _BATCH]
-            ]
-            yield Metric(name=one.name, description=one.meaning, unit=one.unit, data=Gauge(points))
 
 
 def _resource(run: str, whole: RunSpan) -> Resource:

@@ -9,10 +9,8 @@ from urllib.parse import urlsplit
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.record.journal import History
-from chaoslab.report.receivers import shown
-from chaoslab.report.telemetry.series import run_series
 from chaoslab.report.telemetry.spans import run_spans, whole_run
-from chaoslab.report.wording import began_ns
+from chaoslab.report.wording import began_ns, shown
 
 _OTLP_PARTS = (
     "opentelemetry.sdk",
@@ -50,7 +48,6 @@ def send(url: str, run: str, history: History, verdict: Verdict | None) -> str:
     whole = whole_run(history, verdict)
     try:
         otlp.send_spans(url, run, began, whole, list(run_spans(history)))
-        otlp.send_metrics(url, run, began, whole, list(run_series(history, verdict)))
     except (FleetError, OSError, ValueError) as error:  # ValueError: a wrong OTEL_ variable
         return f"{shown(url)}: {error}"
     return ""

@@ -43,6 +43,8 @@ def whole_run(history: History, verdict: Verdict | None) -> RunSpan:
         attributes["chaoslab.outcome"] = verdict.outcome.value
         if verdict.training_continued is not None:
             attributes["chaoslab.training_continued"] = verdict.training_continued
+        margins = {one.check: one.margin for one in verdict.findings if one.margin is not None}
+        attributes |= {f"chaoslab.margin.{check}": margin for check, margin in margins.items()}
     failed = [one for one in (verdict.findings if verdict else ()) if one.outcome is Outcome.FAIL]
     plan = attributes.get("chaoslab.plan", "")
     return RunSpan(

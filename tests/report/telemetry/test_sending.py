@@ -1,12 +1,9 @@
-"""Spans and metrics as a real receiver gets them, and receivers that refuse."""
+"""Spans as a real receiver gets them, and receivers that refuse."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
@@ -86,6 +83,10 @@ def test_the_run_is_one_trace_with_its_verdict(
     assert root.start_time_unix_nano == BEGAN_NS
     assert root.end_time_unix_nano == BEGAN_NS + round(history.end_s * 1e9)
     assert attributes(root)["chaoslab.outcome"] == verdict.outcome.value
+    margins = {one.check: one.margin for one in verdict.findings if one.margin is not None}
+    assert margins
+    sent_margins = {check: attributes(root)[f"chaoslab.margin.{check}"] for check in margins}
+    assert sent_margins == margins
     assert {"phase baseline", "rejoin", "round"} <= {span.name for span in spans}
 
 
@@ -119,38 +120,6 @@ def test_a_failed_run_and_a_learner_that_stays_away_are_errors(receiver: Receive
     failed = [span for span in sent_spans(receiver) if span.status.code == Status.STATUS_CODE_ERROR]
     assert {span.name.split(" ")[0] for span in failed} >= {"chaoslab", "rejoin"}
     assert "rejoin: " in next(span for span in failed if not span.parent_span_id).status.message
-
-
-# ------------------------------------------------------------------------------------ metrics
-
-
-def test_metrics_have_the_values_and_times_of_the_record(
-    sent: Receiver, story: tuple[History, Verdict]
-) -> None:
-    history, verdict = story
-    points: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    for body in sent.bodies("/v1/metrics"):
-        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-            for metric in resource.scope_metrics[0].metrics:
-                for point in metric.gauge.data_points:
-                    label = next(iter(attributes(point).values()))
-                    value = getattr(point, point.WhichOneof("value"))
-                    points.setdefault((metric.name, str(label)), []).append(
-                        (point.time_unix_nano, value)
-                    )
-    losses = [
-        (time_ns(event), event.data["loss"])
-        for event in history.of(Kind.LEARNER_STEP)
-        if event.data["learner"] == "learner-0"
-    ]
-    assert points["chaoslab.loss", "learner-0"] == losses
-    assert min(value for _, value in points["chaoslab.learners", "alive"]) == 2
-    assert points["chaoslab.tokens_per_second", "committed"]
-    margins = {one.check: one.margin for one in verdict.findings if one.margin is not None}
-    assert margins
-    for check, margin in margins.items():
-        ((_, sent),) = points["chaoslab.margin", check]
-        assert sent == margin
 
 
 # ------------------------------------------------------------------------------------ refusals
