@@ -3,7 +3,7 @@
     real store ── files, recorded ─► operations ─► PowerCut ─► states of the disk ─► real recovery
               └── what it promised to others, and when ─────────────────────────────► Outcome
 
-    python -m tests.diloco.crash_points          prints the table of docs/protocol.md
+    python -m tests.diloco.crash_points          prints the tables; docs/protocol.md has sums
 
 The recovery is that of the product: `Books.restore` with a policy, `LearnerStore.load_newest`. What
 was promised is what somebody else may have seen: a version once `save_round` returned or a syncer
