@@ -12,8 +12,8 @@ import pytest
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import FaultInjecting
 from chaoslab.gameday.live.access import Denied, Role
-from chaoslab.gameday.live.bodies import note_of
-from chaoslab.gameday.live.picture import Picture
+from chaoslab.gameday.live.bodies import Remark
+from chaoslab.gameday.live.picture import Picture, Told
 from chaoslab.gameday.orders import Names, Room
 from chaoslab.gameday.script import Script, read_script
 from chaoslab.gameday.terminal import Printed
@@ -38,6 +38,7 @@ class Spy:
     picture: Picture = field(init=False)
     files: dict[str, bytes] = field(default_factory=dict)
     """Content by name."""
+    told: list[Told] = field(default_factory=list)
     shown: str = ""
     events: list[Event] = field(default_factory=list)
     is_over: bool = False
@@ -50,7 +51,7 @@ class Spy:
             self.is_over = True
             return
         self.events.append(event)
-        self.picture.see(event)
+        self.told += self.picture.see(event)
         if event.kind is Kind.COUNTS_SAMPLED:  # once a second
             self.files = {
                 str(path.relative_to(self.directory)): path.read_bytes()
@@ -58,7 +59,7 @@ class Spy:
                 if path.is_file()
             }
             roles = {role: self.picture.to_json(role) for role in Role}
-            said = {role: self.picture.sentences(role) for role in Role}
+            said = {role: [one.to(role) for one in self.told] for role in Role}
             self.shown = json.dumps([roles, said, self.stream.getvalue()])
 
     def ended(self) -> None:
@@ -127,6 +128,7 @@ def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_o
     spied_day: tuple[Spy, Sequence[Injection], Judged],
 ) -> None:
     spy, sealed, judged = spied_day
+    assert "one-dies" in spy.shown
     assert {"plan.resolved.yaml", "schedule.jsonl", "run.json", JOURNAL} <= spy.files.keys()
     places = {**spy.files, "page and terminal": spy.shown.encode()}
     allowed = b'"targets":["' + prepared().schedule.injections[0].targets[0].encode() + b'"]'
@@ -166,7 +168,6 @@ def test_it_has_a_card_on_the_page_once_it_has_come_and_orders_can_name_it(day: 
     for event in history.events[first:]:
         picture.see(event)
     assert cards() == ["one-dies", "sealed-1", "sealed-2"]
-    noted = note_of({"text": "slow", "fault": "sealed-2"}, by="Bo", plan=plan)
-    assert noted.spec == "sealed-2"
+    assert Remark(text="slow", fault="sealed-2").order("Bo", Names.of(plan)).spec == "sealed-2"
     with pytest.raises(Denied, match="sealed-3 is not in the plan"):
-        note_of({"text": "slow", "fault": "sealed-3"}, by="Bo", plan=plan)
+        Remark(text="slow", fault="sealed-3").order("Bo", Names.of(plan))

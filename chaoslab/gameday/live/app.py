@@ -13,19 +13,14 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
+import msgspec
+
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.payloads import Action
 from chaoslab.gameday.live.access import Access, Address, Denied, Visit
-from chaoslab.gameday.live.bodies import (
-    Body,
-    ask_of,
-    body_of,
-    note_of,
-    prediction_of,
-    text_of,
-)
+from chaoslab.gameday.live.bodies import Act, Entry, Guess, Remark, read
 from chaoslab.gameday.live.stream import Stream
-from chaoslab.plan.model import FaultPlan
+from chaoslab.gameday.orders import Names
 from chaoslab.run.operators import Inbox, Order
 
 try:
@@ -73,7 +68,8 @@ _HEADERS: Final = tuple(
 class LiveApp:
     """What requests are answered with."""
 
-    plan: FaultPlan
+    names: Names
+    """What orders can name."""
     inbox: Inbox
     address: Address
     access: Access
@@ -121,12 +117,9 @@ class LiveApp:
     # ---------------------------------------------------------------- to change something
 
     async def _enter(self, request: Request) -> Response:
-        body = await _body(request)
+        entry = read(await _body(request), Entry)
         cookie = self.access.enter(
-            text_of(body, "token", 200),
-            text_of(body, "name", 200),
-            address=_address(request),
-            cookie=self._cookie(request),
+            entry.token, entry.name, address=_address(request), cookie=self._cookie(request)
         )
         response = Response(status_code=204)
         response.set_cookie(
@@ -136,31 +129,23 @@ class LiveApp:
         return response
 
     async def _act(self, request: Request) -> Response:
-        visit = self._visit(request)
-        by = visit.require_operator()
-        body = await _body(request)
-        is_abort = body.get("action") == Action.ABORT
-        self.access.take_turn(self._cookie(request), is_abort=is_abort)
-        return self._put(ask_of(body, by=by, plan=self.plan))
+        by = self._visit(request).require_operator()
+        act = read(await _body(request), Act)
+        self.access.take_turn(self._cookie(request), is_abort=act.action is Action.ABORT)
+        return self._put(act.order(by, self.names))
 
     async def _predict(self, request: Request) -> Response:
-        visit, body = await self._said(request)
-        prediction = prediction_of(body, by=visit.name, plan=self.plan)
-        answer = self._put(prediction)
-        visit.predicted[prediction.spec] = body
+        visit = self._visit(request)
+        by, guess = visit.require_name(), read(await _body(request), Guess)
+        self.access.take_turn(self._cookie(request))
+        answer = self._put(guess.order(by, self.names))
+        visit.predicted[guess.fault] = msgspec.to_builtins(guess)
         return answer
 
     async def _note(self, request: Request) -> Response:
-        visit, body = await self._said(request)
-        return self._put(note_of(body, by=visit.name, plan=self.plan))
-
-    async def _said(self, request: Request) -> tuple[Visit, Body]:
-        """Who says something, and what."""
-        visit = self._visit(request)
-        visit.require_name()
-        body = await _body(request)
+        by, remark = self._visit(request).require_name(), read(await _body(request), Remark)
         self.access.take_turn(self._cookie(request))
-        return visit, body
+        return self._put(remark.order(by, self.names))
 
     def _put(self, order: Order) -> Response:
         # the page may not have been told yet that it is over
@@ -210,8 +195,8 @@ def _address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-async def _body(request: Request) -> Body:
-    """Its JSON object; Denied if it is too long, breaks off, or is none."""
+async def _body(request: Request) -> bytes:
+    """Denied if it is too long, or breaks off."""
     raw = b""
     try:
         async for part in request.stream():
@@ -220,7 +205,7 @@ async def _body(request: Request) -> Body:
                 raise Denied(413, f"the body is longer than {_BODY_MOST_BYTES} bytes")
     except ClientDisconnect as error:
         raise Denied(400, "the body broke off") from error
-    return body_of(raw)
+    return raw
 
 
 def _refusal(denied: Denied) -> Response:

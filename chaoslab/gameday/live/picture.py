@@ -18,7 +18,7 @@ from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.core.payloads import Action
 from chaoslab.core.units import plural
 from chaoslab.gameday.live.access import Role
-from chaoslab.gameday.live.bodies import nodes_of
+from chaoslab.gameday.orders import Names
 from chaoslab.plan.model import FaultPlan
 from chaoslab.report.sentences import Sentence
 from chaoslab.report.story import RunStory
@@ -168,7 +168,7 @@ class Picture:
             "tokens_per_s": rounds.tokens_per_s,
             "progress": story.progress,
             "counts": dict(story.counts),
-            "nodes": list(nodes_of(self.plan)),
+            "nodes": list(Names.of(self.plan).nodes),
             "lanes": [self._lane(one) for one in story.learners],
             "faults": [self._card(spec, role) for spec in self._faults],
         }

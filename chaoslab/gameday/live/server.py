@@ -10,8 +10,7 @@ is started again on the same port, browsers connect again, and the run notices n
 no signal handlers and writes no access log.
 
 Connections are open to all who reach the port, and the harness needs its file descriptors itself:
-
-    accept ─► _Door: 200 at most, more are closed ─► _Hurried: a request within 10 s
+of more than 200 connections those that come later are closed.
 """
 
 import asyncio
@@ -33,12 +32,12 @@ from chaoslab.gameday.live.access import Access, Address, Role, is_loopback
 from chaoslab.gameday.live.app import LiveApp
 from chaoslab.gameday.live.picture import Picture
 from chaoslab.gameday.live.stream import Stream
+from chaoslab.gameday.orders import Names
 from chaoslab.plan.model import FaultPlan
 from chaoslab.run.operators import Inbox
 
 try:
     import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise AbilityError(
         "--serve needs starlette and uvicorn: pip install 'chaoslab[gameday]'"
@@ -55,10 +54,6 @@ _AGAIN_S: Final = (0.1, 0.5, 2.0)
 """Before a server is started again; the last of them from then on."""
 _CONNECTIONS_MOST: Final = 200
 """At the same time, those that have not asked for anything yet too."""
-_IDLE_MOST: Final = 100
-"""Of them, so many that no answer is due to; the oldest give way to new ones."""
-_REQUEST_S = 10.0
-"""How long a connection may take to bring a whole request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +139,7 @@ class LivePage:
         )
         self.stream = Stream(Picture(plan, is_kept=inbox.keep))
         self._app = LiveApp(
-            plan=plan,
+            names=Names.of(plan),
             inbox=inbox,
             address=self.address,
             access=self._access,
@@ -195,7 +190,7 @@ class LivePage:
         return uvicorn.Config(
             self._app,
             loop="asyncio",
-            http=_Hurried,
+            http="h11",
             ws="none",
             lifespan="off",
             log_config=None,
@@ -246,55 +241,6 @@ class _Door(socket.socket):
             raise ConnectionAbortedError
         self._inside.append(connection)
         return connection, address
-
-
-class _Hurried(H11Protocol):
-    """A connection that is closed if it does not bring a whole request in time, the first or one
-    that follows. While an answer is due, as to viewers of the stream, it may last.
-    """
-
-    overdue: asyncio.TimerHandle | None = None
-    """What closes it; None while an answer is due."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._await_request()
-        idle = [
-            (one.overdue.when(), id(one), one)
-            for one in self.connections
-            if isinstance(one, _Hurried) and one.overdue
-        ]
-        if len(idle) > _IDLE_MOST:
-            min(idle)[-1].give_up()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def handle_events(self) -> None:
-        """Of what has been read."""
-        super().handle_events()
-        if self.cycle and not self.cycle.more_body and not self.cycle.response_complete:
-            self._stop_waiting()
-
-    def on_response_complete(self) -> None:
-        """The time for the next request begins, unless all of this one has still to come."""
-        if self.overdue is None:
-            self._await_request()
-        super().on_response_complete()
-
-    def _await_request(self) -> None:
-        self.overdue = self.loop.call_later(_REQUEST_S, self.give_up)
-
-    def _stop_waiting(self) -> None:
-        if self.overdue is not None:
-            self.overdue.cancel()
-            self.overdue = None
-
-    def give_up(self) -> None:
-        """Close it at once; `close` would wait until what was written is read."""
-        self._stop_waiting()
-        self.transport.abort()
 
 
 async def _abandoned(server: uvicorn.Server) -> None:

@@ -193,7 +193,7 @@ def test_who_gives_no_name_only_looks(stand: Stand) -> None:
 def test_a_name_in_the_body_changes_nothing() -> None:
     with opened() as fresh:
         answer = fresh.viewer("Cy").post("/note", {"text": "x", "by": "Ann"})
-        assert (answer.status, answer.error.split(":")[0]) == (400, "by")
+        assert (answer.status, "`by`" in answer.error) == (400, True)
         assert fresh.operator().enter(fresh.token("Bo"), "Cy").status == 204
 
 
@@ -206,7 +206,7 @@ def test_a_name_in_the_body_changes_nothing() -> None:
         ("/act", {"action": "go", "fault": "third"}, "third"),
         ("/act", {"action": "go", "reason": "x" * 301}, "reason: "),
         ("/predict", {"fault": "other"}, ""),
-        ("/predict", {"gap_s": 1}, "fault: "),
+        ("/predict", {"gap_s": 1}, "`fault`"),
         ("/predict", {"fault": "other", "gap_s": -1}, "gap_s: "),
         ("/predict", {"fault": "other", "back_s": 10**400}, "back_s: "),
         ("/predict", {"fault": "other", "gap_s": True}, "gap_s: "),

@@ -4,8 +4,7 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from http.client import HTTPException
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ from chaoslab.core.payloads import OperatorActed, OperatorPredicted
 from chaoslab.gameday.live import server
 from chaoslab.run.operators import Ask
 from tests.contracts.fleet_kit import wait_until
-from tests.gameday.live.visitors import HELD, WITHIN_S, Reader, Stand, Visitor, opened
+from tests.gameday.live.visitors import HELD, WITHIN_S, Stand, opened
 from tests.gameday_room import SECOND, plan_of
 from tests.stage import HALF, Stage, ending
 
@@ -155,113 +154,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def is_aborted_by(operator: Visitor) -> bool:
-    """Whether an order to abort is accepted; False if the connection is closed."""
-    try:
-        answer = operator.post("/act", {"action": "abort"})
-    except (HTTPException, ConnectionError):
-        return False
-    assert answer.status == 202, answer.text
-    return True
-
-
-def test_idle_connections_do_not_keep_an_operator_from_aborting() -> None:
-    with opened() as stand:
-        ann = stand.operator()
-        with idle(stand, server._CONNECTIONS_MOST):
-            wait_until(lambda: is_aborted_by(ann))
-        assert len(stand.taken()) == 1
-
-
-def test_the_oldest_idle_connection_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_IDLE_MOST", 3)
-    with (
-        opened() as stand,
-        stand.viewer().stream() as stream,
-        idle(stand, 1) as (oldest,),
-        idle(stand, 3),
-    ):
-        assert is_closed(oldest)
-        stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="on")
-        stream.until_said("Ann notes: on")
-
-
 def test_what_comes_while_all_places_are_taken_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_CONNECTIONS_MOST", 5)
-    monkeypatch.setattr(server, "_REQUEST_S", 3600.0)
     with opened() as stand, idle(stand, 5), idle(stand, 1) as (one_more,):
         assert is_closed(one_more)
-
-
-def test_places_are_free_again_after_the_time_for_a_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server, "_CONNECTIONS_MOST", 5)
-    with opened() as stand:
-        ann = stand.operator()
-        monkeypatch.setattr(server, "_REQUEST_S", 0.5)
-        with idle(stand, 5) as connections:
-            wait_until(lambda: is_aborted_by(ann))
-            assert all(is_closed(one) for one in connections)
-
-
-@pytest.mark.parametrize(
-    "begun",
-    [
-        "",
-        "GET / HTTP/1.1\r\n",
-        (
-            "POST /enter HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
-            "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
-        ),
-        "POST /enter HTTP/1.1\r\nHost: else.where\r\nContent-Length: 9\r\n\r\n",
-    ],
-)
-def test_a_request_that_does_not_become_whole_is_given_up(
-    begun: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "_REQUEST_S", 0.3)
-    with opened() as stand, idle(stand, 1) as (slow,):
-        host = stand.page.address.url.partition("//")[2]
-        slow.sendall(begun.format(host=host).encode())
-        while slow.recv(4096):  # what it is refused with, if that is known already
-            pass
-
-
-def test_a_second_request_that_comes_in_drops_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each drop would keep the connection, if only its silence were limited."""
-    monkeypatch.setattr(server, "_REQUEST_S", 0.5)
-    with opened() as stand, idle(stand, 1) as (slow,):
-        host = stand.page.address.url.partition("//")[2]
-        slow.sendall(f"GET /enter HTTP/1.1\r\nHost: {host}\r\n\r\nGET /".encode())
-        slow.settimeout(0.05)
-
-        def is_given_up() -> bool:
-            try:
-                slow.sendall(b"x")
-                return slow.recv(65_536) == b""
-            except TimeoutError:
-                return False
-            except ConnectionError:
-                return True
-
-        wait_until(is_given_up)
-
-
-def _in_time(viewer: Visitor) -> Reader:
-    """Its stream, asked for again while the request comes too late."""
-    while True:
-        with suppress(HTTPException, ConnectionError):
-            return viewer.stream()
-
-
-def test_viewers_of_the_stream_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened() as stand, ExitStack() as stack:
-        viewer = stand.viewer()
-        monkeypatch.setattr(server, "_REQUEST_S", 0.3)
-        stream = stack.enter_context(_in_time(viewer))
-        stream.until("picture")
-        with idle(stand, 1) as (later,):
-            assert is_closed(later)
-        stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="still here")
-        stream.until_said("Ann notes: still here")
