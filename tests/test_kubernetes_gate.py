@@ -29,8 +29,9 @@ name: gate
 seed: 3
 fleet: {kind: kubernetes, image_pull: Never, disk: 10MB}
 training: {learners: 3, model: nano, stop: {rounds: 60}}
-baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
+baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 150%}
 control: none
+settle: 60s
 limits: {min_alive: 1, max_affected: 100%, timeout: 10m}
 faults:
   - {id: killed, fault: process.kill, target: {learners: [learner-0]}, at: {round: 20}, for: 8s}
@@ -97,12 +98,13 @@ def test_a_broken_image_turns_the_standing_gate_red(
     tmp_path: Path, namespace: None, harness_image: str, broken_image: str
 ) -> None:
     apply(tmp_path / "first", harness_image, nodes=image())
-    assert ended("sound") == ("Complete", 0)
-    assert "records/gate/2" in kubectl("logs", "job/sound", "-c", "run")
+    code, said = ended("sound")
+    assert code == ("Complete", 0), said
+    assert "records/gate/2" in said
 
     apply(tmp_path / "second", harness_image, nodes=broken_image)
-    assert ended("broken") == ("Failed", 1)
-    said = kubectl("logs", "job/broken", "-c", "run")
+    code, said = ended("broken")
+    assert code == ("Failed", 1), said
     assert "rejoin" in said
     assert "FAIL" in said
     found = kubectl("get", "jobs,pods,services,secrets,pvc", "-l", "chaoslab/run", "-o", "name")
@@ -122,8 +124,8 @@ def apply(folder: Path, harness: str, *, nodes: str) -> None:
     kubectl("apply", "-k", str(folder))
 
 
-def ended(job: str) -> tuple[str, int]:
-    """How a Job of the gate ended: its condition, and the exit code of the harness."""
+def ended(job: str) -> tuple[tuple[str, int], str]:
+    """How a Job of the gate ended: its condition and the harness's exit code; what it printed."""
     kubectl("-n", NAMESPACE, "create", "job", "--from=cronjob/chaoslab-gate", job)
     path = "{.status.conditions[?(@.status=='True')].type}"
     watched = kubectl("wait", f"job/{job}", f"--for=jsonpath={path}", "--timeout=600s")
@@ -133,7 +135,7 @@ def ended(job: str) -> tuple[str, int]:
         "get", "pods", "-l", f"job-name={job}", "-o",
         "jsonpath={.items[0].status.containerStatuses[0].state.terminated.exitCode}",
     )  # fmt: skip
-    return condition, int(code)
+    return (condition, int(code)), kubectl("logs", f"job/{job}", "-c", "run")
 
 
 def kubectl(*words: str) -> str:

@@ -1,5 +1,6 @@
 #!/bin/sh
-# runc, which first lets every user write to provisioned volumes. The host-path provisioner makes
-# them for root alone (0750), and fsGroup, which a real volume honours, does nothing for hostPath.
-chmod -f 0777 @STATE@/volumes/* || true
+# runc, which first lets every user write to provisioned volumes, each to its own files as in /tmp.
+# The host-path provisioner makes them for root alone (0750), and fsGroup, which a real volume
+# honours, does nothing for hostPath.
+chmod -f 1777 @STATE@/volumes/* || true
 exec runc "$@"

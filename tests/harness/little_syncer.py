@@ -9,6 +9,7 @@ round. Stop rules are those of rounds and time.
 
 import argparse
 import json
+import math
 import selectors
 import signal
 import socket
@@ -42,7 +43,8 @@ class LittleSyncer:
     settings: dict[str, Json]
     is_holding: bool
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
-    began_s: float = field(default_factory=time.monotonic)
+    began_s: float = math.inf
+    """When the first learner joined."""
     rounds: int = 0
     epochs: int = 0
     is_held: bool = False
@@ -94,6 +96,7 @@ class LittleSyncer:
 
     def _join(self, seat: Seat, learner: str, incarnation: int) -> None:
         self.epochs += 1
+        self.began_s = min(self.began_s, time.monotonic())
         seat.learner, seat.incarnation, seat.epoch = learner, incarnation, self.epochs
         seat.merged_step = seat.step
         source = "initial" if incarnation == 1 else "syncer"
