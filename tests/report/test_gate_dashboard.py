@@ -1,42 +1,61 @@
-"""Metrics of all dashboards exist, and the panels of that of a standing gate show what happened.
+"""Metrics of all dashboards exist, and that of a standing gate goes by its names and limits."""
 
-promtool answers its expressions for a cluster of three nights: a pass, a failure, and a run that
-goes on. Those tests need Prometheus (`apt-get install prometheus`) and are skipped without it.
-"""
-
-import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.settings import Kubernetes
 from tests.report.dashboards import (
+    FROM_PROMETHEUS,
     MONITORING,
     NAMES,
     dashboard,
-    filled,
+    exported,
     loaded,
-    promtool,
     queries,
-)
-from tests.report.gate_nights import (
-    BEGAN_S,
-    DAY_S,
-    END_S,
-    ENDED_S,
-    FAILED,
-    NOW,
-    PASSED,
-    known_labels,
-    series,
 )
 
 DASHBOARD = dashboard("gate")
 GATE = MONITORING.parent / "gate"
 METRIC = r"\b(?:kube|chaoslab)_\w+"
+RUN = f"label_{re.sub('[^a-zA-Z0-9_]', '_', names.LABEL_RUN)}"
+"""The label of a run as kube-state-metrics writes it."""
+JOB, POD, CRONJOB = {"namespace", "job_name"}, {"namespace", "pod", "uid"}, {"namespace", "cronjob"}
+KUBE_STATE_METRICS: Mapping[str, set[str]] = {
+    "kube_cronjob_info": {*CRONJOB, "schedule", "concurrency_policy", "timezone"},
+    "kube_cronjob_next_schedule_time": CRONJOB,
+    "kube_cronjob_status_last_successful_time": CRONJOB,
+    "kube_job_created": JOB,
+    "kube_job_labels": {*JOB, RUN},
+    "kube_job_owner": {*JOB, "owner_kind", "owner_name", "owner_is_controller"},
+    "kube_job_spec_active_deadline_seconds": JOB,
+    "kube_job_status_active": JOB,
+    "kube_job_status_completion_time": JOB,
+    "kube_job_status_failed": {*JOB, "reason"},
+    "kube_job_status_start_time": JOB,
+    "kube_job_status_succeeded": JOB,
+    "kube_persistentvolumeclaim_created": {"namespace", "persistentvolumeclaim"},
+    "kube_persistentvolumeclaim_labels": {"namespace", "persistentvolumeclaim", RUN},
+    "kube_pod_completion_time": POD,
+    "kube_pod_created": POD,
+    "kube_pod_labels": {*POD, RUN},
+    "kube_pod_start_time": POD,
+    "kube_pod_status_phase": {*POD, "phase"},
+    "kube_secret_created": {"namespace", "secret"},
+    "kube_secret_labels": {"namespace", "secret", RUN},
+    "kube_service_created": {"namespace", "service", "uid"},
+    "kube_service_labels": {"namespace", "service", "uid", RUN},
+}
+"""Metrics and their labels, from docs/metrics of kubernetes/kube-state-metrics v2.20.0."""
+DAY_S = 86_400
+
+
+def known_labels() -> Mapping[str, set[str]]:
+    """Labels of everything that may be asked for, by name."""
+    both = {**KUBE_STATE_METRICS, **exported()}
+    return {name: labels | FROM_PROMETHEUS for name, labels in both.items()}
 
 
 def expression_of(title: str, ref: str = "A") -> str:
@@ -122,73 +141,3 @@ def test_it_leads_to_the_dashboard_of_the_run() -> None:
     begin = f"/d/{run['uid']}?var-{variable}=${{__field.labels.{variable}}}&"
     assert link["url"].startswith(begin)
     assert [one["url"] for one in DASHBOARD["links"]] == [f"/d/{run['uid']}"]
-
-
-# ---------------------------------------------------------------- answered by Prometheus
-
-CHAOS = 'namespace="chaos"'
-ANSWERS: Sequence[tuple[str, str, int, Mapping[str, float]]] = (
-    ("Last outcome", "A", DAY_S, {f'{{job_name="{PASSED}", {CHAOS}}}': 1}),
-    ("Last outcome", "A", END_S, {f'{{job_name="{FAILED}", {CHAOS}}}': 2}),
-    ("Since the last pass", "A", END_S,
-     {f'{{cronjob="chaoslab-gate", {CHAOS}}}': END_S - ENDED_S[PASSED]}),
-    ("Failed within a day", "A", DAY_S, {"{}": 0}),
-    ("Failed within a day", "A", 2 * DAY_S, {"{}": 1}),
-    ("Failed within a day", "A", END_S, {"{}": 0}),
-    ("Run now going on", "A", END_S,
-     {'chaoslab_run_info{algorithm="decoupled", fleet="kubernetes", instance="10.0.0.7:9464", '
-      f'{CHAOS}, plan="kill_half", seed="1"}}': 1}),
-    ("Its phase", "A", DAY_S, {}),
-    ("Its phase", "A", END_S,
-     {f'chaoslab_phase{{instance="10.0.0.7:9464", {CHAOS}, phase="inject"}}': 1}),
-    ("Its Job has run for", "A", DAY_S, {}),
-    ("Its Job has run for", "A", END_S, {f'{{job_name="{NOW}", {CHAOS}}}': 1_200}),
-    ("Runs per day", "A", DAY_S, {"{}": 1}),
-    ("Runs per day", "A", 2 * DAY_S, {}),
-    ("Runs per day", "B", DAY_S, {}),
-    ("Runs per day", "B", 2 * DAY_S, {"{}": 1}),
-    ("Runs per day", "B", END_S, {"{}": 1}),
-    ("Runs per day", "B", ENDED_S[FAILED] + DAY_S + 60, {}),
-    ("Duration of each run", "A", ENDED_S[PASSED], {f'{{{CHAOS}, pod="{PASSED}-x"}}': 3_600}),
-    ("Duration of each run", "A", ENDED_S[PASSED] + 3_600, {}),
-    ("Duration of each run", "B", ENDED_S[PASSED], {}),
-    ("Duration of each run", "B", ENDED_S[FAILED] + 600, {f'{{{CHAOS}, pod="{FAILED}-x"}}': 1_800}),
-    ("Failed gates", "A", DAY_S, {}),
-    ("Failed gates", "A", END_S,
-     {f'{{job_name="{FAILED}", {CHAOS}, reason="BackoffLimitExceeded"}}': 1_000 * BEGAN_S[FAILED]}),
-    ("Pods", "A", END_S,
-     {'{phase="Running"}': 1, '{phase="Succeeded"}': 1, '{phase="Failed"}': 1}),
-    ("Pods", "B", END_S, {'{phase="Running"}': 3}),
-    *(("Leftovers", ref, ENDED_S[FAILED] - 60, {}) for ref in "ABCDE"),
-    *(("Leftovers", ref, ENDED_S[FAILED] + 300, {}) for ref in "ABCDE"),
-    *(("Leftovers", "A", at_s, {"{}": 2}) for at_s in (ENDED_S[FAILED] + 420, END_S)),
-    *(("Leftovers", ref, ENDED_S[FAILED] + 420, {"{}": 1}) for ref in "BCDE"),
-    *(("Leftovers", ref, END_S, {"{}": 1}) for ref in "BCDE"),
-    ("Runs that can be seen", "A", DAY_S, {}),
-    ("Runs that can be seen", "A", END_S, {"{}": 3}),
-    ("Next start", "A", END_S,
-     {f'{{cronjob="chaoslab-gate", {CHAOS}}}': 1_000 * (3 * DAY_S + 3_600)}),
-)  # fmt: skip
-"""Panel, its query, when it is asked, and the samples of the answer."""
-
-
-def test_every_query_of_every_panel_is_answered_below() -> None:
-    told = {(title, ref) for title, ref, _, samples in ANSWERS if samples}
-    panels = DASHBOARD["panels"]
-    assert told == {(one["title"], each["refId"]) for one in panels for each in one["targets"]}
-
-
-@pytest.mark.gate
-def test_prometheus_answers_with_what_happened_in_three_nights(tmp_path: Path) -> None:
-    asked = [
-        {
-            "expr": filled(expression_of(title, ref)),
-            "eval_time": f"{at_s}s",
-            "exp_samples": [{"labels": name, "value": value} for name, value in samples.items()],
-        }
-        for title, ref, at_s, samples in ANSWERS
-    ]
-    test = {"interval": "1m", "input_series": series(), "promql_expr_test": asked}
-    path = tmp_path / "test.yaml"
-    path.write_text(json.dumps({"evaluation_interval": "1m", "tests": [test]}))
-    assert "SUCCESS" in promtool("test", "rules", str(path))
