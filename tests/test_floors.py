@@ -63,7 +63,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "toxiproxy": ("links.toxiproxy",),
     "ruamel": ("plan.file",),
     "rich": ("report", "cli"),
-    "opentelemetry": ("report.telemetry.otlp",),
     "perfetto": ("report.trace.writer",),
     "prometheus_client": ("report.metrics",),
     "starlette": ("gameday.live",),

@@ -20,22 +20,19 @@ import secrets
 import threading
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from email.message import Message
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from chaoslab import __version__
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind, encode
 from chaoslab.core.payloads import RunStarted
 from chaoslab.core.units import plural
-from chaoslab.report.wording import shown
+from chaoslab.report.posting import is_address, post, shown
 
 SECRET = "CHAOSLAB_WEBHOOK_SECRET"
 """Name of the environment variable that has the secret."""
@@ -43,24 +40,6 @@ PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Between two attempts; there is one attempt more."""
 _ATTEMPT_S = 5.0
 _RETRIED = frozenset({408, 425, 429, *range(500, 600)})
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET without its body, and take its token elsewhere."""
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,  # urllib's signature
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Message,
-        newurl: str,
-    ) -> None:
-        """Leave it as the error that it is."""
-
-
-_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +54,7 @@ class Receiver:
     @classmethod
     def of(cls, url: str, secret: str) -> "Receiver":
         """PlanError if the URL cannot be posted to or there is no secret."""
-        try:
-            parts = urlsplit(url)
-            is_usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-        except ValueError:
-            is_usable = False
-        if not is_usable or "@" in parts.netloc:
+        if not is_address(url) or "@" in urlsplit(url).netloc:
             raise PlanError(f"--notify {shown(url)}: write http://HOST/PATH or https://HOST/PATH")
         if not secret:
             raise PlanError(
@@ -99,15 +73,11 @@ class Receiver:
         """One attempt, within seconds. OSError or HTTPException if it was not accepted."""
         timestamp = int(self.now())
         headers = {
-            "Content-Type": "application/json",
-            "User-Agent": f"chaoslab/{__version__}",
             "webhook-id": id_,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": self.sign(id_, timestamp, body),
         }
-        request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310  # http, https
-        with _OPENER.open(request, timeout=_ATTEMPT_S) as answer:
-            answer.read(1)
+        post(self.url, body, headers, timeout_s=_ATTEMPT_S)
 
 
 class Webhook:

@@ -198,12 +198,6 @@ def value(found: Json, unit: str) -> str:
 _COUNTED = frozenset({Unit.ROUNDS, Unit.LINES, Unit.INJECTIONS, Unit.VIOLATIONS})
 
 
-def shown(url: str) -> str:
-    """An address without its password, as messages may show it."""
-    before, at, place = url.rpartition("@")
-    return f"{before.partition('://')[0]}://{place}" if at else url
-
-
 def record_name(directory: Path) -> str:
     """`runs/kill_half/20261120T050742Z-3f9a1c`: the record, seen from where the run was started."""
     return "/".join(directory.absolute().parts[-3:])

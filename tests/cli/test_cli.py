@@ -24,7 +24,7 @@ from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.run import experiment
 from tests import stage
 from tests.fakes import FakeFleet, Troubles
-from tests.report.telemetry.http_receiver import http_receiver
+from tests.report.http_receiver import http_receiver
 from tests.virtual_clock import VirtualClock
 
 PLAN = """

@@ -51,9 +51,7 @@ def test_all_that_the_run_under_test_needs_is_asked_for() -> None:
 def test_the_image_of_the_harness_has_what_a_gate_in_a_cluster_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    wanted = {*project["dependencies"]}.union(
-        *(extras[name] for name in ("kubernetes", "metrics", "otlp"))
-    )
+    wanted = {*project["dependencies"]}.union(*(extras[name] for name in ("kubernetes", "metrics")))
     nodes, own = (set(lines(ROOT / "docker" / name)) for name in (
         "requirements.txt", "gate/requirements.txt",
     ))  # fmt: skip

@@ -15,8 +15,8 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from chaoslab.report.webhook import Receiver, Webhook
 from tests.histories import Story, half_killed
-from tests.report.telemetry.http_receiver import Receiver as HttpReceiver
-from tests.report.telemetry.http_receiver import http_receiver
+from tests.report.http_receiver import Receiver as HttpReceiver
+from tests.report.http_receiver import http_receiver
 
 SECRET = "a secret that both have"
 WALL = "2026-11-20T05:49:01.744Z"

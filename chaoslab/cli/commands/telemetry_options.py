@@ -14,12 +14,12 @@ from chaoslab.record.run_directory import RunDirectory
 
 
 def _address(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """PlanError or AbilityError before the command begins."""
+    """PlanError before the command begins."""
     if value is None:
         return None
-    from chaoslab.report.telemetry.sending import asked  # noqa: PLC0415  # when asked
+    from chaoslab.report.otlp import checked  # noqa: PLC0415  # its HTTP client is slow to import
 
-    return asked(value)
+    return checked(value)
 
 
 otlp_option: Final = click.option(
@@ -27,7 +27,7 @@ otlp_option: Final = click.option(
     metavar="URL",
     callback=_address,
     help="Send the finished run as OpenTelemetry spans to this receiver, such as "
-    "http://localhost:4318 (needs chaoslab[otlp]).",
+    "http://localhost:4318.",
 )
 
 
@@ -37,7 +37,7 @@ def send_otlp(
     """Send a run, if that was asked; warn if it was not taken."""
     if url is None:
         return
-    from chaoslab.report.telemetry.sending import send  # noqa: PLC0415  # when asked
+    from chaoslab.report.otlp import send  # noqa: PLC0415  # its HTTP client is slow to import
 
     if complaint := send(url, directory.id, history, verdict):
         warn(complaint)

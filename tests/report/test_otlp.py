@@ -1,20 +1,20 @@
 """Spans as a real receiver gets them, and receivers that refuse."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.errors import AbilityError, PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Kind
 from chaoslab.record.journal import History
-from chaoslab.report.telemetry import otlp, sending
-from chaoslab.report.telemetry.sending import asked, send
+from chaoslab.report import otlp
+from chaoslab.report.otlp import checked, send
 from tests.histories import Story
-from tests.report.telemetry.http_receiver import Receiver, http_receiver
+from tests.report.http_receiver import Receiver, http_receiver
 from tests.report.web.stories import judged, whole_story
 
 BEGAN_NS = 1_795_151_262_000_000_000
@@ -40,20 +40,27 @@ def story() -> tuple[History, Verdict]:
     return history, judged(history)
 
 
-def sent_spans(receiver: Receiver) -> list[Span]:
-    return [
+def sent_spans(receiver: Receiver) -> list[Any]:
+    """All spans, with their attributes as a mapping and their times as numbers."""
+    spans = [
         span
         for body in receiver.bodies("/v1/traces")
-        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
+        for resource in json.loads(body)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
     ]
+    for span in spans:
+        assert (len(span["traceId"]), len(span["spanId"])) == (32, 16)
+        span["attributes"] = {
+            pair["key"]: next(iter(pair["value"].values())) for pair in span["attributes"]
+        }
+        span["times_ns"] = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
+    return spans
 
 
-def attributes(one) -> dict[str, object]:  # type: ignore[no-untyped-def]
-    return {
-        pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in one.attributes
-    }
+def root_of(spans: list[Any]) -> Any:
+    (root,) = [span for span in spans if "parentSpanId" not in span]
+    return root
 
 
 def time_ns(event: Event) -> int:
@@ -76,32 +83,31 @@ def test_the_run_is_one_trace_with_its_verdict(
 ) -> None:
     history, verdict = story
     spans = sent_spans(sent)
-    (root,) = [span for span in spans if not span.parent_span_id]
-    assert {span.trace_id for span in spans} == {root.trace_id}
-    assert {span.parent_span_id for span in spans} == {b"", root.span_id}
-    assert len({span.span_id for span in spans}) == len(spans)
-    assert root.start_time_unix_nano == BEGAN_NS
-    assert root.end_time_unix_nano == BEGAN_NS + round(history.end_s * 1e9)
-    assert attributes(root)["chaoslab.outcome"] == verdict.outcome.value
+    root = root_of(spans)
+    assert {span["traceId"] for span in spans} == {root["traceId"]}
+    assert {span["parentSpanId"] for span in spans if span is not root} == {root["spanId"]}
+    assert len({span["spanId"] for span in spans}) == len(spans)
+    assert root["times_ns"] == (BEGAN_NS, BEGAN_NS + round(history.end_s * 1e9))
+    assert root["attributes"]["chaoslab.outcome"] == verdict.outcome.value
     margins = {one.check: one.margin for one in verdict.findings if one.margin is not None}
     assert margins
-    sent_margins = {check: attributes(root)[f"chaoslab.margin.{check}"] for check in margins}
-    assert sent_margins == margins
-    assert {"phase baseline", "rejoin", "round"} <= {span.name for span in spans}
+    found = {check: root["attributes"][f"chaoslab.margin.{check}"] for check in margins}
+    assert found == margins
+    assert {"phase baseline", "rejoin", "round"} <= {span["name"] for span in spans}
 
 
 def test_a_fault_is_a_span_for_each_victim_with_its_evidence(
     sent: Receiver, story: tuple[History, Verdict]
 ) -> None:
     history = story[0]
-    kills = [span for span in sent_spans(sent) if span.name == "fault process.kill"]
+    kills = [span for span in sent_spans(sent) if span["name"] == "fault process.kill"]
     assert [
-        (attributes(span)["chaoslab.target"], attributes(span)["chaoslab.evidence"])
-        for span in kills
+        (one["attributes"]["chaoslab.target"], one["attributes"]["chaoslab.evidence"])
+        for one in kills
     ] == [("learner-1", "proved"), ("learner-3", "proved")]
-    assert kills[0].start_time_unix_nano == time_ns(history.of(Kind.FAULT_INJECTING)[0])
-    assert kills[0].end_time_unix_nano == time_ns(history.of(Kind.FAULT_HEALED)[0])
-    assert kills[0].events[-1].name == "fault.healed"
+    began, healed = history.of(Kind.FAULT_INJECTING)[0], history.of(Kind.FAULT_HEALED)[0]
+    assert kills[0]["times_ns"] == (time_ns(began), time_ns(healed))
+    assert kills[0]["events"][-1]["name"] == "fault.healed"
 
 
 def test_a_run_that_is_sent_again_has_the_same_spans(
@@ -117,9 +123,22 @@ def test_a_failed_run_and_a_learner_that_stays_away_are_errors(receiver: Receive
         .end().history()
     )  # fmt: skip
     send(receiver.url, RUN, history, judged(history))
-    failed = [span for span in sent_spans(receiver) if span.status.code == Status.STATUS_CODE_ERROR]
-    assert {span.name.split(" ")[0] for span in failed} >= {"chaoslab", "rejoin"}
-    assert "rejoin: " in next(span for span in failed if not span.parent_span_id).status.message
+    failed = [span for span in sent_spans(receiver) if span["status"].get("code") == 2]
+    assert {span["name"].split(" ")[0] for span in failed} >= {"chaoslab", "rejoin"}
+    assert "rejoin: " in root_of(failed)["status"]["message"]
+
+
+def test_a_token_is_sent_to_the_receiver_and_nowhere_else(
+    receiver: Receiver, story: tuple[History, Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-token=a%20b, x-tenant=c")
+    receiver.answer, receiver.to = 302, "/elsewhere"
+    assert "302" in send(receiver.url.replace("//", "//me:secret@"), RUN, *story)
+    (_, said, _), *others = receiver.posted
+    headers = {name.lower(): value for name, value in said.items()}
+    assert (headers["x-token"], headers["x-tenant"]) == ("a b", "c")
+    assert headers["authorization"].startswith("Basic ")
+    assert (others, receiver.fetched) == ([], [])
 
 
 # ------------------------------------------------------------------------------------ refusals
@@ -159,10 +178,4 @@ def test_a_record_without_the_calendar_time_is_not_sent(receiver: Receiver) -> N
 @pytest.mark.parametrize("url", ["localhost:4318", "ftp://here", "http://a:b", ""])
 def test_what_cannot_be_sent_to_is_refused_before_a_run(url: str) -> None:
     with pytest.raises(PlanError, match="--otlp"):
-        asked(url)
-
-
-def test_otlp_needs_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_OTLP_PARTS", ("no_such_package.sdk",))
-    with pytest.raises(AbilityError, match=r"chaoslab\[otlp\]"):
-        asked("http://localhost:4318")
+        checked(url)
