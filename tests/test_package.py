@@ -90,9 +90,13 @@ def test_the_sdist_has_sources_and_documents_and_no_leftovers(built: Path) -> No
 
 
 def variables_of(folder: Path) -> Mapping[str, str]:
-    """Those of an activated environment, and nothing of this one."""
+    """Those of an activated environment, and nothing of this one; what others left in the folder
+    for temporary files is none of its business.
+    """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    return {**kept, "VIRTUAL_ENV": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+    (temporary := folder.with_name("temporary")).mkdir(exist_ok=True)
+    own = {"VIRTUAL_ENV": str(folder), "TMPDIR": str(temporary)}
+    return {**kept, **own, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
 
 @pytest.mark.gate
