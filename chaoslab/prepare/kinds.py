@@ -104,7 +104,7 @@ def _why_not(protocol: type, name: str, thing: object) -> str:
         return f"it lacks {', '.join(lacks)}: see {promised}"
     own = getattr(thing, "name", "")
     if "name" in protocol.__annotations__ and own != name:
-        return f"it calls itself {own!r}, not {name!r}"
+        return f"its name is {own!r}, but its entry point is {name!r}"
     if wrong := _called_otherwise(protocol, thing):
         return f"its {wrong} cannot be called as that of {promised}"
     shared = keys_of(FleetSpec).keys() if protocol in (FleetSettings, LinksSettings) else ()

@@ -37,8 +37,8 @@ def not_judged(plan: FaultPlan) -> Iterator[str]:
     if _is_standing(plan) and 0 < len(plan.expect) == sum(not one.setting for one in found):
         names = ", ".join(one.check for one in found)
         raise AbilityError(
-            f"a training that goes on cannot answer {names}: expect something else, such as "
-            "continuity, rejoin or goodput"
+            f"{names} cannot be judged on a training that continues after the run: expect other "
+            "checks, such as continuity, rejoin or goodput"
         )
     for one in found:
         yield f"expect: {one.name} is not judged: {one.reason}"

@@ -132,7 +132,7 @@ def _held_syncer(plan: FaultPlan) -> Iterator[Mistake]:
     if not lengths or (longest_s := max(lengths.values())) == inf:
         return
     fault = max(lengths, key=lambda name: lengths[name])
-    why = f"{fault!r} holds the syncer for {show_duration(longest_s)}, and nobody merges meanwhile"
+    why = f"nothing is merged while {fault!r} holds the syncer ({show_duration(longest_s)})"
     for number, rule in enumerate(plan.abort):
         if rule.no_round_for_s is not None and rule.no_round_for_s < longest_s:
             text = f"{why}, so that this rule ends the run: use more than that"
@@ -180,7 +180,7 @@ def _too_many(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
         if isinstance(spec.settings, Injections) and spec.settings.min_proved > count:
             text = (
                 f"with seed {schedule.seed} there {'is' if count == 1 else 'are'} "
-                f"{plural(count, 'injection')}: ask for at most that, or let more come"
+                f"{plural(count, 'injection')}: ask for at most that, or plan more"
             )
             yield ("expect", number, "min_proved"), text
 
@@ -306,7 +306,7 @@ def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:
     for fault in plan.faults:
         if scheduled[fault.id]:
             continue
-        why = f"chance draws no injection of it with seed {schedule.seed}"
+        why = f"no injection of it is drawn with seed {schedule.seed}"
         if dropped[fault.id]:
             why = f"the limits leave out all its injections ({dropped[fault.id]})"
         yield (

@@ -46,8 +46,8 @@ def refuse_impossible(
     able = fleet.abilities  # asked before the faults: what is wrong with a host is none of theirs
     if plan.training.step_time is Pacing.AUTO and Ability.HOOKS not in able:
         raise AbilityError(
-            f"`training.step_time: auto` is told to the learners by their test hooks, to which the "
-            f"{fleet.kind} fleet has no way: write a duration, such as 60ms"
+            f"`training.step_time: auto` needs the learners' test hooks, which the {fleet.kind} "
+            "fleet cannot reach: write a duration, such as 60ms"
         )
     links = setup.ask()
     for shapings in setup.standing.values():
@@ -106,7 +106,7 @@ def _refuse_missing_abilities(
     if injection.watched and Ability.HOOKS not in able:
         raise AbilityError(
             f"fault {injection.spec!r} waits for the phase {injection.trigger.phase}, and the "
-            f"{fleet.kind} fleet has no way to its nodes' test hooks: use another trigger"
+            f"{fleet.kind} fleet cannot reach its nodes' test hooks: use another trigger"
         )
 
 
@@ -167,9 +167,9 @@ def _tried_here(argv: tuple[str, ...], environment: tuple[tuple[str, str], ...])
             timeout=TRIAL_S, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return f"trying it took longer than {TRIAL_S:g} s: make `batches` and `evaluate` return"
+        return f"its trial took longer than {TRIAL_S:g} s: make `batches` and `evaluate` return"
     if done.returncode not in (0, 1):
         how = f"by signal {-done.returncode}" if done.returncode < 0 else f"{done.returncode}"
         words = " ".join(done.stderr.split())[-300:]
-        return f"trying it ended the process ({how}){f': {words}' if words else ''}"
+        return f"its trial ended with the process ({how}){f': {words}' if words else ''}"
     return problem_in(done.stdout, done.stderr)

@@ -29,10 +29,10 @@ def stalled(plan: FaultPlan, schedule: Schedule, document: Document) -> Iterator
     if training.waits_for_all:
         needed = training.learner_count
         why = f"`algorithm: {training.algorithm}`"
-        effect, instead = "the others stand still", "`algorithm: decoupled`"
+        effect, instead = "the others stop", "`algorithm: decoupled`"
     elif training.is_blocking:
         needed, why = 1, f"`algorithm: {training.algorithm}`"
-        effect, instead = "nobody trains", "other targets"
+        effect, instead = "no learner trains", "other targets"
     else:
         needed, why = training.quorum, "`training.quorum`"
         effect, instead = "what the others train is not merged", f"`quorum: {max(left, 1)}`"

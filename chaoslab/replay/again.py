@@ -30,7 +30,7 @@ def prepare_again(directory: RunDirectory, *, settings: Sequence[str] = ()) -> P
     """
     plan = directory.path / RESOLVED_PLAN
     if not plan.is_file():
-        raise PlanError(f"{directory.path} holds no {RESOLVED_PLAN}: nothing is there to repeat")
+        raise PlanError(f"{directory.path} has no {RESOLVED_PLAN} to repeat")
     if directory.facts.get(GAMEDAY):
         raise PlanError(
             f"{directory.path} is of a game-day, in which people decided: write what they did as a "
@@ -46,11 +46,11 @@ def recorded_schedule(directory: RunDirectory) -> Schedule:
     try:
         lines = read_regular(path).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path} cannot be read ({error}): nothing is there to repeat") from error
+        raise PlanError(f"{path} cannot be read, so it cannot be repeated: {error}") from error
     schedule = from_lines(lines, kinds().faults)
     if fingerprint(schedule.injections) != directory.facts.get("schedule_hash"):
         raise PlanError(
-            f"{path} is not the schedule that run.json speaks of: the file was changed, or is of a "
+            f"{path} does not match the hash in run.json: the file was changed, or is of a "
             f"version whose faults had other settings; draw a new one with `chaoslab run "
             f"{directory.path / RESOLVED_PLAN}`"
         )

@@ -43,7 +43,7 @@ def cause_of(verdict: Verdict, checks: Sequence[str] = ()) -> Cause:
     )
     if not found:
         whose = f"{', '.join(checks)} did not fail" if checks else f"the run is {verdict.outcome}"
-        raise PlanError(f"{whose}, so there is no failure to look for: name a run that FAILs")
+        raise PlanError(f"{whose}: name a run that FAILs")
     return found
 
 

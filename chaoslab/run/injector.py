@@ -126,7 +126,11 @@ class Injector:
             for name in one.injection.targets
             if one.fault.brings_in and not progress.has_contributed_since(name, one.injected_s)
         ]
-        lost = [f"{SYNCER} is away for good"] if SYNCER in self.away - self.returning else []
+        lost = (
+            [f"{SYNCER} is not given back by the plan"]
+            if SYNCER in self.away - self.returning
+            else []
+        )
         return held + lost + missed + awaited
 
     @property
@@ -166,7 +170,7 @@ class Injector:
                 else:
                     self._heal(one, because=because)
             except FleetError as error:
-                broken.append(f"{one.injection.id} could not be looked at: {error}")
+                broken.append(f"{one.injection.id}: evidence could not be collected: {error}")
         if broken:
             raise FleetError("; ".join(broken))
 

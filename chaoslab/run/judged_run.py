@@ -126,9 +126,7 @@ def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
     if not path.is_file():
         if died_early(directory):
             return ()
-        raise PlanError(
-            f"{directory.path} holds no plan: say whose `expect` to use with --expect-from PLAN"
-        )
+        raise PlanError(f"{directory.path} has no plan: name one with --expect-from PLAN")
     plan, _ = load(path, kinds(), is_record=True)
     return expected(plan)
 

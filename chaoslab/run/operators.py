@@ -228,14 +228,16 @@ class Operators:
     def _skip(self, order: Ask) -> None:
         waiting = self.injector.waits(self._named(order))
         if not waiting:
-            raise _Refused(f"nothing of {order.spec} waits any longer")
+            raise _Refused(f"no injection of {order.spec} is waiting")
         self._acted(order)
         left_out = f"{order.by} left {plural(waiting, 'injection')} out"
         self.injector.leave_out(order.spec, reason=left_out)
 
     def _heal(self, order: Ask) -> None:
         if not self.injector.is_open(order.spec):
-            raise _Refused(f"nothing of {order.spec} is open" if order.spec else "nothing is open")
+            raise _Refused(
+                f"no injection of {order.spec} is open" if order.spec else "nothing is open"
+            )
         self._acted(order)
         self.injector.heal_early(order.spec, because=f"{order.by} asked for it")
 
@@ -244,10 +246,12 @@ class Operators:
         spec = self._named(order)
         waiting = [one for one in self.injector.waiting if one.spec == spec]
         if not waiting:
-            raise _Refused(f"nothing of {spec} waits any longer")
+            raise _Refused(f"no injection of {spec} is waiting")
         changed = [self._changed(one, order.action) for one in waiting]
         if None in changed:
-            raise _Refused(f"{spec} cannot be {order.action}: neither its targets nor its time can")
+            raise _Refused(
+                f"{spec} cannot be {order.action}: its targets and its time are at the limit"
+            )
         for before, after in zip(waiting, changed, strict=True):
             self.injector.waiting.replace(before, after or before)
         first = changed[0] or waiting[0]
@@ -263,7 +267,7 @@ class Operators:
         spec = self._named(order)
         begun = [one for one in self.injector.begun if one.spec == spec]
         if not begun:
-            raise _Refused(f"nothing of {spec} was injected yet: go {spec}")
+            raise _Refused(f"{spec} was not injected yet: write `go {spec}`")
         again = replace(begun[-1], number=self._number)
         if found := self.injector.forbidden_now(again, fault_of(again)):
             raise _Refused(found.reason)
@@ -273,7 +277,7 @@ class Operators:
 
     def _end(self, order: Ask) -> None:
         if held := list(self.injector.waiting.held):
-            raise _Refused(f"{', '.join(held)} still waits: let it go, or skip it")
+            raise _Refused(f"{', '.join(held)} still waits: inject it by `go`, or `skip` it")
         self._acted(order)
         self.injector.is_kept = False
         for one in self._still_sealed:

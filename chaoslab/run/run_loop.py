@@ -261,8 +261,8 @@ class RunLoop:
         if silence.undone or is_long:
             undone = f", and its janitor undid: {'; '.join(silence.undone)}"
             self._abort(
-                "the harness keeps time",
-                f"it stood still for {silence.for_s:.1f} s{undone if silence.undone else ''}",
+                "harness stalled",
+                f"{silence.for_s:.1f} s, limit {SILENT_S:g} s{undone if silence.undone else ''}",
             )
 
     def _sample(self) -> None:
@@ -295,7 +295,7 @@ class RunLoop:
             self._abort(key, f"the run took longer than {limit_s:g} s")
         progress = self._progress
         if progress.links_lost and not progress.is_over:
-            self._abort("the links hold", progress.links_lost)
+            self._abort("links lost", progress.links_lost)
         if (since_s := self._since_s) is None:
             return
         for rule in self.plan.abort:
@@ -304,7 +304,7 @@ class RunLoop:
         if SYNCER in self.injector.away - self.injector.returning:
             self._end_without_syncer()
         elif reason := self._why_training_cannot_go_on():
-            self._abort("training can go on", reason)
+            self._abort("training cannot continue", reason)
 
     def _end_without_syncer(self) -> None:
         """A fault took the syncer for good: the run shows for `settle` what follows, and ends."""
@@ -316,13 +316,13 @@ class RunLoop:
         progress, injector = self._progress, self.injector
         exited, is_starting = progress.exits.get(SYNCER), self.recorder.is_starting
         if exited is not None and not (SYNCER in injector.returning or is_starting([SYNCER])):
-            return f"the syncer is gone ({how_it_ended(exited)}) and nothing brings it back"
+            return f"the syncer ended ({how_it_ended(exited)}), and no injection restarts it"
         has_learner = not injector.away.issuperset(progress.alive(Role.LEARNER))
         if has_learner or injector.returning or progress.is_stopping:
             return None
         if is_starting(name for name in progress.exits if name != SYNCER):  # it has been healed
             return None
-        return "no learner is left, and no injection brings one back"
+        return "no learner is left, and no injection restarts one"
 
     def _abort(self, rule: str, observed: str) -> NoReturn:
         self.recorder.note(Kind.ABORT_FIRED, {"rule": rule, "observed": observed})

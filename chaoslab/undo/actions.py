@@ -74,5 +74,5 @@ def _facts(owed: UndoEntry, verb: Verb[AnyFacts]) -> AnyFacts:
         return decode(verb.facts, owed.facts, owed.directory)
     except FleetError as error:
         raise FleetError(
-            f"obligation {owed.number} ({owed.do}) of {owed.directory} is refused: {error}"
+            f"undo entry {owed.number} ({owed.do}) of {owed.directory} is refused: {error}"
         ) from error

@@ -43,7 +43,7 @@ def decode(kind: type[AnyFacts], entry: Mapping[str, Json], directory: Path) -> 
     frame = _FRAME | ({"boot_id"} if "until_s" in entry and "boot_id" not in known else set())
     given = {key: value for key, value in entry.items() if key not in frame}
     if unknown := sorted(given.keys() - known.keys()):
-        raise FleetError(f"{unknown[0]!r} is no fact of it")
+        raise FleetError(f"unknown fact {unknown[0]!r}")
     for name, one in known.items():
         if name not in given and one.default is MISSING:
             raise FleetError(f"{name!r} is missing")

@@ -59,13 +59,13 @@ def heal(run_directory: Path) -> Healed:
     holder = holder_of(run_directory)
     if holder is not None and holder.pid != os.getpid():
         running = (
-            f"{run_directory} is still being run by process {holder.pid}: "
+            f"{run_directory} is in use by process {holder.pid}: "
             "end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
         )
         return Healed(remaining=(running,))
     if (why := unknown_holder(run_directory)) and may_owe(run_directory):
         unknown = (
-            f"{run_directory}: {why}; if nobody runs it any more, take the lines with "
+            f"{run_directory}: {why}; if no process runs it any more, remove the lines with "
             '"held_by" out of its obligations.jsonl and heal it here'
         )
         return Healed(remaining=(unknown,))
@@ -166,7 +166,7 @@ class Guard:
 
     def _replace(self) -> tuple[int, str]:
         """Where to beat from now on; why nobody hears it, if none can be started."""
-        reason = f"{RESTARTS} were started in place of others already"
+        reason = f"{RESTARTS} were already started after others had ended"
         if self._restarts < RESTARTS:
             self._restarts += 1
             try:

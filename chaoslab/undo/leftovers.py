@@ -42,7 +42,7 @@ def _owed(runs_root: Path) -> Iterator[Leftover]:
         if left:
             shown = ", ".join(left[:5]) + (", …" if len(left) > 5 else "")
             yield Leftover(
-                what=f"{plural(len(left), 'thing')} of a run that is over ({shown})",
+                what=f"{plural(len(left), 'leftover')} of a finished run ({shown})",
                 where=str(run),
                 remedy=_heal(run),
             )

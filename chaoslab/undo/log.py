@@ -135,7 +135,7 @@ class UndoLogFile:
             is_open = owed.number in self._open
             if not looks(owed):
                 where = owed.facts.get("node") or "a link"
-                found += [f"{owed.do} is owed for {where}"] if is_open else []
+                found += [f"{owed.do} is not undone for {where}"] if is_open else []
             elif there := leftovers(owed):
                 found += there
                 if not is_open:
@@ -148,7 +148,8 @@ class UndoLogFile:
             append(self._path, facts, durable=durable)
         except OSError as error:
             raise FleetError(
-                f"{self._path} cannot be written ({error}), and what cannot be undone is not done"
+                f"{self._path} cannot be written ({error}), and an action that cannot be undone "
+                "is not carried out"
             ) from error
 
     def _append_if_possible(self, facts: Mapping[str, Json]) -> None:
@@ -333,7 +334,7 @@ def _holder(lines: Sequence[bytes]) -> Mapping[str, Json] | None:
 def _why_unknown(holder: Mapping[str, Json], run_directory: Path) -> str:
     """Engines are shared, and so may the disk be; a record may be copied while its run goes on."""
     if host := _where_else(holder):
-        return f"it was run on {host}, and may still be: heal it there"
+        return f"it ran on {host}, and may still run there: call `chaoslab heal` on that machine"
     try:
         who = identity_of(holder)
     except FleetError as error:
@@ -380,8 +381,8 @@ def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[Mapping[str, Json]]
             yield _entry(line)
         except (ValueError, RecursionError, FleetError) as error:
             raise FleetError(
-                f"{path}:{number} is no obligation ({error}): {line[:200]!r}; undo by hand what it "
-                "may have meant, take the line out, and call `chaoslab heal` for the others"
+                f"{path}:{number} is not an undo entry ({error}): {line[:200]!r}; undo by hand "
+                "what it may have meant, remove the line, and call `chaoslab heal` for the others"
             ) from error
 
 
@@ -394,11 +395,11 @@ def _entry(line: bytes) -> Mapping[str, Json]:
         _number(facts[key])
     held_by = facts.get("held_by")
     if isinstance(held_by, dict) and not names_process(held_by):
-        raise FleetError(f"no process is meant by {held_by!r}")
+        raise FleetError(f"not a process: {held_by!r}")
     return facts
 
 
 def _number(value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise FleetError(f"{value!r} is not the number of an obligation")
+        raise FleetError(f"{value!r} is not the number of an undo entry")
     return value

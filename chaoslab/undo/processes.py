@@ -66,7 +66,7 @@ class ProcessFacts(Facts):
         is_alive = is_running(who.pid) and is_same(who)
         require(
             not is_alive or is_of_run(who, self.directory),
-            f"process {who.pid} lives and bears no mark of {self.directory}: if it is what "
+            f"process {who.pid} runs without the mark of {self.directory}: if it is what "
             f"{self.node} started, end it by hand and take the line out",
         )
         return who
@@ -113,8 +113,8 @@ def _unwedge(facts: ProcessFacts) -> Healed:
     try:
         send(main, signal.SIGUSR2)
     except OSError as error:
-        return Healed(remaining=(f"process {main.pid} cannot be told to go on: {error}",))
-    return Healed(actions=(f"{facts.node} (process {main.pid}) was told to go on",))
+        return Healed(remaining=(f"process {main.pid} cannot be resumed: {error}",))
+    return Healed(actions=(f"{facts.node} (process {main.pid}) was resumed",))
 
 
 # ---------------------------------------------------------------- leftovers
@@ -127,7 +127,7 @@ def strays() -> Iterator[Leftover]:
             words, mark = process.cmdline(), node_mark(process.pid)
             if mark is not None and not _is_contained(process) and _is_orphan(process):
                 yield Leftover(
-                    what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
+                    what=f"process {process.pid} outlived its harness: {' '.join(words)[:100]}",
                     where=mark,
                     remedy=f"kill -KILL {process.pid}",
                 )
@@ -161,7 +161,7 @@ def _pidfd() -> Examined:
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError) as error:
-        return limited("pidfd", f"not there ({error}): exits are looked for every 20 ms")
+        return limited("pidfd", f"not there ({error}): exits are polled every 20 ms")
     return ok("pidfd", "exits are noticed at once")
 
 

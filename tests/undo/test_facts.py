@@ -251,7 +251,7 @@ def refused(directory: Path, do: str, facts: dict[str, Json]) -> str:
     healed = undo(owed)
     assert not healed.actions
     (said,) = healed.remaining
-    assert said.startswith(f"obligation 3 ({do}) of {directory}"), said
+    assert said.startswith(f"undo entry 3 ({do}) of {directory}"), said
     assert leftovers(owed) == (said,)
     return said
 
