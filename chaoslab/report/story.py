@@ -40,6 +40,12 @@ _SENTENCES_KEPT = 64
 _END_MOST_S = 1e9
 """No run lasts for thirty years."""
 _DECISIONS = frozenset({Action.GO, Action.SKIP})
+_SYNCER_STATES: Mapping[Kind, State] = {
+    Kind.SYNCER_READY: State.SERVING,
+    Kind.SYNCER_BLOCKED: State.BLOCKED,
+    Kind.SYNCER_FREED: State.SERVING,
+    Kind.SYNCER_STOPPED: State.ENDED,
+}
 _ENDS_OF_WAITS = frozenset({Obstacle.OPERATOR, Obstacle.NO_TRIGGER})
 
 
@@ -311,20 +317,13 @@ class RunStory:
         if self.syncer is not None:
             self.syncer.enter(state, time_s)
 
-    def _syncer_ready(self, event: Event[payloads.SyncerReady]) -> None:
-        self._syncer_is(State.SERVING, event.time_s)
-
-    def _syncer_blocked(self, event: Event[payloads.SyncerBlocked]) -> None:
-        if not event.payload.is_snapshot:
-            self._syncer_is(State.BLOCKED, event.time_s)
-
-    def _syncer_freed(self, event: Event[payloads.SyncerFreed]) -> None:
-        if not event.payload.is_snapshot:
-            self._syncer_is(State.SERVING, event.time_s)
-
-    def _syncer_stopped(self, event: Event[payloads.SyncerStopped]) -> None:
-        self.stopped_s = event.time_s
-        self._syncer_is(State.ENDED, event.time_s)
+    def _syncer_said(self, event: Event) -> None:
+        said = event.payload
+        if isinstance(said, payloads.SyncerBlocked | payloads.SyncerFreed) and said.is_snapshot:
+            return  # it serves on
+        if isinstance(said, payloads.SyncerStopped):
+            self.stopped_s = event.time_s
+        self._syncer_is(_SYNCER_STATES[event.kind], event.time_s)
 
     def _merged(self, event: Event[payloads.RoundMerged]) -> Sentence | None:
         self.rounds.merge(event.time_s, event.payload)
@@ -452,10 +451,10 @@ class RunStory:
         Kind.MEMBER_SUSPECTED: _suspected,
         Kind.MEMBER_RECOVERED: _recovered,
         Kind.MEMBER_LEFT: _left,
-        Kind.SYNCER_READY: _syncer_ready,
-        Kind.SYNCER_BLOCKED: _syncer_blocked,
-        Kind.SYNCER_FREED: _syncer_freed,
-        Kind.SYNCER_STOPPED: _syncer_stopped,
+        Kind.SYNCER_READY: _syncer_said,
+        Kind.SYNCER_BLOCKED: _syncer_said,
+        Kind.SYNCER_FREED: _syncer_said,
+        Kind.SYNCER_STOPPED: _syncer_said,
         Kind.ROUND_MERGED: _merged,
         Kind.FAULT_INJECTING: _injecting,
         Kind.FAULT_INJECTED: _fault_moved,

@@ -73,13 +73,6 @@ def test_a_note_that_names_a_node_that_was_hit_notices_a_sealed_fault(tmp_path: 
     assert re.search(r"\| sealed-1 \| .* s \| Bo \|", page)
 
 
-def test_judge_report_and_show_work_on_the_finished_record(day: Path) -> None:
-    with within(day):
-        for words in (["judge", "latest"], ["report", "latest"], ["show", "latest"]):
-            done = CliRunner().invoke(main, words)
-            assert done.exit_code in (ExitCode.PASS, ExitCode.UNKNOWN), done.output
-
-
 def test_what_came_becomes_a_part_of_the_gate(day: Path, tmp_path: Path) -> None:
     with within(day):
         gate = tmp_path / "gate.yaml"

@@ -142,25 +142,17 @@ class RateLimit:
     at_once: int
     per_s: float
     clock: Clock
-    most_keys: int = 4096
-    """The key that was used longest ago is forgotten first."""
     _left: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By key: how many were left, and when that was."""
 
-    def left(self, key: str) -> float:
-        """How many are allowed now."""
-        known, at_s = self._left.get(key, (float(self.at_once), 0.0))
-        return min(float(self.at_once), known + self.per_s * (self.clock.now_s() - at_s))
-
     def take(self, key: str) -> None:
         """Count one; Denied if there were too many."""
-        left = self.left(key)
+        now_s = self.clock.now_s()
+        known, at_s = self._left.get(key, (float(self.at_once), now_s))
+        left = min(float(self.at_once), known + self.per_s * (now_s - at_s))
         if left < 1:
             raise Denied(429, f"too many at once: wait {max(1.0, (1 - left) / self.per_s):.0f} s")
-        self._left.pop(key, None)
-        self._left[key] = (left - 1, self.clock.now_s())
-        if len(self._left) > self.most_keys:
-            del self._left[next(iter(self._left))]
+        self._left[key] = (left - 1, now_s)
 
 
 # ---------------------------------------------------------------- who

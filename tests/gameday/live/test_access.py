@@ -107,12 +107,6 @@ def test_another_host_is_refused(stand: Stand, method: str, host: str | None) ->
     assert "200" not in answer.text
 
 
-def test_it_answers_as_localhost_too(stand: Stand) -> None:
-    port = stand.page.address.port
-    ann = stand.viewer()
-    assert ann.get("/", Host=f"LocalHost:{port}").status == 200
-
-
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", None])
 def test_a_post_of_another_page_is_refused(stand: Stand, origin: str | None) -> None:
     viewer = stand.viewer("Eve" + str(len(origin or "")))
@@ -190,13 +184,6 @@ def test_who_gives_no_name_only_looks(stand: Stand) -> None:
         assert answer.status == 403
 
 
-def test_a_name_in_the_body_changes_nothing() -> None:
-    with opened() as fresh:
-        answer = fresh.viewer("Cy").post("/note", {"text": "x", "by": "Ann"})
-        assert (answer.status, "`by`" in answer.error) == (400, True)
-        assert fresh.operator().enter(fresh.token("Bo"), "Cy").status == 204
-
-
 @pytest.mark.parametrize(
     ("path", "body", "why"),
     [
@@ -214,6 +201,7 @@ def test_a_name_in_the_body_changes_nothing() -> None:
         ("/predict", {"fault": "other", "hit": ["learner-9"]}, "hit: learner-9"),
         ("/predict", {"fault": "other", "hit": "learner-1"}, "hit: "),
         ("/note", {"text": " \n "}, "text: "),
+        ("/note", {"text": "x", "by": "Bo"}, "`by`"),
         ("/note", ["x"], "JSON"),
     ],
 )  # fmt: skip
@@ -293,9 +281,9 @@ def test_many_cookies_of_viewers_do_not_flood_the_run() -> None:
     access.enter(token, "", address="b")
 
 
-def test_a_rate_limit_is_full_again_after_a_while() -> None:
+def test_a_rate_limit_fills_up_again() -> None:
     clock = VirtualClock()
-    limit = RateLimit(at_once=2, per_s=2.0, clock=clock, most_keys=2)
+    limit = RateLimit(at_once=2, per_s=2.0, clock=clock)
     for _ in range(2):
         limit.take("a")
     with pytest.raises(Denied, match="1 s"):
@@ -305,10 +293,6 @@ def test_a_rate_limit_is_full_again_after_a_while() -> None:
     limit.take("a")
     with pytest.raises(Denied):
         limit.take("a")
-    clock.advance_to(100.0)
-    assert limit.left("a") == 2
-    limit.take("c")
-    assert limit.left("b") == 2, "it was forgotten"
 
 
 # ---------------------------------------------------------------- beyond this machine

@@ -170,19 +170,6 @@ def test_no_text_of_a_record_is_carried_out(reports: Reports) -> None:
     assert page.troubles == []
 
 
-def test_newer_data_of_the_same_run_is_drawn_in_place_of_the_old(reports: Reports) -> None:
-    page = reports.open(whole_story())
-    page.js("document.getElementById('charts').focus()")
-    page.press("+")
-    chosen = view(page)
-    page.js("draw({ ...JSON.parse(document.getElementById('data').textContent), verdict: null })")
-    assert view(page) == chosen
-    assert page.js("document.querySelectorAll('#charts').length") == 1
-    assert page.js("document.querySelectorAll('#findings').length") == 0
-    assert "no verdict" in page.js("document.querySelector('.sentence').textContent")
-    assert page.troubles == []
-
-
 def test_a_run_that_has_only_begun_is_drawn(reports: Reports) -> None:
     page = reports.open(Story().start().train(1), "begun")
     assert page.js("document.querySelectorAll('#charts figure').length") >= 2

@@ -1,15 +1,9 @@
-/* The page: draws one value of data, and draws it again when a newer one comes. */
+/* The page: draws one value of data. */
 
-/** The axis of what is drawn now. */
-let drawn = null;
-
-/** Draw `data` (see chaoslab/report/web/page.py) into the page, in place of what was there. A part of
-    the run that the reader had chosen stays in view. */
+/** Draw `data` (see chaoslab/report/web/page.py) into the page. */
 function draw(data) {
   const { run, verdict } = data;
   const axis = new TimeAxis(run.end_s, run.has_ended ? run.trained_s - 0.001 : run.end_s);
-  if (drawn) axis.keep(drawn);
-  drawn = axis;
   const panels = charts(axis, data);
   const ruler = new Panel(axis, { id: "axis", title: "Time", height: 36, draw: (panel) => drawRuler(panel, run) });
   const now = element("output", {});
@@ -75,18 +69,13 @@ function drawRuler(panel, run) {
 function fit(axis, area, names) {
   const wanted = Math.max(...names.map((name) => name.length)) * NAME_SIGN + 10;
   const measure = () => {
-    if (!area.isConnected) {
-      observer.disconnect();
-      return;
-    }
     const width = area.clientWidth - 2 * inset(area);
     if (width <= 0) return;
     axis.width = width;
     [axis.left, axis.right] = width < 560 ? [84, 70] : [Math.max(118, Math.min(wanted, width / 4)), 82];
     axis.onView();
   };
-  const observer = new ResizeObserver(measure);
-  observer.observe(area);
+  new ResizeObserver(measure).observe(area);
   measure();
 }
 

@@ -15,12 +15,6 @@ class TimeAxis {
     this.onCursor = () => {};
   }
 
-  /** Take over view and cursor of another axis, if its reader has chosen a view. */
-  keep(other) {
-    if (other.to - other.from < other.end) [this.from, this.to] = [other.from, Math.min(other.to, this.end)];
-    this.cursor = other.cursor;
-  }
-
   /** Where a time lies in a chart, in its own units. */
   x(time) {
     return this.left + ((time - this.from) / (this.to - this.from)) * this.inner;
