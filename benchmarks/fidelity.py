@@ -142,7 +142,7 @@ def _compared(folder: Path) -> Mapping[str, Any]:
 
 
 def _costs(runs: Sequence[Path]) -> str:
-    """The file that `chaoslab calibrate` makes of these runs."""
+    """The file that `chaoslab research calibrate` makes of these runs."""
     found = measured([samples_of(History.read(run)) for run in runs])
     return to_toml(found, [f"{run.parent.name}/{run.name}" for run in runs])
 

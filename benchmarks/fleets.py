@@ -6,7 +6,7 @@
 
 The same plan on both fleets in turns, so that a busy machine slows both: one of two learners is
 killed and restarted 3 seconds later. All times are read from the journals. Needs a Docker engine
-with the images (`chaoslab images build`); without them the exit code is 2.
+with the images (`chaoslab doctor images build`); without them the exit code is 2.
 """
 
 import argparse

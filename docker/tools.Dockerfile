@@ -1,7 +1,7 @@
 # Image of the network tools: iptables, tc and conntrack, with Python to run them. Not used for
 # learners or the syncer.
 #
-#     chaoslab images build        on the same BASE as the nodes, adds only the tools
+#     chaoslab doctor images build        on the same BASE as the nodes, adds only the tools
 #
 # BASE is Debian or a derivative: the packages come from its sources, no registry is needed. One that
 # has them already (`base_from_debian.sh NAME PACKAGES`) needs no network either.

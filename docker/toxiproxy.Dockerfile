@@ -1,6 +1,6 @@
 # Image of the Toxiproxy server: one static binary of the version that chaoslab pins.
 #
-#     chaoslab images build        puts the binary beside this file in the build context
+#     chaoslab doctor images build        puts the binary beside this file in the build context
 ARG VERSION
 FROM scratch
 ARG VERSION

@@ -87,7 +87,7 @@ def picture(run: Path) -> str:
     """The SVG of a run directory; ValueError if there is nothing to show."""
     history, verdict = History.read(run), read_verdict(run)
     if verdict is None:
-        raise ValueError(f"{run} was never judged: run `chaoslab judge {run}` first")
+        raise ValueError(f"{run} was never judged: run `chaoslab show {run} --judge` first")
     plan, _ = load(run / "plan.resolved.yaml", kinds(), is_record=True)
     record = Path("runs", run.parent.name, run.name)
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:

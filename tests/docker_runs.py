@@ -19,7 +19,7 @@ def engine_with_images() -> Engine:
     """One that has the images of this very source."""
     engine = engine_or_skip()
     if engine.image_id(images.source().image) is None and not IS_REQUIRED:
-        pytest.skip("the images of this source are missing: chaoslab images build")
+        pytest.skip("the images of this source are missing: chaoslab doctor images build")
     return engine
 
 

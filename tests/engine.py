@@ -32,7 +32,7 @@ def base_here(engine: Engine) -> str:
     """An image with Python that is on the engine already; AbilityError if there is none."""
     if found := base_there(engine):
         return found
-    raise AbilityError(f"{engine.url} has no image with Python: run `chaoslab images build`")
+    raise AbilityError(f"{engine.url} has no image with Python: run `chaoslab doctor images build`")
 
 
 def engine_or_skip() -> Engine:

@@ -23,7 +23,7 @@ from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.codes import Code as FindingCode
 from chaoslab.checks.verdict import SCHEMA_VERSION, schema
-from chaoslab.cli.commands.settings import settings_json
+from chaoslab.cli.commands.catalog import settings_json
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payload import Payload, key, payloads
 from chaoslab.faults.base import Fault, Layer

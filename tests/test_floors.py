@@ -264,7 +264,7 @@ def test_no_product_knows_of_a_mutant() -> None:
         if not module.startswith("selftest")
         for name in own(module)
         if name.startswith("selftest")
-        and (module != "cli.commands.selftest" or name.startswith(MUTANTS))
+        and (module != "cli.research.selftest" or name.startswith(MUTANTS))
     ] == []
 
 

@@ -60,7 +60,7 @@ def test_the_role_of_the_gate_is_the_one_that_the_command_prints() -> None:
 def harness_image() -> str:
     """The image of the harness, built and given to the cluster."""
     kubeconfig_or_skip()
-    told = run(sys.executable, "-m", "chaoslab", "images", "build", "--harness", "--json")
+    told = run(sys.executable, "-m", "chaoslab", "doctor", "images", "build", "--harness", "--json")
     (name,) = (name for name in json.loads(told)["images"] if name.startswith("chaoslab:"))
     run(str(START), "load", name)
     return str(name)

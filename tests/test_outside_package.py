@@ -42,7 +42,7 @@ def test_what_a_package_brings_is_known_everywhere(
 ) -> None:
     plan = json.loads(chaoslab(environment, tmp_path, "plan", f"{TOYS}/nap.yaml", "--json").stdout)
     assert plan["fleet"] == "nice"
-    schema = chaoslab(environment, tmp_path, "schema").stdout
+    schema = chaoslab(environment, tmp_path, "catalog", "schema").stdout
     for known in ("niceness", "toy.nap", "toy_rounds"):
         assert known in schema
     unknown = chaoslab(environment, tmp_path, "plan", "kill_half", "--set", "fleet.kind=nise")

@@ -1,4 +1,4 @@
-"""`chaoslab selftest` as a person sees it: what it lists, what it runs, how it leaves."""
+"""`chaoslab research selftest` as a person sees it: what it lists, what it runs, how it leaves."""
 
 import gc
 import json
@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from chaoslab.checks.base import Outcome
-from chaoslab.cli.commands.selftest import exit_code
 from chaoslab.cli.main import main
+from chaoslab.cli.research.selftest import exit_code
 from chaoslab.core.errors import ExitCode
 from chaoslab.fleet.local import fleet
 from chaoslab.selftest.catalogue import TRIALS
@@ -33,16 +33,18 @@ ALARM = replace(PASSED, answer=Answer.ALARM)
 
 
 def test_all_trials_are_listed_with_who_must_find_them() -> None:
-    done = CliRunner().invoke(main, ["selftest", "--list"])
+    done = CliRunner().invoke(main, ["research", "selftest", "--list"])
     assert done.exit_code == ExitCode.PASS
     for trial in TRIALS:
         assert trial.name in done.output
-    listed = json.loads(CliRunner().invoke(main, ["selftest", "--list", "--json"]).output)
+    listed = json.loads(
+        CliRunner().invoke(main, ["research", "selftest", "--list", "--json"]).output
+    )
     assert [one["name"] for one in listed] == [trial.name for trial in TRIALS]
 
 
 def test_a_trial_that_nobody_knows_is_refused_with_the_nearest_one() -> None:
-    done = CliRunner().invoke(main, ["selftest", "--only", "deaf_sincer"])
+    done = CliRunner().invoke(main, ["research", "selftest", "--only", "deaf_sincer"])
     assert done.exit_code == ExitCode.REFUSED
     assert "`deaf_syncer`" in done.output
 
@@ -79,7 +81,7 @@ def test_the_exit_code_is_that_of_the_worst(results: list[Result], code: ExitCod
 def test_two_quick_trials_are_caught_and_their_records_are_kept(tmp_path: Path) -> None:
     words = ("--only", "restless_baseline", "--only", "idle_kill", "--json")
     done = subprocess.run(
-        [sys.executable, "-m", "chaoslab", "selftest", *words, "--out", str(tmp_path)],
+        [sys.executable, "-m", "chaoslab", "research", "selftest", *words, "--out", str(tmp_path)],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -117,7 +119,7 @@ TRIED = {
     ],
 )
 def test_what_is_wrong_is_found_on_real_processes(name: str, tmp_path: Path) -> None:
-    """All trials: `chaoslab selftest`."""
+    """All trials: `chaoslab research selftest`."""
     result = carry_out_trial(TRIED[name], tmp_path)
     gc.collect()  # what messy_fleet forgot warns here, where it is ignored
     if result.answer is Answer.UNABLE:

@@ -1,6 +1,6 @@
 """A training on slices: the fake cloud's API, and hosts with a real sshd that go with their slices.
 
-chaoslab fleet up ─► run --fleet tpu-vm: half is preempted, replaced by other hosts ─► fleet down
+doctor slices up ─► run --fleet tpu-vm: half is preempted, replaced by other hosts ─► slices down
 """
 
 import sys
@@ -126,10 +126,10 @@ def slices_up(
                     endpoint=endpoint,
                 )
             )
-            up = CliRunner().invoke(main, ["fleet", "up", str(inventory), "--yes"])
+            up = CliRunner().invoke(main, ["doctor", "slices", "up", str(inventory), "--yes"])
             assert up.exit_code == 0, up.output
             yield inventory, fake, hosts
-            down = CliRunner().invoke(main, ["fleet", "down", str(inventory), "--yes"])
+            down = CliRunner().invoke(main, ["doctor", "slices", "down", str(inventory), "--yes"])
             assert down.exit_code == 0, down.output
             assert (fake.ids, fake.queue) == ([], {})
 

@@ -154,7 +154,9 @@ def judged(run: PastRun) -> Verdict:
     verdict = run.verdict()
     if verdict is None:
         path = run.directory.path
-        raise PlanError(f"{path} was never judged: call `chaoslab judge {quote(str(path))}` first")
+        raise PlanError(
+            f"{path} was never judged: call `chaoslab show {quote(str(path))} --judge` first"
+        )
     return verdict
 
 

@@ -177,7 +177,7 @@ def _none_judged(runs: Sequence[PastRun]) -> PlanError:
         return PlanError(runs[0].damage)
     where = whole.directory.path if whole else ""
     return PlanError(
-        f"no run of it was judged yet: call `chaoslab judge {quote(str(where))}` first"
+        f"no run of it was judged yet: call `chaoslab show {quote(str(where))} --judge` first"
     )
 
 

@@ -95,7 +95,7 @@ def missing(found: Sequence[Measured]) -> Sequence[str]:
 
 def to_toml(found: Sequence[Measured], runs: Sequence[str]) -> str:
     """The file, with the names of the runs that it comes from."""
-    lines = [f"# chaoslab calibrate: {', '.join(runs)}", *map(_line, found)]
+    lines = [f"# chaoslab research calibrate: {', '.join(runs)}", *map(_line, found)]
     if left := missing(found):
         lines.append(f"# not measured, so that the default holds: {', '.join(left)}")
     lines += quantile_lines({one.cost: one.quantiles for one in found if one.quantiles})

@@ -326,7 +326,7 @@ def _refuse_other_version(version: str) -> None:
     if version.partition(".")[0] != major:
         raise MalformedEvent(
             f"verdict.json has schema version {version}, and this chaoslab reads {major}.*: "
-            "`chaoslab judge RUN` writes it anew"
+            "`chaoslab show RUN --judge` writes it anew"
         )
 
 

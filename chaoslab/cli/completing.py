@@ -1,4 +1,4 @@
-"""What a shell is offered for an argument: plans, runs, faults, checks, fleets, commits.
+"""What a shell is offered for an argument: plans, runs, entries of the catalog, fleets, commits.
 
 Each imports what it needs when it is asked, so that `--help` needs click alone. A folder that is
 not there has nothing to offer.
@@ -19,20 +19,8 @@ def plans(_context: click.Context, _parameter: click.Parameter, begun: str) -> l
     """Included plans by name; with a `/` or a dot, or if none fits, plan files."""
     from chaoslab.prepare.plans import bundled_plans  # noqa: PLC0415  # see above
 
-    named = that_begin(begun, bundled_plans())
-    own = [path for path in Path().glob("*.y*ml") if str(path).startswith(begun)]
-    own += [path for path in Path("fault_plans").glob("*.y*ml") if str(path).startswith(begun)]
-    found = named + [CompletionItem(str(path)) for path in sorted(own)]
-    return found or [CompletionItem(begun, type="file")]
-
-
-def plan_names(
-    _context: click.Context, _parameter: click.Parameter, begun: str
-) -> list[CompletionItem]:
-    """Included plans, which have a page of their own."""
-    from chaoslab.prepare.plans import bundled_plans  # noqa: PLC0415  # see above
-
-    return that_begin(begun, bundled_plans())
+    own = sorted(map(str, (*Path().glob("*.y*ml"), *Path("fault_plans").glob("*.y*ml"))))
+    return that_begin(begun, (*bundled_plans(), *own)) or [CompletionItem(begun, type="file")]
 
 
 def plans_on_record(
@@ -54,14 +42,23 @@ def runs(context: click.Context, _parameter: click.Parameter, begun: str) -> lis
     return by_name or [CompletionItem(begun, type="dir")]
 
 
-def faults(
-    _context: click.Context, _parameter: click.Parameter, begun: str
+def catalogued(
+    context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Faults and their families."""
-    from chaoslab.prepare.kinds import faults as known  # noqa: PLC0415  # see above
+    """Names of a catalogue; of faults, families, too."""
+    from chaoslab.plan.model.systems import SYSTEMS  # noqa: PLC0415  # see above
+    from chaoslab.prepare.kinds import faults, kinds  # noqa: PLC0415
+    from chaoslab.prepare.plans import bundled_plans  # noqa: PLC0415
 
-    families = sorted({name.partition(".")[0] for name in known()})
-    return that_begin(begun, [*families, *sorted(known())])
+    families = {name.partition(".")[0] for name in faults()}
+    known: dict[str, Iterable[str]] = {
+        "plans": bundled_plans(),
+        "faults": (*sorted(families), *sorted(faults())),
+        "checks": sorted(kinds().checks),
+        "systems": SYSTEMS,
+        "schema": ("plan", "verdict"),
+    }
+    return that_begin(begun, known.get(context.params["what"], ()))
 
 
 def checks(

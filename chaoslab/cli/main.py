@@ -7,8 +7,6 @@ goes wrong leaves as one message on stderr and one exit code (`errors.ExitCode`)
 traceback in the run's directory.
 """
 
-import difflib
-import importlib
 import platform
 import shlex
 import signal
@@ -22,9 +20,10 @@ from typing import NoReturn
 import click
 
 from chaoslab.cli.invocation import Invocation
+from chaoslab.cli.lazy import LazyGroup
 from chaoslab.cli.streams import prepare_streams
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError
-from chaoslab.core.garbage import collect_seldom, without_collection
+from chaoslab.core.garbage import collect_seldom
 from chaoslab.core.private_files import replace_file
 from chaoslab.core.terminal import harmless
 
@@ -34,37 +33,39 @@ SUMMARIES = {
     "init": "Write a first gate: a plan, a CI workflow and a test.",
     "run": "Run a fault plan and judge the result.",
     "plan": "Validate and preview a fault plan; start nothing.",
+    "list": "List the recorded runs, or the last verdict of each plan.",
+    "show": "Show a run: verdict and timeline; judge it again, or export it.",
+    "compare": "Compare two runs, or show the margins of a plan over its runs.",
+    "replay": "Run the schedule of a record again, or find the least that fails.",
     "attach": "Run a fault plan on a training that runs already, and leave it running.",
     "gameday": "Run a fault plan with people who watch, decide and predict.",
-    "schema": "Print the JSON Schema of fault plans or of verdict.json.",
-    "plans": "List the plans that come with chaoslab.",
-    "faults": "List the faults; with a name, show settings and evidence.",
-    "checks": "List the checks; with a name, show settings.",
-    "list": "List the recorded runs.",
-    "show": "Show the verdict and the timeline of a run.",
-    "report": "Write the report of a run as a web page.",
-    "judge": "Judge a run again from its record.",
-    "compare": "Compare two runs: margins, and what changed in between.",
-    "replay": "Run the schedule of a record again, or find the least that fails.",
-    "bisect": "Find the first commit of your repository with which a plan fails.",
-    "trend": "Show the margins of a plan over its runs.",
-    "status": "Show the last verdict of each plan, and whether it still holds.",
-    "gc": "Remove old runs; keep the failing ones.",
     "halt": "Stop and heal every run on this machine.",
     "heal": "Undo what a killed harness left behind.",
-    "calibrate": "Read what work took in real runs, for a simulation (`--costs FILE`).",
-    "experiment": "Simulate or run a matrix of settings with seeds; write tables and a figure.",
-    "advise": "Choose learners, quorum and rounds for given chips, failures and links.",
-    "envelope": "Simulate a plan with ever harsher settings, up to where it no longer passes.",
-    "fuzz": "Simulate random plans of overlapping faults; judge them by invariants.",
-    "selftest": "Check that chaoslab detects deliberate defects.",
-    "doctor": "Show what this machine supports and what earlier runs left.",
-    "fleet": "Bring up, show and take down the cloud slices of an inventory.",
-    "systems": "Install and list the systems of others that plans can train with.",
-    "images": "Build and list the container images of the Docker fleet.",
-    "completion": "Print the completion script for a shell.",
+    "doctor": "Show what this machine supports and what earlier runs left; set it up.",
+    "catalog": "List plans, faults, checks and systems; print the JSON Schemas.",
+    "research": "Simulation studies: matrices, limits, advice, fuzzing; and the selftest.",
 }
 """Every command in the order of `--help`, with the first line of its own help."""
+
+MOVED = {
+    "plans": "catalog plans",
+    "faults": "catalog faults",
+    "checks": "catalog checks",
+    "schema": "catalog schema",
+    "systems": "catalog systems, chaoslab doctor systems install NAME",
+    "images": "doctor images",
+    "fleet": "doctor slices, chaoslab doctor rights",
+    "gc": "doctor gc",
+    "status": "list --status",
+    "judge": "show RUN --judge",
+    "report": "show RUN --html FILE",
+    "trend": "compare PLAN",
+    "bisect": "run PLAN --bisect GOOD BAD",
+    "completion": "--help (its part `Completion`)",
+    "experiment": "research experiment FILE",
+    **dict.fromkeys(("advise", "calibrate", "envelope", "fuzz", "selftest"), "research {}"),
+}
+"""What was a command of its own, and the command that does it now."""
 
 _EPILOG = """\b
 Exit codes:
@@ -84,6 +85,10 @@ Environment:
   COLUMNS                  width of pages that are piped
 
 \b
+Completion at Tab, in ~/.bashrc (for others: zsh_source, fish_source):
+  eval "$(_CHAOSLAB_COMPLETE=bash_source chaoslab)"
+
+\b
 Files:
   runs/PLAN/ID/            record of a run, with verdict.json and report.html
   runs/latest              link to the newest record
@@ -96,7 +101,7 @@ Examples:
   chaoslab show            verdict and timeline of the latest run"""
 
 
-class Commands(click.Group):
+class Commands(LazyGroup):
     """Finds commands by name and turns every error into a message and an exit code."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -104,33 +109,17 @@ class Commands(click.Group):
         prepare_streams()
         return super().parse_args(ctx, args)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        """All names, without importing anything."""
-        return list(SUMMARIES)
+    def instead_of(self, given: str, ctx: click.Context) -> str:
+        """A command's new name, the command that was meant, or how to run a plan."""
+        if given in MOVED:
+            return f"It is now: chaoslab {MOVED[given].format(given)}"
+        if (said := super().instead_of(given, ctx)).startswith("Did"):
+            return said
+        from chaoslab.prepare.plans import bundled_plans  # noqa: PLC0415  # `--help` needs click alone
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import the module of one command."""
-        if cmd_name not in SUMMARIES:
-            return None
-        with without_collection(freeze=True):
-            found = importlib.import_module(f"chaoslab.cli.commands.{cmd_name}").command
-        return found if isinstance(found, click.Command) else None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it; an unknown command is refused with the one that was meant."""
-        given = args[0] if args else ""
-        if given in SUMMARIES or given.startswith("-"):
-            return super().resolve_command(ctx, args)
-        meant = difflib.get_close_matches(given, SUMMARIES, n=1)
-        hint = f"Did you mean `chaoslab {meant[0]}`?" if meant else _not_a_command(given)
-        raise click.UsageError(f"No such command {given!r}. {hint}", ctx)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list in `--help`."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(SUMMARIES.items()))
+        if given in bundled_plans() or given.endswith((".yaml", ".yml")):
+            return f"To carry out a plan: `chaoslab run {shlex.quote(given)}`."
+        return said
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command. Nothing is swallowed: each error ends in its own exit code."""
@@ -188,7 +177,10 @@ def _print_versions(
 
 
 @click.group(
+    name="chaoslab",
     cls=Commands,
+    package="chaoslab.cli.commands",
+    summaries=SUMMARIES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EPILOG,
 )
@@ -205,14 +197,6 @@ def main(context: click.Context) -> None:
     """Inject faults into a multi-learner training run, and judge whether it recovers."""
     context.obj = Invocation()
     collect_seldom()
-
-
-def _not_a_command(given: str) -> str:
-    from chaoslab.prepare.plans import bundled_plans  # noqa: PLC0415  # `--help` needs click alone
-
-    if given in bundled_plans() or given.endswith((".yaml", ".yml")):
-        return f"To carry out a plan: `chaoslab run {shlex.quote(given)}`."
-    return f"There are {', '.join(SUMMARIES)}."
 
 
 def _report_crash(context: click.Context, error: Exception) -> NoReturn:

@@ -64,7 +64,7 @@ class Fault(Protocol):
     name: ClassVar[str]
     """Full name in plans: family.fault."""
     summary: ClassVar[str]
-    """One line for `chaoslab faults`."""
+    """One line for `chaoslab catalog faults`."""
     layer: ClassVar[Layer]
     """Where it really acts."""
     imitates: ClassVar[str]

@@ -79,7 +79,7 @@ class ContainerReplace(AsksToLeave):
     """
 
     image: str = "next"
-    """The release: `next`, which `chaoslab images build` makes, or the name of an image."""
+    """The release: `next`, which `chaoslab doctor images build` makes, or the name of an image."""
     grace_s: Duration = 6.0
     """How long it has to leave by itself; its next life begins as soon as it has, or is made to."""
 

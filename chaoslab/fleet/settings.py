@@ -93,7 +93,7 @@ class KeepsTime(Protocol):
 class FleetSettings(Protocol):
     """A frozen dataclass whose fields are keys of a plan's `fleet:`, all with defaults.
 
-    Its docstring is what `chaoslab schema` says of this fleet.
+    Its docstring is what `chaoslab catalog schema` says of this fleet.
     """
 
     default_links: ClassVar[str]

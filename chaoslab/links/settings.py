@@ -24,7 +24,7 @@ class LinksFactory(Protocol):
 class LinksSettings(Protocol):
     """A frozen dataclass whose fields are keys of a plan's `fleet:`, all with defaults.
 
-    Its docstring is what `chaoslab schema` says of this kind.
+    Its docstring is what `chaoslab catalog schema` says of this kind.
     """
 
     def factory(self, seed: int) -> LinksFactory:

@@ -193,8 +193,8 @@ def _not_over_links(plan: FaultPlan) -> Iterator[Mistake]:
     if plan.fleet.kind not in _DATA_PARALLEL_FLEETS:
         text = (
             f"`{algorithm}` runs on the fleets {', '.join(_DATA_PARALLEL_FLEETS)}, not on "
-            f"{plan.fleet.kind}: learners must reach each other there. `chaoslab experiment run "
-            "experiments/goodput.yaml` simulates it"
+            f"{plan.fleet.kind}: learners must reach each other there. `chaoslab research "
+            "experiment experiments/goodput.yaml` simulates it"
         )
         yield ("training", "algorithm"), text
     if plan.fleet.profiles:
@@ -222,7 +222,7 @@ def _not_by_others(plan: FaultPlan) -> Iterator[Mistake]:
         text = f"{system} runs on the fleet local, not on {plan.fleet.kind}"
         yield ("training", "system"), text
     elif not is_installed(system):
-        text = f"{system} is not installed: `chaoslab systems install {system}`"
+        text = f"{system} is not installed: `chaoslab doctor systems install {system}`"
         yield ("training", "system"), text
     for role in plan.fleet.programs:
         if role != "evaluator":

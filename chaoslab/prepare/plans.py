@@ -183,8 +183,8 @@ def _meant(path: Path, bundled: Mapping[str, Path]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     return (
-        "`chaoslab plans` lists those that come with chaoslab, which are named without a path; any "
-        "other is named by its path"
+        "`chaoslab catalog plans` lists those that come with chaoslab, which are named without a "
+        "path; any other is named by its path"
     )
 
 

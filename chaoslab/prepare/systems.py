@@ -1,6 +1,6 @@
 """Environments of systems of others: made on demand, kept in the cache.
 
-    chaoslab systems install torchft ─► $CHAOSLAB_CACHE/systems/torchft-<digest>/
+    chaoslab doctor systems install torchft ─► $CHAOSLAB_CACHE/systems/torchft-<digest>/
                                            its packages, and below them those of chaoslab itself
 
 An environment belongs to one list of packages and one Python. It sees what chaoslab's own

@@ -68,7 +68,7 @@ def read_verdict(directory: Path) -> Verdict | None:
     except (OSError, ValueError) as error:
         raise FleetError(
             f"{path} cannot be read: {error}; "
-            f"`chaoslab judge {quote(str(directory))}` writes it anew"
+            f"`chaoslab show {quote(str(directory))} --judge` writes it anew"
         ) from error
 
 

@@ -112,7 +112,7 @@ _ANYBODY = "the node"
 
 OTHERWISE = (
     "see all that happened in `chaoslab show {run} --all`, then judge the record again with the "
-    "checks of today: `chaoslab judge {run}`"
+    "checks of today: `chaoslab show {run} --judge`"
 )
 """For codes of other packages, and for verdicts of before there were codes."""
 
@@ -164,12 +164,12 @@ _RECORD = (
 _TWIN = "make a fault-free twin to compare with: `{again} --set control=twin`"
 _NO_FAULT = (
     "no fault of the plan does what this check judges: leave the check out of `expect`, or add a "
-    "fault that does (`chaoslab faults` lists what each takes away)"
+    "fault that does (`chaoslab catalog faults` lists what each takes away)"
 )
 _LEFT = "undo what is left, then look again: `chaoslab heal {run}`, `chaoslab doctor`"
 _PROOF = (
-    "`chaoslab faults` says what proves each fault, and what it needs; `chaoslab doctor` says what "
-    "this machine supports"
+    "`chaoslab catalog faults` says what proves each fault, and what it needs; `chaoslab doctor` "
+    "says what this machine supports"
 )
 _TRIGGER = (
     "the fault came too late, or never: let it begin earlier (`at`), or let training last longer: "
@@ -326,7 +326,7 @@ HINTS: Mapping[Code, str] = {
     Code.STILL_RUNNING: _LEFT,
     # -- what was missing
     Code.NOTHING_TO_JUDGE: "the plan gives this check nothing to judge: see what each check is "
-    "about with `chaoslab checks`, and change `expect`",
+    "about with `chaoslab catalog checks`, and change `expect`",
     Code.NO_BASELINE: "the run ended before a baseline was measured: see why in "
     "`chaoslab show {run} --all`, or give it more rounds: "
     "`{again} --set training.stop.rounds=480`",
@@ -353,7 +353,7 @@ HINTS: Mapping[Code, str] = {
     Code.STEP_TIME_NOT_KEPT: "the machine cannot carry the learners at this step time: use fewer "
     "learners, or let it be measured: `{again} --set training.step_time=auto`",
     Code.CHECK_CRASHED: "the check itself is broken; judge with the others, by a plan that leaves "
-    "it out: `chaoslab judge {run} --expect-from PLAN`",
+    "it out: `chaoslab show {run} --expect-from PLAN`",
     Code.NOT_PROVED: _PROOF,
     Code.NOT_INJECTED: _TRIGGER,
     Code.INJECTED_TOO_LATE: _TRIGGER,

@@ -1,4 +1,4 @@
-"""Trials of `chaoslab selftest`. To add one: a mutant or a plan, and an entry here.
+"""Trials of `chaoslab research selftest`. To add one: a mutant or a plan, and an entry here.
 
 A trial is caught if the named check is not PASS, with these codes and these culprits;
 a verdict that is not PASS for another reason is mistaken. The trials are runs in which nothing is

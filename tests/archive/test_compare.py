@@ -64,7 +64,7 @@ def test_the_worst_finding_decides(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_never_judged_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="chaoslab judge"):
+    with pytest.raises(PlanError, match="--judge"):
         compare(record(tmp_path), record(tmp_path, {"rejoin": 0.5}))
 
 

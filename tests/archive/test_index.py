@@ -37,7 +37,7 @@ def test_a_run_that_died_at_once_is_listed_and_says_nothing(tmp_path: Path) -> N
     found = PastRun.of(run.directory)
     assert (found.outcome, found.started, found.commit) == (None, None, None)
     assert found.provenance() == {}
-    with pytest.raises(PlanError, match="chaoslab judge"):
+    with pytest.raises(PlanError, match="--judge"):
         judged(found)
 
 

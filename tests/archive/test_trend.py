@@ -162,5 +162,5 @@ def test_a_plan_without_a_judged_run_is_refused_with_what_can_be_done(tmp_path: 
     with pytest.raises(PlanError, match=r"run\.json"):
         trend(index(tmp_path), last=5)
     whole = record(tmp_path, day=-1).directory.path
-    with pytest.raises(PlanError, match=rf"chaoslab judge .*{whole.name}"):
+    with pytest.raises(PlanError, match=rf"chaoslab show .*{whole.name}"):
         trend(index(tmp_path), last=5)

@@ -15,7 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from chaoslab.cli.main import SUMMARIES, main
+from chaoslab.cli.main import MOVED, SUMMARIES, main
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.fleet.base import Ability
 from chaoslab.prepare import plans
@@ -122,6 +122,16 @@ def test_every_command_has_help_in_80_columns(words: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(main, (*words, "--help"), terminal_width=80)
     assert shown.exit_code == 0
     assert max(map(len, shown.output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_command_of_before_is_refused_with_the_one_that_does_it_now(name: str) -> None:
+    done = call(name, "latest", "--json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    now = re.search("It is now: chaoslab (.*)", done.stderr)
+    assert now
+    words = [word.strip(",") for word in now[1].split() if word.islower()]
+    assert call(*words[: 1 if words[0] in ("list", "show", "run") else 2], "--help").exit_code == 0
 
 
 # ---------------------------------------------------------------- run
@@ -269,7 +279,7 @@ def test_a_preview_shows_no_secret(
 def test_a_record_is_judged_by_the_plan_that_was_carried_out(record: Path) -> None:
     plan = record / "plan.resolved.yaml"
     plan.write_text(plan.read_text().partition("expect:")[0] + "expect:\n- check: cleanup\n")
-    done = call("judge")
+    done = call("show", "--judge")
     assert done.exit_code == 4
     assert "plan.resolved.yaml" in done.stderr
 
@@ -278,7 +288,7 @@ def test_a_record_is_judged_when_its_data_is_long_gone(fleets: FakeFleets, tmp_p
     (tmp_path / "book.txt").write_text("It was the best of times. " * 40_000)
     assert run_once("--quiet", "--set", "training.data=book.txt").exit_code == 0
     (tmp_path / "book.txt").unlink()
-    assert call("judge").exit_code == 0
+    assert call("show", "--judge").exit_code == 0
 
 
 def test_a_plan_that_is_no_regular_file_is_refused_and_hides_no_bundled_plan(
@@ -318,16 +328,15 @@ def test_a_label_of_an_unknown_learner_is_refused_at_its_line(
         (("plan", "kil_half"), "'kill_half'"),
         (("plan", "one_dies.yml"), "'one_dies.yaml'"),
         (("run", "sub/two_dy.yaml"), "'sub/two_die.yaml'"),
-        (("run", "nowhere/zebra.yaml"), "`chaoslab plans`"),
+        (("run", "nowhere/zebra.yaml"), "`chaoslab catalog plans`"),
         (("run", "one_dies.yaml", "--fleet", "tpu"), "--fleet tpu: fleet.kind: "),
         (("plan", "one_dies.yaml", "--fleet", "eyes_cores"), "fleet `eyes_cores`"),
         (("plan", "kill_half", "--set", "expect.0.check=qqq"), "check `qqq`"),
-        (("faults", "eyes.burst"), "fault `eyes.burst`"),
-        (("faults", "proces.kill"), "`process.kill`"),
-        (("checks", "zebra"), "zebra"),
-        (("plans", "zebra"), "zebra"),
+        (("catalog", "faults", "eyes.burst"), "fault `eyes.burst`"),
+        (("catalog", "faults", "proces.kill"), "`process.kill`"),
+        (("catalog", "checks", "zebra"), "zebra"),
+        (("catalog", "plans", "zebra"), "zebra"),
         (("show",), "no run"),
-        (("judge", "nothing"), "no run"),
         (("heal", "nothing"), "no run"),
     ],
     ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",
@@ -386,14 +395,14 @@ def test_a_plan_that_the_fleet_cannot_carry_out_is_refused(fleets: FakeFleets) -
 
 def test_both_schemas_are_json_schemas() -> None:
     for what in ("plan", "verdict"):
-        assert "$schema" in json.loads(call("schema", what).stdout)
+        assert "$schema" in json.loads(call("catalog", "schema", what).stdout)
 
 
 def test_a_fault_is_told_with_settings_in_the_units_of_a_plan() -> None:
-    listed = json.loads(call("faults", "process.preempt", "--json").stdout)
+    listed = json.loads(call("catalog", "faults", "process.preempt", "--json").stdout)
     assert [one["fault"] for one in listed] == ["process.preempt"]
     assert {one["key"]: one["default"] for one in listed[0]["settings"]}["notice"] == "2s"
-    assert "notice: 2s" in call("faults", "process.preempt").stdout
+    assert "notice: 2s" in call("catalog", "faults", "process.preempt").stdout
 
 
 @pytest.mark.parametrize(
@@ -402,31 +411,33 @@ def test_a_fault_is_told_with_settings_in_the_units_of_a_plan() -> None:
         ("faults", "process.p", ["process.pause", "process.preempt"]),
         ("checks", "LOSS", ["loss_parity"]),
         ("plans", "kill_", ["kill_all_but_one", "kill_half", "kill_one"]),
+        ("systems", "torchf", ["torchft"]),
     ],
 )
 def test_a_catalogue_has_one_line_for_each_entry_and_finds_them_by_a_part_of_the_name(
     monkeypatch: pytest.MonkeyPatch, command: str, part: str, found: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    names = [one[command[:-1]] for one in json.loads(call(command, "--json").stdout)]
-    page = call(command).stdout.splitlines()
+    what = ("catalog", command)
+    names = [one[command[:-1]] for one in json.loads(call(*what, "--json").stdout)]
+    page = call(*what).stdout.splitlines()
     rows = [line.split()[0] for line in page if line.split() and line.split()[0] in names]
     assert rows == names
     assert len(page) <= len(names) + 6
     assert max(map(len, page)) <= 80
-    listed = json.loads(call(command, part, "--json").stdout)
+    listed = json.loads(call(*what, part, "--json").stdout)
     assert [one[command[:-1]] for one in listed] == found
-    for words in ((command,), (command, found[0])):
+    for words in (what, (*what, found[0])):
         again = [word.replace("PLAN", "kill_half") for word in suggested(call(*words))]
-        assert again[0] == "judge" or call(*again).exit_code == 0, again
+        assert again[0] == "show" or call(*again).exit_code == 0, again
 
 
 def test_a_terminal_without_unicode_gets_the_page_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    assert "…" in call("checks").stdout
-    done = CliRunner(charset="ascii").invoke(main, ["checks"])
+    assert "…" in call("catalog", "checks").stdout
+    done = CliRunner(charset="ascii").invoke(main, ["catalog", "checks"])
     assert (done.exit_code, done.stderr.count("\n")) == (0, 1), done.stderr
     assert "?" in done.stdout
 
@@ -456,7 +467,7 @@ def test_a_suggested_command_is_carried_out_in_a_folder_with_spaces(
     (tmp_path / out[1]).mkdir()
     assert suggested(call("list", *out)) == ["run", "kill_half"]
     words: tuple[tuple[str, ...], ...] = (
-        ("run", "it's one ü.yaml", "--quiet"), ("show",), ("judge",), ("list",),
+        ("run", "it's one ü.yaml", "--quiet"), ("show",), ("show", "--judge"), ("list",),
         ("compare", "latest", "latest"), ("replay", "latest", "--quiet"),
     )  # fmt: skip
     for asked in words:
@@ -473,7 +484,7 @@ def test_every_command_takes_the_short_id_of_the_list(record: Path) -> None:
     assert f" {short} " in call("list").stdout
     assert suggested(call("list")) == ["show", short]
     for name in (short, short[:4], f"one_dies/{short}"):
-        for command in ("show", "judge", "heal", "halt"):
+        for command in ("show", "heal", "halt"):
             assert call(command, name).exit_code == 0, (command, name)
 
 
@@ -527,30 +538,23 @@ def test_a_record_is_shown_and_judged_again_as_it_was(record: Path) -> None:
     before = (record / "verdict.json").read_text()
     (record / "verdict.json").unlink()
     assert call("show").exit_code == 0
-    judged = call("judge", "--json")
+    judged = call("show", "--judge", "--json")
     assert judged.exit_code == 0
     assert judged.stdout == (record / "verdict.json").read_text() == before
 
 
-def test_a_report_is_written_again_from_the_record_with_a_trace_if_asked(
-    record: Path, tmp_path: Path
-) -> None:
+def test_a_run_is_exported_as_a_page_with_a_trace_if_asked(record: Path, tmp_path: Path) -> None:
     before = (record / "report.html").read_bytes()
-    (record / "report.html").unlink()
-    done = call("report")
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / done.stdout.strip()).read_bytes() == before
-    assert (record / "report.html").read_bytes() == before
-    assert not (record / "trace.pftrace").exists()
-    asked = ("report", "one_dies", "--to", "page.html", "--trace", "--json")
-    said = json.loads(call(*asked).stdout)
-    trace = (tmp_path / said["trace"]).read_bytes()
-    assert (said["bytes"], said["trace_bytes"]) == (len(before), len(trace))
+    done = call("show", "--html", "page.html")
+    assert (done.exit_code, done.stdout.strip()) == (0, "page.html")
     assert (tmp_path / "page.html").read_bytes() == before
-    assert call("report", "--trace").stdout.strip().endswith(".pftrace")
+    assert not (record / "trace.pftrace").exists()
+    said = json.loads(call("show", "one_dies", "--html", "again.html", "--trace", "--json").stdout)
+    assert said["html"] == "again.html"
+    assert Path(said["trace"]) == record / "trace.pftrace"
     (record / "verdict.json").unlink()
-    assert call("report").exit_code == 0
-    assert "<title>not judged: one_dies</title>" in (record / "report.html").read_text()
+    assert call("show", "--html", "page.html").exit_code == 0
+    assert "<title>not judged: one_dies</title>" in (tmp_path / "page.html").read_text()
 
 
 def test_a_finished_run_is_sent_and_a_refusal_changes_no_exit_code(fleets: FakeFleets) -> None:
@@ -558,7 +562,7 @@ def test_a_finished_run_is_sent_and_a_refusal_changes_no_exit_code(fleets: FakeF
         assert run_once("--otlp", receiver.url, "--quiet").exit_code == 0
         assert receiver.bodies("/v1/traces")
         receiver.answer = 403
-        done = call("report", "--otlp", receiver.url)
+        done = call("show", "--otlp", receiver.url)
     assert done.exit_code == 0, done.output
     assert done.stderr.count("warning: ") == 1
 
@@ -573,10 +577,10 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_an_old_run_is_judged_by_what_another_plan_expects(record: Path, tmp_path: Path) -> None:
     (tmp_path / "strict.yaml").write_text(PLAN.replace("within: 5s", "within: 100ms"))
     before = content(record)
-    judged = call("judge", "latest", "--expect-from", "strict.yaml")
+    judged = call("show", "latest", "--expect-from", "strict.yaml")
     assert judged.exit_code == 1
     assert "FAIL" in judged.stdout
-    printed = call("judge", "latest", "--expect-from", "strict.yaml", "--json")
+    printed = call("show", "latest", "--expect-from", "strict.yaml", "--json")
     assert json.loads(printed.stdout)["outcome"] == "FAIL"
     assert content(record) == before
 
@@ -590,9 +594,9 @@ LATE = '{"seq":20,"time_s":"late","source":"harness","kind":"run.settled","data"
     [
         ("verdict.json", "{", ["show"]),
         ("obligations.jsonl", GARBAGE, ["heal"]),
-        (JOURNAL, None, ["judge", "show"]),
-        (JOURNAL, GARBAGE, ["judge", "show", "judge --json", "show --json"]),
-        (JOURNAL, LATE, ["judge", "show", "judge --json", "show --json"]),
+        (JOURNAL, None, ["show --judge", "show"]),
+        (JOURNAL, GARBAGE, ["show --judge", "show", "show --judge --json", "show --json"]),
+        (JOURNAL, LATE, ["show --judge", "show", "show --judge --json", "show --json"]),
     ],
 )
 def test_damage_to_a_record_is_one_line_that_names_the_place(
@@ -611,10 +615,12 @@ def test_damage_to_a_record_is_one_line_that_names_the_place(
 
 
 def test_a_torn_last_line_of_a_harness_that_died_is_judged_all_the_same(record: Path) -> None:
-    RunDirectory(path=record).note(journal=None)  # it is written last
+    facts = dict(RunDirectory(path=record).facts)
+    del facts["journal"], facts["outcome"]  # they are written last
+    (record / "run.json").write_text(json.dumps(facts))
     *whole, _finished = (record / JOURNAL).read_text().splitlines(keepends=True)
     (record / JOURNAL).write_text("".join(whole) + '{"seq": 99')
-    assert call("judge").exit_code == ExitCode.UNKNOWN
+    assert call("show", "--judge").exit_code == ExitCode.UNKNOWN
     assert "breaks off" in call("show").stdout
 
 

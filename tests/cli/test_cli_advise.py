@@ -1,4 +1,4 @@
-"""`chaoslab advise`: what it prints, its JSON, its exit codes, and what it says of mistakes."""
+"""`chaoslab research advise`: what it prints, its JSON, its exit codes, its errors."""
 
 import json
 
@@ -12,7 +12,7 @@ ASKED = ("--chips", "200000", "--mtbi", "1y", "--gbps", "3", "--seeds", "1")
 
 
 def advise(*words: str) -> Result:
-    return CliRunner().invoke(main, ["advise", *words])
+    return CliRunner().invoke(main, ["research", "advise", *words])
 
 
 def test_it_says_what_to_choose_and_the_json_has_the_alternatives() -> None:

@@ -1,4 +1,4 @@
-"""`chaoslab calibrate`: costs of real runs printed or written, simulated runs refused."""
+"""`chaoslab research calibrate`: costs of real runs printed or written, simulated runs refused."""
 
 import json
 from dataclasses import replace
@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def calibrate(*words: str) -> Result:
-    return CliRunner().invoke(main, ["calibrate", *words])
+    return CliRunner().invoke(main, ["research", "calibrate", *words])
 
 
 def test_it_prints_a_file_that_a_simulation_reads(run: Path, tmp_path: Path) -> None:

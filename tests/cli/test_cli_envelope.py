@@ -1,4 +1,4 @@
-"""`chaoslab envelope`: the borders that it prints, its questions, its mistakes, its exit codes."""
+"""`chaoslab research envelope`: the borders that it prints, its questions, its exit codes."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def _modelled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def envelope(*words: str) -> Result:
-    return CliRunner().invoke(main, ["envelope", "kill_half", "--jobs", "1", *words])
+    return CliRunner().invoke(main, ["research", "envelope", "kill_half", "--jobs", "1", *words])
 
 
 def test_by_default_it_answers_all_questions_and_the_longest_outage_by_the_share() -> None:

@@ -1,4 +1,4 @@
-"""`chaoslab experiment`: what it prints, writes and returns."""
+"""`chaoslab research experiment`: what it prints, writes and returns."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*words: str, text: str = SMALL) -> Result:
     written(Path(), text)
-    return CliRunner().invoke(main, ["experiment", "run", "small.yaml", "--jobs", "1", *words])
+    return CliRunner().invoke(main, ["research", "experiment", "small.yaml", "--jobs", "1", *words])
 
 
 def test_it_prints_the_tables_and_writes_page_table_and_figure() -> None:
@@ -33,18 +33,18 @@ def test_it_prints_the_tables_and_writes_page_table_and_figure() -> None:
     assert sorted(path.name for path in Path("small").iterdir()) == [
         "README.md", "figure.svg", "results.csv",
     ]  # fmt: skip
-    assert "chaoslab experiment run small.yaml" in Path("small/README.md").read_text()
+    assert "chaoslab research experiment small.yaml" in Path("small/README.md").read_text()
     assert "small: 24 simulations" in done.stderr
 
 
 def test_the_page_shows_the_command_as_a_shell_takes_it() -> None:
     written(Path(), SMALL)
     Path("small.yaml").rename("my small.yaml")
-    words = ["experiment", "run", "my small.yaml", "--set", "seeds=2"]
+    words = ["research", "experiment", "my small.yaml", "--set", "seeds=2"]
     done = CliRunner().invoke(main, [*words, "--jobs", "1"])
     assert done.exit_code != ExitCode.REFUSED, done.output
     page = Path("my small/README.md").read_text()
-    assert "chaoslab experiment run 'my small.yaml' --set seeds=2" in page
+    assert "chaoslab research experiment 'my small.yaml' --set seeds=2" in page
 
 
 def test_a_second_run_simulates_nothing_and_gives_the_same_bytes() -> None:
@@ -136,7 +136,7 @@ def test_a_signal_that_ends_it_leaves_no_temporary_folder(
     temporary.mkdir()
     study = tmp_path / "long.yaml"
     study.write_text(LONG, encoding="utf-8")
-    words = ["-m", "chaoslab", "experiment", "run", str(study), "--jobs", "2", "--out", "page"]
+    words = ["-m", "chaoslab", "research", "experiment", str(study), "--jobs", "2", "--out", "page"]
     with subprocess.Popen(
         [sys.executable, *words],
         env={**os.environ, "TMPDIR": str(temporary)},

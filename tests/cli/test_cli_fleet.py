@@ -1,4 +1,4 @@
-"""`chaoslab fleet`: what it shows, asks, creates and deletes."""
+"""`chaoslab doctor slices`: what it shows, asks, creates and deletes."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ class Called:
 
     def __call__(self, verb: str, *options: str, first: str = "learner-0") -> Result:
         self._path.write_text(TEXT.format(endpoint=self._endpoint, first=first))
-        return CliRunner().invoke(main, ["fleet", verb, str(self._path), *options])
+        return CliRunner().invoke(main, ["doctor", "slices", verb, str(self._path), *options])
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_what_a_crashed_up_has_requested_is_taken_down(
         raise KeyboardInterrupt
 
     fleet.fake.times.queue_s = 3600.0
-    monkeypatch.setattr("chaoslab.cli.commands.fleet.bring_up", partial(bring_up, sleep=crash))
+    monkeypatch.setattr("chaoslab.cli.upkeep.slices.bring_up", partial(bring_up, sleep=crash))
     fleet("up", "--yes")
     assert len(fleet.fake.queue) == 2
     down = fleet("down", "--yes")
@@ -178,7 +178,7 @@ def test_what_a_crashed_up_has_requested_is_taken_down(
 def test_what_cannot_be_deleted_keeps_nothing_else_from_it_and_is_named(
     fleet: Called, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chaoslab.cli.commands.fleet._DELETE_S", 0.0)
+    monkeypatch.setattr("chaoslab.cli.upkeep.slices._DELETE_S", 0.0)
     fleet("up", "--yes")
     delete = fleet.fake.delete_queued_resource
 
@@ -250,7 +250,7 @@ def test_without_credentials_it_says_how_to_get_them(
         "endpoint: 127.0.0.1:1\n", ""
     )
     (tmp_path / "fleet.yaml").write_text(text)
-    said = CliRunner().invoke(main, ["fleet", "status", str(tmp_path / "fleet.yaml")])
+    said = CliRunner().invoke(main, ["doctor", "slices", "status", str(tmp_path / "fleet.yaml")])
     assert (said.exit_code, "gcloud auth" in said.output) == (ExitCode.REFUSED, True)
 
 

@@ -1,4 +1,4 @@
-"""`chaoslab fuzz`: what it prints, writes and returns."""
+"""`chaoslab research fuzz`: what it prints, writes and returns."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def _fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fuzz(*words: str) -> Result:
-    return CliRunner().invoke(main, ["fuzz", "--jobs", "1", *words])
+    return CliRunner().invoke(main, ["research", "fuzz", "--jobs", "1", *words])
 
 
 def test_seeds_without_a_violation_are_a_pass() -> None:
@@ -59,7 +59,7 @@ def all_fail(monkeypatch: pytest.MonkeyPatch, ending: Ending) -> None:
         return Shrunk(plan=trial.plan, trial=trial, ending=ending, runs=1)
 
     monkeypatch.setattr("chaoslab.fuzz.search.run", run)
-    monkeypatch.setattr("chaoslab.cli.commands.fuzz.shrink", shrink)
+    monkeypatch.setattr("chaoslab.cli.research.fuzz.shrink", shrink)
 
 
 def test_the_least_plan_is_named_as_a_shell_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_failing_seed_prints_how_to_simulate_it_again_and_writes_its_plan() ->
     done = fuzz("--from", "17", "--seeds", "5")
     assert done.exit_code == ExitCode.FAIL
     assert "seed 17 fails: ledger: a push counts twice" in done.stderr
-    assert "chaoslab fuzz --from 17 --seeds 1" in done.stderr
+    assert "chaoslab research fuzz --from 17 --seeds 1" in done.stderr
     assert done.stdout.startswith("1 seed tried (")
     plan, _ = decode(Asked(plan="runs/fuzz/17.yaml"))
     assert [fault.fault for fault in plan.faults] == [fault.fault for fault in draw(17).faults]

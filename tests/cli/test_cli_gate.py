@@ -23,18 +23,18 @@ def test_a_run_that_is_broken_on_purpose_is_accepted_if_it_fails(
     done = run_once("--expect", "fail:rejoin")
     assert done.exit_code == 0, done.output
     verdict = json.loads((tmp_path / "runs/latest/verdict.json").read_text())
-    assert verdict["exit_code"] == call("judge").exit_code == 1
+    assert verdict["exit_code"] == call("show", "--judge").exit_code == 1
     assert [one["rejoined"] for one in verdict["learners_rejoined"].values()] == [False]
-    assert call("judge", "--expect", "fail:rejoin").exit_code == 0
-    assert call("judge", "--expect", "fail:unasked").exit_code == 1, "it failed otherwise"
-    assert call("judge", "--expect", "fail").exit_code == 2
+    assert call("show", "--judge", "--expect", "fail:rejoin").exit_code == 0
+    assert call("show", "--judge", "--expect", "fail:unasked").exit_code == 1, "it failed otherwise"
+    assert call("show", "--judge", "--expect", "fail").exit_code == 2
     assert run_once().exit_code == 1
 
 
 def test_a_weak_pass_fails_if_asked_and_the_verdict_stays(fleets: FakeFleets) -> None:
     done = run_once("--fail-on", "weak", "--min-margin", "1%")
     assert done.exit_code == 0, done.output
-    done = call("judge", "--fail-on", "weak", "--min-margin", "99.9%")
+    done = call("show", "--judge", "--fail-on", "weak", "--min-margin", "99.9%")
     assert (done.exit_code, "PASS" in done.stdout) == (1, True)
 
 

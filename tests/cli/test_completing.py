@@ -30,14 +30,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("run --fail", ["--fail-on"]),
         ("run --fail-on w", ["weak"]),
-        ("plans kill_h", ["kill_half"]),
-        ("checks rej", ["rejoin"]),
-        ("faults process.k", ["process.kill"]),
+        ("catalog plans kill_h", ["kill_half"]),
+        ("catalog checks rej", ["rejoin"]),
+        ("catalog faults process.k", ["process.kill"]),
         ("replay 3f9a1c --minimise --check rej", ["rejoin"]),
-        ("judge --expect-from kill_h", ["kill_half"]),
+        ("show --expect-from kill_h", ["kill_half"]),
         ("run --fleet d", ["docker"]),
-        ("selftest --only deaf_s", ["deaf_syncer"]),
-        ("bisect kill_half ", []),
+        ("research selftest --only deaf_s", ["deaf_syncer"]),
+        ("run kill_half --bisect ", []),
     ],
 )
 def test_commands_options_and_names_are_offered(words: str, found: list[str]) -> None:
@@ -46,15 +46,15 @@ def test_commands_options_and_names_are_offered(words: str, found: list[str]) ->
 
 def test_without_a_beginning_all_is_offered() -> None:
     assert offered("") == list(SUMMARIES)
-    assert set(offered("checks", "")) >= set(CHECKS)
-    assert set(offered("faults", "")) >= {*FAULTS, "storage"}
+    assert set(offered("catalog", "checks", "")) >= set(CHECKS)
+    assert set(offered("catalog", "faults", "")) >= {*FAULTS, "storage"}
 
 
 def test_plans_are_offered_by_name_and_as_files(folder: Path) -> None:
     (folder / "kill_it.yaml").touch()
     (folder / "fault_plans").mkdir()
     (folder / "fault_plans" / "mine.yaml").touch()
-    for command in ("run", "plan", "trend"):
+    for command in ("run", "plan"):
         assert offered(command, "kill_h") == ["kill_half"]
     assert offered("run", "kill_i") == ["kill_it.yaml"]
     assert offered("run", "fault") == ["fault_plans/mine.yaml"]
@@ -65,7 +65,7 @@ def test_runs_are_offered_by_plan_and_id(folder: Path) -> None:
         run = folder / "runs" / "kill_half" / name
         run.mkdir(parents=True)
         (run / "run.json").write_text("{}")
-    for command in ("show", "judge", "heal", "report", "halt", "replay", "compare"):
+    for command in ("show", "heal", "halt", "replay", "compare"):
         assert offered(command, "") == ["latest", "kill_half", "3c0000", "3f9a1c"]
         assert offered(command, "3f") == ["3f9a1c"]
     (folder / "runs").rename(folder / "elsewhere")
@@ -78,24 +78,17 @@ def test_bisect_is_offered_branches_tags_and_new_commits(folder: Path) -> None:
     git(repo.root, "tag", "v1.2", commits[0])
     git(repo.root, "branch", "work", commits[1])
     with chdir(repo.root):
-        names = offered("bisect", "kill_half", "")
+        names = offered("run", "kill_half", "--bisect", "")
         assert names[0] == "HEAD"
         assert set(names[1:4]) == {"main", "work", "v1.2"}
         assert all(commits[2 - at].startswith(names[4 + at]) for at in range(3))
-        assert offered("bisect", "kill_half", "v1.2", "wo") == ["work"]
-        assert offered("bisect", "kill_half", commits[1][:3])[0] in commits[1]
+        assert offered("run", "kill_half", "--bisect", "v1.2", "wo") == ["work"]
+        assert offered("run", "kill_half", "--bisect", commits[1][:3])[0] in commits[1]
 
 
 def test_a_repository_without_commits_has_none_to_offer(folder: Path) -> None:
     git(folder, "init", "--quiet")
-    assert offered("bisect", "kill_half", "") == []
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_script(shell: str) -> None:
-    done = CliRunner().invoke(main, ["completion", shell])
-    assert done.exit_code == 0
-    assert f"_CHAOSLAB_COMPLETE={shell}_complete" in done.stdout
+    assert offered("run", "kill_half", "--bisect", "") == []
 
 
 def test_the_versions_that_matter_are_told() -> None:

@@ -78,9 +78,9 @@ BOTH = ("stdout", "stderr")
     ("words", "code"),
     [
         (("--help",), ExitCode.PASS),
-        (("faults", "--json"), ExitCode.PASS),
+        (("catalog", "faults", "--json"), ExitCode.PASS),
         (("--no-such-option",), ExitCode.REFUSED),
-        (("status",), ExitCode.UNKNOWN),
+        (("list", "--status"), ExitCode.UNKNOWN),
     ],
 )
 def test_without_a_reader_a_command_ends_with_its_own_exit_code(

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from chaoslab.cli.commands.plan_options import plan_options
+from chaoslab.cli.commands.options import plan_options
 from chaoslab.core.errors import PlanError
 from chaoslab.prepare.plans import Asked, decode, prepare
 

@@ -138,7 +138,7 @@ def test_a_run_that_the_machine_disturbed_is_made_again_and_three_times_at_most(
 def test_real_runs_are_made_once_and_kept_on_record(study: Path) -> None:
 
     def again(*more: str) -> str:
-        done = CliRunner().invoke(main, ["experiment", "run", str(study), "--quick", *more])
+        done = CliRunner().invoke(main, ["research", "experiment", str(study), "--quick", *more])
         assert done.exit_code == ExitCode.PASS, done.output
         return done.output
 

@@ -170,14 +170,15 @@ def test_the_largest_error_keeps_its_sign() -> None:
 
 def test_a_page_says_how_it_was_made_and_keeps_the_text_around_its_block(tmp_path: Path) -> None:
     it, folder = grid(tmp_path), tmp_path / "small"
-    written = page.write(it, folder, command="chaoslab experiment run small.yaml")
+    written = page.write(it, folder, command="chaoslab research experiment small.yaml")
     assert sorted(written) == ["README.md", "figure.svg", "results.csv"]
     readme = written["README.md"]
     text = readme.read_text("utf-8")
-    told = ("# small", "chaoslab experiment run small.yaml", "(figure.svg)", "| slice_chips | 64 |")
+    again = "chaoslab research experiment small.yaml"
+    told = ("# small", again, "(figure.svg)", "| slice_chips | 64 |")
     assert [wanted for wanted in told if wanted not in text] == []
     readme.write_text(text.replace("# small", "# Small, told by hand"), encoding="utf-8")
-    page.write(it, folder, command="chaoslab experiment run small.yaml --set seeds=3")
+    page.write(it, folder, command="chaoslab research experiment small.yaml --set seeds=3")
     again = readme.read_text("utf-8")
     assert again.startswith("# Small, told by hand")
     assert again.count("(figure.svg)") == text.count("(figure.svg)")

@@ -362,7 +362,7 @@ def test_an_engine_without_our_images_is_told_how_to_come_by_them(
     (found,) = (one for one in examine(tmp_path).abilities if one.name == "docker")
     assert found.state is State.LIMITED
     assert images.source().image in found.detail
-    assert found.remedy == "chaoslab images build"
+    assert found.remedy == "chaoslab doctor images build"
 
 
 def test_an_image_is_asked_whether_it_has_what_nodes_run(engine: Engine) -> None:

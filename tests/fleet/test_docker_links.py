@@ -49,7 +49,7 @@ def engine() -> Iterator[Engine]:
     """One that has the image of the tools."""
     with closing(engine_or_skip()) as engine:
         if engine.image_id(images.tools_image()) is None and not IS_REQUIRED:
-            pytest.skip("the image of the tools is missing: chaoslab images build")
+            pytest.skip("the image of the tools is missing: chaoslab doctor images build")
         yield engine
 
 

@@ -147,7 +147,7 @@ def test_what_is_there_is_built_again_on_another_base_alone(
 ) -> None:
     shelf = Shelf("mine")
     monkeypatch.setattr(Engine, "connect", lambda: shelf)
-    words = ["images", "build", "--json", "--wheels", str(tmp_path)]
+    words = ["doctor", "images", "build", "--json", "--wheels", str(tmp_path)]
     done = CliRunner().invoke(main, [*words, *(f"--base={name}" for name in asked)])
     assert done.exit_code == ExitCode.PASS
     assert json.loads(done.stdout)["base"] == (asked[0] if asked else "mine")

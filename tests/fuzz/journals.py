@@ -4,7 +4,7 @@
                       └─ events changed, and chained again ─► read ─► judge: any verdict, or refused
                                                                 └─► reports, `list`, `show`
 
-The way is that of `chaoslab judge`, `list` and `show`. Refused is a ChaoslabError, nothing else.
+The way is that of `chaoslab show --judge` and `list`. Refused is a ChaoslabError, nothing else.
 """
 
 import json

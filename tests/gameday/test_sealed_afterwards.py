@@ -122,7 +122,7 @@ def cut_off(day: Path, folder: Path) -> Path:
 
 def test_a_record_that_breaks_off_tells_of_what_had_come(day: Path, tmp_path: Path) -> None:
     copy = cut_off(day, tmp_path)
-    done = CliRunner().invoke(main, ["judge", str(copy)])
+    done = CliRunner().invoke(main, ["show", str(copy), "--judge"])
     assert done.exit_code == ExitCode.UNKNOWN, done.output
     history = History.read(copy)
     plan = prepared().plan

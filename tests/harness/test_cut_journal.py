@@ -40,7 +40,7 @@ def test_a_journal_cut_at_every_byte_of_its_last_lines_is_read_and_judged(tmp_pa
 
     for end in range(begin, len(written) - 1, (len(written) - begin) // 4):
         path.write_bytes(written[:end])
-        judged = chaoslab("judge", str(harness.record), "--json")
+        judged = chaoslab("show", str(harness.record), "--judge", "--json")
         assert judged.exit_code == ExitCode.UNKNOWN, judged.output
         shown = chaoslab("show", str(harness.record))
         assert shown.exit_code == ExitCode.PASS, shown.output
@@ -57,7 +57,7 @@ def test_without_a_journal_a_run_that_died_is_unknown_and_a_finished_one_is_refu
     (record / RUN_JSON).write_text(json.dumps({"plan": "little", "outcome": outcome}))
     if outcome:
         (record / "plan.resolved.yaml").write_text(little())
-    judged = chaoslab("judge", "abcdef", "--out", str(tmp_path))
+    judged = chaoslab("show", "abcdef", "--judge", "--out", str(tmp_path))
     assert judged.exit_code == exit_code
     if outcome:
         assert JOURNAL in judged.output

@@ -41,7 +41,7 @@ def must_have_stopped(harness: Harness, said: str) -> None:
     assert "Traceback" not in said
     history = harness.history
     assert history.events
-    judged = chaoslab("judge", str(harness.record), "--json")
+    judged = chaoslab("show", str(harness.record), "--judge", "--json")
     assert judged.exit_code == ExitCode.UNKNOWN, judged.output
     shown = chaoslab("show", str(harness.record))
     assert shown.exit_code == 0, shown.output

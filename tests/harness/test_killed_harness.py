@@ -162,7 +162,7 @@ def strike(kill: Kill, root: Path, api: str | None) -> str:
 
 def judged(harness: Harness, record: Path) -> str:
     """UNKNOWN, unless the run had been recorded to its end before the kill."""
-    code = chaoslab("judge", str(record), "--json")
+    code = chaoslab("show", str(record), "--judge", "--json")
     was_whole = bool(harness.history.of(Kind.RUN_FINISHED))
     if was_whole:
         assert code.exit_code in (ExitCode.PASS, ExitCode.FAIL, ExitCode.UNKNOWN), code.output

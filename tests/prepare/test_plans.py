@@ -129,7 +129,7 @@ def test_the_verdict_is_the_same_wherever_it_is_and_obeys_its_schema(kill_half: 
     jsonschema.validate(kill_half.verdict, schema())
     assert json.loads((kill_half.record / "verdict.json").read_text()) == kill_half.verdict
     done = subprocess.run(
-        [sys.executable, "-m", "chaoslab", "judge", str(kill_half.record), "--json"],
+        [sys.executable, "-m", "chaoslab", "show", str(kill_half.record), "--judge", "--json"],
         capture_output=True,
         text=True,
         cwd=ROOT,

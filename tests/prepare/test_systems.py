@@ -96,7 +96,7 @@ def test_other_packages_need_another_environment(monkeypatch: pytest.MonkeyPatch
         ((*NVRX, "training.nvrx.store=elsewhere"), "learner, service"),
         ((*TORCHFT, "fleet.programs.learner=this"), "fleet.programs"),
         ((*TORCHFT, "faults.half-dies.at={phase: publish}"), "publish"),
-        (TORCHFT, "chaoslab systems install torchft"),
+        (TORCHFT, "chaoslab doctor systems install torchft"),
         ((*TORCHFT, "fleet.kind=docker"), " local"),
     ],
 )

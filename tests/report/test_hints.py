@@ -107,4 +107,4 @@ def test_the_syncer_is_suspected_once() -> None:
 
 def test_evidence_in_doubt_leads_to_what_proves_a_fault() -> None:
     for code in EvidenceCode:
-        assert "chaoslab faults" in hint(finding(Code.NOT_PROVED, code), RECORD)
+        assert "chaoslab catalog faults" in hint(finding(Code.NOT_PROVED, code), RECORD)

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.verdict import Verdict
-from chaoslab.cli.commands import selftest as command
 from chaoslab.cli.main import main
+from chaoslab.cli.research import selftest as command
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.selftest import trial as module
 from chaoslab.selftest.trial import Answer, Result, Trial, answer_of, carry_out_trial
@@ -100,7 +100,7 @@ def test_an_interrupt_between_two_trials_keeps_the_answers_of_those_before(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "carry_out_trial", carried_out)
-    done = CliRunner().invoke(main, ["selftest", "--json", "--out", str(tmp_path)])
+    done = CliRunner().invoke(main, ["research", "selftest", "--json", "--out", str(tmp_path)])
     assert done.exit_code == ExitCode.INTERRUPTED
     assert [one["answer"] for one in json.loads(done.stdout)["trials"]] == ["caught"]
 
@@ -123,5 +123,5 @@ def test_what_to_do_next_is_named_as_a_shell_takes_it(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "carry_out_trial", carried_out)
-    done = CliRunner().invoke(main, ["selftest", "--out", "all runs"])
+    done = CliRunner().invoke(main, ["research", "selftest", "--out", "all runs"])
     assert f"next: {again}   " in done.stderr

@@ -49,7 +49,7 @@ def test_a_learner_of_a_system_of_others_is_killed_and_comes_back(
     system: str, tmp_path: Path
 ) -> None:
     if not is_installed(system):
-        pytest.skip(f"{system} is not installed: `chaoslab systems install {system}`")
+        pytest.skip(f"{system} is not installed: `chaoslab doctor systems install {system}`")
     settings = {
         "training.system": system,
         "training.algorithm": SYSTEMS[system].algorithm,

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from chaoslab.checks.gate import Gate
-from chaoslab.cli.commands.gate_options import gate_options, gated
 from chaoslab.cli.commands.listener_options import Listening, listener_options
+from chaoslab.cli.commands.options import gate_options, gated, seed_option, set_option
 from chaoslab.cli.commands.output import (
     advise,
     examples,
@@ -48,9 +48,8 @@ from chaoslab.report.page import verdict_page
 )
 @click.argument("target")
 @click.argument("plan", required=False)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="Override a key of the plan; repeatable.")  # fmt: skip
-@click.option("--seed", type=int, help="Another schedule: other targets, other times.")
+@set_option
+@seed_option
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
 @gate_options
 @listener_options

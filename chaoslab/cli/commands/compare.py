@@ -1,4 +1,4 @@
-"""`chaoslab compare`: two runs side by side, and what changed in between."""
+"""`chaoslab compare`: two runs side by side, and what changed in between; or a plan's trend."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +13,7 @@ from chaoslab.archive.index import PastRun
 from chaoslab.checks.base import Finding
 from chaoslab.checks.verdict import finding_json
 from chaoslab.cli import completing
+from chaoslab.cli.commands.options import percentage
 from chaoslab.cli.commands.output import (
     examples,
     json_option,
@@ -21,13 +22,15 @@ from chaoslab.cli.commands.output import (
     table,
     typed,
 )
-from chaoslab.cli.commands.quantities import percentage
-from chaoslab.core.errors import ExitCode
+from chaoslab.cli.commands.trend import show_trend
+from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.record.run_directory import RunDirectory, shown_ids
 from chaoslab.report.page import STYLES
 from chaoslab.report.wording import OUTCOME_TONES, margin, percent
 
+_LAST = 30
+"""Runs of a trend, unless --last says otherwise."""
 _SIDES = ("A", "B")
 _WORDS = {Held.HELD: "", Held.WORSE: "worse", Held.UNKNOWN: "not told"}
 _STYLES = {Held.HELD: "", Held.WORSE: "bold red", Held.UNKNOWN: "magenta"}
@@ -44,33 +47,48 @@ _COMMIT_CHARACTERS = 12
         "chaoslab compare 3f9a1c latest",
         "chaoslab compare 3f9a1c 81b2d0 --max-drop 10%",
         "chaoslab compare 3f9a1c latest --json | jq .changes",
+        "chaoslab compare kill_half",
+        "chaoslab compare kill_half --last 50 --max-drop 5%",
     ),
 )
 @click.argument("before", metavar="A", shell_complete=completing.runs)
-@click.argument("after", metavar="B", shell_complete=completing.runs)
+@click.argument("after", metavar="[B]", required=False, shell_complete=completing.runs)
+@click.option("--last", type=click.IntRange(1), metavar="N", help=f"Of a plan alone: look at its "
+              f"newest N runs.  [default: {_LAST}]")  # fmt: skip
 @click.option(
     "--max-drop",
     callback=percentage,
     metavar="P%",
-    help="Exit with 1 if a margin of B is lower by more, or if a check fails in B alone.",
+    help="Exit with 1 if a margin fell by more, or if a check fails in B alone.",
 )
 @out_option
 @json_option
 @click.pass_context
 def command(
-    context: click.Context, *, before: str, after: str, max_drop: float | None, out: Path,
-    as_json: bool,
+    context: click.Context, *, before: str, after: str | None, last: int | None,
+    max_drop: float | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compare two runs: margins, and what changed in between.
+    """Compare two runs, or show the margins of a plan over its runs.
 
     A and B are each a path, `latest`, the name of a plan, or the beginning of an id. What changed
     is told by seed, plan, code and machine.
 
+    Without B, A is the name or the file of a plan. Compared are its runs with the same version of
+    the plan, fleet and kind of machine as the newest; seeds and code may differ. A margin is
+    falling if the slope over its runs is below 0 with 99% confidence, and eroding if it has lost
+    more than --max-drop (10%), too.
+
     Exit codes: 0; with --max-drop 1 if something got worse, 3 if a check that passed in A has no
-    answer in B.
+    answer in B. Without B: with --max-drop that of the newest run that is over if it is not PASS (3
+    if it has no verdict), 1 if a margin is eroding, 3 if there are too few runs to tell.
     """
-    runs = (PastRun.of(RunDirectory.open(one, root=out)) for one in (before, after))
-    found = compare(*runs)
+    if after is None:
+        context.exit(
+            show_trend(before, out, last=last or _LAST, max_drop=max_drop, as_json=as_json)
+        )
+    if last is not None:
+        raise PlanError("--last is about the runs of a plan: name the plan alone")
+    found = compare(*(PastRun.of(RunDirectory.open(one, root=out)) for one in (before, after)))
     code = ExitCode.PASS if max_drop is None else found.exit_code(max_drop)
     print_result(
         {**_json(found, max_drop), "exit_code": int(code)},

@@ -20,6 +20,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, table
+from chaoslab.cli.lazy import LazyGroup
 from chaoslab.core.errors import AbilityError, ExitCode
 from chaoslab.core.realtime import is_realtime_permitted
 from chaoslab.fleet.remote.inventory import load
@@ -44,9 +45,28 @@ class Diagnosis:
     residue: tuple[Leftover, ...]
 
 
-@click.command(
+SUMMARIES = {
+    "images": "Build and list the container images of the Docker fleet.",
+    "systems": "Install or remove the systems of others that plans can train with.",
+    "slices": "Bring up, show and take down the cloud slices of an inventory.",
+    "rights": "Print the Role with exactly the rights that a fleet uses in a cluster.",
+    "gc": "Remove old runs; keep the failing ones.",
+}
+
+
+@click.group(
     name="doctor",
-    epilog=examples("chaoslab doctor", "chaoslab doctor --fix", "chaoslab doctor --json"),
+    cls=LazyGroup,
+    package="chaoslab.cli.upkeep",
+    summaries=SUMMARIES,
+    invoke_without_command=True,
+    epilog=examples(
+        "chaoslab doctor",
+        "chaoslab doctor --fix",
+        "chaoslab doctor --json",
+        "chaoslab doctor images build",
+        "chaoslab doctor gc --older-than 30d",
+    ),
 )
 @click.option("--fix", "is_fixing", is_flag=True, help="Install a missing Toxiproxy server, built "
               "with Go or downloaded.")  # fmt: skip
@@ -58,12 +78,15 @@ class Diagnosis:
 def command(
     context: click.Context, *, is_fixing: bool, inventory: Path | None, out: Path, as_json: bool
 ) -> None:
-    """Show what this machine supports and what earlier runs left.
+    """Show what this machine supports and what earlier runs left; set it up.
 
     With --inventory, the same of each of its hosts: chaoslab's code is brought there to look.
-    Changes nothing without --fix. A missing ability matters only to plans that need it, which
-    `chaoslab plan` shows. Exit code 4 if an earlier run left something behind, or if --fix failed.
+    Without a command it changes nothing, but for --fix. A missing ability matters only to plans
+    that need it, which `chaoslab plan` shows. Exit code 4 if an earlier run left something behind,
+    or if --fix failed.
     """
+    if context.invoked_subcommand is not None:
+        return
     found = examine(out)
     if is_fixing:
         for done in repair(found):
@@ -149,7 +172,7 @@ def _memory() -> Examined:
 def _disk(runs_root: Path) -> Examined:
     free = shutil.disk_usage(nearest(runs_root)).free
     detail = f"{free / 1e9:.1f} GB free for {runs_root}"
-    remedy = "remove old runs, or write elsewhere with --out"
+    remedy = "remove old runs (`chaoslab doctor gc`), or write elsewhere with --out"
     return _if(free >= _DISK_BYTES, "disk", detail, remedy)
 
 

@@ -18,6 +18,7 @@ import click
 from chaoslab.cli.commands.attach import attached_to, confirm
 from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.live_options import Serving, live_options
+from chaoslab.cli.commands.options import plan_options
 from chaoslab.cli.commands.output import (
     advise,
     examples,
@@ -31,7 +32,6 @@ from chaoslab.cli.commands.output import (
     typed_path,
     warn,
 )
-from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.private_files import replace_file

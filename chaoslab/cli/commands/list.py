@@ -1,4 +1,4 @@
-"""`chaoslab list`: the runs on record, the newest first."""
+"""`chaoslab list`: the runs on record, the newest first, or what they say of each plan."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from chaoslab.checks.base import Outcome
 from chaoslab.cli import completing
+from chaoslab.cli.commands.options import duration
 from chaoslab.cli.commands.output import (
     examples,
     fitting,
@@ -21,6 +22,8 @@ from chaoslab.cli.commands.output import (
     typed,
     typed_path,
 )
+from chaoslab.cli.commands.status import show_status
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
 from chaoslab.record.run_directory import RunDirectory, list_runs, shown_ids
@@ -41,6 +44,7 @@ _STATES = {state.value.replace(" ", "-").lower(): state.value for state in (*Out
         "chaoslab list --last 10",
         "chaoslab list --plan kill_half --verdict fail",
         "chaoslab list --verdict running --json",
+        "chaoslab list --status --max-age 7d",
     ),
 )
 @click.option("--plan", metavar="NAME", help="Only runs of this plan.",
@@ -51,17 +55,44 @@ _STATES = {state.value.replace(" ", "-").lower(): state.value for state in (*Out
     help="Only runs with this verdict, or in this state.",
 )
 @click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the newest N.")
+@click.option("--status", "is_status", is_flag=True, help="The last verdict of each plan, and "
+              "whether it still holds.")  # fmt: skip
+@click.option("--max-age", callback=duration, metavar="TIME", help="With --status: a pass that is "
+              "older is no pass, for example 12h or 7d.")  # fmt: skip
+@click.option("--any-code", is_flag=True, help="With --status: let a pass of other code count, "
+              "too.")  # fmt: skip
 @out_option
 @json_option
-def command(
-    *, plan: str | None, verdict: str | None, last: int | None, out: Path, as_json: bool
-) -> None:
-    """List the recorded runs.
+@click.pass_context
+def command(  # noqa: PLR0913  # one for each option
+    context: click.Context, *, plan: str | None, verdict: str | None, last: int | None,
+    is_status: bool, max_age: float | None, any_code: bool, out: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """List the recorded runs, or the last verdict of each plan.
 
     Newest first. Every command takes the id, or its beginning, as RUN. A run without a verdict is
     `running`, or `not judged`: its harness died, or was killed. `damaged`: its run.json cannot be
     read; --json says why.
+
+    --status has a line for each plan. Runs of a plan on another fleet, or with other settings, are
+    a line of their own; those of an older plan file are left out. The newest run that is over
+    counts: without a verdict it is no pass, whatever an earlier run was. A pass counts while the
+    code is the same: the sources of chaoslab, of the plan's task and of its programs, as found from
+    this folder, and, if it was not simulated, the versions of the libraries that compute; of a
+    simulation its costs. A pass of other code, or one older than --max-age, is shown as such and is
+    no pass, nor is a `damaged` record.
+
+    Exit codes: 0; with --status 0 if every plan that has runs passes, 1 if one fails, 3 if one is
+    not known to pass.
     """
+    if is_status:
+        if verdict or last:
+            raise PlanError(
+                "--verdict and --last choose runs, --status shows plans: leave them out"
+            )
+        context.exit(show_status(out, plan, max_age_s=max_age, any_code=any_code, as_json=as_json))
+    if max_age is not None or any_code:
+        raise PlanError("--max-age and --any-code say which pass still holds: add --status")
     known = list_runs(out)
     state = _STATES[verdict] if verdict else None
     runs = list(islice(_chosen(known, plan, state), last))

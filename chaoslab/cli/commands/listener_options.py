@@ -1,24 +1,26 @@
-"""Who else hears of a run while it goes on: --notify URL and --metrics ADDRESS.
+"""Who else is told of a run: --notify URL, --metrics ADDRESS and, once it is over, --otlp URL.
 
     Listeners.observers ─► the run        made, judged ◄─ the command        closed when it ends
 
-Both are observers: they cannot change, delay or fail a run. What is wrong with the options is
-refused before anything starts.
+None of them can change, delay or fail a run. What is wrong with the options is refused before
+anything starts.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from chaoslab.checks.verdict import Verdict
+from chaoslab.cli.commands.options import bundled
 from chaoslab.cli.commands.output import warn
 from chaoslab.core.clock import WallClock
-from chaoslab.record.journal import Observer
+from chaoslab.record.journal import History, Observer
+from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.judged_run import Judged
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class Listening:
 
     notify: str | None = None
     metrics: str | None = None
+    otlp: str | None = None
 
     @contextmanager
     def begin(self) -> Iterator["Listeners"]:
@@ -43,6 +46,7 @@ class Listening:
             yield Listeners(
                 webhook=stack.enter_context(_notifying(self.notify)) if self.notify else None,
                 metrics=stack.enter_context(_serving(self.metrics)) if self.metrics else None,
+                otlp=self.otlp,
             )
 
 
@@ -52,6 +56,7 @@ class Listeners:
 
     webhook: "Webhook | None" = None
     metrics: "Metrics | None" = None
+    otlp: str | None = None
 
     @property
     def observers(self) -> tuple[Observer, ...]:
@@ -69,28 +74,52 @@ class Listeners:
             self.webhook.judged(judged.verdict, WallClock().wall())
         if self.metrics is not None:
             self.metrics.judged(judged.verdict)
+        send_otlp(self.otlp, judged.directory, judged.history, judged.verdict)
 
 
-def listener_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--notify and --metrics, given to the command as one `listening`."""
+def _address(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """PlanError before the command begins."""
+    if value is None:
+        return None
+    from chaoslab.report.otlp import checked  # noqa: PLC0415  # its HTTP client is slow to import
 
-    @click.option(
+    return checked(value)
+
+
+def send_otlp(
+    url: str | None, directory: RunDirectory, history: History, verdict: Verdict | None
+) -> None:
+    """Send a finished run, if that was asked; warn if it was not taken."""
+    if url is None:
+        return
+    from chaoslab.report.otlp import send  # noqa: PLC0415  # its HTTP client is slow to import
+
+    if complaint := send(url, directory.id, history, verdict):
+        warn(complaint)
+
+
+otlp_option = click.option(
+    "--otlp",
+    metavar="URL",
+    callback=_address,
+    help="Send the finished run as OpenTelemetry spans to this receiver, such as "
+    "http://localhost:4318.",
+)
+listener_options = bundled(
+    "listening",
+    Listening,
+    click.option(
         "--notify",
         metavar="URL",
         help="POST start and verdict to this URL, signed with $CHAOSLAB_WEBHOOK_SECRET.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--metrics",
         metavar="[HOST]:PORT",
         help="Serve Prometheus metrics while it runs; without HOST on this machine alone.",
-    )
-    @wraps(function)
-    def with_listening(
-        *context: click.Context, notify: str | None, metrics: str | None, **others: object
-    ) -> None:
-        function(*context, listening=Listening(notify=notify, metrics=metrics), **others)
-
-    return with_listening
+    ),
+    otlp_option,
+)
 
 
 @contextmanager

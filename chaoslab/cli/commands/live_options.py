@@ -7,15 +7,15 @@ anything starts.
 """
 
 import getpass
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from chaoslab.cli.commands.options import bundled
 from chaoslab.core.errors import PlanError
 from chaoslab.core.terminal import harmless
 from chaoslab.plan.model import FaultPlan
@@ -69,50 +69,38 @@ class Serving:
             yield (page,)
 
 
-def live_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--serve and what belongs to it, given to the command as one `serving`."""
-
-    @click.option(
+live_options = bundled(
+    "serving",
+    Serving,
+    click.option(
         "--serve",
         metavar="[HOST:]PORT",
         is_flag=False,
         flag_value="0",
         help="Serve a live page to look at and act on; without HOST on this machine alone, with "
         "port 0 or none at any free one.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--tls-cert",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
         help="Certificate of the page in PEM; needed with a HOST that others can reach.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--tls-key",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
         help="Key of the certificate in PEM, without a password.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--operator",
         "operators",
         metavar="NAME",
         multiple=True,
         help="Print a link for this operator, which can be used once; repeat it for others. "
         "Default: the facilitator of the plan, or the login name.",
-    )
-    @wraps(function)
-    def with_serving(
-        *context: click.Context,
-        serve: str | None,
-        tls_cert: Path | None,
-        tls_key: Path | None,
-        operators: tuple[str, ...],
-        **others: object,
-    ) -> None:
-        asked = Serving(serve=serve, tls_cert=tls_cert, tls_key=tls_key, operators=operators)
-        function(*context, serving=asked, **others)
-
-    return with_serving
+    ),
+)
 
 
 def parsed(address: str) -> tuple[str, int]:

@@ -4,9 +4,9 @@ record ─► cause, schedule ─► minimise ─► a line for each trial ─�
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 
@@ -15,8 +15,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.cli import completing
+from chaoslab.cli.commands.options import bundled, duration
 from chaoslab.cli.commands.output import print_result, shown_path, table, typed_path
-from chaoslab.cli.commands.quantities import duration
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
 from chaoslab.core.events import Json
@@ -92,36 +92,34 @@ class Minimising:
         return _EXIT_CODES[found.ending]
 
 
-def minimise_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--minimise and what goes with it, given to the command as one `minimising`."""
+def _minimising(
+    is_search: bool,  # the value of an option
+    budget: float | None,
+    max_runs: int,
+    tries: int,
+    checks: Sequence[str],
+) -> Minimising | None:
+    if not is_search and (checks or budget is not None or tries > 1):
+        raise PlanError("--budget, --tries and --check need --minimise: pass that, too")
+    asked = Minimising(budget_s=budget, runs=max_runs, tries=tries, checks=checks)
+    return asked if is_search else None
 
-    @click.option("--minimise", "is_search", is_flag=True, help="Find the fewest faults, shortest "
-                  "and mildest, that still fail.")  # fmt: skip
-    @click.option("--budget", callback=duration, metavar="TIME", help="With --minimise: begin no "
-                  "run later than this after the first.")  # fmt: skip
-    @click.option("--max-runs", type=click.IntRange(1), default=60, show_default=True, metavar="N",
-                  help="With --minimise: try at most N schedules.")  # fmt: skip
-    @click.option("--tries", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-                  help="With --minimise: run a schedule that does not fail N times.")  # fmt: skip
-    @click.option("--check", "checks", multiple=True, metavar="NAME",
-                  shell_complete=completing.checks, help="With --minimise: look for the failure of "
-                  "this check; repeatable.")  # fmt: skip
-    @wraps(function)
-    def with_minimising(
-        *context: click.Context,
-        is_search: bool,
-        budget: float | None,
-        max_runs: int,
-        tries: int,
-        checks: Sequence[str],
-        **others: object,
-    ) -> None:
-        if not is_search and (checks or budget is not None or tries > 1):
-            raise PlanError("--budget, --tries and --check need --minimise: pass that, too")
-        asked = Minimising(budget_s=budget, runs=max_runs, tries=tries, checks=checks)
-        function(*context, minimising=asked if is_search else None, **others)
 
-    return with_minimising
+minimise_options = bundled(
+    "minimising",
+    _minimising,
+    click.option("--minimise", "is_search", is_flag=True, help="Find the fewest faults, shortest "
+                 "and mildest, that still fail."),
+    click.option("--budget", callback=duration, metavar="TIME", help="With --minimise: begin no "
+                 "run later than this after the first."),
+    click.option("--max-runs", type=click.IntRange(1), default=60, show_default=True, metavar="N",
+                 help="With --minimise: try at most N schedules."),
+    click.option("--tries", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+                 help="With --minimise: run a schedule that does not fail N times."),
+    click.option("--check", "checks", multiple=True, metavar="NAME",
+                 shell_complete=completing.checks, help="With --minimise: look for the failure of "
+                 "this check; repeatable."),
+)  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -151,7 +149,7 @@ class _Search:
         if verdict is None:
             path = shown_path(self.directory.path)
             raise PlanError(
-                f"{path} was never judged: call `chaoslab judge {quote(str(path))}` first"
+                f"{path} was never judged: call `chaoslab show {quote(str(path))} --judge` first"
             )
         plan = recorded_plan(self.directory)
         runner = RealTrials(

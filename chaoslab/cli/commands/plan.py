@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.archive.index import index
+from chaoslab.cli.commands.options import plan_options
 from chaoslab.cli.commands.output import advise, examples, json_option, out_option, print_result
-from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.core.events import Json
 from chaoslab.core.units import STEP_TIME, Pacing, plural, show_duration, show_share
 from chaoslab.faults.base import Fault

@@ -6,14 +6,14 @@ run_once, again and again ─► Judged, each with a record of its own ─► fl
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
 
 import click
 
 from chaoslab.checks.gate import Gate
+from chaoslab.cli.commands.options import bundled, share_or_none
 from chaoslab.cli.commands.output import print_result, shown_path
 from chaoslab.core.errors import ExitCode, PlanError
-from chaoslab.core.units import plural, share
+from chaoslab.core.units import plural
 from chaoslab.report.repeated import repeated_json, repeated_page
 from chaoslab.run.judged_run import Judged
 
@@ -28,11 +28,8 @@ def allowed(text: str) -> int | float:
     """A number of runs from `2`, or a share of them from `5%`; PlanError for anything else."""
     if text.isdecimal():
         return int(text)
-    try:
-        found = share(text)
-    except PlanError:
-        found = -1.0
-    if not 0 <= found < 1:
+    found = share_or_none(text)
+    if found is None:
         raise PlanError(f"--tolerate {text}: write a number of runs, or a share below 100% as 5%")
     return found
 
@@ -55,6 +52,11 @@ class Repeating:
                 f"--tolerate {self.allowed}: at most {plural(most, 'run')} can be other than PASS "
                 f"here, so the gate could never fail: tolerate at most {most - 1}"
             )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but a number of runs was asked for."""
+        return not self.ends_at_failure and self.allowed is None
 
     def carry_out(self, run_once: Callable[[], Judged], *, as_json: bool) -> ExitCode:
         """Run, show how often each finding was not PASS, and the exit code of all.
@@ -124,47 +126,39 @@ class Repeating:
             click.echo("tolerated: not every run is PASS, and --tolerate allows that", err=True)
 
 
-def repeat_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--repeat, --until-failure and --tolerate, given to the command as one `repeating`.
+def _repeating(
+    repeat: int | None,
+    until_failure: bool,  # the value of an option
+    tolerate: str | None,
+) -> Repeating | None:
+    if repeat is None and not until_failure:
+        if tolerate is not None:
+            raise PlanError("--tolerate is about several runs: also pass --repeat N")
+        return None
+    return Repeating(
+        times=repeat or UNTIL_FAILURE_RUNS,
+        ends_at_failure=until_failure,
+        allowed=None if tolerate is None else allowed(tolerate),
+    )
 
-    It takes a `gate`, which decides on each run.
-    """
 
-    @click.option(
+repeat_options = bundled(
+    "repeating",
+    _repeating,
+    click.option(
         "--repeat",
         type=click.IntRange(1, 10_000),
         metavar="N",
         help="Run the plan N times and count how often each finding is not PASS.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--until-failure",
         is_flag=True,
         help=f"Repeat until a run is not PASS, at most {UNTIL_FAILURE_RUNS} times or --repeat.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--tolerate",
         metavar="N|P%",
         help="With --repeat: exit with 0 if at most this many runs, or this share, are not PASS.",
-    )
-    @wraps(function)
-    def with_repeating(
-        *context: click.Context,
-        repeat: int | None,
-        until_failure: bool,
-        tolerate: str | None,
-        gate: Gate,
-        **others: object,
-    ) -> None:
-        repeating = None
-        if repeat is not None or until_failure:
-            repeating = Repeating(
-                times=repeat or UNTIL_FAILURE_RUNS,
-                ends_at_failure=until_failure,
-                gate=gate,
-                allowed=None if tolerate is None else allowed(tolerate),
-            )
-        elif tolerate is not None:
-            raise PlanError("--tolerate is about several runs: also pass --repeat N")
-        function(*context, repeating=repeating, gate=gate, **others)
-
-    return with_repeating
+    ),
+)

@@ -9,8 +9,10 @@ import click
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.gate import Gate
-from chaoslab.cli.commands.gate_options import gate_options, gated
+from chaoslab.cli import completing
+from chaoslab.cli.commands.bisection import bisect_commits
 from chaoslab.cli.commands.listener_options import Listening, listener_options
+from chaoslab.cli.commands.options import gate_options, gated, plan_options
 from chaoslab.cli.commands.output import (
     examples,
     json_option,
@@ -20,10 +22,9 @@ from chaoslab.cli.commands.output import (
     typed,
     warn,
 )
-from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.cli.commands.repetition import Repeating, repeat_options
-from chaoslab.cli.commands.telemetry_options import otlp_option, send_otlp
 from chaoslab.cli.invocation import Invocation
+from chaoslab.core.errors import PlanError
 from chaoslab.plan.model import Control
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import Observer
@@ -44,6 +45,7 @@ from chaoslab.run.judged_run import Judged, carry_out
         "chaoslab run kill_half --repeat 20 --tolerate 5%",
         "chaoslab run kill_half --fail-on weak --min-margin 20%",
         "chaoslab run my_broken_syncer.yaml --expect fail:rejoin",
+        "chaoslab run plans/kill_half.yaml --bisect v1.2 HEAD",
         "chaoslab run mtbf_soak --metrics :9464 --notify https://ci.example.com/hook",
     ),
 )
@@ -52,7 +54,9 @@ from chaoslab.run.judged_run import Judged, carry_out
               "with it are not judged.")  # fmt: skip
 @gate_options
 @repeat_options
-@otlp_option
+@click.option("--bisect", nargs=2, metavar="GOOD BAD", shell_complete=completing.commits,
+              help="Find the first commit of your repository, after GOOD and at most at BAD, with "
+              "which the plan fails.")  # fmt: skip
 @listener_options
 @click.option("--quiet", is_flag=True, help="Print only the verdict, no progress.")
 @out_option
@@ -63,9 +67,9 @@ def command(  # noqa: PLR0913  # one for each group of options
     *,
     asked: Asked,
     no_control: bool,
-    repeating: Repeating | None,
-    otlp: str | None,
     gate: Gate,
+    repeating: Repeating | None,
+    bisect: tuple[str, str] | None,
     listening: Listening,
     quiet: bool,
     out: Path,
@@ -77,15 +81,30 @@ def command(  # noqa: PLR0913  # one for each group of options
     stdout, the record below --out. Ctrl-C heals all faults, writes the record and exits with 130. A
     reader of stdout or stderr that goes away (`| head -1`) changes nothing.
 
-    --notify and --metrics tell others while it runs; they cannot delay or fail the run.
+    --notify, --metrics and --otlp tell others; they cannot delay or fail the run.
+
+    --bisect checks out each commit into a work tree of its own, apart from yours, and runs the plan
+    there: a plan file, a task and programs that lie in the repository are the commit's; the files
+    of --inventory and --costs are yours. GOOD must pass and BAD must fail, which is tried first. A
+    commit that is UNKNOWN, or cannot run the plan, is skipped; with --repeat N one that does not
+    fail is run N times before it counts as good. Call it in your repository.
 
     Exit codes: 0 pass, 1 fail, 2 refused before anything started, 3 unknown, 4 the harness failed
     or left something behind, 130 interrupted. With --repeat: the worst of all runs, unless
     --tolerate allows it; a failed harness is never tolerated and ends the repetition. --fail-on and
-    --expect change which verdict is accepted, never the verdict.
+    --expect change which verdict is accepted, never the verdict. With --bisect: 0 the first bad
+    commit was found, 3 it was not.
     """
     if no_control:
         asked = replace(asked, settings=(*asked.settings, "control=none"))
+    if bisect:
+        if gate != Gate() or listening != Listening() or (repeating and not repeating.is_plain):
+            raise PlanError(
+                "--bisect goes by the verdict of each commit: leave out --fail-on, --expect, "
+                "--until-failure, --tolerate, --notify, --metrics and --otlp"
+            )
+        tries = repeating.times if repeating else 1
+        context.exit(bisect_commits(asked, bisect, out, tries=tries, quiet=quiet, as_json=as_json))
     invocation = context.ensure_object(Invocation)
 
     def run_once() -> Judged:
@@ -96,26 +115,20 @@ def command(  # noqa: PLR0913  # one for each group of options
         listeners.judged(judged)
         return judged
 
-    def send(judged: Judged) -> Judged:
-        send_otlp(otlp, judged.directory, judged.history, judged.verdict)
-        return judged
-
     def made(directory: Path) -> None:
         invocation.remember(directory)
         listeners.made(directory)
 
     with listening.begin() as listeners:
         if repeating is not None:
-            context.exit(repeating.carry_out(lambda: send(run_once()), as_json=as_json))
+            context.exit(replace(repeating, gate=gate).carry_out(run_once, as_json=as_json))
         judged = run_once()
-        path = shown_path(judged.directory.path)
         print_result(
             judged.verdict.to_json(),
-            verdict_page(judged.verdict, judged.history, path),
+            verdict_page(judged.verdict, judged.history, shown_path(judged.directory.path)),
             as_json=as_json,
             then=_next(judged, typed(judged.directory, out)),
         )
-        send(judged)
     if judged.error is not None:
         raise judged.error
     context.exit(gated(gate, judged.verdict))

@@ -1,27 +1,17 @@
-"""`chaoslab status`: each plan with its last verdict, and whether that still holds."""
+"""`chaoslab list --status`: each plan with its last verdict, and whether that still holds."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.archive.index import index
 from chaoslab.archive.standing import Standing, State, code_here, standings, worst
 from chaoslab.checks.base import Finding
-from chaoslab.cli.commands.output import (
-    examples,
-    fitting,
-    json_option,
-    named,
-    out_option,
-    print_result,
-    shown_path,
-    typed,
-)
-from chaoslab.cli.commands.quantities import age, duration
+from chaoslab.cli.commands.options import age
+from chaoslab.cli.commands.output import fitting, named, print_result, shown_path, typed
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
@@ -36,47 +26,20 @@ _COLUMNS = ("plan", "fleet", "state", "age", "commit", "tightest margin", "versi
 _COMMIT_CHARACTERS = _VERSION_CHARACTERS = 8
 
 
-@click.command(
-    name="status",
-    epilog=examples(
-        "chaoslab status",
-        "chaoslab status --max-age 7d",
-        "chaoslab status --any-code --json | jq '.plans[] | select(.state != \"PASS\")'",
-    ),
-)
-@click.option("--max-age", callback=duration, metavar="TIME", help="A pass that is older is no "
-              "pass, for example 12h or 7d.")  # fmt: skip
-@click.option("--any-code", is_flag=True, help="Let a pass of other code count, too.")
-@out_option
-@json_option
-@click.pass_context
-def command(
-    context: click.Context, *, max_age: float | None, any_code: bool, out: Path, as_json: bool
-) -> None:
-    """Show the last verdict of each plan, and whether it still holds.
-
-    Runs of a plan on another fleet, or with other settings, are a line of their own; those of an
-    older plan file are left out. The newest run that is over counts: without a verdict it is no
-    pass, whatever an earlier run was.
-
-    A pass counts while the code is the same: the sources of chaoslab, of the plan's task and of its
-    programs, as found from this folder, and, if it was not simulated, the versions of the libraries
-    that compute; of a simulation its costs. A pass of other code, or one older than --max-age, is
-    shown as such and is no pass, nor is a `damaged` record: one whose run.json or verdict.json
-    cannot be read.
-
-    Exit codes: 0 every plan that has runs passes, 1 one fails, 3 one is not known to pass.
-    """
+def show_status(
+    out: Path, plan: str | None, *, max_age_s: float | None, any_code: bool, as_json: bool
+) -> ExitCode:
+    """Print what each plan is known to do, or one; the worst of it as an exit code."""
     found = standings(
-        index(out),
+        index(out, plan),
         datetime.now(UTC),
-        max_age_s=max_age,
+        max_age_s=max_age_s,
         code_of=None if any_code else code_here,
     )
     code = worst(found)
     value: Json = {"exit_code": int(code), "plans": [*map(_json, found)]}
     print_result(value, _page(found, out), as_json=as_json, then=_next(found, out))
-    context.exit(code)
+    return code
 
 
 def _next(found: Sequence[Standing], out: Path) -> tuple[str, str]:
@@ -93,8 +56,9 @@ def _next(found: Sequence[Standing], out: Path) -> tuple[str, str]:
             last, path = one.run.directory, shown_path(one.run.directory.path)
             again = Record.of(last, run=named(last, out), path=path)
             return f"chaoslab run {again.plan}", "a verdict that holds now"
-    return ("chaoslab trend PLAN", "the margins of a plan over its runs") if found else (
-        "chaoslab run kill_half", "make a first run")  # fmt: skip
+    if found:
+        return f"chaoslab compare {found[0].plan}", "the margins of a plan over its runs"
+    return "chaoslab run kill_half", "make a first run"
 
 
 def _page(found: Sequence[Standing], out: Path) -> RenderableType:

@@ -1,29 +1,17 @@
-"""`chaoslab trend`: the margins of a plan over its runs, and whether a green gate is eroding."""
+"""`chaoslab compare PLAN`: the margins of a plan over its runs, and whether a green gate erodes."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.archive.index import index
 from chaoslab.archive.slope import CONFIDENCE
 from chaoslab.archive.trend import Direction, MarginTrend, Trend, trend
-from chaoslab.cli import completing
-from chaoslab.cli.commands.output import (
-    examples,
-    fitting,
-    json_option,
-    named,
-    out_option,
-    print_result,
-    shown_path,
-    typed,
-)
-from chaoslab.cli.commands.quantities import percentage
+from chaoslab.cli.commands.output import fitting, named, print_result, shown_path, typed
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
@@ -36,63 +24,33 @@ from chaoslab.report.wording import OUTCOME_TONES, percent
 _BARS = "▁▂▃▄▅▆▇█"
 _COLUMNS = ("check", "newest", "median", "change", "interval", "margins", "direction")
 _NUMBERS = _COLUMNS[1:5]
+_MAX_DROP = 0.1
+"""A margin that lost more is called eroding, unless --max-drop says otherwise."""
 _CHARTED = 12
 """Of so many runs the chart of a margin shows."""
 _STYLES = {Direction.FALLING: "bold red", Direction.RISING: "green", Direction.TOO_FEW: "dim"}
 
 
-@click.command(
-    name="trend",
-    epilog=examples(
-        "chaoslab trend kill_half",
-        "chaoslab trend kill_half --last 50 --gate",
-        "chaoslab trend kill_half --gate --max-drop 5% --json",
-    ),
-)
-@click.argument("plan", shell_complete=completing.plans)
-@click.option("--last", type=click.IntRange(1), default=30, show_default=True, metavar="N",
-              help="Look at this many runs.")  # fmt: skip
-@click.option("--gate", "is_gate", is_flag=True, help="Exit with 1 if the newest run fails, or "
-              "passes with an eroding margin.")  # fmt: skip
-@click.option(
-    "--max-drop",
-    callback=percentage,
-    default="10%",
-    show_default=True,
-    metavar="P%",
-    help="How far a margin may fall in these runs.",
-)
-@out_option
-@json_option
-@click.pass_context
-def command(
-    context: click.Context, *, plan: str, last: int, is_gate: bool, max_drop: float, out: Path,
-    as_json: bool,
-) -> None:  # fmt: skip
-    """Show the margins of a plan over its runs.
-
-    PLAN is the name or the file of a plan with runs below --out. Compared are the runs with the
-    same version of the plan, fleet and kind of machine as the newest; seeds and code may differ.
-    A margin is falling if the slope over its runs is
-    below 0 with 99% confidence.
-
-    Exit codes: 0; with --gate that of the newest run that is over if it is not PASS (3 if it has no
-    verdict), 1 if a margin is falling and has lost more than --max-drop, 3 if there are too few
-    runs to tell.
+def show_trend(
+    plan: str, out: Path, *, last: int, max_drop: float | None, as_json: bool
+) -> ExitCode:
+    """Print the trend of a plan, named or a file of it; the exit code, which is PASS without
+    `max_drop`. PlanError if it has no runs.
     """
     name = decode(Asked(plan=plan))[0].name if Path(plan).is_file() else plan
     runs = index(out, name)
     if not runs:
         raise PlanError(nearest(plan, {run.plan for run in index(out)}, noun="plan with runs"))
     found = trend(runs, last=last)
-    code = found.exit_code(max_drop) if is_gate else ExitCode.PASS
+    code = ExitCode.PASS if max_drop is None else found.exit_code(max_drop)
+    most = _MAX_DROP if max_drop is None else max_drop
     print_result(
-        {**_json(found, max_drop), "exit_code": int(code)},
-        _page(found, max_drop),
+        {**_json(found, most), "exit_code": int(code)},
+        _page(found, most),
         as_json=as_json,
         then=_next(found, out),
     )
-    context.exit(code)
+    return code
 
 
 def _next(found: Trend, out: Path) -> tuple[str, str]:

@@ -126,7 +126,7 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
         self._specs[name]
         image = self._run_context.setup.releases.get(release, release)
         if self._engine.image_id(image) is None:
-            raise FleetError(f"there is no image {image}: build it with `chaoslab images build`")
+            raise FleetError(f"there is no image {image}: run `chaoslab doctor images build`")
         self._images[name] = image
 
     def unplug(self, name: str) -> None:

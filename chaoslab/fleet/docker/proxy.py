@@ -72,8 +72,8 @@ class ContainerProxyHost:
         for name in (images.proxy_image(), images.source().image):
             if self._engine.image_id(name) is None:
                 raise AbilityError(
-                    f"links: toxiproxy need the image {name}: run `chaoslab images build`, or use "
-                    "links: embedded"
+                    f"links: toxiproxy need the image {name}: run `chaoslab doctor images "
+                    "build`, or use links: embedded"
                 )
 
     def open(self, kind: str) -> Endpoint:

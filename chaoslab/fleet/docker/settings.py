@@ -41,7 +41,7 @@ class Containers:
     """What each container of a docker fleet is made of; the other fleets pass it over."""
 
     image: str = ""
-    """Its image; empty: the one that `chaoslab images build` makes of this very source."""
+    """Its image; empty: the one that `chaoslab doctor images build` makes of this very source."""
     cpus: float | None = None
     """Cores that it may use; None: all of the engine's machine."""
     memory_bytes: Bytes | None = None
@@ -162,19 +162,19 @@ class ContainerFleets:
             remedy = (
                 "pull or build it there, or leave fleet.containers.image out"
                 if own
-                else "run `chaoslab images build`, or name another as fleet.containers.image"
+                else "run `chaoslab doctor images build`, or name another as fleet.containers.image"
             )
             raise AbilityError(f"the Docker engine at {engine.url} has no image {name}: {remedy}")
         return name
 
     def _require_fitness(self, engine: "Engine", image: str) -> None:
-        """Try an image that the plan names; those of `chaoslab images build` have all."""
+        """Try an image that the plan names; those of `chaoslab doctor images build` have all."""
         from chaoslab.fleet.docker.images.image_check import why_unfit  # noqa: PLC0415  # needs the SDK
 
         if self.containers.image and (why := why_unfit(engine, image, self.modules)):
             raise AbilityError(
                 f"no node can run in the image {image} ({why}): begin its Dockerfile with an image "
-                "of `chaoslab images list`, or leave fleet.containers.image out"
+                "of `chaoslab doctor images list`, or leave fleet.containers.image out"
             )
 
     def _require_trainable(self, engine: "Engine", image: str) -> None:

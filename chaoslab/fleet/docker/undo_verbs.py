@@ -126,7 +126,7 @@ def _docker() -> Examined:
     if unbuilt:
         lacks.append(f"no image {', '.join(unbuilt)}")
     if lacks:
-        remedy = "chaoslab images build" if unbuilt else ""
+        remedy = "chaoslab doctor images build" if unbuilt else ""
         return limited(name, f"{detail}: {'; '.join(lacks)}", remedy)
     return ok(name, detail)
 

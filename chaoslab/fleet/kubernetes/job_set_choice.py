@@ -74,7 +74,7 @@ class JobSetChoice:
             return
         if missing := lacking(cluster, JOB_SET_RIGHTS):
             yield (
-                f"you may not {', '.join(missing)} (`chaoslab fleet rights kubernetes` prints the "
+                f"you may not {', '.join(missing)} (`chaoslab doctor rights kubernetes` prints the "
                 "Role that is needed)"
             )
             return

@@ -62,7 +62,7 @@ class Kubernetes:
     namespace: str = ""
     """An existing namespace; empty: that of the context."""
     image: str = ""
-    """Image of the nodes; empty: the one that `chaoslab images build` makes of this very source."""
+    """Image of the nodes; empty: that of `chaoslab doctor images build` for this very source."""
     image_pull: str = "IfNotPresent"
     """When the cluster fetches it: IfNotPresent, Never or Always."""
     cpus: float | None = None
@@ -347,7 +347,7 @@ def require_rights(cluster: "Cluster", kind: str) -> None:
     if missing := lacking(cluster, RIGHTS[kind]):
         raise AbilityError(
             f"in namespace {cluster.namespace} of context {cluster.context} you may not "
-            f"{', '.join(missing)}: `chaoslab fleet rights {kind}` prints the Role that is needed"
+            f"{', '.join(missing)}: `chaoslab doctor rights {kind}` prints the Role that is needed"
         )
 
 
@@ -358,7 +358,7 @@ def _require_machine_rights(cluster: "Cluster") -> None:
     if missing := lacking(cluster, MACHINES, everywhere=True):
         raise AbilityError(
             f"in the cluster of context {cluster.context} you may not {', '.join(missing)}: "
-            "`chaoslab fleet rights kubernetes --nodes` prints the ClusterRole that is needed"
+            "`chaoslab doctor rights kubernetes --nodes` prints the ClusterRole that is needed"
         )
 
 
@@ -373,6 +373,6 @@ def _own_image() -> str:
     except AbilityError as error:
         raise AbilityError(
             "name the image of the nodes as fleet.image: its default, the image of "
-            "`chaoslab images build`, needs pip install 'chaoslab[docker]'"
+            "`chaoslab doctor images build`, needs pip install 'chaoslab[docker]'"
         ) from error
     return source().image

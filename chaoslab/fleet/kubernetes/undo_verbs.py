@@ -73,7 +73,7 @@ def _diagnose() -> Iterator[Examined]:
         return
     if lacks:
         yield limited(name, f"{where}, {version}: you may not {', '.join(lacks)}",
-                      "chaoslab fleet rights kubernetes")  # fmt: skip
+                      "chaoslab doctor rights kubernetes")  # fmt: skip
         return
     yield ok(name, f"{where}, {version}")
 

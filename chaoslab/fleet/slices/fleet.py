@@ -78,7 +78,7 @@ class SlicedFleet(HasSlices):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Slices stay: `chaoslab fleet down` deletes them."""
+        """Slices stay: `chaoslab doctor slices down` deletes them."""
         try:
             if self._slice_keeper is not None:
                 self._slice_keeper.close()
@@ -95,7 +95,7 @@ class SlicedFleet(HasSlices):
             if not node.incarnation:
                 raise FleetError(
                     f"the slice of {name} is {keeper.condition(name).value}: "
-                    "run `chaoslab fleet up` first"
+                    "run `chaoslab doctor slices up` first"
                 )
             return node
         begun = self._below.restart(name)

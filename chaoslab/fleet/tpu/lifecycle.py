@@ -105,7 +105,8 @@ def _request_missing(provider: TpuProvider, within_s: float) -> Collection[str]:
         except ProviderError as error:
             told = f"{report.node}: {error}"
             if requested:
-                told += f"; requested before: {', '.join(requested)}, see `chaoslab fleet down`"
+                told += f"; requested before: {', '.join(requested)}"
+                told += ", see `chaoslab doctor slices down`"
             raise ProviderError(error.refusal, told) from error
     return requested
 

@@ -100,9 +100,11 @@ class TpuProvider:
         found = self._newest().get(node)
         if found is None or found.slice is None or found.condition is not Condition.UP:
             said = found.condition.value if found else Condition.ABSENT.value
-            raise FleetError(f"the slice of {node} is {said}: see `chaoslab fleet status`")
+            raise FleetError(f"the slice of {node} is {said}: see `chaoslab doctor slices status`")
         if difference := self._difference(node, found.slice):
-            raise FleetError(f"the slice of {node}: {difference}: `chaoslab fleet down` deletes it")
+            raise FleetError(
+                f"the slice of {node}: {difference}: `chaoslab doctor slices down` deletes it"
+            )
         wanted = self.cloud.slices[node].accelerator.hosts
         if len(found.slice.addresses) != wanted:
             raise FleetError(

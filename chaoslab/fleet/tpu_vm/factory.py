@@ -80,11 +80,11 @@ class SliceFleets(HostFleets):
             except ProviderError as error:
                 raise AbilityError(f"the slices cannot be looked at: {error}") from error
             except FleetError as error:
-                raise AbilityError(f"{error}; `chaoslab fleet up` brings it up") from error
+                raise AbilityError(f"{error}; `chaoslab doctor slices up` brings it up") from error
             addresses = tuple(one.address for one in self._known(name, hosts))
             learners[name] = replace(learners[name], hosts=addresses, tpu=None)
         if why := self._provider.why_not():
-            raise AbilityError(f"{why}: `chaoslab fleet down`, then `up` again")
+            raise AbilityError(f"{why}: `chaoslab doctor slices down`, then `up` again")
         return replace(self._written, learners=learners)
 
     def _known(self, name: str, hosts: Sequence[ProvidedHost]) -> list[HostAddress]:

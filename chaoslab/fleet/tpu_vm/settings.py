@@ -10,7 +10,7 @@ from chaoslab.fleet.tpu.claim import claim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TpuVm(Ssh):
-    """Hosts of Cloud TPU slices, reached by ssh; `chaoslab fleet up` creates them before."""
+    """Hosts of Cloud TPU slices, reached by ssh; `chaoslab doctor slices up` creates them."""
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the provider for hosts. AbilityError without its client or asyncssh, if

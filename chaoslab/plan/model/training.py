@@ -152,7 +152,7 @@ class Training:
     are left store what they have, and train on together."""
     system: SystemName = "chaoslab"
     """Who trains: chaoslab's own learners and syncer, or a system of others on the same model, data
-    and paced steps. `chaoslab systems` lists and installs them."""
+    and paced steps. `chaoslab catalog systems` lists and installs them."""
     torchft: Torchft = field(default_factory=Torchft)
     hivemind: Hivemind = field(default_factory=Hivemind)
     torchrun: Torchrun = field(default_factory=Torchrun)

@@ -5,7 +5,8 @@
                                 └─ made of Debian packages (docker/base_from_debian.sh)
 
 A tag carries the version and a hash of the recipe and the source, so a changed source is another
-image and never runs as an old one. Nothing is built unasked: only `chaoslab images build` does.
+image and never runs as an old one. Nothing is built unasked, only by `chaoslab doctor images
+build`.
 """
 
 import hashlib

@@ -32,7 +32,7 @@ def why_no_image(engine: Engine) -> str:
     """Why there are no tools on an engine, as half a sentence; empty if there are."""
     if engine.image_id(name := images.tools_image()) is not None:
         return ""
-    return f"the engine has no image {name}: run `chaoslab images build`"
+    return f"the engine has no image {name}: run `chaoslab doctor images build`"
 
 
 class Tools:

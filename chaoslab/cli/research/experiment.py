@@ -1,4 +1,4 @@
-"""`chaoslab experiment`: a matrix of settings, simulated or run, beside published values."""
+"""`chaoslab research experiment`: a matrix of settings beside published values."""
 
 import math
 import shlex
@@ -25,23 +25,13 @@ QUICK = "quick"
 """Folder beside the records for page and records with `--quick`."""
 
 
-@click.group(
+@click.command(
     name="experiment",
     epilog=examples(
-        "chaoslab experiment run experiments/goodput.yaml", "chaoslab experiment run --help"
-    ),
-)
-def command() -> None:
-    """Simulate or run a matrix of settings with seeds; write tables and a figure."""
-
-
-@command.command(
-    name="run",
-    epilog=examples(
-        "chaoslab experiment run experiments/goodput.yaml",
-        "chaoslab experiment run experiments/goodput.yaml --set seeds=5 --out goodput",
-        "chaoslab experiment run experiments/goodput.yaml --jobs 1 --json",
-        "chaoslab experiment run my_real_runs.yaml --quick",
+        "chaoslab research experiment experiments/goodput.yaml",
+        "chaoslab research experiment experiments/goodput.yaml --set seeds=5 --out goodput",
+        "chaoslab research experiment experiments/goodput.yaml --jobs 1 --json",
+        "chaoslab research experiment my_real_runs.yaml --quick",
     ),
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -61,11 +51,13 @@ def command() -> None:
               help="Folder of the records: one line for each cell and seed.")  # fmt: skip
 @json_option
 @click.pass_context
-def run(  # noqa: PLR0913  # one for each option
+def command(  # noqa: PLR0913  # one for each option
     context: click.Context, *, file: Path, overrides: tuple[str, ...], jobs: int | None,
     quick: bool, fresh: bool, out: Path | None, records: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Simulate what is missing of an experiment, and write its page, table and figure.
+    """Simulate or run a matrix of settings with seeds; write tables and a figure.
+
+    What the records have is kept; what is missing is simulated.
 
     Real runs (`run: plan` in the file) come one after the other, on the plan's own fleet.
 
@@ -87,7 +79,7 @@ def run(  # noqa: PLR0913  # one for each option
         values=values_of(experiment, cells, results),
     )
     settings = [word for setting in overrides for word in ("--set", setting)]
-    again = shlex.join(["chaoslab", "experiment", "run", str(shown_path(file)), *settings,
+    again = shlex.join(["chaoslab", "research", "experiment", str(shown_path(file)), *settings,
                         *(["--quick"] if quick else [])])  # fmt: skip
     usual = folder if quick else file.with_suffix("")
     written = page.write(grid, out or usual, command=again)

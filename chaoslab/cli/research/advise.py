@@ -1,4 +1,4 @@
-"""`chaoslab advise`: learners, quorum and rounds for given chips, failures and links."""
+"""`chaoslab research advise`: learners, quorum and rounds for given chips, failures and links."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from chaoslab.cli.commands import quantities
+from chaoslab.cli.commands.options import count, duration
 from chaoslab.cli.commands.output import examples, json_option, print_result, table
 from chaoslab.cli.commands.progress import progress
 from chaoslab.core.errors import ExitCode, PlanError
@@ -58,12 +58,12 @@ def _gbps(_context: click.Context, _option: click.Parameter, text: str) -> float
 @click.command(
     name="advise",
     epilog=examples(
-        "chaoslab advise --chips 200000 --mtbi 1y --gbps 3",
-        "chaoslab advise --chips 16k --failures llama_3 --gbps 10 --step 8s",
-        "chaoslab advise --chips 2.4M --mtbi 90d --gbps 2 --most-learners 16 --json",
+        "chaoslab research advise --chips 200000 --mtbi 1y --gbps 3",
+        "chaoslab research advise --chips 16k --failures llama_3 --gbps 10 --step 8s",
+        "chaoslab research advise --chips 2.4M --mtbi 90d --gbps 2 --most-learners 16 --json",
     ),
 )
-@click.option("--chips", required=True, metavar="COUNT", callback=quantities.count,
+@click.option("--chips", required=True, metavar="COUNT", callback=count,
               help="All chips of the training: 200000, 200k.")  # fmt: skip
 @click.option("--mtbi", metavar="TIME",
               help="Mean time between interruptions of one chip: 1y, 90d, 5000h.")  # fmt: skip
@@ -72,9 +72,9 @@ def _gbps(_context: click.Context, _option: click.Parameter, text: str) -> float
 @click.option("--gbps", required=True, metavar="GBIT", callback=_gbps,
               help="Link of each learner to the syncer in Gbit/s, each way: 3.")  # fmt: skip
 @click.option("--parameters", default=_PARAMETERS, show_default=True, metavar="COUNT",
-              callback=quantities.count, help="Of the model: 12B, 70B.")  # fmt: skip
+              callback=count, help="Of the model: 12B, 70B.")  # fmt: skip
 @click.option("--step", "step_s", default=f"{_STEP_S:g}s", show_default=True, metavar="TIME",
-              callback=quantities.duration, help="Time of one step of a learner.")  # fmt: skip
+              callback=duration, help="Time of one step of a learner.")  # fmt: skip
 @click.option("--most-learners", type=click.IntRange(1), default=MOST_LEARNERS, show_default=True,
               metavar="M", help="Learners that are advised at most; the published score of 16 is "
               "lower than that of 8.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`chaoslab selftest`: runs whose right answer is not PASS, and whether the verdict says so."""
+"""`chaoslab research selftest`: runs whose right answer is not PASS."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,9 +39,9 @@ def _completed(
 @click.command(
     name="selftest",
     epilog=examples(
-        "chaoslab selftest",
-        "chaoslab selftest --list",
-        "chaoslab selftest --only deaf_syncer --only idle_kill",
+        "chaoslab research selftest",
+        "chaoslab research selftest --list",
+        "chaoslab research selftest --only deaf_syncer --only idle_kill",
     ),
 )
 @click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this trial; "
@@ -213,7 +213,7 @@ def _list(trials: Sequence[Trial], *, as_json: bool) -> None:
         page.add_row(
             trial.name, trial.wrong or Text("nothing", style="dim"), trial.plan, trial.check or "-"
         )
-    then = ("chaoslab selftest", "run all of them; some minutes")
+    then = ("chaoslab research selftest", "run all of them; some minutes")
     print_result([*map(asdict, trials)], page, as_json=as_json, then=then)
 
 

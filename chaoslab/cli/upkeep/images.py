@@ -1,4 +1,4 @@
-"""`chaoslab images`: what containers run, built where it is missing."""
+"""`chaoslab doctor images`: what containers run, built where it is missing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,9 @@ from chaoslab.core.errors import FleetError
 @click.group(
     name="images",
     epilog=examples(
-        "chaoslab images build", "chaoslab images list", "chaoslab images build --help"
+        "chaoslab doctor images build",
+        "chaoslab doctor images list",
+        "chaoslab doctor images build --help",
     ),
 )
 def command() -> None:
@@ -22,10 +24,10 @@ def command() -> None:
 @command.command(
     name="build",
     epilog=examples(
-        "chaoslab images build",
-        "chaoslab images build --base registry.example/python:3.11-slim",
-        "chaoslab images build --wheels wheelhouse/",
-        "chaoslab images build --harness",
+        "chaoslab doctor images build",
+        "chaoslab doctor images build --base registry.example/python:3.11-slim",
+        "chaoslab doctor images build --wheels wheelhouse/",
+        "chaoslab doctor images build --harness",
     ),
 )
 @click.option("--base", metavar="IMAGE", help="Base image of learner and syncer: Python 3.11 "
@@ -73,7 +75,8 @@ def build(
 
 
 @command.command(
-    name="list", epilog=examples("chaoslab images list", "chaoslab images list --json")
+    name="list",
+    epilog=examples("chaoslab doctor images list", "chaoslab doctor images list --json"),
 )
 @json_option
 def show(*, as_json: bool) -> None:
@@ -92,7 +95,7 @@ def show(*, as_json: bool) -> None:
     for name, is_there in there.items():
         click.echo(f"{name}  {'there' if is_there else 'missing'}")
     if not all(there.values()):
-        advise("chaoslab images build", "build what is missing")
+        advise("chaoslab doctor images build", "build what is missing")
 
 
 def _say(lines: Iterator[str]) -> None:

@@ -1,4 +1,4 @@
-"""`chaoslab calibrate`: the costs of a simulation, read from the journals of real runs."""
+"""`chaoslab research calibrate`: the costs of a simulation, read from the journals of real runs."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ _SIMULATED = "sim"
 @click.command(
     name="calibrate",
     epilog=examples(
-        "chaoslab calibrate latest > costs.toml",
-        "chaoslab calibrate 3f9a1c 77b0e2 --to costs.toml",
+        "chaoslab research calibrate latest > costs.toml",
+        "chaoslab research calibrate 3f9a1c 77b0e2 --to costs.toml",
         "chaoslab run kill_half --fleet sim --costs costs.toml",
     ),
 )

@@ -1,4 +1,4 @@
-"""`chaoslab bisect`: the first commit of the user's repository with which a plan fails."""
+"""`chaoslab run --bisect`: the first commit of the user's repository with which a plan fails."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chaoslab.cli import completing
-from chaoslab.cli.commands.output import (
-    examples,
-    json_option,
-    out_option,
-    print_result,
-    shown_path,
-    table,
-    typed_path,
-)
-from chaoslab.cli.commands.plan_options import plan_options
+from chaoslab.cli.commands.output import print_result, shown_path, table, typed_path
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
@@ -39,45 +29,14 @@ _EXIT_CODES = {
 }
 
 
-@click.command(
-    name="bisect",
-    epilog=examples(
-        "chaoslab bisect plans/kill_half.yaml v1.2 HEAD",
-        "chaoslab bisect kill_half 3f9a1c HEAD --set training.task=my_model:task",
-        "chaoslab bisect plans/soak.yaml main~20 main --tries 3 --json",
-    ),
-)
-@plan_options
-@click.argument("good", shell_complete=completing.commits)
-@click.argument("bad", shell_complete=completing.commits)
-@click.option("--tries", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-              help="Run a commit that does not fail N times before it counts as good.")  # fmt: skip
-@click.option("--quiet", is_flag=True, help="Print only the result, no progress.")
-@out_option
-@json_option
-@click.pass_context
-def command(
-    context: click.Context,
-    *,
-    asked: Asked,
-    good: str,
-    bad: str,
-    tries: int,
-    quiet: bool,
-    out: Path,
-    as_json: bool,
-) -> None:
-    """Find the first commit of your repository with which a plan fails.
+def bisect_commits(
+    asked: Asked, ends: tuple[str, str], out: Path, *, tries: int, quiet: bool, as_json: bool
+) -> ExitCode:
+    """Find the first bad commit between a good and a bad one, and print it; the exit code.
 
-    It lies after GOOD, and at most at BAD. Call it in your repository. Each commit is checked out
-    into a work tree of its own, apart from yours, and the plan is run there: a plan file, a task
-    and programs that lie in the repository are the commit's; the files of --inventory and --costs
-    are yours. GOOD must pass and BAD must fail, which is tried first. A commit that is UNKNOWN, or
-    cannot run the plan, is skipped. Ctrl-C heals the run and removes the work tree.
-
-    Exit codes: 0 the first bad commit was found, 3 it was not, 4 the harness failed, 130
-    interrupted.
+    PlanError if they are no two commits in this order, or if the plan would not be the commit's.
     """
+    good, bad = ends
     repository = Repository.around(Path.cwd())
     first, last = repository.commit(good), repository.commit(bad)
     if first == last or not repository.is_before(first, last):
@@ -109,7 +68,7 @@ def command(
         as_json=as_json,
         then=_next(found, progress),
     )
-    context.exit(code)
+    return code
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,7 +139,7 @@ def _said(found: Bisected, repository: Repository) -> Sequence[str]:
             return [f"{side} has no answer, {why}: mend that, or name another commit"]
         case BisectEnding.BAD_DOES_NOT_FAIL:
             return [
-                "BAD does not fail, so there is nothing to look for: raise --tries if it is rare"
+                "BAD does not fail, so there is nothing to look for: raise --repeat if it is rare"
             ]
         case BisectEnding.GOOD_DOES_NOT_PASS:
             return ["GOOD does not pass: name an earlier commit"]

@@ -1,4 +1,4 @@
-"""`chaoslab fleet`: slices of an inventory brought up, shown and taken down."""
+"""`chaoslab doctor slices`: cloud slices of an inventory brought up, shown and taken down."""
 
 import math
 import shlex
@@ -12,12 +12,11 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from chaoslab.cli.commands.options import duration
 from chaoslab.cli.commands.output import examples, json_option, print_result, table
-from chaoslab.cli.commands.quantities import duration
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import show_duration
-from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role
 from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.remote.inventory import load
 from chaoslab.fleet.tpu.claim import claim
@@ -27,9 +26,11 @@ from chaoslab.fleet.tpu.owned import Owned
 from chaoslab.fleet.tpu.provider import TpuProvider
 
 _DELETE_S = 600.0
+_DOWN = "run `chaoslab doctor slices down`"
 _AWAITED = (Condition.WAITING, Condition.COMING)
 _STAYS = (
-    "what was requested stays requested, and costs when it comes: `chaoslab fleet down` deletes it"
+    "what was requested stays requested, and costs when it comes: `chaoslab doctor slices down` "
+    "deletes it"
 )
 _inventory = click.argument("inventory", type=click.Path(path_type=Path), default="fleet.yaml")
 _yes = click.option(
@@ -38,10 +39,10 @@ _yes = click.option(
 
 
 @click.group(
-    name="fleet",
+    name="slices",
     epilog=examples(
-        "chaoslab fleet up fleet.yaml", "chaoslab fleet status fleet.yaml",
-        "chaoslab fleet down fleet.yaml", "chaoslab fleet rights kubernetes | kubectl apply -f -",
+        "chaoslab doctor slices up fleet.yaml", "chaoslab doctor slices status fleet.yaml",
+        "chaoslab doctor slices down fleet.yaml",
     ),
 )  # fmt: skip
 def command() -> None:
@@ -49,36 +50,11 @@ def command() -> None:
 
 
 @command.command(
-    name="rights",
-    epilog=examples(
-        "chaoslab fleet rights kubernetes",
-        "chaoslab fleet rights kubernetes --namespace chaos | kubectl apply -f -",
-        "chaoslab fleet rights kubernetes --nodes | kubectl apply -f -",
-        "chaoslab fleet rights namespace --namespace training | kubectl apply -f -",
-    ),
-)
-@click.argument("kind", type=click.Choice(list(RIGHTS)))
-@click.option("--namespace", default="chaoslab", show_default=True, metavar="NAME",
-              help="Namespace of the Role.")  # fmt: skip
-@click.option("--nodes", "with_nodes", is_flag=True, help="Also the ClusterRole that node.drain "
-              "needs: of KIND kubernetes.")  # fmt: skip
-def rights(*, kind: str, namespace: str, with_nodes: bool) -> None:
-    """Print the Role with exactly the rights that a fleet of KIND uses in its namespace.
-
-    KIND is `kubernetes`, for runs that chaoslab starts, or `namespace`, for `chaoslab attach
-    namespace:NAME`. Bind it to whoever runs chaoslab. Nothing outside the namespace is asked for
-    without `--nodes`.
-    """
-    if with_nodes and kind != "kubernetes":
-        raise click.UsageError("--nodes is for kubernetes: no fault acts on nodes in `attach`")
-    click.echo(role(namespace, kind), nl=False)
-    if with_nodes:
-        click.echo(f"---\n{machines_role()}", nl=False)
-
-
-@command.command(
     name="up",
-    epilog=examples("chaoslab fleet up fleet.yaml", "chaoslab fleet up fleet.yaml --yes --wait 1h"),
+    epilog=examples(
+        "chaoslab doctor slices up fleet.yaml",
+        "chaoslab doctor slices up fleet.yaml --yes --wait 1h",
+    ),
 )
 @_inventory
 @click.option("--wait", callback=duration, metavar="TIME", help="How long to wait until all are "
@@ -110,7 +86,7 @@ def up(
         before = provider.look()
         missing = [one.node for one in before if one.condition is not Condition.UP]
         if why := provider.why_not():
-            raise PlanError(f"{why}: run `chaoslab fleet down` first", key="lifetime")
+            raise PlanError(f"{why}: {_DOWN} first", key="lifetime")
         if missing:
             click.echo(_offered(cloud), err=True)
             _agree(f"Create or start {', '.join(missing)}?", is_agreed=is_agreed)
@@ -130,13 +106,18 @@ def up(
     for one in wrong:
         click.echo(f"chaoslab: {_sentence(one)}", err=True)
     if any(one.condition in _AWAITED for one in late):
-        click.echo(f"chaoslab: {_STAYS}; another `chaoslab fleet up` waits for it", err=True)
+        click.echo(
+            f"chaoslab: {_STAYS}; another `chaoslab doctor slices up` waits for it", err=True
+        )
     context.exit(ExitCode.BROKEN if wrong else ExitCode.PASS)
 
 
 @command.command(
     name="status",
-    epilog=examples("chaoslab fleet status fleet.yaml", "chaoslab fleet status fleet.yaml --json"),
+    epilog=examples(
+        "chaoslab doctor slices status fleet.yaml",
+        "chaoslab doctor slices status fleet.yaml --json",
+    ),
 )
 @_inventory
 @json_option
@@ -157,10 +138,10 @@ def status(context: click.Context, *, inventory: Path, as_json: bool) -> None:
     lines: list[RenderableType] = [_reports_page(reports)]
     lines += [Text(_sentence(one), style="yellow") for one in reports if one.detail]
     lines += [Text(f"{one.id} in {one.zone} is not the slice of any learner in the inventory: "
-                   "run `chaoslab fleet down`", style="yellow") for one in strays]  # fmt: skip
+                   f"{_DOWN}", style="yellow") for one in strays]  # fmt: skip
     if math.isfinite(ends_s):
         lines.append(Text(time.strftime("they may exist until %F %R UTC", time.gmtime(ends_s))))
-    lines += [Text(f"the time of {one.id} is over: run `chaoslab fleet down`", style="yellow")
+    lines += [Text(f"the time of {one.id} is over: {_DOWN}", style="yellow")
               for one in expired]  # fmt: skip
     value: Mapping[str, Json] = {
         "slices": [_report_json(one) for one in reports],
@@ -177,7 +158,8 @@ def status(context: click.Context, *, inventory: Path, as_json: bool) -> None:
 @command.command(
     name="down",
     epilog=examples(
-        "chaoslab fleet down fleet.yaml", "chaoslab fleet down fleet.yaml --expired --yes"
+        "chaoslab doctor slices down fleet.yaml",
+        "chaoslab doctor slices down fleet.yaml --expired --yes",
     ),
 )
 @_inventory

@@ -1,4 +1,4 @@
-"""`chaoslab envelope`: how far the settings of a plan can go, simulated, until it fails."""
+"""`chaoslab research envelope`: how far the settings of a plan can go until it fails."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import shorten
@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from chaoslab.cli import completing
+from chaoslab.cli.commands.options import set_option
 from chaoslab.cli.commands.output import (
     advise,
     columns,
@@ -40,10 +41,10 @@ _RANGE: Final = "QUESTION|KEY=LOW..HIGH"
 @click.command(
     name="envelope",
     epilog=examples(
-        "chaoslab envelope kill_half",
-        "chaoslab envelope mtbf_soak --vary rate --by share --seeds 5",
-        "chaoslab envelope kill_half --vary outage --by share --seed 3",
-        "chaoslab envelope wan_throttle --vary faults.thin.rate=5kB/s..1MB/s",
+        "chaoslab research envelope kill_half",
+        "chaoslab research envelope mtbf_soak --vary rate --by share --seeds 5",
+        "chaoslab research envelope kill_half --vary outage --by share --seed 3",
+        "chaoslab research envelope wan_throttle --vary faults.thin.rate=5kB/s..1MB/s",
     ),
 )
 @click.argument("plan", shell_complete=completing.plans)
@@ -52,13 +53,12 @@ _RANGE: Final = "QUESTION|KEY=LOW..HIGH"
               "longest outage by the share.")  # fmt: skip
 @click.option("--by", metavar=_RANGE,
               help="A second setting: a border for each of its values, the frontier.")  # fmt: skip
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="Override a key of the plan; repeatable.")  # fmt: skip
+@set_option
 @click.option("--seed", type=int, metavar="S", help="The first seed. Default: that of the plan.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, metavar="N",
               help="Seeds that must all pass, from the first one on.")  # fmt: skip
 @click.option("--costs", type=click.Path(), metavar="FILE",
-              help="What work takes, from `chaoslab calibrate`.")  # fmt: skip
+              help="What work takes, from `chaoslab research calibrate`.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), metavar="N",
               help="Worker processes. Default: one for each core.")  # fmt: skip
 @json_option

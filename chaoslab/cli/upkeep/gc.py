@@ -1,9 +1,8 @@
-"""`chaoslab gc`: old records removed, when asked to; the failing ones stay."""
+"""`chaoslab doctor gc`: old records removed, when asked to; the failing ones stay."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
 
 import click
@@ -22,8 +21,8 @@ from chaoslab.archive.cleanup import (
 )
 from chaoslab.archive.index import index
 from chaoslab.checks.base import Outcome
+from chaoslab.cli.commands.options import age, bundled, duration, size
 from chaoslab.cli.commands.output import examples, fitting, json_option, out_option, print_result
-from chaoslab.cli.commands.quantities import age, duration, size
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
@@ -38,49 +37,41 @@ _KEY = 12
 """Characters of a twin's key that are shown."""
 
 
-def _rules(function: Callable[..., None]) -> Callable[..., None]:
-    """The options that say what may go, given to the command as one `rules`."""
-
-    @click.option("--older-than", callback=duration, metavar="TIME",
-                  help="Remove what began longer ago, for example 30d.")  # fmt: skip
-    @click.option("--max-size", callback=size, metavar="SIZE", help="Remove the oldest until the "
-                  "rest is smaller, for example 10GB.")  # fmt: skip
-    @click.option("--keep-last", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-                  help="Keep the newest N runs of each plan.")  # fmt: skip
-    @click.option(
-        "--failing", "with_failing", is_flag=True, help="Remove runs that are not PASS, too."
+def _rules(
+    older_than: float | None,
+    max_size: int | None,
+    keep_last: int,
+    with_failing: bool,  # the value of an option
+) -> Rules:
+    return Rules(
+        older_than_s=older_than,
+        most_bytes=max_size,
+        keep_last=keep_last,
+        keeps_failing=not with_failing,
     )
-    @wraps(function)
-    def with_rules(
-        *context: click.Context,
-        older_than: float | None,
-        max_size: int | None,
-        keep_last: int,
-        with_failing: bool,
-        **others: object,
-    ) -> None:
-        rules = Rules(
-            older_than_s=older_than,
-            most_bytes=max_size,
-            keep_last=keep_last,
-            keeps_failing=not with_failing,
-        )
-        function(*context, rules=rules, **others)
-
-    return with_rules
 
 
 @click.command(
     name="gc",
     epilog=examples(
-        "chaoslab gc",
-        "chaoslab gc --older-than 30d --all",
-        "chaoslab gc --max-size 10GB --keep-last 5 --yes",
-        "chaoslab gc --older-than 90d --failing --yes",
+        "chaoslab doctor gc",
+        "chaoslab doctor gc --older-than 30d",
+        "chaoslab doctor gc --max-size 10GB --keep-last 5 --yes",
+        "chaoslab doctor gc --older-than 90d --failing --yes",
     ),
 )
-@_rules
-@click.option("--all", "is_whole", is_flag=True, help="List every record, also those that stay.")
+@bundled(
+    "rules",
+    _rules,
+    click.option("--older-than", callback=duration, metavar="TIME",
+                 help="Remove what began longer ago, for example 30d."),
+    click.option("--max-size", callback=size, metavar="SIZE", help="Remove the oldest until the "
+                 "rest is smaller, for example 10GB."),
+    click.option("--keep-last", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+                 help="Keep the newest N runs of each plan."),
+    click.option("--failing", "with_failing", is_flag=True,
+                 help="Remove runs that are not PASS, too."),
+)  # fmt: skip
 @click.option("--yes", "is_agreed", is_flag=True, help="Remove; without it they are only shown.")
 @out_option
 @json_option
@@ -89,7 +80,6 @@ def command(
     context: click.Context,
     *,
     rules: Rules,
-    is_whole: bool,
     is_agreed: bool,
     out: Path,
     as_json: bool,
@@ -105,7 +95,7 @@ def command(
     """
     found = plan_cleanup(candidates(out, index(out), rules, datetime.now(UTC)), rules)
     failures = _remove(found) if is_agreed else []
-    page = _page(found, rules, is_done=is_agreed, is_whole=is_whole)
+    page = _page(found, rules, is_done=is_agreed)
     print_result(
         _json(found, failures, is_done=is_agreed),
         page,
@@ -132,19 +122,19 @@ def _next(found: CleanUp, rules: Rules, *, is_done: bool) -> tuple[str, str] | N
     if found.removed and not is_done:
         return "add --yes", "remove them; nothing was removed yet"
     if not rules.has_bounds:
-        return "chaoslab gc --older-than 30d", "what would be removed of them"
+        return "chaoslab doctor gc --older-than 30d", "what would be removed of them"
     return None
 
 
 # ---------------------------------------------------------------- as a page
 
 
-def _page(found: CleanUp, rules: Rules, *, is_done: bool, is_whole: bool) -> RenderableType:
+def _page(found: CleanUp, rules: Rules, *, is_done: bool) -> RenderableType:
     going, total = len(found.removed), len(found.removed) + len(found.kept)
     verb = "removed" if is_done else "would remove"
     parts: list[RenderableType] = []
-    if is_whole or 0 < going <= _NAMED:
-        parts.append(_records(found, with_kept=is_whole))
+    if 0 < going <= _NAMED:
+        parts.append(_records(found))
     elif total:
         parts += _plans(by_plan(found), rules, is_done=is_done)
     if not rules.has_bounds:
@@ -184,14 +174,12 @@ def _plans(sums: Sequence[PlanSum], rules: Rules, *, is_done: bool) -> Iterator[
         records = plural(sum(one.records for one in rest), "record")
         size_bytes = sum(one.size_bytes for one in rest)
         many = plural(len(rest), "smaller plan")
-        yield Text(f"and {many} with {records}, {_size(size_bytes)}; --all shows each record")
+        yield Text(f"and {many} with {records}, {_size(size_bytes)}")
 
 
-def _records(found: CleanUp, *, with_kept: bool) -> RenderableType:
-    """A line for each record that goes, the oldest first; with `with_kept` then those that stay."""
-    going = [(one, why.value) for one, why in found.removed]
-    kept = [(one, f"stays{_why_kept(one)}") for one in found.kept] if with_kept else []
-    ids = shown_ids(one.path.name for one, _ in (*going, *kept))
+def _records(found: CleanUp) -> RenderableType:
+    """A line for each record that goes, the oldest first."""
+    ids = shown_ids(one.path.name for one, _ in found.removed)
     rows = [
         (
             f"{TWINS}/{one.path.name[:_KEY]}" if one.plan is None
@@ -199,18 +187,14 @@ def _records(found: CleanUp, *, with_kept: bool) -> RenderableType:
             one.outcome.value if one.outcome else "-",
             age(one.age_s),
             _size(one.size_bytes),
-            why,
+            why.value,
         )
-        for one, why in (*going, *kept)
+        for one, why in found.removed
     ]  # fmt: skip
     page = fitting(("record", "verdict", "age", "size", "why"), rows, spare=("verdict",))
     for column in page.columns[-3:-1]:
         column.justify = "right"
     return page
-
-
-def _why_kept(one: Candidate) -> str:
-    return f", {one.keep.value}" if one.keep else ""
 
 
 def _kept(kept: Sequence[Candidate]) -> str:

@@ -1,4 +1,4 @@
-"""`chaoslab fuzz`: random plans, simulated, against what must hold in every training."""
+"""`chaoslab research fuzz`: random plans, simulated, against what must hold in every training."""
 
 from pathlib import Path
 
@@ -21,9 +21,9 @@ from chaoslab.replay.minimise import Ending
 @click.command(
     name="fuzz",
     epilog=examples(
-        "chaoslab fuzz --seeds 2000",
-        "chaoslab fuzz --seeds 1 --from 17",
-        "chaoslab fuzz --seeds 1000000 --keep-going --jobs 16",
+        "chaoslab research fuzz --seeds 2000",
+        "chaoslab research fuzz --seeds 1 --from 17",
+        "chaoslab research fuzz --seeds 1000000 --keep-going --jobs 16",
     ),
 )
 @click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, metavar="N",
@@ -77,7 +77,7 @@ def command(
 def _failed(seed: int, trial: Trial, out: Path, *, is_shrunk: bool) -> Json:
     """Say what a seed violates, shrink it, and write both plans."""
     click.echo(f"seed {seed} fails: {'; '.join(trial.reasons)}", err=True)
-    again = f"chaoslab fuzz --from {seed} --seeds 1"
+    again = f"chaoslab research fuzz --from {seed} --seeds 1"
     advise(again, "the same simulation again")
     whole = _written(trial.plan, out / f"{seed}.yaml")
     report: dict[str, Json] = {

@@ -1,0 +1,1 @@
+"""Commands of `chaoslab research`: simulation studies, calibration, and the selftest."""

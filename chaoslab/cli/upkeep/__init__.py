@@ -1,0 +1,1 @@
+"""Sub-commands of `chaoslab doctor`: images, systems, cloud slices, rights, old records."""
