@@ -194,7 +194,7 @@ def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_e
     number: signal.Signals,
 ) -> None:
     process = start(write_plan(LONG_PAUSE, stop="time: 1m"))
-    until_it_says(process, "is in: process.pause")
+    until_it_says(process, "injected: process.pause")
     process.send_signal(number)
     out, _ = process.communicate(timeout=120)
     verdict = Verdict.from_json(json.loads(out))

@@ -8,6 +8,7 @@ rounds ──┼──┼──┼───── longest gap ─────┼
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.outages import outages
@@ -43,19 +44,40 @@ def bound_s(history: History) -> float | None:
     return None if median_s is None else max(GAP_FLOOR_S, GAP_FACTOR * median_s)
 
 
+class _Return(NamedTuple):
+    """The way back of one victim, or of a learner that lost the syncer."""
+
+    gone_s: float
+    back_s: float
+    """When it was back, or was awaited no more."""
+    took_s: float | None
+    """Since the heal; None: it did not come back."""
+    waited_s: float
+    """For how long it was awaited after the heal."""
+
+
+def _returns(history: History, spec: str) -> Iterator[_Return]:
+    for absence in absences(history):
+        if spec in {story.spec for story in absence.stories}:
+            took_s, waited_s = absence.clock_s(absence.accepted), absence.waited_s
+            waited_s = waited_s if absence.since else 0.0
+            yield _Return(absence.gone_s, absence.back_s, took_s, waited_s)
+    for outage in outages(history):
+        if outage.story.spec == spec:
+            waited_s = outage.until_s - outage.healed_s
+            for learner, heard in outage.returns.items():
+                heard_s = heard.time_s if heard else outage.until_s
+                back_s = max(outage.healed_s, heard_s)
+                yield _Return(outage.gone_s, back_s, outage.after_s(learner), waited_s)
+
+
 def _stretches(history: History, spec: str) -> Iterator[tuple[float, float]]:
     """For each injection: from its beginning until its victims are back, or training ended."""
     for window in fault_windows(history):
         if window.story.spec == spec:
             yield window.start_s, window.end_s
-    for absence in absences(history):
-        if spec in {story.spec for story in absence.stories}:
-            yield absence.gone_s, absence.back_s
-    for outage in outages(history):
-        if outage.story.spec == spec:
-            heard = outage.returns.values()
-            heard_s = [event.time_s if event else outage.until_s for event in heard]
-            yield outage.gone_s, max([outage.healed_s, *heard_s])
+    for one in _returns(history, spec):
+        yield one.gone_s, one.back_s
 
 
 def longest_gap(history: History, spec: str) -> Span | None:
@@ -84,23 +106,8 @@ def continued(history: History, gap: Span | None) -> bool | None:
 
 def back(history: History, spec: str) -> Span | None:
     """Of the last that was back; if one was not, for how long it had been awaited, 0 if never."""
-    took_s: list[float] = []
-    missing_s: list[float] = []
-    for absence in absences(history):
-        if spec in {story.spec for story in absence.stories}:
-            clock_s = absence.clock_s(absence.accepted)
-            if clock_s is None:
-                missing_s.append(absence.waited_s if absence.since else 0.0)
-            else:
-                took_s.append(clock_s)
-    for outage in outages(history):
-        if outage.story.spec == spec:
-            for learner in outage.returns:
-                after_s = outage.after_s(learner)
-                if after_s is None:
-                    missing_s.append(outage.until_s - outage.healed_s)
-                else:
-                    took_s.append(after_s)
-    if missing_s:
+    found = list(_returns(history, spec))
+    if missing_s := [one.waited_s for one in found if one.took_s is None]:
         return Span(length_s=round(max(missing_s), 3), is_whole=False)
+    took_s = [one.took_s for one in found if one.took_s is not None]
     return Span(length_s=round(max(took_s), 3)) if took_s else None

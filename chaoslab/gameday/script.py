@@ -23,9 +23,10 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     Action,
+    FaultHealed,
     FaultHeld,
     FaultInjected,
-    OfInjection,
+    FaultSkipped,
     OperatorActed,
     OperatorRefused,
     PhaseEntered,
@@ -256,7 +257,7 @@ class _Progress:
 
     def see(self, event: Event) -> None:
         self.now_s = event.time_s
-        match event.payload if event.kind in _TELLING else None:
+        match event.payload:
             case RunStarted(entries=entries):
                 self._injections.update({one.spec: one.injections for one in entries})
             case PhaseEntered(phase=phase) if phase in PHASES:
@@ -271,7 +272,7 @@ class _Progress:
                 self._stages[spec] = Stage.HELD
             case OperatorRefused(by=by, asked=asked, spec=spec) if asked == _repeat(spec):
                 self._answered(by, spec)
-            case OfInjection(spec=spec):
+            case FaultHealed(spec=spec) | FaultSkipped(spec=spec):
                 self._over[spec] += 1
                 self._look(spec)
 
@@ -306,17 +307,3 @@ class _Progress:
 
 def _repeat(spec: str) -> str:
     return f"{Action.REPEAT} {spec}"
-
-
-_TELLING = frozenset(
-    {
-        Kind.RUN_STARTED,
-        Kind.PHASE_ENTERED,
-        Kind.FAULT_HELD,
-        Kind.FAULT_INJECTED,
-        Kind.FAULT_HEALED,
-        Kind.FAULT_SKIPPED,
-        Kind.OPERATOR_ACTED,
-        Kind.OPERATOR_REFUSED,
-    }
-)

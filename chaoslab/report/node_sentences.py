@@ -38,7 +38,7 @@ def repair(said: payloads.RepairMoved) -> str:
 
 
 def node_exited(said: payloads.NodeExited) -> str:
-    code = "nobody saw how" if said.exit_code is None else f"exit code {said.exit_code}"
+    code = "exit code unknown" if said.exit_code is None else f"exit code {said.exit_code}"
     with_host = ", as its host was lost" if said.host_lost else ""
     return f"{said.node} exited: {said.signal or code}{with_host}"
 
@@ -49,28 +49,28 @@ def stressed(said: payloads.NodeStressed) -> str:
         f"{key} {value}" for key, value in settings.items() if key not in {"mechanism", "for_s"}
     )
     node = f"{said.node} (incarnation {said.incarnation})"
-    return f"{node} bears {said.stressor} ({asked}): {said.mechanism}"
+    return f"{node} is stressed by {said.stressor} ({asked}): {said.mechanism}"
 
 
 def ready(said: payloads.SyncerReady) -> str:
     text = f"the syncer listens on {said.address}"
     if said.is_recovered:
-        text += f", going on from its disk after {plural(said.rounds, 'round')} with "
+        text += f", resumed from disk after {plural(said.rounds, 'round')} with "
         text += f"{said.committed_tokens:,.0f} committed tokens"
     return text
 
 
 def blocked(said: payloads.SyncerBlocked) -> str:
     if said.is_snapshot:
-        return f"a snapshot is refused by the syncer's disk, training goes on: {said.reason}"
+        return f"the syncer's disk refuses a snapshot, training continues: {said.reason}"
     waiting = plural(said.waiting, "merge")
-    return f"the syncer's disk refuses what it writes, {waiting} not published: {said.reason}"
+    return f"the syncer's disk refuses writes, {waiting} not published: {said.reason}"
 
 
 def freed(said: payloads.SyncerFreed) -> str:
-    what = "snapshots" if said.is_snapshot else "what it writes"
+    what = "snapshots" if said.is_snapshot else "writes"
     left = f", {plural(said.waiting, 'merge')} left" if said.waiting else ""
-    return f"the syncer's disk takes {what} again, after {seconds(said.blocked_s)}{left}"
+    return f"the syncer's disk accepts {what} again, after {seconds(said.blocked_s)}{left}"
 
 
 def reached(said: payloads.PhaseReached) -> str:
@@ -151,8 +151,8 @@ def measured(said: payloads.LinkMeasured) -> str:
 
 def closed(said: payloads.LinkClosed) -> str:
     if not said.was_open:
-        dials = plural(said.attempts, "dial")
-        return f"{who(said)} did not reach the syncer after {dials}: {said.reason}"
+        attempts = plural(said.attempts, "attempt")
+        return f"{who(said)} did not reach the syncer after {attempts}: {said.reason}"
     return f"{who(said)} lost its stream, open for {seconds(said.open_s)}: {said.reason}"
 
 
@@ -175,7 +175,7 @@ def stress_counted(said: payloads.NodeCounted) -> str:
         "s of CPU time used beside it": said.cpu_s,
         "bytes held beside it": said.rss_bytes,
         "bytes available": said.available_bytes,
-        "kills for want of memory": said.oom_kills,
+        "out-of-memory kills": said.oom_kills,
     }
     return f"{said.node} under {said.stressor}: {listed(counts)}"
 

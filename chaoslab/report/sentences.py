@@ -87,7 +87,9 @@ def _baseline(said: payloads.BaselineMeasured) -> str:
 
 def _run_left(said: payloads.RunLeft) -> str:
     gone = f"; nobody has started {', '.join(said.gone)} again" if said.gone else ""
-    return f"{', '.join(said.nodes) or 'no nodes'} run on: they were there before{gone}"
+    return (
+        f"{', '.join(said.nodes) or 'no nodes'} keep running: they were there before the run{gone}"
+    )
 
 
 def _run_settled(said: payloads.RunSettled) -> str:
@@ -121,7 +123,7 @@ def _because(reason: str) -> str:
 
 def _held_open(said: payloads.SyncerHeld) -> str:
     return (
-        f"training reached its end ({said.reason}); it goes on until all are back, and as many "
+        f"training reached its end ({said.reason}); it continues until all are back and as many "
         "rounds have followed as before the faults"
     )
 
@@ -133,7 +135,7 @@ def _stalled(said: payloads.HarnessStalled) -> str:
 
 def _janitor_died(said: payloads.JanitorDied) -> str:
     pid = said.successor
-    then = f"process {pid} took its place" if pid is not None else "and nobody took its place"
+    then = f"process {pid} took its place" if pid is not None else "no janitor is running"
     return f"the janitor, process {said.pid}, died ({said.how}): {then}"
 
 
@@ -183,8 +185,8 @@ def _machine(said: payloads.MachineSampled) -> str:
 
 def _counts(said: payloads.CountsSampled) -> str:
     return (
-        f"learners: {said.alive} alive, {said.believed} believed, {said.stepping} stepping, "
-        f"{said.contributing} contributing"
+        f"learners: members {said.believed}, alive {said.alive}, stepping {said.stepping}, "
+        f"contributing {said.contributing}"
     )
 
 
@@ -227,14 +229,12 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
         _of(
             payloads.DiskBlocked,
             Tone.BAD,
-            lambda e: f"the disk of {e.host} refuses what is written to {e.file}: {e.reason}",
+            lambda e: f"the disk of {e.host} refuses writes to {e.file}: {e.reason}",
         ),
         _of(
             payloads.DiskFreed,
             Tone.GOOD,
-            lambda e: (
-                f"the disk of {e.host} takes what is written again, after {seconds(e.blocked_s)}"
-            ),
+            lambda e: f"the disk of {e.host} accepts writes again, after {seconds(e.blocked_s)}",
         ),
         _of(payloads.PhaseReached, Tone.FAULT, nodes.reached),
         _of(payloads.MemberJoined, Tone.GOOD, nodes.joined),
@@ -250,7 +250,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             payloads.MemberSuspected,
             Tone.BAD,
             lambda e: (
-                f"{nodes.who(e)} is suspected: no step for {seconds(e.idle_s)}; nobody waits for it"
+                f"{nodes.who(e)} is suspected: no step for {seconds(e.idle_s)}; no round waits"
             ),
         ),
         _of(
@@ -289,7 +289,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             payloads.LinkStarted,
             Tone.PLAIN,
             lambda e: (
-                f"{e.link} dials {e.upstream} itself"
+                f"{e.link} connects directly to {e.upstream}"
                 if e.kind == "none"
                 else f"{e.link} reaches {e.upstream} by {e.address} ({e.kind})"
             ),
@@ -299,7 +299,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             Tone.PLAIN,
             lambda e: (
                 f"{nodes.who(e)} reached the syncer {delay(e.after_s)}, "
-                f"{plural(e.attempts, 'dial')}"
+                f"{plural(e.attempts, 'attempt')}"
             ),
         ),
         _of(
@@ -329,7 +329,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             lambda e: f"the {e.kind} links of {', '.join(e.links)} are lost: {e.reason}",
         ),
         _of(payloads.FaultInjecting, Tone.FAULT, _fault("begins")),
-        _of(payloads.FaultInjected, Tone.FAULT, _fault("is in")),
+        _of(payloads.FaultInjected, Tone.FAULT, _fault("injected")),
         _of(payloads.FaultFailed, Tone.BAD, _refused("failed")),
         _of(payloads.FaultSkipped, Tone.BAD, _refused("was skipped")),
         _of(payloads.FaultHealing, Tone.FAULT, _healed("is being healed")),

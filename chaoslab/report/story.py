@@ -34,8 +34,13 @@ from chaoslab.report.story_parts import (
     Stretch,
 )
 
-COUNTS = ("believed", "alive", "stepping", "contributing")
-"""Four different numbers of learners, which are equal only while all is well."""
+COUNTS: Mapping[str, str] = {
+    "believed": "members",
+    "alive": "alive",
+    "stepping": "stepping",
+    "contributing": "contributing",
+}
+"""Four different numbers of learners, equal only while all is well: in records, and in words."""
 _SENTENCES_KEPT = 64
 _END_MOST_S = 1e9
 """No run lasts for thirty years."""

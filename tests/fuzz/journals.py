@@ -30,8 +30,7 @@ from chaoslab.report import hints
 from chaoslab.report.excerpt import told
 from chaoslab.report.files import VERDICT_JSON, junit_xml, read_verdict, report_md, verdict_json
 from chaoslab.report.page import run_page
-from chaoslab.report.web.facts import record_facts
-from chaoslab.report.web.page import page, page_data
+from chaoslab.report.web.page import page, page_data, record_facts
 from chaoslab.run.experiment import was_interrupted
 from chaoslab.run.records import history_of, run_json
 from chaoslab.undo.log import OBLIGATIONS

@@ -77,7 +77,7 @@ def test_the_picture_shows_lanes_faults_and_counts_and_at_80_columns_nothing_is_
     for width in (120, 80):
         text = drawn(story, width)
         told_of = ("kill_one", "seed 7", "1,234", "20.0", "2.500", "dead", "process.kill",
-                   "1 believed", "learner-1 exited: SIGKILL", "expected)")  # fmt: skip
+                   "members 1", "learner-1 exited: SIGKILL", "expected)")  # fmt: skip
         assert [part for part in told_of if part not in text] == []
         assert "…" not in text
         assert all(len(line) <= width for line in text.splitlines())

@@ -17,18 +17,24 @@ from pathlib import Path
 
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
 from chaoslab.core.private_files import replace_file
+from chaoslab.core.regular_files import read_regular
 from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.files import REPORT_HTML
 from chaoslab.report.story import RunStory
-from chaoslab.report.web.facts import record_facts
 from chaoslab.report.web.picture import losses_data, run_data
 from chaoslab.report.web.verdict import verdict_data
+from chaoslab.report.wording import again, record_name
 
 SCRIPTS = ("elements.js", "time_axis.js", "panels.js", "charts.js", "sections.js", "page.js")
 """In the order in which they are read."""
 _ASSETS = files("chaoslab.report.web") / "assets"
+_TEXT_MOST = 16_000
+_ASKED = ("started", "links", "versions", "git", "host", "plan_hash", "schedule_hash")
+"""Keys of run.json."""
 _NOT_IN_SCRIPT = re.compile("[<>&\u2028\u2029]")
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
@@ -87,3 +93,35 @@ def _asset(name: str) -> str:
 def _digest(text: str) -> str:
     """Of an inline element, as a security policy names it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+# ---------------------------------------------------------------- beside the journal
+
+
+def record_facts(directory: Path) -> Mapping[str, Json]:
+    """Plan, schedule, versions and how to repeat it, each bounded in size; a file that is not there
+    is left out.
+    """
+    run = RunDirectory(path=directory)
+    try:
+        said = run.facts
+    except FleetError:  # a page can do without run.json; whoever needs it says that it is damaged
+        said = {}
+    return {
+        "record": record_name(directory),
+        "repeat": again(directory),
+        "run": {key: said[key] for key in _ASKED if key in said},
+        "source": _text(directory / "plan.source.yaml"),
+        "resolved": _text(directory / RESOLVED_PLAN),
+        "schedule": _text(directory / "schedule.jsonl"),
+    }
+
+
+def _text(path: Path) -> Json:
+    """Its beginning, and how much of it is left out; None if it is not there."""
+    try:
+        text = read_regular(path).decode(errors="replace")
+    except OSError:
+        return None
+    cut = f"{text[:_TEXT_MOST]}\n… ({len(text) - _TEXT_MOST:,} characters more in {path.name})"
+    return text if len(text) <= _TEXT_MOST else cut
