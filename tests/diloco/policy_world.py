@@ -202,8 +202,12 @@ class World:
         self.follow()
 
     def pass_time(self, seconds: float) -> None:
+        due_s = self.policy.next_s()
         self.now_s += seconds
-        self.follow()
+        actions = self.policy.advance(self.now_s)
+        if self.settings.data_parallel == "off":  # communicators end with a report of a learner
+            assert not actions or due_s <= self.now_s, "whoever waits until then is too late"
+        self.act(actions)
 
     def adopt(self, learner: FakeLearner) -> None:
         for fragment, version in learner.published.items():
@@ -330,3 +334,17 @@ class World:
         limit = self.settings.steps_held
         for learner in self.alive.values():
             assert limit is None or max(learner.since_steps, default=0) <= limit
+        self.hold_counts()
+
+    def hold_counts(self) -> None:
+        """What is kept change by change is what going through all members gives."""
+        tally = self.policy.tally
+        present = [member for member in self.policy.membership.members if member.is_present]
+        assert tally.present == len(present)
+        assert tally.waiting == sum(map(tally.blocks, present))
+        assert tally.ready == [
+            sum(tally.is_ready(member, fragment) for member in present)
+            for fragment in range(len(tally.versions))
+        ]
+        own_s = [tally.kth_step_s(number + 1) for number in range(len(present))]
+        assert own_s == sorted(member.own_step_s for member in present)
