@@ -103,20 +103,3 @@ def test_a_plan_breaks_and_restores_the_containers(training: Engine, tmp_path: P
     exited = next(e for e in history.events if e.kind is Kind.NODE_EXITED)
     assert (exited.data["node"], exited.data["signal"]) == ("learner-1", "SIGKILL")
     assert exited.data.get("is_seen", True)
-
-
-def test_a_game_day_leaves_it_healthy(training: Engine, tmp_path: Path) -> None:
-    plan, script = tmp_path / "plan.yaml", tmp_path / "orders.txt"
-    plan.write_text(PLAN)
-    script.write_text(
-        "wait die held\nBo> predict die continues=yes back=60s\ngo die\nwait die injected\n"
-        "Bo> note die: learner-1 is gone\nskip stand\nskip pull\nwait die healed\nend\n"
-    )
-    day = chaoslab(
-        "gameday", str(plan), "--attach", f"compose:{PROJECT}", "--script", str(script), "--yes",
-        "--json", "--out", str(tmp_path),
-    )  # fmt: skip
-    assert day.returncode in (0, 3), day.stderr
-    debrief = ((tmp_path / "latest").resolve() / "debrief.md").read_text()
-    assert "learner-1 is gone" in debrief
-    assert is_healthy(training)

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
-from chaoslab.undo.log import open_undos
 from tests.cluster import CONTEXT, kubeconfig_or_skip
 from tests.contracts.fleet_kit import wait_until
 from tests.whole_runs import whole
@@ -47,17 +45,6 @@ faults:
 expect:
   - {check: rejoin, within: 200s}
   - {check: agreement}
-  - {check: cleanup}
-"""
-LONG_PAUSE = """
-version: 1
-name: standing
-training: {learners: 3}
-baseline: {warmup: 2 rounds, window: 4 rounds, max_variation: 300%}
-limits: {min_alive: 1, max_affected: 50%, timeout: 8m}
-faults:
-  - {id: stand, fault: process.pause, target: {learners: [learner-0]}, at: {time: 1s}, for: 300s}
-expect:
   - {check: cleanup}
 """
 
@@ -111,32 +98,3 @@ def test_a_plan_breaks_the_pods_and_leaves_them_running(
     told = {(one["node"], one["action"]) for one in reports}
     assert ("learner-2", "gone") in told
     assert is_healthy(training)
-
-
-def test_a_node_whose_harness_was_killed_is_resumed(training: "Deployed", tmp_path: Path) -> None:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(LONG_PAUSE)
-    words = command(str(plan), "--yes", "--quiet", "--out", str(tmp_path))
-    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as harness:
-        try:
-            wait_until(lambda: training.states().get("learner-0") == "T")
-            assert training.leases() == ["chaoslab-attach"]
-            refused = chaoslab(str(plan), "--yes", "--out", str(tmp_path / "other"))
-            assert refused.returncode not in (0, 1)
-        finally:
-            _kill_with_janitor(harness)
-    assert training.states()["learner-0"] == "T"
-    healed = subprocess.run(
-        [sys.executable, "-m", "chaoslab", "heal", str((tmp_path / "latest").resolve())],
-        capture_output=True, text=True, cwd=ROOT, check=False, timeout=120,
-    )  # fmt: skip
-    assert healed.returncode == 0, healed.stderr
-    assert not open_undos((tmp_path / "latest").resolve())
-    assert is_healthy(training)
-
-
-def _kill_with_janitor(harness: "subprocess.Popen[bytes]") -> None:
-    """Nobody is left to undo anything."""
-    for child in psutil.Process(harness.pid).children(recursive=True):
-        child.kill()
-    harness.kill()

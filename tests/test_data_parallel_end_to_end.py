@@ -65,25 +65,6 @@ def test_all_make_the_same_steps_and_every_round_takes_all(tmp_path: Path) -> No
             assert came[0] < came[-1], "gradients of others arrived, and were not counted"
 
 
-def test_rigid_stops_for_a_lost_learner_and_all_go_on_when_it_is_back(tmp_path: Path) -> None:
-    with training(tmp_path, "rigid").start() as processes:
-        processes.wait(Kind.ROUND_MERGED, version=3)
-        processes.kill("learner-1")
-        left = processes.wait(Kind.MEMBER_LEFT, learner="learner-1")
-        assert left["reason"] == "closed"
-        processes.wait(Kind.COMMUNICATOR_ENDED)
-        mark = processes.mark()
-        processes.wait(Kind.LEARNER_WAITING, mark=mark, learner="learner-0")
-        merged = len(processes.told(Kind.ROUND_MERGED))
-        processes.wait(Kind.LEARNER_WAITING, mark=processes.mark(), learner="learner-2")
-        assert len(processes.told(Kind.ROUND_MERGED)) == merged
-        processes.start_learner("learner-1")
-        formed = processes.wait(Kind.COMMUNICATOR_FORMED, mark=mark)
-        assert set(formed["learners"]) == set(processes.names)
-        assert formed["learners"][-1] == "learner-1", "the state is not its own"
-        all_go_on_to_an_end(processes, formed)
-
-
 def test_elastic_goes_on_without_a_lost_learner_and_takes_it_in_again(tmp_path: Path) -> None:
     with training(tmp_path, "elastic").start() as processes:
         processes.wait(Kind.ROUND_MERGED, version=3)

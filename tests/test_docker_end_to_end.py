@@ -4,15 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
-from chaoslab.fleet.run_name import run_name
 from tests.docker_runs import (
     Engine,
     engine_with_images,
     nothing_is_left,
 )
-from tests.whole_runs import await_round, begin, ended, passed
+from tests.whole_runs import passed
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.docker]
 PLAN = """
@@ -60,17 +58,6 @@ def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     assert died[0].data["exit_code"] == 137
     counted = ran.history.of(Kind.LINK_COUNTED)
     assert max(event.payload.dropped for event in counted if event.data["dropped"]) > 10
-
-
-@pytest.mark.soak
-def test_a_container_that_somebody_else_ends_is_named(engine: Engine, tmp_path: Path) -> None:
-    run = begin(PLAN.replace("LINKS", "none").replace("MORE", ""), tmp_path)
-    record = await_round(tmp_path, 10)
-    engine.kill(f"chaoslab-{run_name(record)}-learner-0.1", "SIGKILL")
-    ran = ended(run, tmp_path)
-    assert ran.code == ExitCode.FAIL
-    assert "exit_not_asked" in ran.finding("unasked")["codes"]
-    assert nothing_is_left(engine, record)
 
 
 HANGS = (

@@ -1,4 +1,4 @@
-"""Whole runs in which a host is switched off, for ever and for a while, or silent for a while."""
+"""Whole runs in which a host is switched off, for ever and for a while."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +9,11 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.payloads import RunFinished, RunOutcome, SignalFailed
+from chaoslab.core.payloads import RunFinished, RunOutcome
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.undo.janitor import heal
-from tests.fleet.sshd import SshHost, silenced, switch_off, switched_on
+from tests.fleet.sshd import SshHost, switch_off, switched_on
 from tests.ssh_runs import fleet_of_hosts, left_on
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone]
@@ -32,7 +32,6 @@ expect:
   - {{check: rejoin, within: {within}s, contributions: 3}}
   - {{check: cleanup}}
 """
-LEASE = "6s"
 
 
 @pytest.fixture
@@ -47,12 +46,11 @@ def judged_run(
     inventory: Path,
     within_s: int,
     then: Callable[[Event], object],
-    lease: str = LEASE,
 ) -> Judged:
     """A run whose lost learner has so long to come back."""
     plan = folder / "lost_host.yaml"
     plan.write_text(PLAN.format(within=within_s, settle=within_s + 5))
-    settings = (f"fleet.inventory={inventory}", f"fleet.lease={lease}")
+    settings = (f"fleet.inventory={inventory}", "fleet.lease=6s")
     asked = Asked(plan=str(plan), settings=settings, fleet="ssh")
     return carry_out(prepare(asked), folder / "runs", [_Watching(then)])
 
@@ -124,26 +122,3 @@ def test_a_host_that_comes_back_takes_its_learner_back(
             judged.verdict.explain()
         )
         assert left_on([syncer, lost, other]) == []
-
-
-def test_a_syncer_whose_host_is_silent_when_training_ends_is_told_later(
-    fleet: tuple[Path, list[SshHost]], tmp_path: Path
-) -> None:
-    """It is heard again once the harness has found that it cannot tell it to end."""
-    inventory, (syncer, *_) = fleet
-    before_the_end = {Kind.SYNCER_HELD, "stop"}
-    with silenced(syncer) as (silence, be_heard):
-
-        def then(event: Event) -> None:
-            if event.kind is Kind.SIGNAL_FAILED:
-                be_heard()
-            elif before_the_end & (said := {event.kind, event.data.get("phase")}):
-                before_the_end.difference_update(said)
-                if not before_the_end:
-                    silence()
-
-        judged = judged_run(tmp_path, inventory, 60, then, lease="30s")
-    assert has_gone_to_its_end(judged)
-    told = [one.payload for one in judged.history.of(SignalFailed)]
-    assert {(one.node, one.signal) for one in told} == {("syncer", "SIGTERM")}
-    assert judged.verdict.outcome is Outcome.PASS, judged.verdict.explain()

@@ -72,32 +72,6 @@ def test_the_examples_of_the_documentation_train_a_task_by_another_optimizer(
             assert account["digests"] == final["digests"]
 
 
-def test_a_rejoiner_comes_back_although_its_donor_dies_while_it_serves(tmp_path: Path) -> None:
-    hesitated = tmp_path / "hesitated"
-    with Processes(tmp_path, suspect_after_s=20.0, drop_after_s=40.0) as training:
-        training.start_syncer()
-        for name in training.names:
-            training.start_learner(name, module="tests.hesitant_donor")
-        for name in training.names:
-            training.contributes(name, mark=0)
-        training.kill("learner-2")
-        training.wait(Kind.MEMBER_LEFT, learner="learner-2")
-        mark = training.mark()
-        (tmp_path / "armed").touch()
-        training.start_learner("learner-2")
-        training.until(lambda: hesitated.exists() and bool(hesitated.read_text()), "a donor")
-        donor = hesitated.read_text()
-        asked = training.wait(Kind.MEMBER_JOINED, mark=mark, learner="learner-2")
-        assert (asked["source"], asked["donor"]) == ("donor", donor)
-        assert training.told(Kind.LEARNER_JOINED, mark=mark) == []
-        training.kill(donor)
-        joined = training.wait(Kind.LEARNER_JOINED, mark=mark, learner="learner-2")
-        (other,) = set(training.names) - {donor, "learner-2"}
-        assert (joined["source"], joined["donor"]) == ("donor", other)
-        assert joined["step"] > 0
-        training.contributes("learner-2", mark=mark, incarnation=2)
-
-
 # ---------------------------------------------------------------- one training, many troubles
 
 
@@ -210,16 +184,3 @@ def went_on(training: Processes, versions: Mapping[str, int], mark: int) -> None
         assert merged["round"] > number
         now_at[fragment], tokens = merged["version"], merged["committed_tokens"]
     assert now_at != versions
-
-
-def test_asked_to_end_the_syncer_ends_training_in_order(training: Processes) -> None:
-    mark = training.mark()
-    training.signal(SYNCER, signal.SIGTERM)
-    assert [training.exit_code(name) for name in (*training.names, SYNCER)] == [0, 0, 0, 0]
-    final = training.wait(Kind.SYNCER_FINAL, mark=mark)
-    assert final["was_asked"]
-    assert final["stored_digests"] == final["digests"]
-    assert final["stored_momentum_digests"] == final["momentum_digests"]
-    for account in training.told(Kind.LEARNER_FINAL, mark=mark):
-        assert account["digests"] == final["digests"]
-    assert len(training.told(Kind.LEARNER_FINAL, mark=mark)) == 3

@@ -86,25 +86,6 @@ def judged(plan: Path, root: Path, observers: Sequence[Observer] = ()) -> Judged
 
 
 @pytest.mark.alone
-def test_victims_that_the_plan_never_gives_back_are_not_asked_to_return(
-    write_plan: Callable[..., Path], tmp_path: Path
-) -> None:
-    forever = (
-        "{id: half-dies, fault: process.kill, target: {learners: [learner-1, learner-2]}, "
-        "at: {round: 12}, for: rest}"
-    )
-    run = judged(write_plan(forever, stop="rounds: 40"), tmp_path)
-    assert run.verdict.exit_code is ExitCode.PASS, run.verdict.explain()
-    assert run.verdict.training_continued is True
-    back = run.verdict.learners_rejoined
-    assert {name: (one.rejoined, one.was_asked) for name, one in back.items()} == {
-        "learner-1": (False, False),
-        "learner-2": (False, False),
-    }
-    assert not left_over(run.directory.path)
-
-
-@pytest.mark.alone
 @pytest.mark.parametrize(
     ("number", "exit_code", "check"),
     [

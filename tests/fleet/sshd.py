@@ -97,29 +97,6 @@ def switch_off(host: SshHost) -> None:
 
 
 @contextmanager
-def silenced(host: SshHost) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
-    """What makes a host silent, as a network does that carries nothing, and what lets it be heard
-    again: its connections stay open, and what runs there goes on.
-    """
-    held: list[psutil.Process] = []
-
-    def silence() -> None:
-        for session in psutil.Process(host.server.pid).children(recursive=True):
-            if session.name().startswith("sshd"):
-                session.suspend()
-                held.append(session)
-
-    def be_heard() -> None:
-        while held:
-            held.pop().resume()
-
-    try:
-        yield silence, be_heard
-    finally:
-        be_heard()
-
-
-@contextmanager
 def switched_on(host: SshHost) -> Iterator[Callable[[], None]]:
     """What switches a host on again, which was switched off: its sshd, until the end. Once."""
     with ExitStack() as stack:

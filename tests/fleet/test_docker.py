@@ -227,13 +227,6 @@ def test_a_slow_node_has_its_limits_back_when_it_is_relieved(
 # ---------------------------------------------------------------- output and files
 
 
-def test_all_last_lines_come_before_the_exit(stage: Stage) -> None:
-    stage.fleet.start(learner("learner-0", "--steps", "1", "--last-lines", "2000"))
-    stage.until(Kind.NODE_EXITED)
-    assert stage.kinds.count(Kind.LEARNER_STEP) == 2001
-    assert stage.kinds[-2:] == [Kind.LEARNER_LEFT, Kind.NODE_EXITED]
-
-
 def test_each_life_leaves_its_files_and_finds_what_the_last_one_kept(
     stage: Stage, tmp_path: Path
 ) -> None:

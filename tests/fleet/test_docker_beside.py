@@ -186,13 +186,3 @@ def test_neighbours_that_somebody_else_removes_are_said_to_have_let_go(
     (name,) = beside(engine, tmp_path)
     engine.remove(name)
     assert stage.until(Kind.NODE_RELIEVED).data["because"]
-
-
-@pytest.mark.soak
-def test_neighbours_end_when_their_time_is_over_whoever_forgets_them(
-    stage: Stage, engine: Engine, tmp_path: Path
-) -> None:
-    stage.fleet.start(learner("learner-0"))
-    stage.fleet.stress("learner-0", "injection-0", Neighbours(count=2, for_s=0.5))
-    (name,) = beside(engine, tmp_path)
-    wait_until(lambda: not engine.inspect(name).is_alive)

@@ -234,14 +234,6 @@ def test_a_restarted_server_is_behind_the_same_gate(run_resources: RunResources)
         assert not proxy_host.ended()
 
 
-def test_a_server_that_ends_behind_its_gate_is_noticed(run_resources: RunResources) -> None:
-    with links_of("toxiproxy", run_resources) as links:
-        assert not links.troubles()
-        run_resources.engine.kill(f"{run_resources.network}-proxy-server", "SIGKILL")
-        (trouble,) = links.troubles()
-        assert "proxy-server" in trouble
-
-
 def links_of(kind: str, run_resources: RunResources) -> NetemLinks | ProxiedLinks:
     directory, engine = run_resources.run_directory, Engine.connect()
     if kind == "netem":

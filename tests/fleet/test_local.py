@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 import psutil
 import pytest
@@ -18,7 +17,6 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.fleet.nodes.arrivals import Arrival, observed
 from chaoslab.fleet.storage import volume
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts import node_program
@@ -83,12 +81,6 @@ def test_a_kill_takes_children_that_left_session_and_group(stage: Stage, tmp_pat
     stage.until(Kind.NODE_EXITED)
     assert len(children) == 2
     wait_until(lambda: all_gone(children))
-
-
-def test_nodes_share_our_session_and_each_leads_a_group(stage: Stage) -> None:
-    stage.fleet.start(learner("learner-0"))
-    pid = int(str(stage.until(Kind.NODE_STARTED).data["pid"]))
-    assert (os.getsid(pid), os.getpgid(pid)) == (os.getsid(0), pid)
 
 
 @pytest.mark.parametrize("whose", ["--children", "--orphans"])
@@ -165,14 +157,6 @@ def test_children_do_not_outlive_a_node_that_ends_by_itself(stage: Stage, tmp_pa
     exited = stage.until(Kind.NODE_EXITED)
     assert exited.data["exit_code"] == 0
     assert all_gone(children_of("learner-0", tmp_path))
-
-
-def test_a_third_party_s_kill_is_noticed(stage: Stage, spec: NodeSpec) -> None:
-    stage.fleet.start(spec)
-    pid = stage.until(Kind.NODE_STARTED).data["pid"]
-    os.kill(int(str(pid)), signal.SIGKILL)
-    assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
-    assert stage.fleet.restart(spec.name).incarnation == 2
 
 
 # ---------------------------------------------------------------- output
@@ -342,20 +326,6 @@ def test_an_error_that_came_too_late_for_a_poll_is_told_when_the_fleet_is_left(
     with pytest.raises(KeyError), another:
         raise first
     assert first.__notes__ == [str(untold)]
-
-
-@pytest.mark.parametrize("is_open", [True, False])
-def test_what_cannot_be_observed_is_told_and_what_others_leave_while_it_is_open(
-    is_open: bool,
-) -> None:
-    left, unknown = FleetError("left"), FleetError("unknown")
-
-    def observe() -> NoReturn:
-        raise unknown
-
-    troubles: list[FleetError] = []
-    assert observed(Arrival(error=left, observe=observe), troubles, is_open=is_open) == ()
-    assert troubles == ([left, unknown] if is_open else [unknown])
 
 
 def test_a_missing_program_is_refused_with_a_way_out(stage: Stage) -> None:

@@ -93,14 +93,6 @@ def test_a_full_disk_beneath_loses_what_was_in_it_and_nothing_else(tmp_path: Pat
     assert not volume.is_mounted(beneath)
 
 
-def test_what_a_dead_harness_left_is_unmounted_from_its_obligation_alone(folder: Path) -> None:
-    owed = owing("unmount", folder)
-    assert str(folder) in leftovers(owed)[0]
-    assert len(undo(owed).actions) == 1
-    assert not volume.is_mounted(folder)
-    assert undo(owed).actions == undo(owed).remaining == leftovers(owed) == ()
-
-
 def test_a_full_volume_gets_room_again_from_its_obligation_alone(folder: Path) -> None:
     owed = owing("free_volume", folder)
     (folder / "kept").write_bytes(bytes(10_000))

@@ -1,17 +1,13 @@
 """A disk that becomes full under the record: the run is healed and stopped, and says why."""
 
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from chaoslab.core.errors import ExitCode
-from chaoslab.core.events import Kind
-from chaoslab.fleet.storage import volume
 from tests.harness.machine import look
-from tests.harness.running import Harness, begun, chaoslab, little, nothing_is_left, start_run
+from tests.harness.running import Harness, chaoslab, little, nothing_is_left, start_run
 
 pytestmark = [pytest.mark.deep]
 
@@ -24,17 +20,6 @@ _WITH_LIMIT = (
 """No file may become larger: what a user without rights can do to a harness."""
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a volume of its own, which can be filled."""
-    if not volume.can_mount():
-        pytest.skip("this process may not mount: see the test without rights")
-    folder = tmp_path / "disk"
-    volume.mount(folder)
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 def must_have_stopped(harness: Harness, said: str) -> None:
     """Exit code 4, the reason, and a record that is whole as far as it goes."""
     assert harness.process.returncode == ExitCode.BROKEN, said
@@ -45,22 +30,6 @@ def must_have_stopped(harness: Harness, said: str) -> None:
     assert judged.exit_code == ExitCode.UNKNOWN, judged.output
     shown = chaoslab("show", str(harness.record))
     assert shown.exit_code == 0, shown.output
-
-
-def test_a_full_disk_stops_the_run_healed_and_nothing_is_left(
-    small_disk: Path, tmp_path: Path
-) -> None:
-    before = look("", small_disk)
-    with start_run(small_disk, little(last="20s", time="1m")) as harness:
-        assert harness.until(begun(Kind.FAULT_INJECTED, 4))
-        volume.fill(small_disk)
-        _, said = harness.end()
-        nothing_is_left(before, harness)
-        volume.free(small_disk)
-        must_have_stopped(harness, said)
-        assert "the journal cannot be written ([Errno 28]" in said
-        healed = chaoslab("heal", str(harness.record))
-        assert healed.exit_code == 0, healed.output
 
 
 def test_a_record_that_may_not_grow_stops_the_run_healed_without_any_rights(

@@ -1,6 +1,5 @@
 """A janitor that is killed in mid-run: another one takes its place, or `heal` does its work."""
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,12 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
-from chaoslab.undo.janitor import find_runs
 from chaoslab.undo.log import open_undos
 from tests.harness.machine import look
-from tests.harness.running import Harness, begun, chaoslab, little, nothing_is_left, start_run
+from tests.harness.running import Harness, begun, little, nothing_is_left, start_run
 
 pytestmark = [pytest.mark.deep]
 
@@ -40,22 +37,5 @@ def test_its_successor_undoes_what_a_harness_leaves_that_is_killed_next(tmp_path
         harness.end(signal.SIGKILL)
         successor.wait(30.0)
         assert harness.record is not None
-        assert not open_undos(harness.record)
-        nothing_is_left(before, harness)
-
-
-def test_what_a_harness_and_a_janitor_leave_that_die_together_is_healed(tmp_path: Path) -> None:
-    before = look("", tmp_path)
-    with start_run(tmp_path, little(last="50s", time="1m")) as harness:
-        assert harness.until(begun(Kind.FAULT_INJECTED, 4))
-        (janitor,) = janitors(harness)
-        os.kill(harness.process.pid, signal.SIGSTOP)
-        janitor.kill()
-        harness.end(signal.SIGKILL)
-        assert harness.record is not None
-        assert open_undos(harness.record)
-        assert harness.record in find_runs(harness.runs)
-        healed = chaoslab("heal", str(harness.record))
-        assert healed.exit_code == ExitCode.PASS, healed.output
         assert not open_undos(harness.record)
         nothing_is_left(before, harness)

@@ -322,17 +322,6 @@ def test_a_missing_ability_is_refused_before_anything_is_made(tmp_path: Path) ->
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_that_breaks_leaves_its_record_with_the_reason(tmp_path: Path) -> None:
-    fleets = FakeFleets(Troubles(crash_at_start=frozenset({"syncer"})))
-    with pytest.raises(FleetError, match="syncer"):
-        conducted(tmp_path, TWINNED, fleets=fleets)
-
-    run = RunDirectory.open("latest", root=tmp_path)
-    assert run.facts["outcome"] == "broken"
-    assert "syncer" in str(run.facts["reason"])
-    assert not run.control.exists()
-
-
 def interrupted_at(time_s: float) -> Callable[[FakeFleet], None]:
     return lambda fleet: fleet.at(time_s, lambda: os.kill(os.getpid(), signal.SIGTERM))
 

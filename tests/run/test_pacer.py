@@ -1,25 +1,21 @@
 """The step time of a run: measured or given, told to everybody, in force before the baseline."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.events import Event, Kind, Observation
-from chaoslab.core.payloads import LearnerStep
+from chaoslab.core.events import Kind
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Ability
 from chaoslab.plan.model import LearnerGroup, Training
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.prepare.setup import LinkSetup
-from chaoslab.record.journal import History
 from chaoslab.run import twin
-from tests.fake_nodes import STEP_S, FakeNode, Troubles
+from tests.fake_nodes import STEP_S, Troubles
 from tests.fakes import FakeFleet
 from tests.stage import HALF, PLAN, Stage, ending, the
 
@@ -151,57 +147,6 @@ def test_a_learner_that_dies_in_the_warm_up_is_not_waited_for(tmp_path: Path) ->
     assert set(the(history, Kind.PACE_SET).payload.measured_s) == {
         "learner-0", "learner-2", "learner-3",
     }  # fmt: skip
-
-
-class Counted(Sequence[Event]):
-    """Events, and how many of them were looked at."""
-
-    def __init__(self, events: Sequence[Event], looked_at: list[Event]) -> None:
-        self._events, self._looked_at = events, looked_at
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def __getitem__(self, index: object) -> Any:
-        found = self._events[index]
-        self._looked_at += found if isinstance(index, slice) else [found]
-        return found
-
-
-class CountedHistory(History):
-    """The history of a run that counts the reports of steps that are looked at."""
-
-    def __init__(self) -> None:
-        super().__init__(())
-        self.looked_at: list[Event] = []
-
-    def of(self, *kinds: Any) -> Sequence[Any]:
-        found = super().of(*kinds)
-        return Counted(found, self.looked_at) if kinds == (LearnerStep,) else found
-
-
-def test_each_report_of_a_step_is_looked_at_once_while_it_is_measured(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, plan=AUTO)
-    pacer, recorder = stage.run.pacer, stage.run.recorder
-    counted = recorder.journal.history = CountedHistory()
-    specs = stage.run.launch.learners(dict.fromkeys(PLAN.training.learner_names, "syncer:1"))
-    learners = [FakeNode(spec=spec, incarnation=1) for spec in specs]
-    heard: list[bool] = []
-    with stage.journal:
-        for spec in specs:
-            stage.fleet.start(spec)
-        recorder.drain()
-        for number in range(10):
-            for node in learners:
-                data = {**node.sample(0.0, 0), "step_s": float(number)}
-                recorder.take(Observation(node.spec.name, Kind.LEARNER_STEP, data))
-                heard.append(pacer.is_known())
-        pacer.begin()
-
-    assert heard == [False] * 35 + [True] * 5
-    assert len(counted.looked_at) == len(heard)
-    measured_s = the(counted, Kind.PACE_SET).payload.measured_s
-    assert measured_s == dict.fromkeys(PLAN.training.learner_names, 5.0)
 
 
 def test_a_fleet_without_a_way_to_hooks_needs_a_duration() -> None:

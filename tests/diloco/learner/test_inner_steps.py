@@ -213,18 +213,6 @@ def test_an_adoption_with_work_blends_exactly_one_fragment(trained, share):
     assert np.array_equal(inner.trained(inner.unpack(inner.pack(adopted)), 1), published)
 
 
-def test_without_work_or_without_a_share_an_adoption_overwrites(inner, trained):
-    blending = Inner(TASK)
-    blending.cut(layout(blending), blend=0.5)
-    published = published_for(trained)
-    for adopted in (
-        blending.adopt(trained, 1, published),
-        inner.adopt(trained, 1, published, has_work=True),
-    ):
-        assert np.array_equal(inner.flat(adopted.params, 1), published)
-        assert equal(adopted, inner.adopt(trained, 1, published))
-
-
 def published_for(state: LearnerState) -> np.ndarray:
     """Another version of fragment 1."""
     size = by_hand(state.base, 1).shape

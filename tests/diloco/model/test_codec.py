@@ -8,7 +8,6 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from chaoslab.diloco.arrays.threads import Threads
 from chaoslab.diloco.model.codec import (
@@ -27,13 +26,10 @@ from chaoslab.diloco.model.codec import encode as encoded
 
 BLOCKS = {Codec.INT8: (INT8_BLOCK, 127), Codec.INT4: (INT4_BLOCK, 7), Codec.E3M0: (INT4_BLOCK, 64)}
 POWERS = [0, 1, 2, 4, 8, 16, 32, 64, -1, -2, -4, -8, -16, -32, -64]
-TINY = 2.0**-126
 SIZES = [0, 1, 127, 129, 256, 257, 65_536, 65_537]
 
 every_codec = pytest.mark.parametrize("codec", list(Codec))
 block_codec = pytest.mark.parametrize("codec", list(BLOCKS))
-floats = st.floats(-(2.0**126), 2.0**126, width=32)
-vectors = hnp.arrays(np.float32, st.integers(0, 600), elements=floats)
 
 
 def encode(flat: np.ndarray, codec: Codec) -> bytes:
@@ -42,17 +38,6 @@ def encode(flat: np.ndarray, codec: Codec) -> bytes:
 
 def normal(size: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(size, dtype=np.float32)
-
-
-def check_error_bound(flat: np.ndarray, back: np.ndarray, codec: Codec) -> None:
-    """|x̂ - x| ≤ scale · (1/2 + 2⁻¹⁵), with e3m0 or |x| · (1/3 + 2⁻¹⁵), in plain Python."""
-    block, largest = BLOCKS[codec]
-    for start in range(0, flat.size, block):
-        values = [float(value) for value in flat[start : start + block]]
-        scale = float(np.float32(max(max(map(abs, values)) / largest, TINY)))
-        for value, decoded in zip(values, back[start : start + block].tolist(), strict=True):
-            share = 1 / 3 + 2**-15 if codec is Codec.E3M0 else 0.0
-            assert abs(decoded - value) <= max(scale * (0.5 + 2**-15), share * abs(value))
 
 
 # ---------------------------------------------------------------- layout
@@ -75,15 +60,6 @@ def test_f32_is_little_endian_floats_bit_for_bit() -> None:
     flat = np.array([1.5, -0.0, 1e-45, 3.4e38], np.float32)
     assert encode(flat, Codec.F32) == struct.pack("<4f", *flat.tolist())
     assert decode(encode(flat, Codec.F32), 4, Codec.F32).tobytes() == flat.tobytes()
-
-
-def test_bf16_is_the_upper_half_rounded_to_nearest_even() -> None:
-    bits = [0x3F800000, 0x3F808000, 0x3F808001, 0x3F818000, 0x3F817FFF, 0xBF818000]
-    upper = [0x3F80, 0x3F80, 0x3F81, 0x3F82, 0x3F81, 0xBF82]
-    flat = np.array(bits, np.uint32).view(np.float32)
-    assert encode(flat, Codec.BF16) == struct.pack("<6H", *upper)
-    back = decode(encode(flat, Codec.BF16), 6, Codec.BF16)
-    assert back.view(np.uint32).tolist() == [half << 16 for half in upper]
 
 
 @pytest.mark.parametrize("size", [65_535, 1_100_001])
@@ -121,9 +97,10 @@ def test_e3m0_is_a_sign_and_an_exponent_of_two() -> None:
 
 
 @block_codec
-def test_blocks_are_quantised_as_by_hand(codec: Codec) -> None:
+@pytest.mark.parametrize("size", [773, 65_537], ids=["small", "in two pieces"])
+def test_blocks_are_quantised_as_by_hand(codec: Codec, size: int) -> None:
     block, largest = BLOCKS[codec]
-    flat = normal(3 * block + 5) * np.float32(0.01)
+    flat = normal(size) * np.float32(0.01)
     back = decode(encode(flat, codec), flat.size, codec)
     for start in range(0, flat.size, block):
         values = flat[start : start + block]
@@ -139,20 +116,6 @@ def nearest(value: float, allowed: list[int]) -> int:
 
 
 # ---------------------------------------------------------------- bounds
-
-
-@block_codec
-@settings(max_examples=25)
-@given(flat=vectors)
-def test_the_error_is_within_the_bound(codec: Codec, flat: np.ndarray) -> None:
-    check_error_bound(flat, decode(encode(flat, codec), flat.size, codec), codec)
-
-
-@block_codec
-@pytest.mark.parametrize("size", [65_537, 131_201])
-def test_the_bound_holds_across_the_pieces_worked_on_at_once(codec: Codec, size: int) -> None:
-    flat = normal(size) * np.logspace(-20, 20, size, dtype=np.float32)
-    check_error_bound(flat, decode(encode(flat, codec), size, codec), codec)
 
 
 # ---------------------------------------------------------------- not finite
@@ -268,14 +231,6 @@ def test_squares_are_those_of_the_floats(codec: Codec, size: int, factor: float)
     wanted = np.square(decode(payload, size, codec).astype(np.float64)).sum()
     found = Encoded(payload, size, codec).squares(slice(0, size), scratch)
     assert found == pytest.approx(wanted, rel=1e-5, abs=1e-40)
-
-
-def test_f32_is_read_in_its_place_where_it_is_aligned() -> None:
-    payload = np.frombuffer(bytearray(encode(normal(300), Codec.F32)), np.uint8)
-    source, out = Encoded(payload.data.toreadonly(), 300, Codec.F32), np.zeros(300, np.float32)
-    read = source.read(slice(0, 300), out)
-    assert np.shares_memory(read, payload)
-    assert not read.flags.writeable
 
 
 def test_values_that_are_not_finite_are_left_to_whoever_reads_part_by_part() -> None:

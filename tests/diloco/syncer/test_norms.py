@@ -28,15 +28,6 @@ def bounded(found: Sequence[Excess | None]) -> list[bool]:
     return [one is not None for one in found]
 
 
-def test_a_push_far_beyond_the_usual_is_shortened_to_it_and_no_other_is() -> None:
-    found = taught().judge(0, sizes(1.0, 1000.0, 1.2, 0.8))
-    assert bounded(found) == [False, True, False, False]
-    assert found[1] is not None
-    assert found[1].norm == pytest.approx(1000 * math.sqrt(24))
-    assert found[1].usual == pytest.approx(math.sqrt(24))
-    assert found[1].factor == pytest.approx(1 / 1000)
-
-
 USUAL = math.sqrt(24)
 """Norm of 24 steps of the usual size."""
 

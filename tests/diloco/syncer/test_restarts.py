@@ -14,7 +14,7 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
-from chaoslab.diloco.syncer.decisions import Hello, Stop, SuspicionChange
+from chaoslab.diloco.syncer.decisions import Stop
 from chaoslab.diloco.syncer.options import retry_while_disk_full
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import restore_policy
@@ -103,25 +103,12 @@ def test_a_disk_that_is_not_allowed_to_it_is_no_matter_of_waiting() -> None:
 # ---------------------------------------------------------------- numbers over many lives
 
 
-def hello(policy: Policy, name: str = "learner-0") -> int:
-    policy.hello(0.0, Hello(learner=name, incarnation=1))
-    return policy.membership.last_epoch
-
-
 def begin_life(folder: Path, rules: Settings = RULES) -> Policy:
     """What a syncer does with its numbers when it starts."""
     store, policy = SyncerStore(folder), Policy(rules)
     taken = restore_policy(policy, store.load(), store.reserved(), 0.0)
     store.reserve(Reserved(rounds=taken.rounds + 1000, epochs=taken.epochs + 1000))
     return policy
-
-
-def test_epochs_never_come_twice_even_if_no_life_merges_anything(tmp_path: Path) -> None:
-    given = []
-    for _ in range(4):
-        policy = begin_life(tmp_path)
-        given += [hello(policy), hello(policy)]
-    assert given == [1, 2, 1001, 1002, 2001, 2002, 3001, 3002]
 
 
 MERGED = line(7, 0, 1)
@@ -164,15 +151,3 @@ def test_the_first_round_waits_a_moment_for_those_who_took_part_before(tmp_path:
 
 
 # ---------------------------------------------------------------- a syncer that was stopped itself
-
-
-def test_a_syncer_that_was_stopped_blames_nobody_for_its_own_silence() -> None:
-    policy = Policy(RULES)
-    hello(policy)
-    (member,) = policy.membership.members
-    policy.membership.record_step(0.0, member, 1, 0.01)
-    policy.membership.record_step(0.01, member, 2, 0.01)
-    policy.membership.discount(30.0)
-    assert policy.membership.age(30.0) == []
-    (suspicion,) = policy.membership.age(33.0)
-    assert isinstance(suspicion, SuspicionChange)

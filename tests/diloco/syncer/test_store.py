@@ -153,14 +153,6 @@ def test_reading_changes_no_file(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- a crash at every point
 
 
-def test_a_crash_before_the_training_had_begun_begins_it_anew(tmp_path: Path) -> None:
-    begun(tmp_path)
-    (tmp_path / "tape.jsonl").rename(tmp_path / ".tape.jsonl.partial")
-    assert SyncerStore(tmp_path).load() is None
-    begun(tmp_path)
-    assert holds(loaded(tmp_path), [0, 0, 0])
-
-
 @contextmanager
 def no_file_larger_than(size: int) -> Iterator[None]:
     """The disk refuses to let any file grow further (RLIMIT_FSIZE, for this process)."""

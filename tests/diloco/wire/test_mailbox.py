@@ -64,15 +64,6 @@ def test_others_pass_a_bulk_payload_whole_whenever_they_come() -> None:
     assert [next(frames) for _ in range(4)] == [b"c", b"q2", b"b2", b"b3"]
 
 
-def test_nothing_follows_of_a_bulk_payload_once_the_outbox_is_closed() -> None:
-    box = outbox()
-    box.put_payload(lambda: pieces(b"b1", b"b2"), "b", is_bulk=True)
-    frames = box.frames()
-    assert next(frames) == b"b1"
-    box.close(b"last")
-    assert list(frames) == [b"last"]
-
-
 def test_a_control_with_a_key_replaces_an_unsent_one() -> None:
     box = outbox(controls_max=2)
     assert all(box.put(b"%d" % step, "progress") for step in range(100))
@@ -90,9 +81,10 @@ def test_closing_says_the_last_word_and_drops_payloads() -> None:
     assert list(box.frames()) == [b"c", b"final"]
 
 
-def test_closing_breaks_off_the_payload_on_its_way() -> None:
+@pytest.mark.parametrize("is_bulk", [False, True])
+def test_closing_breaks_off_the_payload_on_its_way(*, is_bulk: bool) -> None:
     box = outbox()
-    box.put_payload(lambda: pieces(b"p1", b"p2", b"p3"), "p")
+    box.put_payload(lambda: pieces(b"p1", b"p2", b"p3"), "p", is_bulk=is_bulk)
     frames = box.frames()
     assert next(frames) == b"p1"
     box.close(b"final")

@@ -3,7 +3,6 @@
 import logging
 import random
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -120,22 +119,6 @@ def test_payloads_go_both_ways(size: int) -> None:
         published = taken(connection.arrivals, Received)
         assert published.message.fragment.version == 4
         assert published.payload == sent
-
-
-def test_a_control_overtakes_a_waiting_payload() -> None:
-    with attached() as (hub, connection):
-        release = threading.Event()
-
-        def slow() -> bytes:
-            release.wait(PATIENCE_S)
-            return b"payload"
-
-        connection.send_payload(pb.FromLearner(push=pb.Push(round=1)), slow, key=1)
-        connection.send_payload(pb.FromLearner(push=pb.Push(round=2)), b"payload", key=2)
-        connection.send(pb.FromLearner(progress=pb.Progress(step=3)))
-        release.set()
-        bodies = [taken(hub.arrivals, Received).message.WhichOneof("body") for _ in range(3)]
-        assert bodies == ["progress", "push", "push"]
 
 
 def test_a_payload_that_cannot_be_made_ends_the_stream_and_says_why(

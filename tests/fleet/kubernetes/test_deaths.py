@@ -10,12 +10,10 @@ import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Kind
-from chaoslab.core.payloads import EngineReported, HostLost, NodeExited, NodeStarted, Status
+from chaoslab.core.payloads import EngineReported, NodeStarted, Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.host import HostKill
-from chaoslab.faults.pod import JobRestart, PodEvict
-from chaoslab.faults.process_pause import ProcessPause
+from chaoslab.faults.pod import JobRestart
 from chaoslab.faults.starvation import ProcessOom
 from chaoslab.fleet.kubernetes import memory_filler
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
@@ -24,23 +22,22 @@ from chaoslab.undo.log import UndoLogFile
 from tests.cluster import Cluster, small_fleet
 from tests.contracts.fault_kit import VICTIMS, Director, injection_of
 from tests.engine import learner
-from tests.fleet.kubernetes.test_host_pods import of_two
 
 pytestmark = [pytest.mark.deep, pytest.mark.kubernetes]
 FOR_S = 15.0
 
 
 @pytest.fixture
-def director(tmp_path: Path, here: Cluster, request: pytest.FixtureRequest) -> Iterator[Director]:
-    """Two nodes that step, of one host or as many as the test asks for."""
-    clock, hosts = WallClock(), getattr(request, "param", 1)
+def director(tmp_path: Path, here: Cluster) -> Iterator[Director]:
+    """Two nodes that step."""
+    clock = WallClock()
     with (
         Journal(tmp_path, clock) as journal,
         UndoLogFile(tmp_path) as undo_log,
         small_fleet(tmp_path, clock, here, undo_log, memory_bytes=64 << 20) as fleet,
     ):
         for name in VICTIMS:
-            fleet.start(learner(name) if hosts == 1 else of_two(name))
+            fleet.start(learner(name))
         found = Director(fleet=fleet, clock=clock, journal=journal)
         found.wait_for_steps(VICTIMS)
         yield found
@@ -103,20 +100,3 @@ def test_a_fault_that_does_nothing_is_not_taken_for_one(
     monkeypatch.setattr(PodIncarnation, "delete_job", kill_instead)
     pieces = director.carry_out(fault, injection_of(fault, for_s=FOR_S))
     assert [piece.code for piece in pieces] == [code, code]
-
-
-@pytest.mark.parametrize("director", [2], indirect=True, ids=["two hosts"])
-@pytest.mark.parametrize("fault", [
-    HostKill(), ProcessPause(), PodEvict(), JobRestart(),
-], ids=lambda fault: fault.name)  # fmt: skip
-def test_faults_are_proved_on_learners_of_two_hosts(fault: Fault, director: Director) -> None:
-    for piece in director.carry_out(fault, injection_of(fault, for_s=FOR_S)):
-        assert piece.status is Status.PROVED, piece.text
-    director.wait_for_steps(VICTIMS)
-    history = director.journal.history
-    again = 1 if isinstance(fault, ProcessPause) else 2
-    started = {one.payload.incarnation for one in history.of(NodeStarted)}
-    assert started == set(range(1, again + 1))
-    assert {one.payload.incarnation for one in history.of(NodeExited)} == set(range(1, again))
-    is_one_host = isinstance(fault, HostKill)
-    assert bool(history.of(HostLost)) == is_one_host, "what ends all of it loses no host"

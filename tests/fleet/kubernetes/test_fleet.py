@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.clock import WallClock
-from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
 from chaoslab.fleet.stressors import MemoryLimit
-from chaoslab.undo.base import NoUndoLog
-from tests.cluster import Cluster, image, small_fleet
+from tests.cluster import Cluster, small_fleet
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import learner
 from tests.fleet.local_stage import Remembered
@@ -131,15 +129,6 @@ def test_memory_that_is_given_back_in_time_kills_nobody(
         assert fleet.probe(spec.name).data["state"] != "gone"
 
 
-def test_a_pod_without_a_limit_is_not_filled(stage: Stage, spec: NodeSpec) -> None:
-    stage.fleet.start(spec)
-    stage.until(Kind.LEARNER_STEP)
-    with pytest.raises(FleetError, match=spec.name):
-        stage.fleet.stress(  # type: ignore[attr-defined]
-            spec.name, "injection-0", MemoryLimit(limit_bytes=1, for_s=30.0)
-        )
-
-
 # ---------------------------------------------------------------- where the cluster heals
 
 
@@ -189,24 +178,6 @@ def test_what_left_in_order_is_not_the_clusters_to_start(
         started = stage.until(Kind.NODE_STARTED)
         assert (started.data["incarnation"], started.data.get("started_by")) == (2, None)
         stage.until_step_of(2)
-
-
-def test_an_image_that_is_not_there_is_an_error_that_says_so(
-    tmp_path: Path, here: Cluster, spec: NodeSpec
-) -> None:
-    clock = WallClock()
-    with small_fleet(tmp_path, clock, here, NoUndoLog()) as fleet:
-        objects = fleet._objects
-        settings = replace(objects.manifests.settings, image=f"{image()}-missing")
-        objects.manifests = replace(objects.manifests, settings=settings)
-        fleet.start(spec)
-
-        def poll() -> None:
-            while True:
-                fleet.poll(clock.now_s() + 1.0)
-
-        with pytest.raises(FleetError, match="ErrImageNeverPull"):
-            poll()
 
 
 # ---------------------------------------------------------------- what outlives a pod

@@ -8,7 +8,6 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Kind
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
-from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.resources import JOB_SETS, JOBS
 from chaoslab.fleet.kubernetes.run_objects import remains
 from chaoslab.fleet.run_name import run_name
@@ -94,26 +93,3 @@ def test_one_that_left_in_order_is_started_once_chaoslab_asks(
     after = Cluster.connect(here.context, here.namespace)
     assert remains(after, run, has_job_sets=True) == ()
     after.close()
-
-
-def test_each_learner_has_machines_to_itself_where_the_plan_says_so(
-    tmp_path: Path, here: Cluster
-) -> None:
-    need_job_sets(here)
-    clock = WallClock()
-    with small_fleet(
-        tmp_path, clock, here, NoUndoLog(), replaces=True, in_job_sets=True,
-        exclusive_topology="kubernetes.io/hostname",
-    ) as fleet:  # fmt: skip
-        stage, both = Stage(fleet=fleet, clock=clock), ("learner-0", "learner-1")
-        with fleet.start_together():
-            for name in both:
-                fleet.start(learner(name))
-        stage.until(Kind.LEARNER_STEP)
-        selector = f"chaoslab/run={run_name(tmp_path)},chaoslab/node"
-
-        def waiting() -> list[str]:
-            return [one.waiting for one in map(state_of, here.pods(selector)) if one.waiting]
-
-        wait_until(lambda: any("anti-affinity" in one for one in waiting()))
-        assert len(waiting()) == 1

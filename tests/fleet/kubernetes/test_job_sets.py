@@ -42,9 +42,6 @@ def made(of: Manifests, *specs: NodeSpec) -> Any:
     return job_set(of, of.name(), [node_job(of, spec) for spec in specs])
 
 
-# ---------------------------------------------------------------- manifest
-
-
 def test_a_job_that_fails_is_started_again_alone() -> None:
     found = made(manifests(), SYNCER, *LEARNERS)
     assert found["metadata"]["name"] == "chaoslab-3fa9"
@@ -58,6 +55,9 @@ def test_a_job_that_fails_is_started_again_alone() -> None:
         assert (spec["backoffLimit"], spec["completions"]) == (0, 1)
         assert one["template"]["metadata"]["labels"]["chaoslab/node"] == one["name"]
         assert "ownerReferences" not in one["template"]["metadata"]
+
+
+# ---------------------------------------------------------------- manifest
 
 
 def test_learners_wait_for_a_syncer_that_listens() -> None:

@@ -11,7 +11,6 @@ from ruamel.yaml import YAML
 
 from chaoslab.core.errors import PlanError
 from chaoslab.fleet.base import Ability, Hosts, NodeSpec, Role
-from chaoslab.fleet.kubernetes.host_services import host_names, meeting
 from chaoslab.fleet.kubernetes.keeper import keeper
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
 from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role, rules_of
@@ -80,32 +79,6 @@ def test_pods_of_one_job_count_themselves(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- learners of several hosts
-
-
-def test_a_learner_of_several_hosts_is_one_indexed_job_whose_hosts_meet_at_the_first(
-    manifests: Manifests,
-) -> None:
-    first: Any = meeting(manifests, "learner-0")
-    every: Any = host_names(manifests, "learner-0")
-    spec = job(manifests, OF_TWO)["spec"]
-    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 2, 2)
-    assert spec["backoffLimit"] == 0
-    pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
-    assert (pod["restartPolicy"], pod["subdomain"]) == ("Never", every["metadata"]["name"])
-    address = {"fieldRef": {"fieldPath": "status.podIP"}}
-    assert {"name": "CHAOSLAB_ADDRESS", "valueFrom": address} in pod["containers"][0]["env"]
-    assert {"name": "HOME", "value": "/var/lib/chaoslab/home"} in pod["containers"][0]["env"]
-    assert {"name": "home", "emptyDir": {}} in pod["volumes"], "and not on the claim of all"
-    for one in (first, every):
-        assert one["spec"]["publishNotReadyAddresses"] is True
-        assert one["metadata"]["ownerReferences"][0]["uid"] == "uid-1"
-        assert one["metadata"]["labels"]["chaoslab/run"] == "3fa9c2e1b0"
-    index = first["spec"]["selector"].pop("batch.kubernetes.io/job-completion-index")
-    assert index == "0"
-    assert first["spec"]["selector"].items() <= labels.items()
-    assert every["spec"]["selector"] == first["spec"]["selector"]
-    assert every["spec"]["clusterIP"] == "None"
-    assert "clusterIP" not in first["spec"]
 
 
 def test_where_the_cluster_heals_all_hosts_are_in_one_pod(manifests: Manifests) -> None:

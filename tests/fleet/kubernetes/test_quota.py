@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.clock import WallClock
-from chaoslab.core.errors import FleetError
 from chaoslab.core.payloads import NodeCounted, NodeStressed, Status
 from chaoslab.faults.compute import ComputeSlow
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
+from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, limit_of
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_objects import remains
@@ -104,19 +103,6 @@ def test_a_lower_limit_slows_learners_and_is_lifted(
     assert owing == [names.UNLIMIT_POD] * 2
     assert limits(fleet) == [WHOLE, WHOLE]
     assert owed(tmp_path) == []
-
-
-def test_a_limit_that_the_machine_has_not_got_is_refused_with_the_kubelets_reason(
-    stepping: Director, fleet: KubernetesFleet
-) -> None:
-    pod = fleet._lives[VICTIMS[0]].pod
-    beyond = CpuLimit(limit="900", request="900")
-    resize(fleet._cluster, pod, beyond)
-    with pytest.raises(FleetError, match="Infeasible"):
-        await_resized(fleet._cluster, pod, beyond)
-    resize(fleet._cluster, pod, WHOLE)
-    await_resized(fleet._cluster, pod, WHOLE)
-    stepping.wait_for_steps(VICTIMS)
 
 
 def test_a_limit_that_a_killed_harness_lowered_is_restored(tmp_path: Path, here: Cluster) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.clock import WallClock
-from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.tpu.inventory import Repair
@@ -112,16 +111,6 @@ def test_a_preemption_that_nobody_asked_for_is_repaired_at_once(
     fake.preempt(taken)
     assert repaired(stage)[-1] == "back"
     assert taken not in fake.ids
-
-
-def test_a_slice_that_is_not_up_starts_no_node(
-    stage: Stage, spec: NodeSpec, provider: TpuProvider
-) -> None:
-    fleet = fleet_of(stage)
-    provider.delete(spec.name)
-    told(stage, Kind.PROVIDER_REPORTED, spec.name)
-    with pytest.raises(FleetError, match=spec.name):
-        fleet.start(spec)
 
 
 def test_a_node_that_ended_although_its_slice_was_left_alone_is_started_by_the_heal(

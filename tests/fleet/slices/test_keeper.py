@@ -238,13 +238,6 @@ def test_hosts_that_do_not_answer_yet_are_asked_again(kept: Kept) -> None:
     kept.until(kept.has_reached("trial"))
 
 
-def test_what_was_given_up_for_want_of_permission_is_deleted_too(kept: Kept) -> None:
-    kept.provider.refusals[f"hosts {LOST}"] = refusal(Refusal.DENIED)
-    kept.loses(Condition.ABSENT)
-    kept.until(kept.has_reached("given_up"))
-    kept.until(lambda: kept.provider.changes()[-1] == f"delete {LOST}")
-
-
 def test_a_request_without_an_answer_that_was_given_up_is_deleted_all_the_same(
     make: Callable[..., Kept],
 ) -> None:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import grpc
 import pytest
-from google.rpc import code_pb2
 
 from chaoslab.fleet.provider import ProviderError, Refusal
 from chaoslab.fleet.tpu import api as api_module
@@ -56,15 +55,6 @@ def test_all_pages_of_a_listing_are_read(cloudy: Cloudy) -> None:
         request(cloudy.api, f"r{number}")
     assert [one.id for one in cloudy.api.requests(ZONE)] == [f"r{n}" for n in range(5)]
     assert cloudy.fake.calls.count("ListQueuedResources") == 3
-
-
-def test_a_request_that_is_not_served_in_time_fails_and_says_why(cloudy: Cloudy) -> None:
-    cloudy.fake.stock_chips[ZONE] = 0
-    request(cloudy.api, within_s=60.0)
-    cloudy.later(59.0)
-    assert [one.state for one in cloudy.api.requests(ZONE)] == ["WAITING_FOR_RESOURCES"]
-    cloudy.later(2.0)
-    assert [one.state for one in cloudy.api.requests(ZONE)] == ["FAILED"]
 
 
 def test_a_lack_of_quota_is_told_from_a_zone_without_room(cloudy: Cloudy) -> None:
@@ -123,9 +113,3 @@ def test_a_request_whose_answer_was_lost_is_not_made_twice(
     request(cloudy.api)
     assert cloudy.fake.calls == ["CreateQueuedResource"] * 2
     assert len(cloudy.fake.queue) == 1
-
-
-def test_an_operation_that_fails_late_says_so(cloudy: Cloudy) -> None:
-    cloudy.fake.fails_late["create"] = code_pb2.RESOURCE_EXHAUSTED
-    found = cloudy.api.operation(request(cloudy.api))
-    assert (found.is_done, found.refusal) == (True, Refusal.STOCK_OUT)
