@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +12,6 @@ import psutil
 import pytest
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.process_identity import is_running
 from chaoslab.links.base import Links
 from chaoslab.links.effects import (
     Bandwidth,
@@ -188,9 +185,6 @@ def test_forty_connections_at_once_lose_nothing(stage: Stage) -> None:
     assert not wrong
 
 
-# ---------------------------------------------------------------- chance
-
-
 # ---------------------------------------------------------------- broken ends
 
 
@@ -241,27 +235,6 @@ def test_it_is_written_down_before_it_runs_and_crossed_out_when_it_is_gone(
     assert undo_log.closed == [0]
     assert pid is not None
     assert not psutil.pid_exists(pid)
-
-
-HARNESS = """
-import sys, time
-from pathlib import Path
-from chaoslab.links.ports import established
-from chaoslab.links.proxied.embedded import EmbeddedLinks
-with EmbeddedLinks(Path(sys.argv[1])) as links:
-    print(links.host.pid, flush=True)
-    time.sleep(600)
-"""
-
-
-def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
-    command = (sys.executable, "-c", HARNESS, str(tmp_path))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as harness:
-        assert harness.stdout is not None
-        pid = int(harness.stdout.readline())
-        assert is_running(pid)
-        harness.kill()
-    assert_soon(lambda: not is_running(pid))
 
 
 def test_a_stopped_proxy_is_noticed_and_ended(tmp_path: Path, upstream: Upstream) -> None:

@@ -1,11 +1,9 @@
 """The proxy's API refuses browsers, names that lead to it by somebody's DNS, and strangers."""
 
 import base64
-import http.client
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,6 @@ from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxy.access import TOKEN, Guard
 from chaoslab.links.proxy.toxics import Refused
-from tests.links.public_proxy import public_proxy
-
-_JSON = {"Content-Type": "application/json"}
-_PROXY = '{"name": "p", "upstream": "127.0.0.1:9"}'
 
 
 def basic(password: str) -> str:
@@ -86,28 +80,6 @@ def refusal(guard: Guard, headers: Mapping[str, str], *, has_body: bool = False)
 
 
 # ---------------------------------------------------------------- the real thing
-
-
-@pytest.fixture(scope="module")
-def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with public_proxy(tmp_path_factory.mktemp("public")) as server:
-        yield server.api
-
-
-def post(api: Endpoint, headers: Mapping[str, str]) -> int:
-    with closing(http.client.HTTPConnection(api.address, timeout=10)) as connection:
-        connection.request("POST", "/proxies", _PROXY, dict(headers))
-        return connection.getresponse().status
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(
-    "headers",
-    [{"Origin": "https://example.com", **_JSON}, {"Content-Type": "text/plain"}],
-)
-def test_a_post_from_a_page_makes_no_proxy(public: Endpoint, headers: Mapping[str, str]) -> None:
-    assert post(public, headers) in {403, 415}
-    assert call(public, "GET", "/proxies") == {}
 
 
 @pytest.mark.gate

@@ -104,9 +104,6 @@ def everything_was_understood(syncer: HandSyncer, trainer: Trainer) -> None:
     trainer.until(lambda inbox: 1 in inbox.adoptions)
 
 
-# ---------------------------------------------------------------- joining
-
-
 # ---------------------------------------------------------------- pulls
 
 
@@ -362,6 +359,3 @@ def test_who_leaves_says_goodbye_and_does_not_come_back(
     link = member.messenger._link._thread
     link.join(PATIENCE_S)
     assert not link.is_alive(), "nobody is left who could dial"
-
-
-# ---------------------------------------------------------------- bounds

@@ -115,9 +115,6 @@ def nearest(value: float, allowed: list[int]) -> int:
     return min(allowed, key=lambda one: abs(one - value))
 
 
-# ---------------------------------------------------------------- bounds
-
-
 # ---------------------------------------------------------------- not finite
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.diloco.model import compilation
-
 pytestmark = [pytest.mark.deep]
 
 _PROGRAM = """
@@ -88,11 +86,3 @@ def test_a_cache_that_cannot_be_written_warns_and_training_goes_on(tmp_path):
         check=False,
     )
     assert result.returncode == 0, result.stderr
-
-
-def test_processes_with_the_same_id_do_not_meet(tmp_path, monkeypatch):
-    """As in containers, where everybody is the same number."""
-    monkeypatch.setattr(os, "getpid", lambda: 7)
-    folders = [compilation._own_folder(tmp_path) for _ in range(3)]
-    assert len(set(folders)) == 3
-    assert all(folder.is_dir() for folder in folders)

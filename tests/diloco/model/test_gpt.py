@@ -65,23 +65,6 @@ def test_the_loss_is_the_mean_cross_entropy_done_by_hand(params):
     assert float(loss(TINY, params, batch)) == pytest.approx(by_hand, rel=1e-5)
 
 
-def test_rotated_products_depend_on_distance_alone():
-    rotation = gpt._rotation(10, 8)
-    query, key = np.random.default_rng(4).normal(size=(2, 1, 1, 1, 8)).astype(np.float32)
-    queries = gpt._rotate(jnp.broadcast_to(query, (1, 10, 1, 8)), rotation)[0, :, 0]
-    keys = gpt._rotate(jnp.broadcast_to(key, (1, 10, 1, 8)), rotation)[0, :, 0]
-    products = np.asarray(queries @ keys.T)
-    for distance in range(10):
-        np.testing.assert_allclose(np.diff(np.diagonal(products, distance)), 0, atol=1e-4)
-    assert np.std(products[0]) > 0.1
-
-
-def test_the_norm_makes_the_root_mean_square_one():
-    x = np.random.default_rng(5).normal(3, 2, (2, 3, 64)).astype(np.float32)
-    normed = np.asarray(gpt._norm(jnp.asarray(x), jnp.ones(64)))
-    np.testing.assert_allclose(np.sqrt((normed**2).mean(-1)), 1, rtol=1e-5)
-
-
 @pytest.mark.deep
 def test_every_tensor_gets_a_gradient(params):
     gradients = jax.jit(jax.grad(lambda given: loss(TINY, given, tokens(6, 2, 17))))(params)

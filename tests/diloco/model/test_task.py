@@ -1,18 +1,13 @@
 """Loading a task: the presets, a user's own, and what is said of one that cannot work."""
 
-import itertools
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import TaskError, tensors_of
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 WORKING = """
 import jax.numpy as jnp
@@ -48,23 +43,6 @@ def test_a_preset_predicts_bytes_of_the_standard_library(preset, own, batch, seq
     first = next(task.batches(0, 4, seed=0, position=0))
     assert first.shape == (batch, sequence + 1)
     assert first.dtype == np.uint8
-
-
-@pytest.mark.deep
-def test_the_example_of_the_docs_trains(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(EXAMPLES)
-    book = tmp_path / "book.txt"
-    book.write_bytes((EXAMPLES.parent / "your_own_model.md").read_bytes() * 20)
-    task = load("next_byte:make", data=str(book), batch=64)
-    inner = Inner(task, InnerSettings(lr=1e-2, warmup_steps=0))
-    state = inner.init(0)
-    before = task.evaluate(state.params)
-    for batch in itertools.islice(task.batches(0, 2, seed=0, position=0), 40):
-        state, _ = inner.step(state, batch)
-    assert task.evaluate(state.params) < before - 1
-    resumed = next(task.batches(0, 2, seed=0, position=7))
-    eighth = next(itertools.islice(task.batches(0, 2, seed=0, position=0), 7, None))
-    assert all(np.array_equal(*pair) for pair in zip(resumed, eighth, strict=True))
 
 
 def test_a_function_is_given_what_it_asks_for_by_name(write):

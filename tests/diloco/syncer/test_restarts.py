@@ -148,6 +148,3 @@ def test_the_first_round_waits_a_moment_for_those_who_took_part_before(tmp_path:
     assert policy._is_gathering(0.1)
     assert policy.next_s() == RULES.suspect_after_s
     assert not policy._is_gathering(RULES.suspect_after_s)
-
-
-# ---------------------------------------------------------------- a syncer that was stopped itself

@@ -111,13 +111,6 @@ def state(day: FakeNamespace, name: str) -> object:
     return ask(cast("Cluster", day), node, "show")["state"]
 
 
-def test_the_nodes_are_found_by_what_runs_in_their_pods(day: FakeNamespace) -> None:
-    found = find(cast("Cluster", day))
-    assert [(one.name, one.where) for one in found] == [
-        (name, f"pod day/{name}-pod") for name in ("syncer", "learner-0", VICTIM)
-    ]
-
-
 @pytest.mark.parametrize(("facts", "why"), [
     ({"pid": 1}, "shareProcessNamespace: true"),
     ({"owner": "", "is_started_again": False}, "restartPolicy: Never"),
