@@ -289,19 +289,18 @@ def _cut(kept: Path) -> None:
     (kept / "run.json").write_text(json.dumps({**facts, "journal": None}))
 
 
-@pytest.mark.parametrize(("spoil", "said"), [(_edit, "was changed"), (_cut, "breaks off")])
+@pytest.mark.parametrize("spoil", [_edit, _cut])
 def test_a_kept_twin_that_was_spoilt_is_thrown_away(
     tmp_path: Path,
     run: History,
     caplog: pytest.LogCaptureFixture,
     spoil: Callable[[Path], None],
-    said: str,
 ) -> None:
     keep(tmp_path, ran(tmp_path))
     spoil(tmp_path / ".twins" / "abc")
     control = empty(tmp_path)
     assert not twin.fetch("abc", tmp_path, control, run)
-    assert said in caplog.text
+    assert str(tmp_path / ".twins" / "abc") in caplog.text
     assert not (control.path / "journal.jsonl").exists()
     assert not (tmp_path / ".twins" / "abc").exists()
     keep(tmp_path, ran(tmp_path))
