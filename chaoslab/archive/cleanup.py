@@ -162,25 +162,21 @@ def candidates(
     """Every run below `root`, given the newest first, and every kept twin."""
     for of_plan in plans(runs).values():
         for place, run in enumerate(of_plan):
-            yield _candidate(run, rules, now, is_newest=place < rules.keep_last)
+            path, age_s = run.directory.path, run.age_s(now)
+            yield Candidate(
+                path=path,
+                plan=run.plan,
+                outcome=run.outcome,
+                size_bytes=size_of(path),
+                age_s=_changed_s(path, now) if age_s is None else age_s,
+                keep=_keep(run, rules, is_newest=place < rules.keep_last),
+            )
     for twin in sorted((root / TWINS).glob("*")):
         if "." not in twin.name and twin.is_dir() and not twin.is_symlink():  # else: in the making
             yield Candidate(
                 path=twin, plan=None, outcome=None, size_bytes=size_of(twin),
                 age_s=_changed_s(twin, now), keep=None,
             )  # fmt: skip
-
-
-def _candidate(run: PastRun, rules: Rules, now: datetime, *, is_newest: bool) -> Candidate:
-    path, age_s = run.directory.path, run.age_s(now)
-    return Candidate(
-        path=path,
-        plan=run.plan,
-        outcome=run.outcome,
-        size_bytes=size_of(path),
-        age_s=_changed_s(path, now) if age_s is None else age_s,
-        keep=_keep(run, rules, is_newest=is_newest),
-    )
 
 
 def _keep(run: PastRun, rules: Rules, *, is_newest: bool) -> Keep | None:

@@ -72,7 +72,7 @@ def measured(runs: Sequence[Samples]) -> Sequence[Measured]:
     for one in Costs.each():
         having = [samples[one.name] for samples in runs if samples.get(one.name)]
         values = sorted(value for samples in having for value in samples)
-        if values and _is_possible(one.name, median(values)):
+        if values and (median(values) > 0 or one.name not in Costs.ABOVE_ZERO):
             found.append(
                 Measured(
                     cost=one.name,
@@ -105,10 +105,6 @@ def to_toml(found: Sequence[Measured], runs: Sequence[str]) -> str:
 def _line(one: Measured) -> str:
     where = f"{plural(one.samples, 'sample')} of {plural(one.runs, 'run')}"
     return f"{one.cost} = {one.value!r}  # {where}, nine in ten from {one.low:g} to {one.high:g}"
-
-
-def _is_possible(cost: str, value: float) -> bool:
-    return value > 0 or cost not in Costs.ABOVE_ZERO
 
 
 def _rounded(value: float) -> float:

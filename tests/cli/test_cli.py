@@ -336,7 +336,13 @@ def test_a_label_of_an_unknown_learner_is_refused_at_its_line(
         (("catalog", "faults", "proces.kill"), "`process.kill`"),
         (("catalog", "checks", "zebra"), "zebra"),
         (("catalog", "plans", "zebra"), "zebra"),
+        (("doctor", "--json", "gc"), "after `gc`"),
+        (("doctor", "gcc"), "`chaoslab doctor gc`"),
         (("show",), "no run"),
+        (("show", "--fail-on", "weak"), "--judge"),
+        (("list", "--max-age", "7d"), "--status"),
+        (("list", "--status", "--last", "3"), "--last"),
+        (("run", "one_dies.yaml", "--bisect", "v1", "v2", "--fail-on", "weak"), "--bisect"),
         (("heal", "nothing"), "no run"),
     ],
     ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",
@@ -653,7 +659,7 @@ def test_heal_has_nothing_to_do_after_a_run_that_healed_itself(
     record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where other tests leave no keys
-    assert "nothing was owed" in call("heal").stdout
+    assert "nothing to undo" in call("heal").stdout
     assert json.loads(call("heal", "--all", "--json").stdout) == {}
 
 

@@ -44,14 +44,6 @@ def test_it_prints_a_file_that_a_simulation_reads(run: Path, tmp_path: Path) -> 
     assert Costs.read(path) != Costs()
 
 
-def test_it_writes_the_same_to_a_file_and_says_how_to_use_it(run: Path, tmp_path: Path) -> None:
-    path = tmp_path / "its costs.toml"
-    done = calibrate(str(run), "--to", str(path))
-    assert path.read_text() == calibrate(str(run)).stdout
-    assert done.stdout == ""
-    assert f"--fleet sim --costs '{path}'" in done.stderr
-
-
 def test_two_runs_count_twice(run: Path) -> None:
     other = recorded(run.with_name("20260101T000000Z-000002"))
     one = json.loads(calibrate(str(run), "--json").stdout)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -93,14 +94,15 @@ def test_a_mistake_in_the_file_is_refused_and_nothing_is_written() -> None:
 
 
 def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    from chaoslab.cli.commands import progress  # noqa: PLC0415  # as the command does
+    def interrupted(*_: str) -> Callable[[int, int], None]:
+        def say(done: int, _every: int) -> None:
+            if done == 5:
+                raise KeyboardInterrupt
 
-    def interrupted(_name: str, _noun: str, done: int, *_: object) -> None:
-        if done == 5:
-            raise KeyboardInterrupt
+        return say
 
     with monkeypatch.context() as patch:
-        patch.setattr(progress, "_say", interrupted)
+        patch.setattr("chaoslab.cli.research.experiment.progress", interrupted)
         assert run().exit_code == ExitCode.INTERRUPTED
     assert not Path("small").exists()
     assert "small: 19 simulations" in run().stderr

@@ -14,25 +14,20 @@ import click
 
 from chaoslab.checks.gate import Gate
 from chaoslab.cli.commands.listener_options import Listening, listener_options
-from chaoslab.cli.commands.options import gate_options, gated, seed_option, set_option
+from chaoslab.cli.commands.options import gate_options, seed_option, set_option
 from chaoslab.cli.commands.output import (
     advise,
     examples,
     json_option,
     out_option,
     print_json,
-    print_result,
-    shown_path,
-    typed,
 )
-from chaoslab.cli.commands.run import carry_out_watched
-from chaoslab.cli.invocation import Invocation
+from chaoslab.cli.commands.run import finish, run_told
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import plural
 from chaoslab.fleet.standing.found import Found
 from chaoslab.prepare.attach import Target, attached
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.report.page import verdict_page
 
 
 @click.command(
@@ -95,30 +90,12 @@ def command(  # noqa: PLR0913  # one for each group of options
         return
     asked = attached(Asked(plan=plan, settings=settings, seed=seed), found, nodes)
     prepared = prepare(asked)
-    invocation = context.ensure_object(Invocation)
-    invocation.secrets = prepared.text.secrets
     gate.refuse_unknown([spec.check for spec in prepared.plan.expect])
     if not is_begun:
         confirm(context, nodes, prepared.plan.name)
     with listening.begin() as listeners:
-
-        def made(directory: Path) -> None:
-            invocation.remember(directory)
-            listeners.made(directory)
-
-        judged = carry_out_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
-        listeners.judged(judged)
-    path = shown_path(judged.directory.path)
-    run = typed(judged.directory, out)
-    print_result(
-        judged.verdict.to_json(),
-        verdict_page(judged.verdict, judged.history, path),
-        as_json=as_json,
-        then=(f"chaoslab show {run}", "the whole story of this run"),
-    )
-    if judged.error is not None:
-        raise judged.error
-    context.exit(gated(gate, judged.verdict))
+        judged = run_told(context, prepared, gate, listeners, out, quiet=quiet)
+    finish(context, judged, gate, out, as_json=as_json)
 
 
 def confirm(context: click.Context, nodes: Sequence[Found], plan: str) -> None:

@@ -42,7 +42,8 @@ def bisect_commits(
     if first == last or not repository.is_before(first, last):
         raise PlanError(f"{good} is not an ancestor of {bad}: name a commit before it")
     count = len(repository.suspects([first], last))
-    progress = _Progress(repository=repository, is_quiet=quiet, about=_runs_expected(count))
+    halvings = math.ceil(math.log2(count)) if count else 0
+    progress = _Progress(repository=repository, is_quiet=quiet, about=2 + halvings)
     with repository.work_tree(last) as tree:
         runs = CommitRuns(
             repository=repository,
@@ -150,11 +151,6 @@ def _said(found: Bisected, repository: Repository) -> Sequence[str]:
         return [f"the first bad commit is {title}"]
     others = [f"  {repository.title(one)}" for one in found.suspects]
     return [f"{found.ending}: the first bad commit is {title}, or one of", *others]
-
-
-def _runs_expected(count: int) -> int:
-    """Both ends, and half of what is left each time."""
-    return 2 + math.ceil(math.log2(count)) if count else 2
 
 
 def _json(found: Bisected, progress: _Progress) -> Mapping[str, Json]:

@@ -92,7 +92,7 @@ def command(
     code = ExitCode.PASS if max_drop is None else found.exit_code(max_drop)
     print_result(
         {**_json(found, max_drop), "exit_code": int(code)},
-        _page(found, max_drop),
+        Group(*_heads(found), _pairs(found, max_drop), *_reasons(found), _changes(found)),
         as_json=as_json,
         then=(f"chaoslab show {typed(found.after.directory, out)}", "the timeline of B"),
     )
@@ -100,10 +100,6 @@ def command(
 
 
 # ---------------------------------------------------------------- as a page
-
-
-def _page(found: Comparison, max_drop: float | None) -> RenderableType:
-    return Group(*_heads(found), _pairs(found, max_drop), *_reasons(found), _changes(found))
 
 
 def _heads(found: Comparison) -> list[Text]:

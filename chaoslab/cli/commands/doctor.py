@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -85,7 +86,11 @@ def command(
     that need it, which `chaoslab plan` shows. Exit code 4 if an earlier run left something behind,
     or if --fix failed.
     """
-    if context.invoked_subcommand is not None:
+    if (below := context.invoked_subcommand) is not None:
+        if is_fixing or inventory is not None or as_json:
+            raise click.UsageError(
+                f"write options after `{below}`: those before it are of `doctor`"
+            )
         return
     found = examine(out)
     if is_fixing:
@@ -140,40 +145,29 @@ def repair(found: Diagnosis) -> tuple[str, ...]:
 
 def examine(runs_root: Path) -> Diagnosis:
     """Look at this machine and at the runs below `runs_root`, which need not exist."""
+    sources = (line for source in maintenance().values() for line in source.diagnose())
     return Diagnosis(
-        abilities=(
-            _python(),
-            _cores(),
-            _memory(),
-            _disk(runs_root),
-            _priority(),
-            *(line for source in maintenance().values() for line in source.diagnose()),
-            _accelerators(),
-            _cache(),
-        ),
+        abilities=(*_resources(runs_root), _priority(), *sources, _accelerators()),
         residue=residue.find(runs_root),
     )
 
 
-def _python() -> Examined:
-    return ok("python", f"{platform.python_version()} at {sys.executable}")
-
-
-def _cores() -> Examined:
-    return _if(cores() >= 2, "cores", f"{cores()}", "use fewer learners: --set training.learners=2")
-
-
-def _memory() -> Examined:
-    free = psutil.virtual_memory().available
-    detail = f"{free / 1e9:.1f} GB available"
-    return _if(free >= _MEMORY_BYTES, "memory", detail, "a learner takes about 0.4 GB: use fewer")
-
-
-def _disk(runs_root: Path) -> Examined:
-    free = shutil.disk_usage(nearest(runs_root)).free
-    detail = f"{free / 1e9:.1f} GB free for {runs_root}"
-    remedy = "remove old runs (`chaoslab doctor gc`), or write elsewhere with --out"
-    return _if(free >= _DISK_BYTES, "disk", detail, remedy)
+def _resources(runs_root: Path) -> Iterator[Examined]:
+    """What every run needs."""
+    yield ok("python", f"{platform.python_version()} at {sys.executable}")
+    memory, disk = psutil.virtual_memory().available, shutil.disk_usage(nearest(runs_root)).free
+    cache = compilation_cache()
+    cached = f"{cache}{'' if cache.exists() else ' (made by the first run)'}"
+    for is_enough, name, detail, remedy in (
+        (cores() >= 2, "cores", f"{cores()}", "use fewer learners: --set training.learners=2"),
+        (memory >= _MEMORY_BYTES, "memory", f"{memory / 1e9:.1f} GB available",
+         "a learner takes about 0.4 GB: use fewer"),
+        (disk >= _DISK_BYTES, "disk", f"{disk / 1e9:.1f} GB free for {runs_root}",
+         "remove old runs (`chaoslab doctor gc`), or write elsewhere with --out"),
+        (os.access(nearest(cache), os.W_OK), "compilation cache", cached,
+         "set CHAOSLAB_CACHE to a folder you may write"),
+    ):  # fmt: skip
+        yield ok(name, detail) if is_enough else limited(name, detail, remedy)
 
 
 def _priority() -> Examined:
@@ -182,17 +176,6 @@ def _priority() -> Examined:
         return ok(name, "taken by the harness for the moments around a fault")
     detail = "not permitted: while all cores are busy, faults may come late"
     return limited(name, detail, "allow it (`ulimit -r 1`), or run as root")
-
-
-def _cache() -> Examined:
-    place = compilation_cache()
-    detail = f"{place}{'' if place.exists() else ' (made by the first run)'}"
-    remedy = "set CHAOSLAB_CACHE to a folder you may write"
-    return _if(os.access(nearest(place), os.W_OK), "compilation cache", detail, remedy)
-
-
-def _if(is_enough: bool, name: str, detail: str, remedy: str) -> Examined:
-    return ok(name, detail) if is_enough else limited(name, detail, remedy)
 
 
 def _accelerators() -> Examined:

@@ -5,7 +5,6 @@ plan ─► questions ─► charter ─► run with an input line or a script �
                    charter.md      debrief.md, actions.md
 """
 
-import getpass
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ import click
 
 from chaoslab.cli.commands.attach import attached_to, confirm
 from chaoslab.cli.commands.listener_options import Listening, listener_options
-from chaoslab.cli.commands.live_options import Serving, live_options
+from chaoslab.cli.commands.live_options import Serving, live_options, login
 from chaoslab.cli.commands.options import plan_options
 from chaoslab.cli.commands.output import (
     advise,
@@ -62,8 +61,6 @@ from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.run.operators import Inbox
 
 CHARTER_MD = "charter.md"
-_NOBODY = "operator"
-"""Name of a user without one."""
 
 
 @click.command(
@@ -155,7 +152,7 @@ def command(  # noqa: PLR0913  # one for each option
         _print_charter(charter, as_json=as_json)
         return
     room, lines = _room(
-        prepared, shown, by or _login(), script, is_served=serving.serve is not None, sealed=sealed
+        prepared, shown, by or login(), script, is_served=serving.serve is not None, sealed=sealed
     )
     for text in prepared.warnings:
         warn(text)
@@ -251,13 +248,6 @@ def _print_charter(charter: str, *, as_json: bool) -> None:
         print_json({"charter": charter})
     else:
         click.echo(harmless(charter))
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return _NOBODY
 
 
 def _without_secrets(plan: FaultPlan, secrets: Secrets) -> FaultPlan:

@@ -83,4 +83,4 @@ def _print(halted: Sequence[Halted], lost: Sequence[str]) -> None:
     for sentence in lost:
         click.echo(f"NOT undone: {sentence}")
     if not halted:
-        click.echo("no run was going on, and nothing was owed")
+        click.echo("no run was going on, and there was nothing to undo")

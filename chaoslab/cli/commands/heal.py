@@ -99,34 +99,31 @@ def _foretell(
     paths: Sequence[Path], removable: Sequence[Leftover], *, as_json: bool, is_busy: bool
 ) -> None:
     """What each run owes, and what of that is there; an undo log that cannot be read says why."""
-    found: dict[str, list[Json]] = {}
+    owed: dict[str, list[Json]] = {}
+    told: list[str] = []
     for path in paths:
         try:
-            owed: list[Json] = [
-                {"undo": one.number, "do": one.do, "there": list(leftovers(one))}
-                for one in open_undos(path)
-            ]
+            for one in open_undos(path):
+                there = leftovers(one)
+                owed.setdefault(str(path), []).append(
+                    {"undo": one.number, "do": one.do, "there": list(there)}
+                )
+                left = "; ".join(there) or "nothing is left"
+                told.append(f"{path}: would undo {one.do}: {left}")
         except FleetError as error:
-            owed = [{"undo": None, "do": str(error), "there": []}]
-        if owed:
-            found[str(path)] = owed
-    for left in removable:
-        found[left.where] = [{"undo": None, "do": f"by {left.remedy}", "there": [left.what]}]
+            owed[str(path)] = [{"undo": None, "do": str(error), "there": []}]
+            told.append(f"{path}: cannot be read: {error}")
+    for left_over in removable:
+        does = f"by {left_over.remedy}"
+        owed[left_over.where] = [{"undo": None, "do": does, "there": [left_over.what]}]
+        told.append(f"{left_over.where}: would undo {does}: {left_over.what}")
     if as_json:
-        print_json(found)
+        print_json(owed)
         return
-    for where, undos in found.items():
-        for one in undos:
-            click.echo(f"{where}: {_would(one)}")
-    if not found and not is_busy:
+    for sentence in told:
+        click.echo(sentence)
+    if not told and not is_busy:
         click.echo("nothing to undo")
-
-
-def _would(one: Json) -> str:
-    if not isinstance(one, dict) or (not (there := one["there"]) and one["undo"] is None):
-        return f"cannot be read: {one['do'] if isinstance(one, dict) else one}"
-    left = "; ".join(map(str, there)) if isinstance(there, list) and there else "nothing is left"
-    return f"would undo {one['do']}: {left}"
 
 
 def _print(healed: dict[str, Healed], *, has_running: bool) -> None:
@@ -136,4 +133,4 @@ def _print(healed: dict[str, Healed], *, has_running: bool) -> None:
         for sentence in done.remaining:
             click.echo(f"{where}: NOT undone: {sentence}")
     if not has_running and not any(done.actions or done.remaining for done in healed.values()):
-        click.echo("nothing was owed")
+        click.echo("nothing to undo")

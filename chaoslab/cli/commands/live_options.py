@@ -62,7 +62,7 @@ class Serving:
 
         host, port = parsed(self.serve)
         listen = Listen(host=host, port=port, certificate=self.tls_cert, key=self.tls_key)
-        operators = self.operators or (plan.charter.facilitator or _login(),)
+        operators = self.operators or (plan.charter.facilitator or login(),)
         with serving(plan, inbox, listen, operators=operators) as page:
             for line in lines(page):
                 click.echo(line, err=True)
@@ -120,7 +120,8 @@ def lines(page: "LivePage") -> Sequence[str]:
     return found
 
 
-def _login() -> str:
+def login() -> str:
+    """Name of this user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

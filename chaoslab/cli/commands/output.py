@@ -1,31 +1,32 @@
 """What every command does alike: results on stdout, everything else on stderr.
 
-    result ─► print_result ─► stdout        next thing to try ─► advise ─► stderr
-
-It is imported by `chaoslab --help`, so it needs click alone; rich comes when a page is printed.
+result ─► print_result ─► stdout        next thing to try ─► advise ─► stderr
 """
 
 import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.table import Table
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
 from chaoslab.core.terminal import harmless
+from chaoslab.core.units import plural, show_duration
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.segment import Segment
-    from rich.table import Table
-
     from chaoslab.record.run_directory import RunDirectory
 
 _PLAIN_COLUMNS = 110
@@ -60,7 +61,7 @@ def print_json(value: Json) -> None:
 
 
 def print_result(
-    value: Json, page: "RenderableType", *, as_json: bool, then: tuple[str, str] | None = None
+    value: Json, page: RenderableType, *, as_json: bool, then: tuple[str, str] | None = None
 ) -> None:
     """With --json the value; otherwise the page, and as advice a command and why to try it.
 
@@ -69,7 +70,6 @@ def print_result(
     if as_json:
         print_json(value)
         return
-    from rich.console import Console  # noqa: PLC0415  # `--help` must not import rich
 
     console = Console(highlight=False, emoji=False, width=columns())
     with _printing():
@@ -102,12 +102,9 @@ def _forget_stdout() -> None:
 class _Printable:
     """A page in which no text of a plan or of a node can steer the terminal."""
 
-    page: "RenderableType"
+    page: RenderableType
 
-    def __rich_console__(
-        self, console: "Console", options: "ConsoleOptions"
-    ) -> Iterator["Segment"]:
-        from rich.segment import Segment  # noqa: PLC0415  # see above
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
 
         for segment in console.render(self.page, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
@@ -125,11 +122,8 @@ def columns() -> int:
     return _PLAIN_COLUMNS
 
 
-def table(*titles: str, wraps: Collection[str] = ()) -> "Table":
+def table(*titles: str, wraps: Collection[str] = ()) -> Table:
     """An empty table with these columns; only those in `wraps` may break their lines, words too."""
-    from rich import box  # noqa: PLC0415  # see above
-    from rich.table import Table  # noqa: PLC0415
-
     empty = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in titles:
         wraps_here = title in wraps
@@ -138,15 +132,12 @@ def table(*titles: str, wraps: Collection[str] = ()) -> "Table":
     return empty
 
 
-def fitting(titles: Sequence[str], rows: Sequence[Sequence["RenderableType"]],
-            *, spare: Sequence[str]) -> "Table":  # fmt: skip
+def fitting(titles: Sequence[str], rows: Sequence[Sequence[RenderableType]],
+            *, spare: Sequence[str]) -> Table:  # fmt: skip
     """A table of whole cells; where they are too wide, columns in `spare` go, the last one first.
 
     If it is too wide still, the cells of the first column break: their text is never cut.
     """
-    from rich.console import Console  # noqa: PLC0415  # see above
-    from rich.measure import Measurement  # noqa: PLC0415
-
     console = Console(emoji=False, width=columns())
     for kept in range(len(spare), -1, -1):
         shown = [at for at, title in enumerate(titles) if title not in spare[kept:]]
@@ -164,6 +155,23 @@ def fitting(titles: Sequence[str], rows: Sequence[Sequence["RenderableType"]],
 def advise(command: str, why: str) -> None:
     """The next thing to try, on stderr."""
     click.echo(f"next: {command}   {why}", err=True)
+
+
+def progress(name: str, noun: str = "simulation") -> Callable[[int, int], None]:
+    """Says on stderr how much of a calculation is done and how long the rest takes, a line for each
+    tenth. It is told how many are done and how many there are; `noun`: what is counted.
+    """
+    since_s = time.monotonic()
+
+    def say(done: int, every: int) -> None:
+        if not done:
+            click.echo(f"{name}: {plural(every, noun)} to do", err=True)
+        elif 10 * done // every > 10 * (done - 1) // every:
+            left_s = (time.monotonic() - since_s) * (every - done) / done
+            left = f", about {show_duration(max(1.0, round(left_s)))} left" if done < every else ""
+            click.echo(f"{name}: {100 * done // every} %{left}", err=True)
+
+    return say
 
 
 def warn(text: str) -> None:

@@ -21,7 +21,7 @@ from chaoslab.fleet.stressors import Mechanism
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.writing import changed, listed, written
 from chaoslab.plan.model import Control, FaultPlan, Training
-from chaoslab.plan.schedule import RESERVE, RosterEntry, Schedule, preview, to_lines
+from chaoslab.plan.schedule import RESERVE, Schedule, preview, to_lines
 from chaoslab.prepare.duration import estimated_s, guessed_step_s
 from chaoslab.prepare.kinds import fleet_of
 from chaoslab.prepare.links import caveats, link_kind, why_this_kind
@@ -129,15 +129,21 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     slow = _slowing(prepared.schedule, fleet_of(plan))
     trains = f"{who}, {training.task or training.model}, {training.data}"
     fleet = f"{prepared.fleet_setup.fleet.kind}{_given(plan.fleet.settings)}"
-    links = f"{link_kind(plan)}{_given(plan.fleet.links_settings)}"
+    links = f"{link_kind(plan)}{_given(plan.fleet.links_settings)} ({why_this_kind(plan)})"
+    programs = [f"each {role} runs {module}" for role, module in plan.fleet.programs.items()]
+    regions = ", ".join(f"{region}: {one}" for region, one in plan.fleet.profiles.items())
+    profiles = [f"from the start {regions}"] if regions else []
+    nodes = [
+        f"{one.name} (reserve)" if one.role == RESERVE else one.name for one in prepared.roster
+    ]
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     twin = ", then the same without faults, unless that is kept from before"
     return {
         "seed": str(prepared.schedule.seed),
         "training": f"{training.described}, {trains}; ends after {_stop(prepared)}",
-        "fleet": f"{fleet}{_programs(plan)}",
-        "links": f"{links} ({why_this_kind(plan)}){_profiles(plan)}",
-        "nodes": ", ".join(_node(node) for node in prepared.roster),
+        "fleet": "; ".join((fleet, *programs)),
+        "links": "; ".join((links, *profiles)),
+        "nodes": ", ".join(nodes),
         "needs": ", ".join(sorted(needs(prepared))) or "nothing",
         **({"slow": slow} if slow else {}),
         "limits": f"{bounds} under faults at once, {show_duration(limits.timeout_s)} in all",
@@ -189,20 +195,11 @@ def _slowing(schedule: Schedule, fleet: FleetSettings) -> str | None:
     return f"by {', by '.join(ways)}" if ways else None
 
 
-def _node(node: RosterEntry) -> str:
-    return f"{node.name} (reserve)" if node.role == RESERVE else node.name
-
-
 def _reserve(plan: FaultPlan) -> str:
     """Their data is nobody else's, so what the others read is a part of the whole."""
     here, reserve = len(plan.training.learner_names), len(plan.training.reserve_names)
     cut = f"the data is cut for {here + reserve} from the start"
     return f" and {reserve} in reserve ({cut})" if reserve else ""
-
-
-def _programs(plan: FaultPlan) -> str:
-    said = ", ".join(f"each {role} runs {module}" for role, module in plan.fleet.programs.items())
-    return f"; {said}" if said else ""
 
 
 def _given(settings: object) -> str:
@@ -213,11 +210,6 @@ def _given(settings: object) -> str:
 
 def _changed(settings: object) -> Mapping[str, Tree]:
     return {} if settings is None else changed(settings)
-
-
-def _profiles(plan: FaultPlan) -> str:
-    held = (f"{region}: {profile}" for region, profile in plan.fleet.profiles.items())
-    return f"; from the start {', '.join(held)}" if plan.fleet.profiles else ""
 
 
 def _stop(prepared: Prepared) -> str:

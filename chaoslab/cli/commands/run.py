@@ -11,7 +11,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.gate import Gate
 from chaoslab.cli import completing
 from chaoslab.cli.commands.bisection import bisect_commits
-from chaoslab.cli.commands.listener_options import Listening, listener_options
+from chaoslab.cli.commands.listener_options import Listeners, Listening, listener_options
 from chaoslab.cli.commands.options import gate_options, gated, plan_options
 from chaoslab.cli.commands.output import (
     examples,
@@ -105,30 +105,43 @@ def command(  # noqa: PLR0913  # one for each group of options
             )
         tries = repeating.times if repeating else 1
         context.exit(bisect_commits(asked, bisect, out, tries=tries, quiet=quiet, as_json=as_json))
-    invocation = context.ensure_object(Invocation)
+    with listening.begin() as listeners:
 
-    def run_once() -> Judged:
-        prepared = prepare(asked)
-        invocation.secrets = prepared.text.secrets
-        gate.refuse_unknown([spec.check for spec in prepared.plan.expect])
-        judged = carry_out_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
-        listeners.judged(judged)
-        return judged
+        def run_once() -> Judged:
+            return run_told(context, prepare(asked), gate, listeners, out, quiet=quiet)
+
+        if repeating is not None:
+            context.exit(replace(repeating, gate=gate).carry_out(run_once, as_json=as_json))
+        judged = run_once()
+    finish(context, judged, gate, out, as_json=as_json)
+
+
+def run_told(
+    context: click.Context, prepared: Prepared, gate: Gate, listeners: Listeners, out: Path,
+    *, quiet: bool,
+) -> Judged:  # fmt: skip
+    """Carry out a plan while listeners are told. PlanError if `gate` names no check of it."""
+    invocation = context.ensure_object(Invocation)
+    invocation.secrets = prepared.text.secrets
+    gate.refuse_unknown([spec.check for spec in prepared.plan.expect])
 
     def made(directory: Path) -> None:
         invocation.remember(directory)
         listeners.made(directory)
 
-    with listening.begin() as listeners:
-        if repeating is not None:
-            context.exit(replace(repeating, gate=gate).carry_out(run_once, as_json=as_json))
-        judged = run_once()
-        print_result(
-            judged.verdict.to_json(),
-            verdict_page(judged.verdict, judged.history, shown_path(judged.directory.path)),
-            as_json=as_json,
-            then=_next(judged, typed(judged.directory, out)),
-        )
+    judged = carry_out_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
+    listeners.judged(judged)
+    return judged
+
+
+def finish(context: click.Context, judged: Judged, gate: Gate, out: Path, *, as_json: bool) -> None:
+    """Print the verdict of a run, and leave with the exit code of the gate."""
+    print_result(
+        judged.verdict.to_json(),
+        verdict_page(judged.verdict, judged.history, shown_path(judged.directory.path)),
+        as_json=as_json,
+        then=_next(judged, typed(judged.directory, out)),
+    )
     if judged.error is not None:
         raise judged.error
     context.exit(gated(gate, judged.verdict))

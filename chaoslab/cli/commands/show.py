@@ -4,7 +4,6 @@ RUN ─┬───────────► verdict on record ─┬─► pa
      └─ --judge ─► verdict of today ──┴─► --html, --trace, --otlp
 """
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -139,17 +138,7 @@ def _show(
 ) -> None:  # fmt: skip
     path = shown_path(directory.path)
     record = Record.of(directory, run=named(directory, out), path=path)
-    found = verdict.to_json() if verdict else None
-    print_result(
-        {"run": run_json(directory), "verdict": found, "timeline": _timeline(history, verdict)},
-        run_page(verdict, history, path, record=record, whole=is_whole),
-        as_json=as_json,
-        then=(f"chaoslab show {record.run} --judge", "judge it again from this record"),
-    )
-
-
-def _timeline(history: History, verdict: Verdict | None) -> Sequence[Mapping[str, Json]]:
-    return [
+    timeline: list[Json] = [
         {
             "time_s": one.sentence.time_s,
             "text": one.sentence.text,
@@ -158,3 +147,10 @@ def _timeline(history: History, verdict: Verdict | None) -> Sequence[Mapping[str
         }
         for one in told(history, verdict)
     ]
+    found = verdict.to_json() if verdict else None
+    print_result(
+        {"run": run_json(directory), "verdict": found, "timeline": timeline},
+        run_page(verdict, history, path, record=record, whole=is_whole),
+        as_json=as_json,
+        then=(f"chaoslab show {record.run} --judge", "judge it again from this record"),
+    )

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from chaoslab.archive.index import index
 from chaoslab.archive.standing import Standing, State, code_here, standings, worst
-from chaoslab.checks.base import Finding
 from chaoslab.cli.commands.options import age
 from chaoslab.cli.commands.output import fitting, named, print_result, shown_path, typed
 from chaoslab.core.errors import ExitCode
@@ -71,7 +70,7 @@ def _page(found: Sequence[Standing], out: Path) -> RenderableType:
             Text(one.state.value, style=_STYLES.get(one.state, "dim")),
             age(one.age_s),
             _commit(one.run.commit),
-            _tightest(one.tightest),
+            f"{one.tightest.check} {margin(one.tightest)}" if one.tightest else "",
             one.version[:_VERSION_CHARACTERS],
             one.run.directory.short_id + (" (one runs)" if one.is_running else ""),
         )
@@ -87,10 +86,6 @@ def _commit(commit: str | None) -> str:
     if commit is None:
         return "-"
     return commit[:_COMMIT_CHARACTERS] + ("+" if commit.endswith("+") else "")
-
-
-def _tightest(finding: Finding | None) -> str:
-    return "" if finding is None else f"{finding.check} {margin(finding)}"
 
 
 def _json(one: Standing) -> Mapping[str, Json]:

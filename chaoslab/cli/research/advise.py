@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoslab.cli.commands.options import count, duration
-from chaoslab.cli.commands.output import examples, json_option, print_result, table
-from chaoslab.cli.commands.progress import progress
+from chaoslab.cli.commands.output import examples, json_option, print_result, progress, table
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import DURATION
 from chaoslab.experiments.advice import (
@@ -104,8 +103,7 @@ def command(  # noqa: PLR0913  # one for each part of the question
         parameters=parameters, step_s=step_s, most_learners=most_learners,
         slice_chips=slice_chips, seeds=seeds,
     )  # fmt: skip
-    with progress("advise") as on_progress:
-        advice = advise(question, on_progress=on_progress)
+    advice = advise(question, on_progress=progress("advise"))
     print_result(to_json(advice), _page(question, advice), as_json=as_json)
     context.exit(ExitCode.PASS if advice.keeps_pace else ExitCode.FAIL)
 

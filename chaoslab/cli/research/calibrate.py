@@ -13,11 +13,9 @@ from chaoslab.cli.commands.output import (
     json_option,
     out_option,
     print_json,
-    typed_path,
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import RunStarted
-from chaoslab.core.private_files import replace_file
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.records import history_of
@@ -29,16 +27,14 @@ _SIMULATED = "sim"
     name="calibrate",
     epilog=examples(
         "chaoslab research calibrate latest > costs.toml",
-        "chaoslab research calibrate 3f9a1c 77b0e2 --to costs.toml",
+        "chaoslab research calibrate 3f9a1c 77b0e2 --json",
         "chaoslab run kill_half --fleet sim --costs costs.toml",
     ),
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completing.runs)
-@click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write the costs to this file, in place of printing them.")  # fmt: skip
 @out_option
 @json_option
-def command(*, runs: tuple[str, ...], to: Path | None, out: Path, as_json: bool) -> None:
+def command(*, runs: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Read what work took in real runs, for a simulation (`--costs FILE`).
 
     RUN is a path, `latest`, the name of a plan, or the beginning of an id. Each cost is the median
@@ -49,15 +45,12 @@ def command(*, runs: tuple[str, ...], to: Path | None, out: Path, as_json: bool)
     samples = [one for directory in directories for one in _samples(directory)]
     found = measured(samples)
     names = [f"{directory.plan_name}/{directory.id}" for directory in directories]
-    text = to_toml(found, names)
-    if to is not None:
-        replace_file(to, text)
-        advise(f"chaoslab run kill_half --fleet sim --costs {typed_path(to)}", "with these costs")
     if as_json:
         costs = [one.to_json() for one in found]
         print_json({"runs": names, "costs": costs, "missing": list(missing(found))})
-    elif to is None:
-        click.echo(text, nl=False)
+        return
+    click.echo(to_toml(found, names), nl=False)
+    advise("chaoslab run kill_half --fleet sim --costs FILE", "with these costs, from a file")
 
 
 def _samples(directory: RunDirectory) -> list[Samples]:

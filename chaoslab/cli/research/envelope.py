@@ -15,10 +15,10 @@ from chaoslab.cli.commands.output import (
     examples,
     json_option,
     print_json,
+    progress,
     table,
     warn,
 )
-from chaoslab.cli.commands.progress import progress
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.experiments.axes import Axis, Question, axis_of
 from chaoslab.experiments.envelope import Search, carry_out
@@ -89,9 +89,8 @@ def command(  # noqa: PLR0913  # one for each part of the question
     numbers = range(known.seed, known.seed + seeds)
     is_interrupted = False
     try:
-        with progress("envelope") as on_progress:
-            carry_out(searches, numbers, jobs=jobs or min(cores(), 2 * len(searches)),
-                      on_progress=on_progress)  # fmt: skip
+        carry_out(searches, numbers, jobs=jobs or min(cores(), 2 * len(searches)),
+                  on_progress=progress("envelope"))  # fmt: skip
     except KeyboardInterrupt:
         is_interrupted = True
         click.echo("chaoslab: interrupted; this was found before", err=True)
@@ -104,12 +103,10 @@ def command(  # noqa: PLR0913  # one for each part of the question
         })  # fmt: skip
     else:
         _show(searches, not_asked)
-    context.exit(ExitCode.INTERRUPTED if is_interrupted else _exit_code(searches))
-
-
-def _exit_code(searches: Sequence[Search]) -> ExitCode:
+    if is_interrupted:
+        context.exit(ExitCode.INTERRUPTED)
     passes = any(search.edge().passes is not None for search in searches)
-    return ExitCode.PASS if passes else ExitCode.FAIL
+    context.exit(ExitCode.PASS if passes else ExitCode.FAIL)
 
 
 # ---------------------------------------------------------------- what is looked for

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from chaoslab.cli.commands.output import examples, json_option, print_json, shown_path
-from chaoslab.cli.commands.progress import progress
+from chaoslab.cli.commands.output import examples, json_option, print_json, progress, shown_path
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 from chaoslab.experiments import page, tables
@@ -71,8 +70,8 @@ def command(  # noqa: PLR0913  # one for each option
     folder = records / experiment.name / (QUICK if quick else "")
     results = ResultsFile.open(folder / RESULTS_JSONL, is_fresh=fresh)
     noun = "run" if KINDS[experiment.kind].is_real else "simulation"
-    with progress(experiment.name, noun) as on_progress:
-        carry_out(experiment, cells, results, jobs=jobs or cores(), on_progress=on_progress)
+    on_progress = progress(experiment.name, noun)
+    carry_out(experiment, cells, results, jobs=jobs or cores(), on_progress=on_progress)
     grid = Grid(
         experiment=experiment,
         cells=[cell.labels for cell in cells],

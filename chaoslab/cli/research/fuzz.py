@@ -4,8 +4,14 @@ from pathlib import Path
 
 import click
 
-from chaoslab.cli.commands.output import advise, examples, json_option, print_json, typed_path
-from chaoslab.cli.commands.progress import progress
+from chaoslab.cli.commands.output import (
+    advise,
+    examples,
+    json_option,
+    print_json,
+    progress,
+    typed_path,
+)
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import replace_file
@@ -33,7 +39,6 @@ from chaoslab.replay.minimise import Ending
 @click.option("--jobs", type=click.IntRange(1), metavar="N",
               help="Worker processes. Default: one for each core.")  # fmt: skip
 @click.option("--keep-going", is_flag=True, help="Go on after a failing seed.")
-@click.option("--no-shrink", is_flag=True, help="Do not look for the least part of a failing plan.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               default=Path("runs/fuzz"), show_default=True,
               help="Folder of the plans of failing seeds.")  # fmt: skip
@@ -41,7 +46,7 @@ from chaoslab.replay.minimise import Ending
 @click.pass_context
 def command(
     context: click.Context, *, seeds: int, first: int, jobs: int | None, keep_going: bool,
-    no_shrink: bool, out: Path, as_json: bool,
+    out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate random plans of overlapping faults; judge them by invariants.
 
@@ -55,16 +60,16 @@ def command(
     failing: list[Json] = []
     tried = injected = proved = 0
     asked, processes = range(first, first + seeds), jobs or min(cores(), seeds)
-    with progress("fuzz") as on_progress:
-        on_progress(0, seeds)
-        for tried, (seed, trial) in enumerate(try_seeds(asked, jobs=processes), 1):
-            injected += len(trial.injections)
-            proved += trial.proved
-            if trial.is_failing:
-                failing.append(_failed(seed, trial, out, is_shrunk=not no_shrink))
-                if not keep_going:
-                    break
-            on_progress(tried, seeds)
+    on_progress = progress("fuzz")
+    on_progress(0, seeds)
+    for tried, (seed, trial) in enumerate(try_seeds(asked, jobs=processes), 1):
+        injected += len(trial.injections)
+        proved += trial.proved
+        if trial.is_failing:
+            failing.append(_failed(seed, trial, out))
+            if not keep_going:
+                break
+        on_progress(tried, seeds)
     if as_json:
         counts: dict[str, Json] = {"seeds": tried, "injections": injected, "proved": proved}
         print_json({**counts, "failing": failing})
@@ -74,7 +79,7 @@ def command(
     context.exit(ExitCode.FAIL if failing else ExitCode.PASS)
 
 
-def _failed(seed: int, trial: Trial, out: Path, *, is_shrunk: bool) -> Json:
+def _failed(seed: int, trial: Trial, out: Path) -> Json:
     """Say what a seed violates, shrink it, and write both plans."""
     click.echo(f"seed {seed} fails: {'; '.join(trial.reasons)}", err=True)
     again = f"chaoslab research fuzz --from {seed} --seeds 1"
@@ -87,7 +92,7 @@ def _failed(seed: int, trial: Trial, out: Path, *, is_shrunk: bool) -> Json:
         "again": again,
         "plan": str(whole),
     }
-    if not is_shrunk or not trial.injections:
+    if not trial.injections:
         return report
     least = shrink(trial)
     path = _written(least.plan, out / f"{seed}.least.yaml")

@@ -1,15 +1,11 @@
 """`chaoslab research selftest`: runs whose right answer is not PASS."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.checks.base import Outcome
@@ -17,23 +13,15 @@ from chaoslab.cli import completing
 from chaoslab.cli.commands.output import examples, json_option, print_result, table, typed_path
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
-from chaoslab.core.events import Event, Json
+from chaoslab.core.events import Json
 from chaoslab.core.units import plural
 from chaoslab.plan.file.document import nearest
-from chaoslab.report.story import RunStory
 from chaoslab.selftest.catalogue import TRIALS
 from chaoslab.selftest.trial import Answer, Result, Trial, carry_out_trial
 
-_REDRAWN_S = 0.33
 _SENTENCE_CHARACTERS = 150
 _WRONG = "what is wrong"
 _STYLES = {Answer.CAUGHT: "green", Answer.PASSED: "green", Answer.INTERRUPTED: "yellow"}
-
-
-def _completed(
-    _context: click.Context, _parameter: click.Parameter, begun: str
-) -> list[CompletionItem]:
-    return completing.that_begin(begun, [trial.name for trial in TRIALS])
 
 
 @click.command(
@@ -45,7 +33,8 @@ def _completed(
     ),
 )
 @click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this trial; "
-              "repeatable.", shell_complete=_completed)  # fmt: skip
+              "repeatable.", shell_complete=lambda _context, _option, begun: completing.that_begin(
+                  begun, [trial.name for trial in TRIALS]))  # fmt: skip
 @click.option("--list", "is_listing", is_flag=True, help="List all trials; run none.")
 @click.option(
     "--out",
@@ -101,46 +90,12 @@ def _run(
     """One after the other; an interrupt ends the trial that goes on, and all."""
     for number, trial in enumerate(trials, start=1):
         title = f"{number}/{len(trials)} {trial.name}: {trial.wrong or 'nothing is wrong'}"
-        with _watched(title) as watching:
-            result = carry_out_trial(trial, out, [watching], remember=remember)
-        click.echo(f"{title}: {result.answer.value} after {result.took_s:.0f} s", err=True)
+        click.echo(title, err=True)
+        result = carry_out_trial(trial, out, remember=remember)
+        click.echo(f"  {result.answer.value} after {result.took_s:.0f} s", err=True)
         yield result
         if result.answer is Answer.INTERRUPTED:
             return
-
-
-# ---------------------------------------------------------------- while it goes on
-
-
-@dataclass(slots=True)
-class _Progress:
-    """An observer: which phase the present trial is in, on one line that is drawn over."""
-
-    title: str
-    live: Live | None
-    view: RunStory
-    drawn_s: float = 0.0
-
-    def see(self, event: Event) -> None:
-        """Take it in; redraw if the line is old enough."""
-        self.view.see(event)
-        if self.live is not None and event.time_s - self.drawn_s >= _REDRAWN_S:
-            self.drawn_s = event.time_s
-            state = f"{self.view.phase or 'start'}, {plural(self.view.rounds.merged, 'round')}"
-            self.live.update(Text(f"{self.title} · {state} · {event.time_s:.0f} s"), refresh=True)
-
-
-@contextmanager
-def _watched(title: str) -> Iterator[_Progress]:
-    """On a terminal the line of a trial moves; elsewhere there is only the one at its end."""
-    console = Console(file=sys.stderr, emoji=False, highlight=False)
-    if not console.is_terminal or console.is_dumb_terminal:
-        yield _Progress(title, None, RunStory())
-        return
-    with Live(
-        Text(title), console=console, auto_refresh=False, transient=True, redirect_stdout=False
-    ) as live:
-        yield _Progress(title, live, RunStory())
 
 
 # ---------------------------------------------------------------- what came of it

@@ -95,13 +95,14 @@ def up(
         except KeyboardInterrupt:
             click.echo(f"chaoslab: {_STAYS}", err=True)
             raise
+    again = f"chaoslab run PLAN --fleet tpu-vm --inventory {shlex.quote(str(inventory))}"
     late = [one for one in reports if one.condition is not Condition.UP]
     wrong = late + [one for one in reports if one not in late and not one.is_as_written]
     print_result(
         {"slices": [_report_json(one) for one in reports]},
         _reports_page(reports),
         as_json=as_json,
-        then=None if wrong else (_run_on(inventory), "train on it"),
+        then=None if wrong else (again, "train on it"),
     )
     for one in wrong:
         click.echo(f"chaoslab: {_sentence(one)}", err=True)
@@ -242,10 +243,6 @@ def _strays(owned: Sequence[Owned], reports: Sequence[SliceReport]) -> list[Owne
     """Those of the fleet that are reported of no learner, and cost or may cost something."""
     known = {one.resource for one in reports}
     return [one for one in owned if one.id not in known and one.condition not in GONE]
-
-
-def _run_on(inventory: Path) -> str:
-    return f"chaoslab run PLAN --fleet tpu-vm --inventory {shlex.quote(str(inventory))}"
 
 
 def _expired(owned: Sequence[Owned]) -> list[Owned]:
