@@ -9,7 +9,7 @@ from chaoslab.archive.changes import Area, changes
 from chaoslab.archive.compare import Held, Pair, compare
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.noise import NOISE
-from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.core.errors import ExitCode
 from tests.archive.records import PLAN, finding, record
 
 UNKNOWN, FAIL = Outcome.UNKNOWN, Outcome.FAIL
@@ -61,11 +61,6 @@ def test_the_worst_finding_decides(tmp_path: Path) -> None:
     assert compare(good, good).exit_code(0.1) is ExitCode.PASS
     assert compare(good, worse).exit_code(0.1) is ExitCode.FAIL
     assert compare(good, open_).exit_code(0.1) is ExitCode.UNKNOWN
-
-
-def test_a_run_that_was_never_judged_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="--judge"):
-        compare(record(tmp_path), record(tmp_path, {"rejoin": 0.5}))
 
 
 # ---------------------------------------------------------------- what changed

@@ -18,10 +18,6 @@ def test_runs_are_found_the_newest_first_and_by_plan(tmp_path: Path) -> None:
     assert list(plans(index(tmp_path))) == ["kill_half", "pause_one"]
 
 
-def test_an_absent_folder_has_no_runs(tmp_path: Path) -> None:
-    assert index(tmp_path / "runs") == ()
-
-
 def test_what_is_known_of_a_run_is_read_without_its_journal(tmp_path: Path) -> None:
     run = record(tmp_path, {"rejoin": 0.5}, git={"commit": "beef", "has_changes": True})
     assert run.outcome is Outcome.PASS

@@ -8,11 +8,11 @@ import pytest
 
 from chaoslab.archive.index import index
 from chaoslab.archive.slope import RUNS_LEAST, slope
-from chaoslab.archive.trend import Direction, LeftOut, Trend, _margins, trend
+from chaoslab.archive.trend import Direction, LeftOut, Trend, trend
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.undo.log import UndoLogFile
-from tests.archive.records import HOST, PLAN, record, verdict
+from tests.archive.records import HOST, PLAN, record
 
 
 def over(root: Path, margins: Sequence[float | Outcome], *, last: int = 30) -> Trend:
@@ -146,10 +146,9 @@ def test_only_runs_like_the_newest_count_and_the_others_are_told(tmp_path: Path)
     }  # fmt: skip
 
 
-def test_an_unknown_finding_has_no_place_in_a_series() -> None:
-    found = [verdict({"rejoin": one}) for one in (0.5, Outcome.UNKNOWN, 0.25)]
-    (rejoin,) = _margins(found)
-    assert rejoin.margins == (0.5, 0.25)
+def test_an_unknown_finding_has_no_place_in_a_series(tmp_path: Path) -> None:
+    found = over(tmp_path, [0.5, Outcome.UNKNOWN, 0.25])
+    assert found.margins[0].margins == (0.5, 0.25)
 
 
 def test_the_last_runs_are_the_newest(tmp_path: Path) -> None:

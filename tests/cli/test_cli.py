@@ -360,15 +360,6 @@ def test_what_is_not_known_is_refused_with_what_may_be_meant(
 # ---------------------------------------------------------------- plan, schema, faults
 
 
-@pytest.mark.parametrize("name", ["mtbf_soak", "region_outage", "scale_up", "slow_chip"])
-def test_a_bundled_plan_can_be_previewed_by_its_bare_name(name: str) -> None:
-    done = call("plan", name, "--json")
-    assert done.exit_code == 0, done.stderr
-    preview = json.loads(done.stdout)
-    assert preview["plan"] == name
-    assert preview["injections"]
-
-
 def test_a_preview_says_whom_it_hits_and_how_long_it_takes_and_starts_nothing(
     fleets: FakeFleets, tmp_path: Path
 ) -> None:

@@ -58,7 +58,3 @@ def test_a_simulated_run_is_refused(tmp_path: Path) -> None:
     done = calibrate(str(recorded(tmp_path / "20260101T000000Z-000003", fleet="sim")))
     assert done.exit_code == ExitCode.REFUSED
     assert "was simulated" in done.stderr
-
-
-def test_a_run_is_needed() -> None:
-    assert calibrate().exit_code == ExitCode.REFUSED
