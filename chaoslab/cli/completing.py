@@ -58,7 +58,7 @@ def catalogued(
         "systems": SYSTEMS,
         "schema": ("plan", "verdict"),
     }
-    return that_begin(begun, known.get(context.params["what"], ()))
+    return that_begin(begun, known.get(context.params.get("what", ""), ()))
 
 
 def checks(

@@ -95,7 +95,7 @@ def command(  # noqa: PLR0913  # one for each group of options
         confirm(context, nodes, prepared.plan.name)
     with listening.begin() as listeners:
         judged = run_told(context, prepared, gate, listeners, out, quiet=quiet)
-    finish(context, judged, gate, out, as_json=as_json)
+        finish(context, judged, gate, out, as_json=as_json)
 
 
 def confirm(context: click.Context, nodes: Sequence[Found], plan: str) -> None:

@@ -112,8 +112,7 @@ def command(  # noqa: PLR0913  # one for each group of options
 
         if repeating is not None:
             context.exit(replace(repeating, gate=gate).carry_out(run_once, as_json=as_json))
-        judged = run_once()
-    finish(context, judged, gate, out, as_json=as_json)
+        finish(context, run_once(), gate, out, as_json=as_json)
 
 
 def run_told(
