@@ -81,10 +81,10 @@ def command(  # noqa: PLR0913  # one for each option
     page is one file that loads nothing from elsewhere; a run that goes on or was not judged has
     one without a verdict.
     """
-    directory = RunDirectory.open(run, root=out)
     is_judging = is_judging or expect_from is not None
     if gate != Gate() and not is_judging:
         raise PlanError("--fail-on and --expect are about a new verdict: also write --judge")
+    directory = RunDirectory.open(run, root=out)
     judged = _judged(directory, expect_from, gate) if is_judging else None
     verdict = judged.verdict if judged else read_verdict(directory.path)
     history = judged.history if judged else history_of(directory)
