@@ -61,7 +61,7 @@ class RunStory:
         self, stop: Stop | None = None, *, has_twin: bool = False, is_whole: bool = False
     ) -> None:
         """`stop` gives progress its goal; `has_twin`: the fault-free twin comes after the run;
-        `is_whole`: all sentences and samples are kept, not only the latest.
+        `is_whole`: all sentences, samples and what became of links are kept.
         """
         self.stop, self.has_twin, self.is_twin = stop, has_twin, False
         self.plan, self.seed, self.fleet, self.algorithm, self.version = "", 0, "", "", ""
@@ -108,6 +108,8 @@ class RunStory:
             return ()
         self.now_s, self.end_s = event.time_s, max(self.end_s, event.time_s)
         fold, said = self._FOLDS.get(event.kind), None
+        if self.is_whole:
+            fold = self._FOLDS_OF_LINKS.get(event.kind, fold)
         if fold is None and not self.is_whole and not is_notable(event.kind):  # most events
             return ()
         try:
@@ -435,12 +437,13 @@ class RunStory:
             direction=said.direction,
             seq=event.seq,
         )
-        self._link(said.link).effects.append(effect)
+        link = self._link(said.link)
+        link.effects.append(effect)
+        link.in_force.setdefault(said.injection, []).append(effect)
 
     def _cleared(self, event: Event[payloads.LinkCleared]) -> None:
-        for effect in self._link(event.payload.link).effects:
-            if effect.injection == event.payload.injection and effect.to_s is None:
-                effect.to_s = event.time_s
+        for effect in self._link(event.payload.link).in_force.pop(event.payload.injection, []):
+            effect.to_s = event.time_s
 
     _FOLDS: ClassVar[Mapping[Kind, Callable[["RunStory", Event[Any]], Sentence | None]]] = {
         Kind.RUN_STARTED: _run_started,
@@ -469,6 +472,8 @@ class RunStory:
         Kind.FAULT_HELD: _waits,
         Kind.FAULT_SKIPPED: _skipped,
         Kind.OPERATOR_ACTED: _acted,
+    }
+    _FOLDS_OF_LINKS: ClassVar[Mapping[Kind, Callable[["RunStory", Event[Any]], None]]] = {
         Kind.LINK_OPENED: _opened,
         Kind.LINK_CLOSED: _closed,
         Kind.LINK_SHAPED: _shaped,

@@ -152,6 +152,8 @@ class Link:
 
     streams: list[Stretch] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    in_force: dict[str, list[Effect]] = field(default_factory=dict)
+    """By injection, those that last."""
 
 
 class Baseline(NamedTuple):
@@ -172,17 +174,13 @@ class Baseline(NamedTuple):
 class Rounds:
     """How training as a whole advances."""
 
-    known: set[int] = field(default_factory=set)
-    """Numbers of the rounds that were merged."""
+    merged: int = 0
+    known: deque[int] = field(default_factory=lambda: deque(maxlen=64))
+    """Numbers of the last that were merged."""
     committed_tokens: float = 0.0
     last_s: float | None = None
     longest_gap_s: float = 0.0
     recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=512))
-
-    @property
-    def merged(self) -> int:
-        """How many there are."""
-        return len(self.known)
 
     def merge(self, time_s: float, said: RoundMerged) -> None:
         """Count one merged round; one that a syncer states again is none."""
@@ -190,8 +188,9 @@ class Rounds:
             return
         if self.last_s is not None:
             self.longest_gap_s = max(self.longest_gap_s, time_s - self.last_s)
+        self.known.append(said.round)
+        self.merged += 1
         self.committed_tokens, self.last_s = said.committed_tokens, time_s
-        self.known.add(said.round)
         self.recent.append((time_s, said.committed_tokens))
         while self.recent[0][0] < time_s - _RATE_WINDOW_S and len(self.recent) > 2:
             self.recent.popleft()

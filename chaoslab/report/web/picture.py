@@ -211,15 +211,14 @@ def _measured(samples: Samples, links: Sequence[str], width_s: float) -> Mapping
 
 def _asked(link: Link) -> list[Json]:
     """At each change: time, kB/s up and down, added round trip in ms, whether it is cut."""
-    ends = {one.to_s for one in link.effects if one.to_s is not None}
-    changes = sorted({one.from_s for one in link.effects} | ends)
-    return [_asked_at(link, at_s) for at_s in changes[:_ASKED_MOST]]
+    effects = link.effects[:_ASKED_MOST]
+    ends = {one.to_s for one in effects if one.to_s is not None}
+    changes = sorted({one.from_s for one in effects} | ends)
+    return [_asked_at(effects, at_s) for at_s in changes[:_ASKED_MOST]]
 
 
-def _asked_at(link: Link, at_s: float) -> Json:
-    now = [
-        one for one in link.effects if one.from_s <= at_s and (one.to_s is None or at_s < one.to_s)
-    ]
+def _asked_at(effects: Sequence[Effect], at_s: float) -> Json:
+    now = [one for one in effects if one.from_s <= at_s and (one.to_s is None or at_s < one.to_s)]
     delay_ms = sum(
         1000 * _number(one, "mean_s") * sum(_acts(one, way) for way in _WAYS)
         for one in now
