@@ -8,19 +8,26 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import cast
 
 import click
 import pytest
 from click.testing import CliRunner
 
 import chaoslab
+from chaoslab.checks.base import Check
 from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode
+from chaoslab.faults.base import Fault
 from chaoslab.plan.file import load
 from chaoslab.plan.schedule import roster_of, schedule
 from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.plans import Asked, find_plan, prepare
+from tests.contracts.check_kit import CheckKit
+from tests.contracts.fault_kit import FaultKit
 from tests.generated_docs import BLOCKS, ROOT, Block
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
@@ -215,6 +222,43 @@ def test_plans_that_are_named_in_commands_exist() -> None:
     for words in commands("chaoslab"):
         if words[0] in {"run", "plan"} and not words[1].endswith(".yaml"):
             assert find_plan(words[1]).is_file()
+
+
+# ---------------------------------------------------------------- ARCHITECTURE.md
+
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    """Its fault and its check, as a module."""
+    folder = tmp_path_factory.mktemp("samples")
+    source = "\n".join(fences(ARCHITECTURE, "python"))
+    (folder / "architecture_samples.py").write_text(source, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield import_module("architecture_samples")
+
+
+class TestFaultOfArchitecture(FaultKit):
+    @pytest.fixture
+    def fault(self, samples: ModuleType) -> Fault:
+        return cast("Fault", samples.Nap())
+
+
+class TestCheckOfArchitecture(CheckKit):
+    @pytest.fixture
+    def check(self, samples: ModuleType) -> Check:
+        return cast("Check", samples.Rounds())
+
+
+def test_modules_that_the_architecture_names_exist() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    named = {name for name in re.findall(r"`([\w/]+\.py)`", text) if "/" in name}
+    assert named
+    assert {
+        n for n in named if not any((ROOT / p / n).is_file() for p in ("chaoslab", "."))
+    } == set()
 
 
 # ---------------------------------------------------------------- the text itself
