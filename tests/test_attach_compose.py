@@ -1,4 +1,4 @@
-"""docker/compose.yaml, standing: found, broken by plans and by people, and left healthy."""
+"""docker/compose.yaml, standing: found, broken by a plan, and left healthy."""
 
 import json
 import subprocess
@@ -50,9 +50,9 @@ expect:
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def training() -> Iterator[Engine]:
-    """One for all tests here: each leaves it healthy, or fails."""
+    """All learners of it are at work."""
     engine = engine_with_images()
     with compose.up(PROJECT, images.source().image):
         deadline = time.monotonic() + PATIENCE_S
@@ -81,10 +81,10 @@ def is_healthy(engine: Engine) -> bool:
     return True
 
 
-def chaoslab(*words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+def chaoslab(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "chaoslab", *words],
-        capture_output=True, text=True, cwd=ROOT, check=False, timeout=560, input=given,
+        capture_output=True, text=True, cwd=ROOT, check=False, timeout=560,
     )  # fmt: skip
 
 

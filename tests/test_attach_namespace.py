@@ -1,4 +1,4 @@
-"""docker/kubernetes-example, standing: found, broken by a plan, left running and healed."""
+"""docker/kubernetes-example, standing: found, broken by a plan, and left running."""
 
 import json
 import subprocess
@@ -49,9 +49,9 @@ expect:
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def training() -> Iterator["Deployed"]:
-    """One for all tests here: each leaves it healthy, or fails."""
+    """All nodes of it are at work."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("KUBECONFIG", str(kubeconfig_or_skip()))
         from tests.namespace_training import deployed  # noqa: PLC0415  # lightkube
@@ -62,13 +62,10 @@ def training() -> Iterator["Deployed"]:
             yield made
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "chaoslab", "attach", TARGET, *words]
-
-
 def chaoslab(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command(*words), capture_output=True, text=True, cwd=ROOT, check=False, timeout=560,
+        [sys.executable, "-m", "chaoslab", "attach", TARGET, *words],
+        capture_output=True, text=True, cwd=ROOT, check=False, timeout=560,
     )  # fmt: skip
 
 

@@ -174,7 +174,7 @@ def full() -> Iterator[Path]:
 # ---------------------------------------------------------------- broken connections
 
 
-def live_through_cuts(stage: Stage, folder: Path, number: int = 100) -> None:
+def live_through_cuts(stage: Stage, folder: Path, number: int) -> None:
     """So many cuts at random moments, while nodes report, are killed and start again."""
     chance = random.Random(7)
     for name in ("learner-0", "learner-1"):

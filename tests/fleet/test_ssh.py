@@ -172,7 +172,7 @@ def test_cuts_of_ssh_lose_nothing_and_repeat_nothing(
     tmp_path: Path, undo_log: Remembered, hosts: list[SshHost]
 ) -> None:
     with ssh_stage(tmp_path, undo_log, hosts) as stage:
-        live_through_cuts(stage, tmp_path, 30)  # `test_remote.py` has more, without ssh
+        live_through_cuts(stage, tmp_path, 30)
     assert not any(list((host.home / ".chaoslab/runs").iterdir()) for host in hosts)
 
 

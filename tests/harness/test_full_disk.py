@@ -1,4 +1,4 @@
-"""A disk that becomes full under the record: the run is healed and stopped, and says why."""
+"""A record that cannot grow any more: the run is healed and stopped, and says why."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A janitor that is killed in mid-run: another one takes its place, or `heal` does its work."""
+"""A janitor that is killed in mid-run: another one takes its place."""
 
 import signal
 from collections.abc import Iterator
