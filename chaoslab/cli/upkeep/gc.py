@@ -1,7 +1,7 @@
 """`chaoslab doctor gc`: old records removed, when asked to; the failing ones stay."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,7 +31,6 @@ from chaoslab.run.twin import TWINS
 
 _NAMED = 10
 """Up to so many records that go are named one by one; more are summed by plan."""
-_PLANS = 20
 _VERDICTS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN)
 _KEY = 12
 """Characters of a twin's key that are shown."""
@@ -136,7 +135,7 @@ def _page(found: CleanUp, rules: Rules, *, is_done: bool) -> RenderableType:
     if 0 < going <= _NAMED:
         parts.append(_records(found))
     elif total:
-        parts += _plans(by_plan(found), rules, is_done=is_done)
+        parts.append(_plans(by_plan(found), rules, is_done=is_done))
     if not rules.has_bounds:
         return Group(*parts, Text(f"{plural(total, 'record')}, {_size(found.kept_bytes)}"))
     parts.append(
@@ -150,7 +149,7 @@ def _page(found: CleanUp, rules: Rules, *, is_done: bool) -> RenderableType:
     return Group(*parts)
 
 
-def _plans(sums: Sequence[PlanSum], rules: Rules, *, is_done: bool) -> Iterator[RenderableType]:
+def _plans(sums: Sequence[PlanSum], rules: Rules, *, is_done: bool) -> RenderableType:
     """A line for each plan, the largest first, with what would go of it."""
     going = ("removed", "freed") if is_done else ("would go", "frees")
     titles = ("plan", "records", *_VERDICTS, "size", "oldest", *(going if rules.has_bounds else ()))
@@ -164,17 +163,12 @@ def _plans(sums: Sequence[PlanSum], rules: Rules, *, is_done: bool) -> Iterator[
             *((_count(one.removed), _size(one.freed_bytes) if one.removed else "-")
               if rules.has_bounds else ()),
         )
-        for one in sums[:_PLANS]
+        for one in sums
     ]  # fmt: skip
     page = fitting(titles, rows, spare=(*_VERDICTS, "oldest"))
     for column in page.columns[1:]:
         column.justify = "right"
-    yield page
-    if rest := sums[_PLANS:]:
-        records = plural(sum(one.records for one in rest), "record")
-        size_bytes = sum(one.size_bytes for one in rest)
-        many = plural(len(rest), "smaller plan")
-        yield Text(f"and {many} with {records}, {_size(size_bytes)}")
+    return page
 
 
 def _records(found: CleanUp) -> RenderableType:
