@@ -116,7 +116,8 @@ def _heads(found: Comparison) -> list[Text]:
 
 
 def _pairs(found: Comparison, max_drop: float | None) -> RenderableType:
-    page = table("check", "A", "margin", "B", "margin", "change", "baseline noise", "")
+    numbers = ("margin", "change", "baseline noise")
+    page = table("check", "A", "margin", "B", *numbers, "", right=numbers)
     for pair in found.pairs:
         held = Held.HELD if max_drop is None else pair.held(max_drop)
         page.add_row(
@@ -124,8 +125,6 @@ def _pairs(found: Comparison, max_drop: float | None) -> RenderableType:
             _margin(pair.after), _change(pair.change), _noise(pair),
             Text(_WORDS[held], style=_STYLES[held]),
         )  # fmt: skip
-    for column in (2, 4, 5, 6):
-        page.columns[column].justify = "right"
     return page
 
 

@@ -122,18 +122,21 @@ def columns() -> int:
     return _PLAIN_COLUMNS
 
 
-def table(*titles: str, wraps: Collection[str] = ()) -> Table:
-    """An empty table with these columns; only those in `wraps` may break their lines, words too."""
+def table(*titles: str, wraps: Collection[str] = (), right: Collection[str] = ()) -> Table:
+    """An empty table with these columns; only those in `wraps` may break their lines, words too,
+    and those in `right` are numbers.
+    """
     empty = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in titles:
         wraps_here = title in wraps
         overflow: Literal["fold", "ellipsis"] = "fold" if wraps_here else "ellipsis"
-        empty.add_column(title, no_wrap=not wraps_here, overflow=overflow)
+        justify: Literal["right", "left"] = "right" if title in right else "left"
+        empty.add_column(title, no_wrap=not wraps_here, overflow=overflow, justify=justify)
     return empty
 
 
 def fitting(titles: Sequence[str], rows: Sequence[Sequence[RenderableType]],
-            *, spare: Sequence[str]) -> Table:  # fmt: skip
+            *, spare: Sequence[str], right: Collection[str] = ()) -> Table:  # fmt: skip
     """A table of whole cells; where they are too wide, columns in `spare` go, the last one first.
 
     If it is too wide still, the cells of the first column break: their text is never cut.
@@ -141,7 +144,7 @@ def fitting(titles: Sequence[str], rows: Sequence[Sequence[RenderableType]],
     console = Console(emoji=False, width=columns())
     for kept in range(len(spare), -1, -1):
         shown = [at for at, title in enumerate(titles) if title not in spare[kept:]]
-        made = table(*(titles[at] for at in shown))
+        made = table(*(titles[at] for at in shown), right=right)
         for row in rows:
             made.add_row(*(row[at] for at in shown))
         wide = console.options.update(max_width=10_000)

@@ -72,9 +72,7 @@ def _page(found: Trend, max_drop: float) -> RenderableType:
         )
         for one in found.margins
     ]  # fmt: skip
-    page = fitting(_COLUMNS, rows, spare=("interval", "median"))
-    for column in page.columns:
-        column.justify = "right" if column.header in _NUMBERS else "left"
+    page = fitting(_COLUMNS, rows, spare=("interval", "median"), right=_NUMBERS)
     return Group(_title(found), page, *_notes(found, max_drop))
 
 

@@ -165,10 +165,7 @@ def _plans(sums: Sequence[PlanSum], rules: Rules, *, is_done: bool) -> Renderabl
         )
         for one in sums
     ]  # fmt: skip
-    page = fitting(titles, rows, spare=(*_VERDICTS, "oldest"))
-    for column in page.columns[1:]:
-        column.justify = "right"
-    return page
+    return fitting(titles, rows, spare=(*_VERDICTS, "oldest"), right=titles[1:])
 
 
 def _records(found: CleanUp) -> RenderableType:
@@ -185,10 +182,8 @@ def _records(found: CleanUp) -> RenderableType:
         )
         for one, why in found.removed
     ]  # fmt: skip
-    page = fitting(("record", "verdict", "age", "size", "why"), rows, spare=("verdict",))
-    for column in page.columns[-3:-1]:
-        column.justify = "right"
-    return page
+    titles = ("record", "verdict", "age", "size", "why")
+    return fitting(titles, rows, spare=("verdict",), right=("age", "size"))
 
 
 def _kept(kept: Sequence[Candidate]) -> str:
