@@ -211,7 +211,7 @@ class Story(ModelTraining):
 
     def lose_syncer(self, *, for_s: float | None = 6.0, spec: str = "crash") -> Self:
         """An injection kills the syncer; `stall` lets the learners go on stepping."""
-        opened = self._inject("syncer.kill", spec, (SYNCER,), for_s)
+        opened = self._inject("process.kill", spec, (SYNCER,), for_s)
         self.exit(SYNCER, signal="SIGKILL", sent=["SIGKILL"])
         opened.exits.append(len(self.events) - 1)
         self.published.clear()

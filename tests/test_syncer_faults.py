@@ -11,8 +11,9 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import judge
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
-from chaoslab.faults.process import ProcessKill
-from chaoslab.faults.syncer import SyncerKill
+from chaoslab.faults.process import ProcessKill, Signal
+from chaoslab.faults.process_pause import ProcessHang
+from chaoslab.faults.storage_room import SyncerDiskFull
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import fault_of, refuse_wrong_roles
 from tests.stage import PLAN, Stage, ending, the
@@ -20,8 +21,8 @@ from tests.stage import PLAN, Stage, ending, the
 CRASH = Injection(
     number=0,
     spec="crash",
-    fault="syncer.kill",
-    settings=SyncerKill(),
+    fault="process.kill",
+    settings=ProcessKill(),
     targets=("syncer",),
     trigger=Trigger(round=20),
     for_s=4.0,
@@ -68,10 +69,14 @@ def test_nobody_is_believed_to_be_a_member_while_there_is_no_syncer(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("changes", "named"), [
-    ({"fault": "process.kill", "settings": ProcessKill()}, "syncer.kill"),
-    ({"targets": ("learner-1",)}, "target:"),
-], ids=["processes", "learners"])  # fmt: skip
-def test_a_fault_on_the_syncer_is_for_it_alone(changes: dict[str, Any], named: str) -> None:
+    ({"settings": ProcessHang()}, "process.kill by SIGKILL"),
+    ({"settings": ProcessKill(signal=Signal.SIGTERM)}, "process.kill by SIGKILL"),
+    ({"settings": ProcessKill(signal=Signal.SIGINT)}, "process.kill by SIGKILL"),
+    ({"settings": SyncerDiskFull(), "targets": ("learner-1",)}, "target:"),
+], ids=["hangs", "SIGTERM", "SIGINT", "learners"])  # fmt: skip
+def test_a_fault_that_does_not_act_on_its_target_is_refused(
+    changes: dict[str, Any], named: str
+) -> None:
     injection = replace(CRASH, **changes)
     with pytest.raises(PlanError, match=named):
         refuse_wrong_roles(injection, fault_of(injection))

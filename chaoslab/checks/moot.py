@@ -1,6 +1,6 @@
 """Injections that found nothing to break, because another fault of the plan had it already.
 
-    syncer.kill       ├──────── held ────────┤·· on the way back ··┤
+    process.kill      ├──────── held ────────┤·· on the way back ··┤
     network.freeze         ├─ no traffic to freeze ─┤                        moot: no doubt
     network.freeze                                       ├─ no traffic ─┤    failed: a doubt
 

@@ -75,8 +75,11 @@ class Fault(Protocol):
     """Whether a victim is gone from training meanwhile, so that it must rejoin."""
     brings_in: ClassVar[bool]
     """Whether its targets are not there before it, but join by it."""
-    roles: ClassVar[frozenset[Role]]
-    """What its targets may run."""
+
+    @property
+    def roles(self) -> frozenset[Role]:
+        """What its targets may run; of most faults the same, whatever its settings."""
+        ...
 
     @property
     def needs(self) -> frozenset[Ability]:
@@ -186,6 +189,19 @@ class HasStrength:
             yield changed
 
 
+def variants(fault: Fault) -> Iterator[Fault]:
+    """The fault, and each other thing that it can do: by its setting `how` and by those that are
+    true or false. Tests and random plans take all of them.
+    """
+    yield fault
+    for one in fields(fault):  # type: ignore[arg-type]  # a dataclass, as all are
+        value = getattr(fault, one.name)
+        others: Sequence[object] = [not value] if isinstance(value, bool) else ()
+        if one.name == "how":
+            others = [choice for choice in type(value) if choice != value]
+        yield from (replace(fault, **{one.name: other}) for other in others)  # type: ignore[type-var]
+
+
 def _halfway(value: float, nothing: float) -> float:
     """Between a value and the one that does nothing; twice as much where that is infinity."""
     half = 2 * value if math.isinf(nothing) else nothing + (value - nothing) / 2
@@ -201,12 +217,21 @@ class BaseFault(HasStrength, Fault):
     __slots__ = ()
 
     brings_in = False
-    comes_back: ClassVar[bool] = False
-    """Whether a victim that it takes away may be back before the heal."""
-    roles = frozenset({Role.LEARNER})
 
-    duration_key: ClassVar[str] = ""
-    """Key under which evidence tells for how long the fault was requested; empty: nowhere."""
+    @property
+    def roles(self) -> frozenset[Role]:
+        """Learners."""
+        return frozenset({Role.LEARNER})
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether a victim that it takes away may be back before the heal."""
+        return False
+
+    @property
+    def duration_key(self) -> str:
+        """Key under which evidence tells for how long it was requested; empty: nowhere."""
+        return ""
 
     def steps(self) -> tuple[float, ...]:
         """No later steps."""

@@ -10,7 +10,6 @@ FAULTS: Final[Mapping[str, type[Fault]]] = OnDemand(
     {
         "process.kill": "chaoslab.faults.process:ProcessKill",
         "process.pause": "chaoslab.faults.process_pause:ProcessPause",
-        "process.restart": "chaoslab.faults.process:ProcessRestart",
         "process.crash_loop": "chaoslab.faults.process:ProcessCrashLoop",
         "process.preempt": "chaoslab.faults.process:ProcessPreempt",
         "process.hang": "chaoslab.faults.process_pause:ProcessHang",
@@ -65,9 +64,7 @@ FAULTS: Final[Mapping[str, type[Fault]]] = OnDemand(
         "storage.disk_full": "chaoslab.faults.storage_room:StorageDiskFull",
         "storage.slow_disk": "chaoslab.faults.storage_room:StorageSlowDisk",
         "storage.power_loss": "chaoslab.faults.storage:StoragePowerLoss",
-        "syncer.kill": "chaoslab.faults.syncer:SyncerKill",
-        "syncer.pause": "chaoslab.faults.syncer:SyncerPause",
-        "syncer.disk_full": "chaoslab.faults.syncer:SyncerDiskFull",
+        "syncer.disk_full": "chaoslab.faults.storage_room:SyncerDiskFull",
     }
 )
 """Full name, as written in a plan, to the class whose fields are its settings."""

@@ -1,11 +1,13 @@
-"""Faults that end a process: kill, restart, crash_loop, preempt.
+"""Faults that end a process: kill, crash_loop, preempt.
 
 What proves each is in its `proof`; the kernel's word (exit status, process state) comes first, the
 node's and the syncer's words beside it. That the syncer did not notice a death is a finding about
 the syncer (check `detection`), not a doubt about the fault: the text says so, the status stays.
+Whether a syncer that comes back merged nothing twice and lost nothing, `succession`, `ledger` and
+`versions` say.
 """
 
-from abc import abstractmethod
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,14 +16,21 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import LearnerLeft, LearnerNoticed, MemberLeft, NodeExited, NodeStarted
+from chaoslab.core.payloads import (
+    LearnerLeft,
+    LearnerNoticed,
+    MemberLeft,
+    NodeExited,
+    NodeStarted,
+    RoundMerged,
+)
 from chaoslab.core.units import Duration, delay, plural
 from chaoslab.faults.actions import EndsProcess, HitsTogether
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
-from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
+from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import Notifiable, able
-from chaoslab.plan.model import Injection
+from chaoslab.plan.model import SYNCER, Injection
 from chaoslab.record.exits import how_it_ended, was_ended_by
 
 
@@ -37,21 +46,52 @@ class Signal(StrEnum):
     SIGBUS = "SIGBUS"
 
 
-class EndsBySignal(HitsTogether, EndsProcess):
-    """A fault that ends its targets by a signal, all at once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessKill(HitsTogether, EndsProcess):
+    """Kill the node's whole tree of processes; heal by starting its next incarnation.
 
-    __slots__ = ()
-    signal: Signal
+    With `restart` it starts at once, as by a supervisor; the heal starts one that died again. The
+    syncer goes on from its disk.
+    """
 
-    duration_key = "down_s"
+    signal: Signal = Signal.SIGKILL
+    """SIGKILL ends it at once; SIGTERM and SIGINT let a learner leave in order, and are refused for
+    the syncer, which ends training on them."""
+    restart: bool = False
+    """Start it again at once, whatever `for` says."""
+
+    name = "process.kill"
+    summary = "end the process and all its children by a signal; of learners or of the syncer"
+    imitates = (
+        "a crash, a kill for want of memory, a lost machine; no chip error, no device is damaged"
+    )
+    proof = "exit status with that signal; the syncer dropped the member; of the syncer, no round"
 
     def __post_init__(self) -> None:
         if self.signal not in list(Signal):
             raise PlanError(f"`signal: {self.signal}` ends no process: use {', '.join(Signal)}")
 
+    @property
+    def roles(self) -> frozenset[Role]:
+        """Learners; the syncer, too, if the signal does not ask it to end training."""
+        is_order = self.signal in (Signal.SIGTERM, Signal.SIGINT)
+        return frozenset({Role.LEARNER} if is_order else {Role.LEARNER, Role.SYNCER})
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether a victim is back before the heal."""
+        return self.restart
+
+    @property
+    def duration_key(self) -> str:
+        """None of one that starts again at once."""
+        return "" if self.restart else "down_s"
+
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Send the signal to all targets at once."""
+        """Send the signal to all targets at once; then start all of them, if so set."""
         fleet.signal(*injection.targets, signal=self.signal)
+        for name in injection.targets if self.restart else ():
+            fleet.restart(name)
 
     def look(self, window: EvidenceWindow) -> Found:
         """The exit of the life that was met, by the signal, and how long nobody replaced it."""
@@ -63,72 +103,9 @@ class EndsBySignal(HitsTogether, EndsProcess):
         if not was_ended_by(exited, self.signal):
             text = f"ended by itself ({how_it_ended(exited)}), not by {self.signal}"
             return no_evidence(Code.EXITED_INSTEAD, text)
-        return self.look_at_death(window, exited)
-
-    @abstractmethod
-    def look_at_death(self, window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
-        """What the record shows of a target that the signal ended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessKill(EndsBySignal):
-    """Kill the node's whole tree of processes; heal by starting its next incarnation."""
-
-    signal: Signal = Signal.SIGKILL
-    """SIGKILL ends it at once; SIGTERM and SIGINT let it leave in order."""
-
-    name = "process.kill"
-    summary = "end the process and all its children by a signal"
-    imitates = (
-        "a crash, a kill for want of memory, a lost machine; no chip error, no device is damaged"
-    )
-    proof = "exit status with that signal; the syncer dropped the member"
-
-    def look_at_death(self, window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
-        """How it ended, how soon that was noticed, and for how long it was down."""
-        return death(window, exited)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessRestart(HitsTogether, EndsProcess):
-    """Kill the node's tree and start its next incarnation at once, as a supervisor would.
-
-    The heal starts a target that died again meanwhile.
-    """
-
-    name = "process.restart"
-    summary = "kill and start again at once"
-    imitates = "a crash that a supervisor answers at once"
-    proof = "exit by SIGKILL, then the next incarnation started"
-    comes_back = True
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Kill all victims, then start all of them again."""
-        fleet.kill(*injection.targets)
-        for name in injection.targets:
-            fleet.restart(name)
-
-    def requested(self) -> Mapping[str, Json]:
-        return {"restarts": 1}
-
-    def look(self, window: EvidenceWindow) -> Found:
-        """The exit by SIGKILL, then the start."""
-        exited, restarted = window.exited, window.restarted
-        if window.incarnation is None:
-            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
-        if exited is None or not was_ended_by(exited, Signal.SIGKILL):
-            text = f"was not killed{f' ({how_it_ended(exited)})' if exited else ''}"
-            return no_evidence(Code.NOT_KILLED, text)
-        if restarted is None or restarted.seq < exited.seq:
-            text = "was killed and not started again before the fault ended"
-            return no_evidence(Code.NOT_RESTARTED, text)
-        down_s = restarted.time_s - exited.time_s
-        return Found(
-            code=Code.AS_ASKED,
-            text=f"was killed and started again {delay(down_s, '{} later')}",
-            measured={"restarts": 1, "down_s": down_s},
-            proof=(exited, restarted),
-        )
+        if self.restart:
+            return _returned(window, exited)
+        return (_syncer_death if window.target == SYNCER else death)(window, exited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +275,42 @@ def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
             **({} if restarts is None else {"job_restarts": restarts}),
         },
         proof=(exited, dropped, counted, window.restarted),
+    )
+
+
+def _returned(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
+    """Whether the next life of a target that is to start again at once has begun."""
+    restarted = window.restarted
+    if restarted is None or restarted.seq < exited.seq:
+        text = "was killed and not started again before the fault ended"
+        return no_evidence(Code.NOT_RESTARTED, text)
+    down_s = restarted.time_s - exited.time_s
+    return Found(
+        code=Code.AS_ASKED,
+        text=f"was killed and started again {delay(down_s, '{} later')}",
+        measured={"down_s": down_s},
+        proof=(exited, restarted),
+    )
+
+
+def _syncer_death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
+    """How the syncer ended, for how long it was down, and what it had merged."""
+    down_s = window.down_s(exited)
+    up_seq = window.restarted.seq if window.restarted else math.inf
+    late = window.first(RoundMerged, lambda e: exited.seq < e.seq < up_seq)
+    versions = {e.payload.fragment: e.payload.version for e in of(window.before, RoundMerged)}
+    return Found(
+        code=Code.WORKED_MEANWHILE if late else window.was_away(down_s),
+        text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; it had merged "
+        f"{plural(sum(versions.values()), 'round')}"
+        + (", and another one while it was down" if late else ""),
+        measured={
+            "signal": exited.payload.signal,
+            "exited_after_s": exited.time_s - window.begin_s,
+            "down_s": down_s,
+            "versions": {str(fragment): version for fragment, version in versions.items()},
+        },
+        proof=(exited, window.restarted, late),
     )
 
 

@@ -24,7 +24,7 @@ from chaoslab.faults.actions import HitsTogether
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of_life
-from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import Pausable, Wedgeable, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
@@ -37,14 +37,19 @@ _STEPS_GIVEN = 3
 """A hung learner's pushes are all of the step at which it hangs, but for one still on its way."""
 
 
-class PausesProcess(HitsTogether):
-    """A fault that stops its targets and lets them go on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPause(HitsTogether):
+    """Stop the node's whole tree, as SIGSTOP does: alive, silent, its sockets and streams open."""
 
-    __slots__ = ()
-
+    name = "process.pause"
+    summary = (
+        "stop the process without ending it; its sockets stay open; of learners or of the syncer"
+    )
     layer = Layer.PROCESS
+    imitates = "a machine that stands still: live migration, a hypervisor's pause, heavy swapping"
     proof = "process state T, probed from outside, and no report meanwhile"
     needs = frozenset({Ability.PAUSE})
+    roles = frozenset({Role.LEARNER, Role.SYNCER})
     takes_away = True
     to_pause = True
     duration_key = "paused_s"
@@ -88,15 +93,6 @@ class PausesProcess(HitsTogether):
             measured={"paused_s": paused_s, "reports": len(spoke)},
             proof=(held[0], stopped[-1], *spoke[:1]),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessPause(PausesProcess):
-    """Stop the node's whole tree, as SIGSTOP does: alive, silent, its sockets open."""
-
-    name = "process.pause"
-    summary = "stop the process without ending it; its sockets stay open"
-    imitates = "a machine that stands still: live migration, a hypervisor's pause, heavy swapping"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Faults on the disk of a learner: no room left, or hardly any speed.
+"""Faults on the disk of a node: no room left, or hardly any speed.
 
 A learner writes its checkpoints beside training: a disk in trouble costs checkpoints, and must cost
 no step. A full disk is a real one: the learner's volume ends where its contents end, and the kernel
@@ -13,13 +13,20 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import CheckpointFailed, CheckpointSaved, StorageFilled
+from chaoslab.core.payloads import (
+    CheckpointFailed,
+    CheckpointSaved,
+    RoundMerged,
+    StorageFilled,
+    SyncerBlocked,
+    SyncerFreed,
+)
 from chaoslab.core.units import BytesPerSecond, plural
 from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
-from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import HasVolumes, able
 from chaoslab.plan.model import Injection
 
@@ -79,6 +86,48 @@ class StorageDiskFull(FillsVolume):
             text=f"had no byte left; {said}",
             measured=measured,
             proof=(filled, *refused[:1]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncerDiskFull(FillsVolume):
+    """Leave no room on the volume of the syncer's state: what it merges cannot be written.
+
+    Learners overwrite what they trained between a push and its version, so that most of the work of
+    that time is lost, and `goodput` is lower than after a pause.
+    """
+
+    name = "syncer.disk_full"
+    summary = "no room for the syncer's state: nothing can be merged for good"
+    imitates = "a disk that fills up under the state of the run"
+    proof = "the syncer's own word that the disk refuses, and no round from then on"
+    roles = frozenset({Role.SYNCER})
+    takes_away = True
+    duration_key = "full_s"
+
+    def look(self, window: EvidenceWindow) -> Found:
+        """From its word on the disk refused, and it published nothing."""
+        blocked = window.first(SyncerBlocked, lambda e: not e.payload.is_snapshot)
+        if blocked is None:
+            return no_evidence(Code.NO_EFFECT, "never said that its disk refuses what it writes")
+        freed = window.first(
+            SyncerFreed, lambda e: e.seq > blocked.seq and not e.payload.is_snapshot
+        )
+        merged = window.first(RoundMerged, lambda e: e.seq > blocked.seq)
+        blocked_s = (freed.time_s if freed else window.end_s) - blocked.time_s
+        broke = merged is not None and (freed is None or merged.seq < freed.seq)
+        if broke:
+            code = Code.WORKED_MEANWHILE
+        elif freed:
+            code = Code.TOO_SHORT
+        else:
+            code = window.lasted(window.end_s - window.begin_s)
+        text = f"could not write for {blocked_s:.1f} s ({blocked.payload.reason})"
+        return Found(
+            code=code,
+            text=text + (", and published a round all the same" if broke else ""),
+            measured={"blocked_s": blocked_s, "blocked_after_s": blocked.time_s - window.begin_s},
+            proof=(blocked, freed, merged if broke else None),
         )
 
 

@@ -1,7 +1,7 @@
 """Random plans: training, faults, targets, times and durations, all settled by one seed.
 
     seed ─► training ─► one to five faults of the catalogue, which may overlap ─► FaultPlan
-                             └─ those that the sim fleet can carry out, with default settings
+                             └─ those that the sim fleet can carry out, in each variant
 
 Most injections have a time, a duration and named targets, so that `minimise` can take them away one
 by one. One in four comes at a protocol point, where a fault at a random time hardly ever hits: in
@@ -9,7 +9,7 @@ the middle of a push, of a merge, or of a checkpoint that a donor sends. A fault
 refuses (a limit, or another fault on the same target) is drawn again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import cache
 from random import Random
@@ -21,8 +21,9 @@ from chaoslab.checks.quorum import QuorumProgress
 from chaoslab.checks.succession import Succession
 from chaoslab.checks.versions import Versions
 from chaoslab.core.errors import AbilityError, PlanError
-from chaoslab.faults.base import Fault, ShapesLinks
+from chaoslab.faults.base import Fault, ShapesLinks, variants
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.process import ProcessKill
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.plan.file.conventions import is_required
@@ -109,24 +110,21 @@ def is_possible(plan: FaultPlan) -> bool:
 
 
 @cache
-def simulated() -> Mapping[str, Fault]:
-    """Faults that the sim fleet can carry out, by name, with their default settings.
+def simulated() -> Sequence[Fault]:
+    """Faults that the sim fleet can carry out, in all their variants, by name.
 
     A fault with a setting that has no default is none of them.
     """
-    return {name: fault for name, kind in FAULTS.items() for fault in _default(kind)}
+    kinds = [kind for _, kind in sorted(FAULTS.items()) if not any(map(is_required, fields(kind)))]  # type: ignore[arg-type]  # all are dataclasses
+    return [fault for kind in kinds for fault in variants(kind()) if _can_be_simulated(fault)]
 
 
-def _default(kind: type[Fault]) -> Iterator[Fault]:
-    if any(is_required(one) for one in fields(kind)):  # type: ignore[arg-type]  # all are dataclasses
-        return
+def _can_be_simulated(fault: Fault) -> bool:
     try:
-        fault = kind()
         require_all(SimLinks(), fault.shapings() if isinstance(fault, ShapesLinks) else ())
     except (PlanError, AbilityError):
-        return
-    if fault.needs <= abilities_of(SimFleet):
-        yield fault
+        return False
+    return fault.needs <= abilities_of(SimFleet)
 
 
 def _training(rng: Random) -> Training:
@@ -148,8 +146,7 @@ def _training(rng: Random) -> Training:
 
 
 def _fault(rng: Random, number: int, training: Training) -> FaultSpec:
-    names = sorted(simulated())
-    fault = simulated()[rng.choice(names)]
+    fault = rng.choice(simulated())
     at, target = _when_and_whom(rng, fault, training)
     for_s = _duration_s(rng)
     return FaultSpec(
@@ -166,7 +163,7 @@ def _with_cause(rng: Random, fault: FaultSpec, training: Training) -> tuple[Faul
     """The fault; if it comes while a donor sends a checkpoint, also a kill: whom it is sent to."""
     if fault.at is None or fault.at.phase is not Phase.DONATE:
         return (fault,)
-    kill = simulated()["process.kill"]
+    kill = ProcessKill()
     killed = FaultSpec(
         id=f"{fault.id}k",
         fault=kill.name,

@@ -86,7 +86,8 @@ def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
     who = _who(injection)
     if hits_syncer and Role.SYNCER not in fault.roles:
         raise PlanError(
-            f"{who} acts on learners; the syncer has faults of its own, such as syncer.kill"
+            f"{who} acts on learners alone as it is set here; on the syncer act process.kill by "
+            "SIGKILL, process.pause and others"
         )
     if Role.LEARNER not in fault.roles and injection.targets != (SYNCER,):
         raise PlanError(f"{who} acts on the syncer: write `target: {{syncer: all}}`")

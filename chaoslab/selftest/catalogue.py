@@ -226,7 +226,7 @@ _SEVERAL = (
            "a later life of the victim crashes, and the heal starts it silently again",
            "unasked", Code.EXIT_NOT_ASKED, VICTIM,
            programs={"learner": "crashing_rejoiner"},
-           settings=["faults.dies.fault=process.restart", "faults.dies.for=8s"]),
+           settings=["faults.dies.restart=true", "faults.dies.for=8s"]),
     _trial("waiting_learner", "killed", "survivors wait for the syncer, and that for everyone",
            "survivors", Code.STOOD_STILL,
            programs={"syncer": "patient_syncer", "learner": "waiting_learner"}),

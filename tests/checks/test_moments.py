@@ -12,7 +12,7 @@ from chaoslab.record.journal import History
 
 POINT: Mapping[str, Json] = {"round": 7, "fragment": 1, "version": 4}
 FAULT: Mapping[str, Json] = {
-    "injection": "injection-0", "fault": "syncer.kill", "spec": "now", "targets": ["syncer"],
+    "injection": "injection-0", "fault": "process.kill", "spec": "now", "targets": ["syncer"],
     "takes_away": True, "reached": 0,
 }  # fmt: skip
 

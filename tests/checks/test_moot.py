@@ -125,7 +125,7 @@ def test_a_learner_that_died_by_itself_is_no_excuse() -> None:
 
 def test_an_entry_whose_every_injection_is_moot_never_took_place() -> None:
     entries: list[Json] = [
-        {"spec": "crash", "fault": "syncer.kill", "injections": 1},
+        {"spec": "crash", "fault": "process.kill", "injections": 1},
         {"spec": "touch", "fault": "network.freeze", "injections": 1},
     ]
     story = freeze_in_outage("at_start").altered(Kind.RUN_STARTED, lambda _: {"entries": entries})

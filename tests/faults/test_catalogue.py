@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.faults.base import Fault
+from chaoslab.faults.base import Fault, variants
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.compute import ComputeSlow, ComputeThermal
 from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.network_break import NetworkFlap, NetworkReset
 from chaoslab.faults.network_wan import NetworkTrace
-from chaoslab.faults.process import ProcessCrashLoop, Signal
+from chaoslab.faults.process import ProcessCrashLoop
 from chaoslab.faults.starvation import Killer, ProcessOom
 from chaoslab.fleet.stressors import Mechanism
 from tests.contracts.fault_kit import FaultKit
@@ -31,7 +31,12 @@ OF_THEIR_OWN: tuple[Fault, ...] = (
     ControlRejoinStorm(times=2, down_s=0.5, up_s=1.0),
 )
 """With settings that are no defaults."""
-BY_DEFAULT = [FAULTS[name]() for name in FAULTS if name not in {*APART, "network.trace"}]
+BY_DEFAULT = [
+    fault
+    for name in FAULTS
+    if name not in {*APART, "network.trace"}
+    for fault in variants(FAULTS[name]())
+]
 
 
 class TestEveryFault(FaultKit):
@@ -92,9 +97,6 @@ def test_every_fault_has_the_name_under_which_it_is_found() -> None:
         ("storage.slow_disk", {"rate_bytes_per_s": 0.0}),
         ("storage.slow_disk", {"rate_bytes_per_s": -1.0}),
         ("storage.slow_disk", {"rate_bytes_per_s": math.nan}),
-        ("syncer.kill", {"signal": Signal.SIGTERM}),
-        ("syncer.kill", {"signal": Signal.SIGINT}),
-        ("syncer.kill", {"signal": "SIGSTOP"}),
         ("spot.preempt", {"grace_s": -1.0}),
         ("update.scaled", {"factor": 0.0}),
         ("update.scaled", {"factor": 1.0}),

@@ -14,7 +14,6 @@ from chaoslab.faults.process import (
     ProcessCrashLoop,
     ProcessKill,
     ProcessPreempt,
-    ProcessRestart,
     Signal,
 )
 from chaoslab.faults.process_pause import ProcessHang, ProcessPause
@@ -173,23 +172,23 @@ def noticed() -> Record:
     ),
     case(
         "a restart of one that ended by itself",
-        alive(ProcessRestart())
+        alive(ProcessKill(restart=True))
         .add(10.0, Kind.NODE_EXITED, signal=None, exit_code=1)
         .add(10.1, Kind.NODE_STARTED, incarnation=2),
-        Code.NOT_KILLED,
+        Code.EXITED_INSTEAD,
     ),
     case(
         "a restart without a next life",
-        alive(ProcessRestart(), for_s=0.0).add(10.1, Kind.NODE_EXITED, signal="SIGKILL"),
+        alive(ProcessKill(restart=True), for_s=0.0).add(10.1, Kind.NODE_EXITED, signal="SIGKILL"),
         Code.NOT_RESTARTED,
     ),
     case(
         "a restart is proved by the exit and the next life",
-        alive(ProcessRestart(), for_s=0.0)
+        alive(ProcessKill(restart=True), for_s=0.0)
         .add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
         .add(10.2, Kind.NODE_STARTED, incarnation=2),
         Code.AS_ASKED,
-        restarts=1,
+        down_s=approx(0.1),
     ),
     case(
         "a crash loop with fewer crashes than asked is weak",
@@ -355,7 +354,7 @@ def test_a_learner_that_says_that_it_waits_for_a_round_does_not_hang() -> None:
 ON_PROCESSES: tuple[Fault, ...] = (
     ProcessKill(),
     ProcessPause(),
-    ProcessRestart(),
+    ProcessKill(restart=True),
     ProcessCrashLoop(times=2, lives_s=0.3),
     ProcessPreempt(notice_s=0.2, grace_s=0.4),
     ProcessHang(),

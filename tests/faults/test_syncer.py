@@ -3,7 +3,8 @@
 from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill
+from chaoslab.faults.process import ProcessKill
+from chaoslab.faults.storage_room import SyncerDiskFull
 from tests.faults.fault_record import Case, FaultRecord, case, each_of
 
 # ---------------------------------------------------------------- evidence from written records
@@ -34,7 +35,7 @@ REFUSED_SNAPSHOT: dict[str, Json] = {"waiting": 0, "reason": "no space", "is_sna
 
 
 def killed() -> Record:
-    return Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None)
+    return Record(ProcessKill()).exited(10.1, signal="SIGKILL", exit_code=None)
 
 
 def full(**blocked: Json) -> Record:
@@ -52,12 +53,12 @@ def full(**blocked: Json) -> Record:
     ),
     case(
         "a syncer that ended by itself was not killed",
-        Record(SyncerKill()).exited(10.1, signal=None, exit_code=1).healed(),
+        Record(ProcessKill()).exited(10.1, signal=None, exit_code=1).healed(),
         Code.EXITED_INSTEAD,
     ),
     case(
         "a syncer that still runs was not killed",
-        Record(SyncerKill()).merged(11.0, round_=2).healed(),
+        Record(ProcessKill()).merged(11.0, round_=2).healed(),
         Code.STILL_RUNNING,
     ),
     case(

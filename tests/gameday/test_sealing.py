@@ -58,7 +58,7 @@ def test_together_they_keep_the_limits_of_the_plan() -> None:
         (("gameday.sealed.within=3h",), "`gameday.length` ends the run after 2h30m"),
         (("gameday.sealed.faults=20", "limits.max_affected=25%"), "no draw of 20 keeps `limits`"),
         (("gameday.sealed.kinds=[process.kil]",), "did you mean `process.kill`?"),
-        (("gameday.sealed.kinds=[syncer.kill]",), "acts on the syncer"),
+        (("gameday.sealed.kinds=[syncer.disk_full]",), "acts on the syncer"),
         (("gameday.sealed.kinds=[control.scale_up]",), "brings learners in"),
         (("gameday.sealed.kinds=[network.partition]",), "links"),
         (("gameday.sealed.kinds=[clock.step]",), "needs nodes that are started for it (hooks)"),

@@ -11,7 +11,7 @@ from chaoslab.selftest.trial import PLANS
 
 KILL = "{id: dies, fault: process.kill, target: {learners: 1}, at: {round: 20}, for: 4s}"
 BACK = KILL.replace("dies", "back").replace("round: 20", "round: 60")
-CRASH = "{id: crash, fault: syncer.kill, at: {round: 20}, for: 10s}"
+CRASH = "{id: crash, fault: process.kill, target: {syncer: all}, at: {round: 20}, for: 10s}"
 HEAD = """version: 1
 name: trial
 training: {learners: 4}

@@ -55,7 +55,10 @@ def test_a_learner_that_a_round_needs_and_that_never_comes_back_is_a_warning_at_
         ("quorum: 3", [KILL % "rest"]),
         ("algorithm: streaming, reserve: 1", [KILL % "rest", JOIN]),
         ("algorithm: streaming", [KILL.replace("process.kill", "compute.slow") % "rest"]),
-        ("algorithm: streaming", [KILL.replace("process.kill", "process.restart") % "rest"]),
+        (
+            "algorithm: streaming",
+            [KILL.replace("process.kill", "process.kill, restart: true") % "rest"],
+        ),
         ("algorithm: streaming", [KILL.replace("process.kill", "network.reset") % "rest"]),
     ],
     ids=["healed", "healed late", "enough left", "replaced", "slow", "restarted", "reconnects"],
@@ -69,7 +72,7 @@ def test_as_many_learners_as_a_round_needs_are_no_warning(
 def test_a_syncer_that_never_comes_back_is_a_warning_unless_training_is_to_stop(
     tmp_path: Path,
 ) -> None:
-    kill = "{id: head, fault: syncer.kill, at: {round: 20}, for: rest}"
+    kill = "{id: head, fault: process.kill, target: {syncer: all}, at: {round: 20}, for: rest}"
     (said,) = warnings(tmp_path, "quorum: 1", kill)
     assert "trial.yaml:6:" in said
     assert "faults[0].for: 'head'" in said

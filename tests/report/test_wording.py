@@ -76,7 +76,7 @@ def test_a_pause_that_a_fault_on_the_syncer_explains_is_told_with_the_yes() -> N
     history = away.end().history()
     continued, *_ = answers(judge(history, []), history)
     assert continued.word == "yes"
-    assert re.fullmatch(r"no round for 6\d.* s from .*`crash` \(syncer.kill\).*", continued.text)
+    assert re.fullmatch(r"no round for 6\d.* s from .*`crash` \(process.kill\).*", continued.text)
 
 
 def test_what_came_after_a_return_is_told_and_is_no_plain_yes() -> None:

@@ -139,7 +139,7 @@ def test_a_learner_whose_updates_are_turned_round_is_named(tmp_path: Path) -> No
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("fault", ["syncer.disk_full", "syncer.pause", "syncer.kill"])
+@pytest.mark.parametrize("fault", ["syncer.disk_full", "process.pause", "process.kill"])
 def test_training_continues_after_the_syncer_could_merge_nothing(
     tmp_path: Path, fault: str
 ) -> None:

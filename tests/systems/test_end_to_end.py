@@ -38,7 +38,6 @@ def test_half_of_the_learners_of_a_system_are_killed(tmp_path: Path) -> None:
 def test_a_system_that_dies_is_a_finding_and_no_crash(tmp_path: Path) -> None:
     run = judged(
         tmp_path,
-        "faults.half-dies.fault=syncer.kill",
         "faults.half-dies.target={syncer: all}",
         "limits.timeout=90s",
     )

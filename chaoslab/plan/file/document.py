@@ -211,13 +211,14 @@ def nearest(
     """What to write instead of an unknown name: the most similar one, all there are, or both.
 
     One of the `likely` names is preferred if it is similar at all; of names such as `region.kill`,
-    those of the same family.
+    those of the same family, then those of others that end alike.
     """
     names = sorted(known)
     kind, dot, _ = name.partition(".")
     family = [one for one in names if dot and one.startswith(f"{kind}.")]
     similar = difflib.get_close_matches(name, sorted(likely), n=1)
-    similar = similar or _nearest_in(family, name) or family[: len(family) == 1]
+    similar = similar or _nearest_in(family, name) or _of_other_families(names, name)
+    similar = similar or family[: len(family) == 1]
     names = family or names
     similar = similar or ([] if family else difflib.get_close_matches(name, names, n=1))
     hint = f"; did you mean `{similar[0]}`?" if similar else ""
@@ -231,6 +232,12 @@ def _nearest_in(family: Sequence[str], name: str) -> list[str]:
     """By what follows the dot: names that begin alike are similar for that alone."""
     by_rest = {one.partition(".")[2]: one for one in family}
     return [by_rest[one] for one in difflib.get_close_matches(name.partition(".")[2], by_rest, n=1)]
+
+
+def _of_other_families(names: Sequence[str], name: str) -> list[str]:
+    """With the same word after the dot."""
+    alike = [one for one in names if "." in name and one.endswith(name[name.index(".") :])]
+    return difflib.get_close_matches(name, alike, n=1, cutoff=0.0)
 
 
 _FROM_PACKAGES = {"fleet", "kind of links", "fault", "check"}

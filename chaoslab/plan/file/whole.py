@@ -35,7 +35,6 @@ from chaoslab.plan.file.values import Shape, choice, plain, text
 from chaoslab.plan.file.variables import TYPES
 from chaoslab.plan.model import (
     PROGRAMS,
-    SYNCER,
     AbortRule,
     Arrivals,
     CheckSpec,
@@ -251,17 +250,10 @@ _VARIABLES: Final = Annotated[
 
 def _fault(nested: Nested, name: str, kind: type) -> Shape:
     """The shape of one entry of `faults`: the keys of every fault and the settings of this one."""
-    is_syncers = tuple(getattr(kind, "roles", ())) == (SYNCER,)
     common = {
         "id": entry(text(NAME, NAMED), "Names the fault in triggers and in the record."),
         "fault": entry(Literal[name], _summary(kind), is_required=True),
-        "target": entry(
-            TARGET,
-            class_doc(Target),
-            default={"syncer": "all"} if is_syncers else None,
-            example="{learners: 1}",
-            is_required=not is_syncers,
-        ),
+        "target": entry(TARGET, class_doc(Target), example="{learners: 1}", is_required=True),
         "at": entry(nested(Trigger, {}), class_doc(Trigger)),
         "arrivals": entry(nested(Arrivals, {}), class_doc(Arrivals)),
         "for": entry(FOR, "How long until it is healed; `rest`: not before the run ends."),
@@ -276,7 +268,7 @@ def _fault(nested: Nested, name: str, kind: type) -> Shape:
             id=found["id"],
             fault=name,
             settings=kind(**arguments(kind, found)),
-            target=found.get("target", Target(syncer=True)),
+            target=found["target"],
             at=found.get("at"),
             arrivals=found.get("arrivals"),
             outage=lengths[0],
