@@ -192,8 +192,12 @@ def plans() -> str:
 
 
 def _settings(kind: type[Fault] | type[Check]) -> str:
-    found = settings_json(kind)
-    return ", ".join(f"`{one['key']}: {_yaml(one['default'])}`" for one in found)
+    """Each with its default; of `how` all choices, the default first."""
+    found = {str(one["key"]): _yaml(one["default"]) for one in settings_json(kind)}
+    for one in fields(kind):  # type: ignore[arg-type]  # all are dataclasses
+        if one.name == "how":
+            found["how"] = " / ".join(type(one.default))
+    return ", ".join(f"`{key}: {default}`" for key, default in found.items())
 
 
 def _yaml(value: Json) -> str:

@@ -39,8 +39,8 @@ def engine() -> Engine:
 
 
 LOSS = """\
-  - {id: lossy, fault: network.loss, share: 20%, target: {learners: [learner-0]}, at: {round: 22},
-     for: 4s}
+  - {id: lossy, fault: network.packets, how: loss, share: 20%, target: {learners: [learner-0]},
+     at: {round: 22}, for: 4s}
 """
 
 

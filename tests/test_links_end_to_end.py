@@ -32,7 +32,8 @@ FAR_AND_CUT = """
   - {id: cut, fault: network.refuse, target: {learners: [learner-0]}, at: {after: far}, for: 4s}
 """
 FROZEN_AND_FAR = """
-  - {id: frozen, fault: network.freeze, target: {learners: [learner-1]}, at: {round: 30}, for: 8s}
+  - {id: frozen, fault: network.partition, target: {learners: [learner-1]}, at: {round: 30},
+     for: 8s}
   - {id: far, fault: network.latency, mean: 200ms, target: {learners: [learner-1]},
      at: {round: 34}, for: 4s}
 """
@@ -42,7 +43,7 @@ MEETING = """
   - {id: cut, fault: network.refuse, target: {learners: [learner-1]}, at: {time: 25.96s}, for: 3s}
   - {id: late, fault: network.latency, mean: 100ms, target: {learners: [learner-1]},
      at: {time: 34s}, for: 6s}
-  - {id: frozen, fault: network.freeze, target: {learners: [learner-1]}, at: {time: 37.5s},
+  - {id: frozen, fault: network.partition, target: {learners: [learner-1]}, at: {time: 37.5s},
      for: 2.48s}
   - {id: reset, fault: network.reset, target: {learners: [learner-1]}, at: {time: 39.96s}, for: 2s}
 """

@@ -1,8 +1,8 @@
 """Injections that found nothing to break, because another fault of the plan had it already.
 
     process.kill      ├──────── held ────────┤·· on the way back ··┤
-    network.freeze         ├─ no traffic to freeze ─┤                        moot: no doubt
-    network.freeze                                       ├─ no traffic ─┤    failed: a doubt
+    network.partition      ├─ no traffic to freeze ─┤                        moot: no doubt
+    network.partition                                    ├─ no traffic ─┤    failed: a doubt
 
 The other injection must be proved and must have held the target at that time: it kept the harness
 from injecting at all, or it took the target, or the syncer at the other end, out of training, and

@@ -1,4 +1,4 @@
-"""Faults by which a link carries everything, but late, slowly, in pieces or with losses.
+"""Faults by which a link carries everything, but late, slowly or in pieces.
 
 What proves each is measured where bytes arrive, beside what was asked, within a stated tolerance.
 Learners stay in training: nobody is taken away.
@@ -6,16 +6,14 @@ Learners stay in training: nobody is taken away.
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import LinkCounted
-from chaoslab.core.units import Bytes, BytesPerSecond, Duration, Share, plural
+from chaoslab.core.events import Json
+from chaoslab.core.units import Bytes, BytesPerSecond, Duration, plural
 from chaoslab.faults.actions import OneEffect
-from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import (
     Tolerance,
@@ -24,17 +22,15 @@ from chaoslab.faults.evidence.links import (
     look_delayed,
     look_paced,
     reports,
-    round_trip_s,
     unclaimed,
 )
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.links.effects import (
     Bandwidth,
     Direction,
     JitterShape,
     Latency,
     LimitData,
-    Loss,
     Per,
     Slice,
 )
@@ -43,9 +39,6 @@ DELAY = Tolerance(low=0.7, high=1.5, room=0.025)
 """A busy machine answers late, and a chunk that waits for an earlier one is later still."""
 RATE = Tolerance(low=0.5, high=1.4)
 """Rates are kept over tenths of seconds, and payloads share them with everything else."""
-SHARE = Tolerance(low=0.6, high=1.4)
-_DROPS_LEAST = 10
-"""So few of them say little about a share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,65 +160,6 @@ class NetworkSlice(_Slows):
     @property
     def most_bytes_per_s(self) -> float:
         return self.size_bytes / self.delay_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkLoss(OneEffect):
-    """A share of the packets is dropped below TCP, which sends them again."""
-
-    share: Share = 0.01
-    """Of the link's packets, in each direction that is asked for."""
-    direction: Direction = Direction.BOTH
-    """up: to the syncer; down: to the learner."""
-
-    name = "network.loss"
-    summary = "packets are lost and TCP sends them again"
-    strength: ClassVar[Mapping[str, float]] = {"share": 0.0}
-    layer = Layer.PACKET
-    imitates = "a lossy path: TCP sends again and slows down"
-    proof = f"packets of the link that the kernel counted and dropped; {SHARE}"
-    takes_away = False
-
-    @property
-    def effect(self) -> Loss:
-        return Loss(share=self.share)
-
-    def requested(self) -> Mapping[str, Json]:
-        return {"dropped_share": self.share}
-
-    def look(self, window: EvidenceWindow) -> Found:
-        """The kernel's counters, from before the fault to just before its heal."""
-        counted = _packets(window.during)
-        if not counted:
-            return no_evidence(Code.NOT_MEASURED, "has no packets counted on its link")
-        last, packets, dropped = counted[-1]
-        for _, earlier, earlier_dropped in _packets(window.before)[-1:]:
-            packets, dropped = packets - earlier, dropped - earlier_dropped
-        share = dropped / packets if packets else 0.0
-        measured: Mapping[str, Json] = {
-            "dropped_share": share,
-            "packets": packets,
-            "dropped": dropped,
-            "rtt_s": round_trip_s(reports(window.during)),
-        }
-        text = (
-            f"lost {dropped} of {packets} packets ({share:.1%}); "
-            f"{self.share:.1%} were asked ({SHARE})"
-        )
-        if not dropped:
-            return no_evidence(Code.NO_EFFECT, text, **measured)
-        is_near = SHARE.holds(share, self.share) and dropped >= _DROPS_LEAST
-        code = Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE
-        return Found(code=code, text=text, measured=measured, proof=(last,))
-
-
-def _packets(events: Iterable[Event]) -> list[tuple[Event, int, int]]:
-    """The events that count packets, with how many were looked at and dropped."""
-    return [
-        (e, e.payload.packets, e.payload.dropped or 0)
-        for e in of(events, LinkCounted)
-        if e.payload.packets is not None
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

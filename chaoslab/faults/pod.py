@@ -1,14 +1,15 @@
 """Faults that only a cluster can do: to the pod of a node, or to its Job.
 
 All are proved by two witnesses: the end of the node, and what the cluster itself reports of pod and
-Job. Each is another death: a deletion leaves no pod and no exit status, an eviction a reason, a new
-Job another unique id; a signal inside (`process.kill`) leaves an exit code.
+Job. Each is another death: a forced deletion leaves no pod and no exit status, an eviction a
+reason, a new Job another unique id; a signal inside (`process.kill`) leaves an exit code.
 """
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from enum import StrEnum
+from typing import Final
 
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import EngineReported, NodeExited
@@ -36,10 +37,16 @@ class _ByCluster(HitsTogether, EndsProcess):
     layer = Layer.CONTAINER
     needs = frozenset({Ability.KILL, Ability.POD})
     duration_key = "down_s"
-    action: ClassVar[str]
-    """What the cluster is to report."""
-    deed: ClassVar[str]
-    """The same in a sentence: the node ended when …"""
+
+    @property
+    @abstractmethod
+    def action(self) -> str:
+        """What the cluster is to report."""
+
+    @property
+    @abstractmethod
+    def deed(self) -> str:
+        """The same in a sentence: the node ended when …"""
 
     def requested(self) -> Mapping[str, Json]:
         return {"reported": self.action}
@@ -67,14 +74,43 @@ class _ByCluster(HitsTogether, EndsProcess):
         """What the record shows of a target that ended, with the cluster's word for it."""
 
 
-class _TakesPod(_ByCluster):
-    """A fault that takes the pods of its targets away."""
+class Removal(StrEnum):
+    """How a cluster takes a pod away."""
 
-    __slots__ = ()
+    FORCE = "force"
+    EVICT = "evict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDelete(_ByCluster):
+    """Take the node's pod away; heal by starting its next incarnation in another one."""
+
+    how: Removal = Removal.FORCE
+    """force: deleted without grace; evict: SIGTERM, and SIGKILL after the pod's grace."""
+
+    name = "pod.delete"
+    summary = "the pod is deleted by force, or evicted with grace"
+    imitates = "kubectl delete --force, a machine that the cluster gave up; evicted: a drain, an \
+upgrade of the cluster, a node pool that shrinks"
+    proof = "the pod is gone or has DisruptionTarget, by the cluster's report; the node ended"
+
+    @property
+    def action(self) -> str:
+        return "gone" if self.how is Removal.FORCE else "evict"
+
+    @property
+    def deed(self) -> str:
+        return f"its pod was {'deleted' if self.how is Removal.FORCE else 'evicted'}"
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Delete the pods of all targets at once, or ask for their eviction."""
+        cluster = able(fleet, HasPods)
+        take = cluster.delete_pod if self.how is Removal.FORCE else cluster.evict_pod
+        take(*injection.targets)
 
     def told(self, window: EvidenceWindow) -> Event[EngineReported] | None:
         """What the cluster reported of the pod that the fault met."""
-        return reported_of_life(window, self.action)
+        return reported_of_life(window, "gone") if self.how is Removal.FORCE else evicted(window)
 
     def look_further(
         self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
@@ -90,42 +126,6 @@ class _TakesPod(_ByCluster):
             measured={**found.measured, "away_s": away_s},
             proof=(told, *found.proof),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodDelete(_TakesPod):
-    """Delete the node's pod by force; heal by starting its next incarnation in another one."""
-
-    name = "pod.delete"
-    summary = "the pod is deleted by force, without grace"
-    imitates = "kubectl delete --force, a machine that the cluster gave up, a preempted pod"
-    proof = "the pod is gone, by the cluster's report; the syncer dropped the member"
-    action = "gone"
-    deed = "its pod was deleted"
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Delete the pods of all targets at once."""
-        able(fleet, HasPods).delete_pod(*injection.targets)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodEvict(_TakesPod):
-    """Evict the node's pod, as the drain of a machine does; heal by its next incarnation."""
-
-    name = "pod.evict"
-    summary = "the pod is evicted: SIGTERM, and SIGKILL after its grace"
-    imitates = "the drain of a machine, an upgrade of the cluster, a node pool that shrinks"
-    proof = "DisruptionTarget, by the cluster's report; the node ended"
-    action = "evict"
-    deed = "its pod was evicted"
-
-    def told(self, window: EvidenceWindow) -> Event[EngineReported] | None:
-        """That the pod was evicted, and for no other cause."""
-        return evicted(window)
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask for the eviction of all targets at once."""
-        able(fleet, HasPods).evict_pod(*injection.targets)
 
 
 def evicted(window: EvidenceWindow) -> Event[EngineReported] | None:

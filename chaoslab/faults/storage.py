@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import CheckpointFound, LearnerJoined, StorageDamaged, StoragePowerLost
 from chaoslab.core.units import plural
@@ -38,35 +37,34 @@ class Which(StrEnum):
     ALL = "all"
 
 
-class _DamagesCheckpoint(EndsProcess):
-    """A fault that kills the learner, damages its checkpoint, and starts it again.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageDamageCheckpoint(EndsProcess):
+    """Kill the learner, damage its checkpoint while it is down, and start it again.
 
     The heal starts a target that did not stay up; the damage stays, as on a real disk.
     """
 
-    __slots__ = ()
-    which: Which
+    how: Damage = Damage.CORRUPT
+    """corrupt: a byte changes, as by bit rot; truncate: the second half is gone, as of a save that
+    was cut off; lose: the file is gone, as with a lost disk or an expired bucket."""
+    which: Which = Which.NEWEST
+    """The newest one, so that the one before it can be used, or all of them."""
 
+    name = "storage.damage_checkpoint"
+    summary = "the learner's checkpoint is damaged or gone when it starts again"
     narrower: ClassVar[Choices] = {"which": {Which.ALL: (Which.NEWEST,)}}
-    damage: ClassVar[Damage]
-    """What is done to the file."""
-
     layer = Layer.FILE
+    imitates = "bit rot, a save that a preemption cut off, a lost disk or an expired bucket"
+    proof = (
+        "the file's length and hash, and that the next life refused it, or found another or none"
+    )
     needs = frozenset({Ability.KILL, Ability.STORAGE})
-
-    def __post_init__(self) -> None:
-        if self.which not in list(Which):
-            raise PlanError(f"`which: {self.which}` is neither `newest` nor `all`")
-
-    def is_met(self, found: CheckpointFound, file: str) -> bool:
-        """Whether the next life has read this file: it refused it, or believed it."""
-        return any(one.file == file for one in found.refused) or found.file == file
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """All are down before the first is damaged: together they have no healthy peer to ask."""
         fleet.kill(*injection.targets)
         for name in injection.targets:
-            able(fleet, StoresFiles).damage(name, self.damage, every=self.which is Which.ALL)
+            able(fleet, StoresFiles).damage(name, self.how, every=self.which is Which.ALL)
         for name in injection.targets:
             fleet.restart(name)
 
@@ -90,7 +88,7 @@ class _DamagesCheckpoint(EndsProcess):
             "found": found.file if found else None,
             "is_read": found is not None,
         }
-        is_shown = found is not None and all(self.is_met(found, file) for file in files)
+        is_shown = found is not None and all(self._is_met(found, file) for file in files)
         return Found(
             code=Code.AS_ASKED if is_shown else Code.NOT_USED,
             text=f"was killed, {_done(damaged)}; {_met(met, window)}",
@@ -98,51 +96,13 @@ class _DamagesCheckpoint(EndsProcess):
             proof=(exited, *damaged, met),
         )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageCorruptCheckpoint(_DamagesCheckpoint):
-    """Kill the learner, change a byte of its checkpoint, and start it again."""
-
-    which: Which = Which.NEWEST
-    """The newest one, so that the one before it can be used, or all of them."""
-
-    name = "storage.corrupt_checkpoint"
-    summary = "a byte of the learner's checkpoint changes while it is down"
-    imitates = "bit rot, or a write that went to the wrong place"
-    proof = "the file's hash, and that the next life refused the file"
-    damage = Damage.CORRUPT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageTruncateCheckpoint(_DamagesCheckpoint):
-    """Kill the learner, cut its checkpoint off in the middle, and start it again."""
-
-    which: Which = Which.NEWEST
-    """The newest one, so that the one before it can be used, or all of them."""
-
-    name = "storage.truncate_checkpoint"
-    summary = "the second half of the learner's checkpoint is gone"
-    imitates = "a save that a preemption cut off"
-    proof = "the file's length and hash, and that the next life refused the file"
-    damage = Damage.TRUNCATE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageLoseCheckpoint(_DamagesCheckpoint):
-    """Kill the learner, remove its checkpoint, and start it again."""
-
-    which: Which = Which.NEWEST
-    """The newest one, so that the one before it can be used, or all of them."""
-
-    name = "storage.lose_checkpoint"
-    summary = "the learner's checkpoint is gone when it starts again"
-    imitates = "a lost disk or an expired bucket"
-    proof = "the file is gone, and the next life found another or none"
-    damage = Damage.LOSE
-
-    def is_met(self, found: CheckpointFound, file: str) -> bool:
-        """It found another file, or none."""
-        return found.file != file
+    def _is_met(self, found: CheckpointFound, file: str) -> bool:
+        """Whether the next life has read this file, refused or believed it; of a lost one, that it
+        found another or none.
+        """
+        if self.how is Damage.LOSE:
+            return found.file != file
+        return any(one.file == file for one in found.refused) or found.file == file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

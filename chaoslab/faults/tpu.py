@@ -1,4 +1,4 @@
-"""Faults on the slice that a learner runs on: delete, stop, maintenance, preemption.
+"""Faults on the slice that a learner runs on: an outage by its provider, a preemption.
 
     inject ─► the provider is asked ─┬─► its states: late, early or wrong   ┐
                                      └─► the hosts go, and the learner ends ┴─► both: proved
@@ -12,6 +12,7 @@ only the first a fault is weak; with only the second it is failed, whatever the 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
@@ -43,18 +44,13 @@ class _OnSlice(BaseFault):
     needs = frozenset({Ability.SLICE})
     takes_away = True
     duration_key = "down_s"
-    conditions: ClassVar[frozenset[str]]
-    """What the provider is to say of the slice."""
     is_preemption: ClassVar[bool] = False
     """Whether its repair counts with the preemptions."""
 
+    @property
     @abstractmethod
-    def ask(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask the provider for it, for all targets side by side."""
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask the provider for it."""
-        self.ask(injection, fleet)
+    def conditions(self) -> frozenset[str]:
+        """What the provider is to say of the slice."""
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Have every slice repaired; returns before that is done."""
@@ -109,52 +105,52 @@ class _OnSlice(BaseFault):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TpuDelete(_OnSlice):
-    """Delete the slice and its request; the heal requests another one by the provider's queue."""
+class Loss(StrEnum):
+    """What a provider does to a slice."""
 
-    name = "tpu.delete"
-    summary = "the slice is deleted; another one is requested"
-    imitates = "a slice that somebody deletes, or that is lost for good"
-    proof = "the learner ended, and the provider calls the slice deleted"
-    conditions = frozenset({"leaving", "absent"})
-
-    def ask(self, injection: Injection, fleet: Fleet) -> None:
-        """Delete all slices."""
-        able(fleet, HasSlices).delete_slice(*injection.targets)
+    DELETE = "delete"
+    STOP = "stop"
+    MAINTENANCE = "maintenance"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TpuStop(_OnSlice):
-    """Stop the slice; the heal starts the same one again."""
-
-    name = "tpu.stop"
-    summary = "the slice is stopped, and started again"
-    imitates = "a slice that is stopped by mistake or to save money; its disk stays"
-    proof = "the learner ended, and the provider calls the slice stopped"
-    conditions = frozenset({"stopped"})
-
-    def ask(self, injection: Injection, fleet: Fleet) -> None:
-        """Stop all slices."""
-        able(fleet, HasSlices).stop_slice(*injection.targets)
+_SAID = {
+    Loss.DELETE: frozenset({"leaving", "absent"}),
+    Loss.STOP: frozenset({"stopped"}),
+    Loss.MAINTENANCE: frozenset({"maintained", "coming", "stopped"}),
+}
+"""What the provider is to say of the slice then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TpuMaintenance(_OnSlice):
-    """Let the provider simulate a maintenance event on worker 0 of the slice.
+class TpuOutage(_OnSlice):
+    """The provider takes the slice of the learner down; the heal has it repaired.
 
-    The heal waits until the provider has the slice up again, then starts the learner.
+    The learner starts when the provider has the slice up again.
     """
 
-    name = "tpu.maintenance"
-    summary = "a maintenance event, simulated by the provider"
-    imitates = "host maintenance by the provider; simulated by its alpha API, on one host"
-    proof = "the learner ended, and the provider says that the slice is maintained or restarts"
-    conditions = frozenset({"maintained", "coming", "stopped"})
+    how: Loss = Loss.DELETE
+    """delete: the slice and its request; the heal requests another one by the provider's queue.
+    stop: the heal starts the same one. maintenance: an event on worker 0 that the provider
+    simulates."""
 
-    def ask(self, injection: Injection, fleet: Fleet) -> None:
-        """Simulate it on all slices."""
-        able(fleet, HasSlices).maintain_slice(*injection.targets)
+    name = "tpu.outage"
+    summary = "the slice is deleted, stopped, or under a maintenance event of the provider"
+    imitates = "a slice that is deleted, lost for good or stopped; host maintenance, on one host"
+    proof = "the learner ended, and the provider calls the slice deleted, stopped or maintained"
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        return _SAID[self.how]
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask the provider for it, for all targets side by side."""
+        slices = able(fleet, HasSlices)
+        ask = {
+            Loss.DELETE: slices.delete_slice,
+            Loss.STOP: slices.stop_slice,
+            Loss.MAINTENANCE: slices.maintain_slice,
+        }
+        ask[self.how](*injection.targets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +183,7 @@ class SpotPreempt(_OnSlice):
         """When SIGTERM and the deletion follow the notice."""
         return (self.notice_s, self.notice_s + self.grace_s)
 
-    def ask(self, injection: Injection, fleet: Fleet) -> None:
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Send every target the notice."""
         for name in injection.targets:
             able(fleet, Notifiable).notice(name)

@@ -1,4 +1,4 @@
-"""Faults on what a learner pushes: nan, scaled, stale, duplicate.
+"""Fault on what a learner pushes, by one of four kinds of tampering.
 
     learner ── honest push ──► its test hook ── spoilt ══► syncer ─► refused, or bounded
        says what was done to which push ──┘                  └─ says what it made of it: evidence
@@ -10,12 +10,12 @@ A victim is not taken away: it steps, and takes part again with the first push a
 """
 
 import math
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import fmean, median
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
@@ -30,6 +30,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.core.units import plural
 from chaoslab.faults.actions import AsksHook
+from chaoslab.faults.base import HasStrength
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 
@@ -52,18 +53,47 @@ _Push: TypeAlias = tuple[int, int]
 """(round, fragment)"""
 
 
-class _Spoils(AsksHook):
-    """A fault on every push of a learner."""
+class Tampering(StrEnum):
+    """What becomes of a push, in the words of the learner's test hook."""
 
-    __slots__ = ()
+    NAN = "nan"
+    SCALED = "scaled"
+    STALE = "stale"
+    DUPLICATE = "duplicate"
 
-    kind: ClassVar[str]
-    """What is done to a push, as the hook calls it."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateTamper(AsksHook):
+    """Spoil every outer gradient that the victim pushes, under an honest header."""
+
+    how: Tampering = Tampering.NAN
+    """nan: one value becomes NaN; scaled: all are multiplied by `factor`; stale: an earlier push is
+    sent again with its old counters; duplicate: each push is sent twice."""
+    factor: float = 1000.0
+    """With `how: scaled`, how many times as large; below 0 it also points the other way, as with a
+    flipped sign."""
+
+    name = "update.tamper"
+    summary = "every update of the victim carries a NaN, is scaled or turned round, old, or doubled"
+    strength: ClassVar[Mapping[str, float]] = {"factor": 1.0}
     hook = "updates"
+    imitates = "silent data corruption, divergence, a wrong learning rate, malice, or a retry"
+    proof = (
+        "the syncer's record of the very pushes that the victim's hook spoilt: refusals, norms, \
+of a factor below 0 also their cosines with its peers' updates"
+    )
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.factor) or self.factor in (0.0, 1.0):
+            raise PlanError(f"`factor: {self.factor:g}` scales nothing: use 1000, 0.001 or -1")
+
+    def milder(self) -> Iterator[Self]:
+        """With a smaller factor, where there is one."""
+        return HasStrength.milder(self) if self.how is Tampering.SCALED else iter(())
 
     def asked(self) -> Mapping[str, Json]:
-        return {"kind": self.kind}
+        factor: dict[str, Json] = {"factor": self.factor} if self.how is Tampering.SCALED else {}
+        return {"kind": self.how.value, **factor}
 
     def look(self, window: EvidenceWindow) -> Found:
         """What the syncer made of the pushes that the hook spoilt, by the hook's own word."""
@@ -72,140 +102,86 @@ class _Spoils(AsksHook):
             text = "pushed nothing that its hook could have spoilt while the fault was on"
             has_pushed = window.first(LearnerPushed) is not None
             return no_evidence(Code.NOT_APPLIED if has_pushed else Code.NO_PUSH, text)
-        return self.look_at_pushes(window, spoilt)
-
-    @abstractmethod
-    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
-        """What the syncer made of these."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateNan(_Spoils):
-    """One value of every outer gradient that the victim pushes becomes NaN."""
-
-    name = "update.nan"
-    summary = "every update of the victim carries a NaN"
-    imitates = "silent data corruption or divergence, as it shows in an update"
-    proof = "the syncer's record of the pushes that the victim's hook spoilt"
-    kind = "nan"
-
-    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
-        """Refused as not finite, or taken with a norm that is none."""
-
-        def is_nonsense(event: Event[PushAccepted]) -> bool:
-            return event.payload.norm is not None and not math.isfinite(event.payload.norm)
-
-        return _answered(window, spoilt, "{} with a NaN", is_nonsense, PushRefusal.NOT_FINITE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateScaled(_Spoils):
-    """Every outer gradient that the victim pushes is multiplied, under an honest header."""
-
-    factor: float = 1000.0
-    """How many times as large; below 0 it also points the other way, as one with a flipped sign."""
-
-    name = "update.scaled"
-    summary = "every update of the victim is multiplied: too large, too small or turned round"
-    strength: ClassVar[Mapping[str, float]] = {"factor": 1.0}
-    imitates = "a wrong learning rate, corruption or malice, as it shows in an update's size"
-    proof = "norms of the victim's pushes at the syncer, against those before; of a factor below 0 \
-also their cosines with its peers' updates"
-    kind = "scaled"
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.factor) or self.factor in (0.0, 1.0):
-            raise PlanError(f"`factor: {self.factor:g}` scales nothing: use 1000, 0.001 or -1")
-
-    def asked(self) -> Mapping[str, Json]:
-        return {"kind": self.kind, "factor": self.factor}
-
-    def requested(self) -> Mapping[str, Json]:
-        return {"factor": self.factor}
-
-    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
-        """By how much its pushes grew, as the syncer measured them, and whether they turned."""
-        taken = [e for e in window.of(PushAccepted) if _push(e) in spoilt]
-        refused = [e for e in _rejections(window, _BEYOND_MEASURE) if _push(e) in spoilt]
-        growths = _growths(window, taken)
-        turned = _is_turned(window, spoilt)
-        bounded = [e for e in window.of(PushBounded) if _push(e) in spoilt]
-        measured: dict[str, Json] = {
-            "factor": (-median(growths) if turned else median(growths)) if growths else None,
-            "spoilt": len(spoilt),
-            "bounded": len(bounded),
-            "refused": len(refused),
-        }
-        if not growths and not refused:
-            text = "sent nothing larger than before, as far as the syncer says"
-            return no_evidence(Code.NO_EFFECT, text, **measured)
-        if self.factor == -1.0 and turned is None and not refused:
-            text = "was turned round or not: no cosine of its updates with its peers' is on record"
-            return no_evidence(Code.NOT_MEASURED, text, **measured)
-        is_near = not growths or _is_about(self.factor, median(growths), turned=turned)
-        return Found(
-            code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
-            text=f"{_grew(growths, turned=turned)}; of "
-            f"{plural(len(spoilt), 'such update')} the syncer shortened "
-            f"{len(bounded)} and refused {len(refused)}",
-            measured=measured,
-            proof=(
-                *taken[:1], *bounded[:1], *refused[:1],
-                *(_merged(window, spoilt)[:1] if turned else ()),
-            ),
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateStale(_Spoils):
-    """Every pull is answered with an earlier push: old values, old counters, old base version.
-
-    The first push of each fragment is the one that is then repeated.
-    """
-
-    name = "update.stale"
-    summary = "the victim repeats an old update in place of every new one"
-    imitates = "a learner that sends what it computed long ago"
-    proof = "the syncer's record of the pushes that the victim's hook replaced"
-    kind = "stale"
-
-    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
-        """Refused for their base version, or taken with one that is not the round's."""
-        current = {_push(e): e.payload.base_version for e in window.of(LearnerPushed)}
-
-        def is_old(event: Event[PushAccepted]) -> bool:
-            return event.payload.base_version < current.get(_push(event), -1)
-
-        return _answered(window, spoilt, "{} that it had pushed before", is_old, PushRefusal.STALE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateDuplicate(_Spoils):
-    """Every push is sent twice."""
-
-    name = "update.duplicate"
-    summary = "every update of the victim arrives twice"
-    imitates = "a retry that arrives twice"
-    proof = "two answers of the syncer to each push that the victim's hook doubled"
-    kind = "duplicate"
-
-    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
-        """One is taken and one refused, if the syncer counts right."""
-        once: set[_Push] = set()
-
-        def is_second(event: Event[PushAccepted]) -> bool:
-            """Accepted once more; the first answer to a push is none of the duplicate's."""
-            is_known = _push(event) in once
-            once.add(_push(event))
-            return is_known
-
-        answers = [*map(_push, window.of(PushAccepted)), *map(_push, window.of(PushRejected))]
-        twice = frozenset(push for push, count in Counter(answers).items() if count > 1)
-        reasons = (PushRefusal.REPLAY, PushRefusal.LATE)
-        return _answered(window, spoilt, "{} twice", is_second, *reasons, among=twice)
+        match self.how:
+            case Tampering.NAN:
+                return _look_nan(window, spoilt)
+            case Tampering.SCALED:
+                return _look_scaled(window, spoilt, self.factor)
+            case Tampering.STALE:
+                return _look_stale(window, spoilt)
+            case Tampering.DUPLICATE:
+                return _look_doubled(window, spoilt)
 
 
 # ---------------------------------------------------------------- evidence
+
+
+def _look_nan(window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
+    """Refused as not finite, or taken with a norm that is none."""
+
+    def is_nonsense(event: Event[PushAccepted]) -> bool:
+        return event.payload.norm is not None and not math.isfinite(event.payload.norm)
+
+    return _answered(window, spoilt, "{} with a NaN", is_nonsense, PushRefusal.NOT_FINITE)
+
+
+def _look_scaled(window: EvidenceWindow, spoilt: frozenset[_Push], factor: float) -> Found:
+    """By how much its pushes grew, as the syncer measured them, and whether they turned."""
+    taken = [e for e in window.of(PushAccepted) if _push(e) in spoilt]
+    refused = [e for e in _rejections(window, _BEYOND_MEASURE) if _push(e) in spoilt]
+    growths = _growths(window, taken)
+    turned = _is_turned(window, spoilt)
+    bounded = [e for e in window.of(PushBounded) if _push(e) in spoilt]
+    measured: dict[str, Json] = {
+        "factor": (-median(growths) if turned else median(growths)) if growths else None,
+        "spoilt": len(spoilt),
+        "bounded": len(bounded),
+        "refused": len(refused),
+    }
+    if not growths and not refused:
+        text = "sent nothing larger than before, as far as the syncer says"
+        return no_evidence(Code.NO_EFFECT, text, **measured)
+    if factor == -1.0 and turned is None and not refused:
+        text = "was turned round or not: no cosine of its updates with its peers' is on record"
+        return no_evidence(Code.NOT_MEASURED, text, **measured)
+    is_near = not growths or _is_about(factor, median(growths), turned=turned)
+    return Found(
+        code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
+        text=f"{_grew(growths, turned=turned)}; of "
+        f"{plural(len(spoilt), 'such update')} the syncer shortened "
+        f"{len(bounded)} and refused {len(refused)}",
+        measured=measured,
+        proof=(
+            *taken[:1], *bounded[:1], *refused[:1],
+            *(_merged(window, spoilt)[:1] if turned else ()),
+        ),
+    )  # fmt: skip
+
+
+def _look_stale(window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
+    """Refused for their base version, or taken with one that is not the round's."""
+    current = {_push(e): e.payload.base_version for e in window.of(LearnerPushed)}
+
+    def is_old(event: Event[PushAccepted]) -> bool:
+        return event.payload.base_version < current.get(_push(event), -1)
+
+    return _answered(window, spoilt, "{} that it had pushed before", is_old, PushRefusal.STALE)
+
+
+def _look_doubled(window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
+    """One is taken and one refused, if the syncer counts right."""
+    once: set[_Push] = set()
+
+    def is_second(event: Event[PushAccepted]) -> bool:
+        """Accepted once more; the first answer to a push is none of the duplicate's."""
+        is_known = _push(event) in once
+        once.add(_push(event))
+        return is_known
+
+    answers = [*map(_push, window.of(PushAccepted)), *map(_push, window.of(PushRejected))]
+    twice = frozenset(push for push, count in Counter(answers).items() if count > 1)
+    reasons = (PushRefusal.REPLAY, PushRefusal.LATE)
+    return _answered(window, spoilt, "{} twice", is_second, *reasons, among=twice)
 
 
 def _push(event: Event[_Sent]) -> _Push:

@@ -216,7 +216,7 @@ CASES = {
         HEALTH, lambda: refused(Story().baseline(), is_spoilt=False).end()
     ),
     "an update that is not finite, as a fault asked for": passes(
-        HEALTH, lambda: touched("update.nan", is_spoilt=True)
+        HEALTH, lambda: touched("update.tamper", is_spoilt=True)
     ),
     "an update that is not finite under another fault": fails(
         HEALTH, lambda: touched("compute.steal", is_spoilt=False)

@@ -22,7 +22,7 @@ def of(verdict: Verdict, injection: str) -> Injected:
 
 def freeze_in_outage(lack: str, *, proved: bool = True) -> Story:
     """The syncer is killed; while it is down, a link is frozen that carries nothing."""
-    story = Story().baseline().lose_syncer().stall(1).touch("learner-2", fault="network.freeze")
+    story = Story().baseline().lose_syncer().stall(1).touch("learner-2", fault="network.partition")
     story.stall(3).heal(spec="touch", lack=lack, status="failed").stall(1).regain_syncer()
     if not proved:
         story.altered(
@@ -41,7 +41,9 @@ def test_a_freeze_of_a_link_that_a_syncer_kill_had_silenced_is_moot_and_no_doubt
 
 
 def alone(lack: str) -> Story:
-    story = Story().baseline().touch("learner-2", fault="network.freeze").train(3).heal(lack=lack)
+    story = (
+        Story().baseline().touch("learner-2", fault="network.partition").train(3).heal(lack=lack)
+    )
     return story.train(9).end()
 
 
@@ -126,7 +128,7 @@ def test_a_learner_that_died_by_itself_is_no_excuse() -> None:
 def test_an_entry_whose_every_injection_is_moot_never_took_place() -> None:
     entries: list[Json] = [
         {"spec": "crash", "fault": "process.kill", "injections": 1},
-        {"spec": "touch", "fault": "network.freeze", "injections": 1},
+        {"spec": "touch", "fault": "network.partition", "injections": 1},
     ]
     story = freeze_in_outage("at_start").altered(Kind.RUN_STARTED, lambda _: {"entries": entries})
     verdict = judged(story)

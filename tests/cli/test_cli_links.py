@@ -114,7 +114,7 @@ def refused(*words: str, fault: str = "network.latency") -> str:
     [
         ("toxiproxy", "network.latency", ["chaoslab doctor --fix", "links: embedded"]),
         ("toxiproxy", "process.kill", ["chaoslab doctor --fix", "links: embedded"]),
-        ("netem", "network.loss", ["links: netem", "--fleet docker"]),
+        ("netem", "network.packets", ["links: netem", "--fleet docker"]),
         ("embedded", "network.reset, times: 9, every: 4s", ["slow_one.yaml:7:", "32 s"]),
         ("{links: toxiproxy, toxiproxy: '127.0.0.1:1'}", "network.latency", ["127.0.0.1:1"]),
     ],
@@ -139,7 +139,7 @@ def test_without_the_library_the_plan_is_refused(
 
 def test_without_iptables_loss_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(netfilter, "is_available", lambda: (False, "iptables is not on PATH"))
-    assert "iptables is not on PATH" in refused(fault="network.loss")
+    assert "iptables is not on PATH" in refused(fault="network.packets")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.compute import ComputeSlow, ComputeThermal
 from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.network_break import NetworkFlap, NetworkReset
+from chaoslab.faults.network_packets import Packets
 from chaoslab.faults.network_wan import NetworkTrace
 from chaoslab.faults.process import ProcessCrashLoop
 from chaoslab.faults.starvation import Killer, ProcessOom
@@ -76,10 +77,9 @@ def test_every_fault_has_the_name_under_which_it_is_found() -> None:
         ("network.latency", {"mean_s": 0.1, "jitter_s": 0.2}),
         ("network.bandwidth", {"rate_bytes_per_s": 0.0}),
         ("network.slice", {"delay_s": 0.0}),
-        ("network.loss", {"share": 1.0}),
-        ("network.duplicate", {"share": 0.0}),
-        ("network.reorder", {"delay_s": 0.0}),
-        ("network.corrupt", {"share": 1.0}),
+        ("network.packets", {"share": 1.0}),
+        ("network.packets", {"how": Packets.CORRUPT, "share": 0.0}),
+        ("network.packets", {"how": Packets.REORDER, "delay_s": 0.0}),
         ("network.limit_data", {"size_bytes": 0}),
         ("network.reset", {"times": 0}),
         ("network.reset", {"every_s": 0.0}),
@@ -91,17 +91,14 @@ def test_every_fault_has_the_name_under_which_it_is_found() -> None:
         ("process.crash_loop", {"times": 0}),
         ("process.crash_loop", {"lives_s": 0.0}),
         ("process.preempt", {"grace_s": -1.0}),
-        ("storage.corrupt_checkpoint", {"which": "oldest"}),
-        ("storage.truncate_checkpoint", {"which": "oldest"}),
-        ("storage.lose_checkpoint", {"which": "oldest"}),
         ("storage.slow_disk", {"rate_bytes_per_s": 0.0}),
         ("storage.slow_disk", {"rate_bytes_per_s": -1.0}),
         ("storage.slow_disk", {"rate_bytes_per_s": math.nan}),
         ("spot.preempt", {"grace_s": -1.0}),
-        ("update.scaled", {"factor": 0.0}),
-        ("update.scaled", {"factor": 1.0}),
-        ("update.scaled", {"factor": math.nan}),
-        ("update.scaled", {"factor": math.inf}),
+        ("update.tamper", {"factor": 0.0}),
+        ("update.tamper", {"factor": 1.0}),
+        ("update.tamper", {"factor": math.nan}),
+        ("update.tamper", {"factor": math.inf}),
         ("control.rejoin_storm", {"times": 0}),
         ("control.rejoin_storm", {"down_s": 0.0}),
         ("control.rejoin_storm", {"up_s": -1.0}),

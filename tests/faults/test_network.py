@@ -8,13 +8,12 @@ import pytest
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
-from chaoslab.faults.base import Fault
+from chaoslab.faults.base import Fault, variants
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.network import (
     NetworkBandwidth,
     NetworkLatency,
     NetworkLimitData,
-    NetworkLoss,
     NetworkSlice,
 )
 from chaoslab.faults.network_break import (
@@ -23,8 +22,8 @@ from chaoslab.faults.network_break import (
     NetworkRefuse,
     NetworkReset,
 )
-from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, NetworkPartition
-from chaoslab.faults.network_packets import NetworkCorrupt, NetworkDuplicate, NetworkReorder
+from chaoslab.faults.network_cut import NetworkPartition, Silence
+from chaoslab.faults.network_packets import NetworkPackets, Packets
 from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.region import RegionOutage
 from chaoslab.links.effects import Direction
@@ -370,61 +369,61 @@ def dark() -> Record:
 @each_of(
     *(
         case(
-            f"{fault.name} is proved at the end that should have heard",
+            f"{fault} is proved at the end that should have heard",
             Record(fault).quiet(),
             Code.AS_ASKED,
             up_silent_s=approx(10.0),
             down_silent_s=approx(10.0),
         )
-        for fault in (NetworkBlackhole(), NetworkFreeze(), NetworkPartition())
+        for fault in variants(NetworkPartition())
     ),
     case(
         "silence in one direction says nothing of the other",
-        Record(NetworkFreeze(direction=UP)).quiet(ways=(UP,)),
+        Record(NetworkPartition(direction=UP)).quiet(ways=(UP,)),
         Code.AS_ASKED,
         down_silent_s=None,
     ),
-    case("bytes go on arriving", Record(NetworkFreeze()).until(30), Code.NO_EFFECT),
+    case("bytes go on arriving", Record(NetworkPartition()).until(30), Code.NO_EFFECT),
     case(
         "silence that ended early is weak",
-        Record(NetworkFreeze()).until(25).quiet(25.0, bytes=2_550_000),
+        Record(NetworkPartition()).until(25).quiet(25.0, bytes=2_550_000),
         Code.TOO_SHORT,
     ),
     case(
         "a dial in vain does not break the silence",
-        Record(NetworkFreeze()).quiet(to_s=24).quiet(24.0, to_s=28).quiet(28.0),
+        Record(NetworkPartition()).quiet(to_s=24).quiet(24.0, to_s=28).quiet(28.0),
         Code.AS_ASKED,
     ),
     case(
         "an end that reports no more proves nothing",
-        Record(NetworkFreeze())
+        Record(NetworkPartition())
         .reported(21.0, silent_s=1.0)
         .add(30.0, Kind.FAULT_HEALING, injection="injection-0", targets=["learner-1"]),
         Code.NO_LINK_REPORT,
     ),
     case(
         "what another fault has silenced one way cannot be silenced that way",
-        silenced_twice(NetworkBlackhole(direction=UP)),
+        silenced_twice(NetworkPartition(how=Silence.BLACKHOLE, direction=UP)),
         Code.SILENCED_BEFORE,
     ),
     case(
         "nor both ways",
-        silenced_twice(NetworkFreeze()),
+        silenced_twice(NetworkPartition()),
         Code.SILENCED_BEFORE,
     ),
     case(
         "but the other way",
-        silenced_twice(NetworkFreeze(direction=DOWN)),
+        silenced_twice(NetworkPartition(direction=DOWN)),
         Code.AS_ASKED,
     ),
     case(
         "a link that was just healed and carried nothing yet cannot be silenced",
-        silenced_twice(NetworkFreeze(direction=UP), healed_s=19.9),
+        silenced_twice(NetworkPartition(direction=UP), healed_s=19.9),
         Code.NO_TRAFFIC_BEFORE,
     ),
     case(
         "of two silences in one moment the links' own order tells the first",
-        Record(NetworkFreeze())
+        Record(NetworkPartition())
         .shaped(20.1, "freeze", injection="injection-7")
         .shaped(20.1, "freeze")
         .quiet(),
@@ -432,7 +431,7 @@ def dark() -> Record:
     ),
     case(
         "silence that began when another fault came is the other's",
-        Record(NetworkFreeze(), for_s=11.0)
+        Record(NetworkPartition(), for_s=11.0)
         .shaped(20.1, "freeze")
         .until(21)
         .shaped(21.6, "blackhole", injection="injection-7")
@@ -441,7 +440,7 @@ def dark() -> Record:
     ),
     case(
         "silence that was there before another fault came is its own",
-        Record(NetworkFreeze())
+        Record(NetworkPartition())
         .shaped(20.1, "freeze")
         .quiet(to_s=24)
         .shaped(24.5, "blackhole", injection="injection-7")
@@ -473,7 +472,7 @@ def test_the_record_shows_silence(case: Case) -> None:
 
 
 def test_a_link_that_was_silent_before_cannot_be_silenced() -> None:
-    record = Record(NetworkFreeze())
+    record = Record(NetworkPartition())
     record.history = History(())
     record.reported(19.0, silent_s=15.0).begin(20.0).reported(30.0, silent_s=26.0)
     assert record.evidence.code is Code.NO_TRAFFIC_BEFORE
@@ -481,11 +480,7 @@ def test_a_link_that_was_silent_before_cannot_be_silenced() -> None:
 
 # ---------------------------------------------------------------- streams that end, and packets
 
-BY_NETEM: dict[str, NetworkDuplicate | NetworkReorder | NetworkCorrupt] = {
-    "duplicate": NetworkDuplicate(),
-    "reorder": NetworkReorder(),
-    "corrupt": NetworkCorrupt(),
-}
+BY_NETEM = {how.value: NetworkPackets(how=how) for how in Packets if how is not Packets.LOSS}
 
 
 @each_of(
@@ -592,12 +587,12 @@ BY_NETEM: dict[str, NetworkDuplicate | NetworkReorder | NetworkCorrupt] = {
     ),
     case(
         "a loss without packets is none",
-        Record(NetworkLoss(share=0.05)).counted(20.1, packets=0, dropped=0),
+        Record(NetworkPackets(share=0.05)).counted(20.1, packets=0, dropped=0),
         Code.NO_EFFECT,
     ),
     case(
         "a loss is proved by the packets that the kernel counted",
-        Record(NetworkLoss(share=0.05))
+        Record(NetworkPackets(share=0.05))
         .counted(20.1, packets=0, dropped=0)
         .counted(30.0, packets=2000, dropped=96),
         Code.AS_ASKED,
@@ -605,12 +600,12 @@ BY_NETEM: dict[str, NetworkDuplicate | NetworkReorder | NetworkCorrupt] = {
     ),
     case(
         "too much loss is weak",
-        Record(NetworkLoss(share=0.05)).counted(30.0, packets=2000, dropped=400),
+        Record(NetworkPackets(share=0.05)).counted(30.0, packets=2000, dropped=400),
         Code.OUT_OF_TOLERANCE,
     ),
     case(
         "too few packets are weak",
-        Record(NetworkLoss(share=0.05)).counted(30.0, packets=40, dropped=2),
+        Record(NetworkPackets(share=0.05)).counted(30.0, packets=40, dropped=2),
         Code.OUT_OF_TOLERANCE,
     ),
     *(
@@ -636,9 +631,7 @@ def test_the_record_shows_ended_streams_and_packets(case: Case) -> None:
 
 @pytest.mark.parametrize("fault", BY_NETEM.values(), ids=BY_NETEM)
 def test_what_only_netem_can_do_is_refused_without_it(
-    fault: NetworkDuplicate | NetworkReorder | NetworkCorrupt,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    fault: NetworkPackets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bands, "is_available", lambda: (False, "this kernel has no tc netem"))
     with pytest.raises(AbilityError, match="this kernel has no tc netem"):

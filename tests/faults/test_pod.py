@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.pod import JobRestart, PodDelete, PodEvict
+from chaoslab.faults.pod import JobRestart, PodDelete, Removal
 from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_network import Record
 
@@ -100,7 +100,9 @@ def without_job() -> Record:
     case(
         "an eviction is proved with the cluster's reason and counts from its word",
         back(
-            reported(Record(PodEvict()), 20.1, "evict", "EvictionByEvictionAPI").add(
+            reported(
+                Record(PodDelete(how=Removal.EVICT)), 20.1, "evict", "EvictionByEvictionAPI"
+            ).add(
                 24.0,
                 Kind.NODE_EXITED,
                 node="learner-1",
@@ -116,7 +118,13 @@ def without_job() -> Record:
     case(
         "a pod that the cluster took away for another cause was not evicted",
         back(
-            gone(reported(Record(PodEvict()), 20.1, "evict", "PreemptionByScheduler"), 24.0), 30.2
+            gone(
+                reported(
+                    Record(PodDelete(how=Removal.EVICT)), 20.1, "evict", "PreemptionByScheduler"
+                ),
+                24.0,
+            ),
+            30.2,
         ),
         Code.NOT_APPLIED,
     ),

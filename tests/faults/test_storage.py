@@ -6,12 +6,11 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.storage import (
-    StorageCorruptCheckpoint,
-    StorageLoseCheckpoint,
+    StorageDamageCheckpoint,
     StoragePowerLoss,
-    StorageTruncateCheckpoint,
 )
 from chaoslab.faults.storage_room import StorageDiskFull, StorageSlowDisk
+from chaoslab.fleet.base import Damage
 from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_process import Record
 
@@ -67,7 +66,7 @@ BACK: dict[str, Json] = {"file": NEWEST, "bytes_before": None, "bytes_after": 10
 @each_of(
     case(
         "a corrupt checkpoint is proved by its hash and by who refused it",
-        looked(struck(StorageCorruptCheckpoint()), OLDER, NEWEST).add(
+        looked(struck(StorageDamageCheckpoint()), OLDER, NEWEST).add(
             12.5, Kind.LEARNER_JOINED, incarnation=2, donor="learner-3"
         ),
         Code.AS_ASKED,
@@ -76,37 +75,37 @@ BACK: dict[str, Json] = {"file": NEWEST, "bytes_before": None, "bytes_after": 10
     ),
     case(
         "a learner that believes the damage does not unprove it",
-        looked(struck(StorageCorruptCheckpoint()), NEWEST),
+        looked(struck(StorageDamageCheckpoint()), NEWEST),
         Code.AS_ASKED,
     ),
     case(
         "a damaged file that nobody looked at is weak",
-        struck(StorageCorruptCheckpoint()),
+        struck(StorageDamageCheckpoint()),
         Code.NOT_USED,
     ),
     case(
         "a file whose hash did not change is not damaged",
-        looked(struck(StorageCorruptCheckpoint(), after="abcd"), NEWEST),
+        looked(struck(StorageDamageCheckpoint(), after="abcd"), NEWEST),
         Code.NOT_APPLIED,
     ),
     case(
         "a truncated file is told with its length",
-        looked(struck(StorageTruncateCheckpoint(), size=50), OLDER, NEWEST),
+        looked(struck(StorageDamageCheckpoint(how=Damage.TRUNCATE), size=50), OLDER, NEWEST),
         Code.AS_ASKED,
     ),
     case(
         "a lost file is proved by a life that found none",
-        looked(struck(StorageLoseCheckpoint(), after=None, size=None), None),
+        looked(struck(StorageDamageCheckpoint(how=Damage.LOSE), after=None, size=None), None),
         Code.AS_ASKED,
     ),
     case(
         "a file that the next life found was not lost",
-        looked(struck(StorageLoseCheckpoint(), after=None, size=None), NEWEST),
+        looked(struck(StorageDamageCheckpoint(how=Damage.LOSE), after=None, size=None), NEWEST),
         Code.NOT_USED,
     ),
     case(  # it had just been started when the fault came, and its line arrived a moment later
         "what the life before the damage found proves nothing",
-        struck(StorageLoseCheckpoint(), after=None, size=None).add(
+        struck(StorageDamageCheckpoint(how=Damage.LOSE), after=None, size=None).add(
             10.4, Kind.CHECKPOINT_FOUND, incarnation=1, file=OLDER, step=20, refused=[]
         ),
         Code.NOT_USED,

@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.tpu import SpotPreempt, TpuDelete, TpuMaintenance, TpuStop
+from chaoslab.faults.tpu import Loss, SpotPreempt, TpuOutage
 from tests.contracts.fault_kit import VICTIMS, injection_of
 from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_process import Record, alive
@@ -30,7 +30,7 @@ def preempted(*, is_noticed: bool = True) -> Record:
 @each_of(
     case(
         "a deleted slice is proved by both witnesses",
-        said(lost(alive(TpuDelete()), 10.4), 11.0, "leaving", state="DELETING").probe(15.0, "gone"),
+        said(lost(alive(TpuOutage()), 10.4), 11.0, "leaving", state="DELETING").probe(15.0, "gone"),
         Code.AS_ASKED,
         proof=[Kind.NODE_EXITED, Kind.PROVIDER_REPORTED],
         provider_after_s=pytest.approx(1.0),
@@ -38,51 +38,51 @@ def preempted(*, is_noticed: bool = True) -> Record:
     ),
     case(
         "a state that came before the end of the learner counts",
-        lost(said(alive(TpuDelete()), 10.1, "leaving"), 10.8).probe(15.0, "gone"),
+        lost(said(alive(TpuOutage()), 10.1, "leaving"), 10.8).probe(15.0, "gone"),
         Code.AS_ASKED,
     ),
     case(
         "a state that comes too late leaves the cause in doubt",
-        lost(alive(TpuDelete()), 10.4),
+        lost(alive(TpuOutage()), 10.4),
         Code.DOUBTFUL_CAUSE,
     ),
     case(
         "what was said before the fault is none of its doing",
         lost(
-            said(Record(TpuDelete()).add(1.0, Kind.NODE_STARTED), 5.0, "leaving").begin(10.0), 10.4
+            said(Record(TpuOutage()).add(1.0, Kind.NODE_STARTED), 5.0, "leaving").begin(10.0), 10.4
         ),
         Code.DOUBTFUL_CAUSE,
     ),
     case(
         "a wrong state is no proof",
-        lost(said(alive(TpuStop()), 10.1, "maintained"), 10.4),
+        lost(said(alive(TpuOutage(how=Loss.STOP)), 10.1, "maintained"), 10.4),
         Code.DOUBTFUL_CAUSE,
     ),
     *(
         case(
-            f"{fault.name} is proved by {condition}",
+            f"{fault.how} is proved by {condition}",
             said(lost(alive(fault), 10.4), 10.5, condition).probe(15.0, "gone"),
             Code.AS_ASKED,
         )
         for fault, condition in (
-            (TpuStop(), "stopped"),
-            (TpuMaintenance(), "maintained"),
-            (TpuMaintenance(), "coming"),
+            (TpuOutage(how=Loss.STOP), "stopped"),
+            (TpuOutage(how=Loss.MAINTENANCE), "maintained"),
+            (TpuOutage(how=Loss.MAINTENANCE), "coming"),
         )
     ),
     case(
         "the provider's word alone proves nothing",
-        said(alive(TpuDelete()), 10.1, "leaving").stepping(11.0, 13.0, 14.9),
+        said(alive(TpuOutage()), 10.1, "leaving").stepping(11.0, 13.0, 14.9),
         Code.STILL_RUNNING,
     ),
     case(
         "a learner that steps on after it was said to be lost was not lost",
-        said(lost(alive(TpuDelete()), 10.4), 10.5, "absent").stepping(13.0),
+        said(lost(alive(TpuOutage()), 10.4), 10.5, "absent").stepping(13.0),
         Code.STILL_WORKING,
     ),
     case(
         "a crash is no loss of hosts",
-        said(alive(TpuDelete()), 10.1, "leaving").add(
+        said(alive(TpuOutage()), 10.1, "leaving").add(
             10.4, Kind.NODE_EXITED, signal=None, exit_code=1, sent=[]
         ),
         Code.EXITED_INSTEAD,
@@ -110,7 +110,7 @@ def test_a_preemption_is_healed_as_one() -> None:
 
         delete_slice = take_slice = stop_slice = maintain_slice = repair_slice
 
-    for fault, is_preempted in ((SpotPreempt(), True), (TpuDelete(), False)):
+    for fault, is_preempted in ((SpotPreempt(), True), (TpuOutage(), False)):
         fleet = Fleet()
         fleet.repaired = []
         fault.heal(injection_of(fault), fleet)  # type: ignore[arg-type]  # as much as it calls

@@ -4,14 +4,14 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
-from chaoslab.faults.base import Fault
+from chaoslab.faults.base import Fault, variants
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.update import UpdateDuplicate, UpdateNan, UpdateScaled, UpdateStale
+from chaoslab.faults.update import Tampering, UpdateTamper
 from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_process import Record
 
-ALL: tuple[Fault, ...] = (UpdateNan(), UpdateScaled(), UpdateStale(), UpdateDuplicate())
-
+SCALED, STALE, DUPLICATE = Tampering.SCALED, Tampering.STALE, Tampering.DUPLICATE
+ALL = (*variants(UpdateTamper()),)
 
 # ---------------------------------------------------------------- evidence from written records
 
@@ -58,7 +58,7 @@ def calm(fault: Fault) -> Pushes:
 
 def turned(factor: float, *cosines: float | None, before: float | None = 0.2) -> Pushes:
     """Pushes as large as before, merged with these cosines."""
-    record = Pushes(UpdateScaled(factor=factor))
+    record = Pushes(UpdateTamper(how=SCALED, factor=factor))
     record.add(1.0, Kind.NODE_STARTED)
     for round_ in range(1, 10):
         record.accepted(float(round_), round_).merged(round_ + 0.5, round_, before)
@@ -70,19 +70,19 @@ def turned(factor: float, *cosines: float | None, before: float | None = 0.2) ->
     return record
 
 
-SCALED = calm(UpdateScaled(factor=100.0)).spoilt(11.0, 11, 12)
-SCALED.accepted(11.1, 11, norm=190.0).accepted(11.2, 12, norm=420.0, c_steps=16).add(
+GREW = calm(UpdateTamper(how=SCALED, factor=100.0)).spoilt(11.0, 11, 12)
+GREW.accepted(11.1, 11, norm=190.0).accepted(11.2, 12, norm=420.0, c_steps=16).add(
     11.3, Kind.PUSH_BOUNDED, source="syncer", limit=8.0, round=11, fragment=0, norm=190.0,
     usual=2.0,
 )  # fmt: skip
-UNUSUAL = Pushes(UpdateScaled())
+UNUSUAL = Pushes(UpdateTamper(how=SCALED))
 UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
 
 
 @each_of(
     case(
         "a nan is proved by the syncer's refusals",
-        calm(UpdateNan())
+        calm(UpdateTamper())
         .spoilt(11.0, 11, 12)
         .rejected(11.1, 11, "not_finite")
         .rejected(11.2, 12, "not_finite"),
@@ -93,23 +93,23 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     ),
     case(
         "a syncer that takes a nan does not unprove it",
-        calm(UpdateNan()).spoilt(11.0, 11).accepted(11.1, 11, norm="NaN"),
+        calm(UpdateTamper()).spoilt(11.0, 11).accepted(11.1, 11, norm="NaN"),
         Code.AS_ASKED,
         taken=1,
     ),
     case(
         "a nan that the syncer took for a sound push is failed",
-        calm(UpdateNan()).spoilt(11.0, 11).accepted(11.1, 11),
+        calm(UpdateTamper()).spoilt(11.0, 11).accepted(11.1, 11),
         Code.NO_EFFECT,
     ),
     case(
         "a nan that arrived in few of the pushes is weak",
-        calm(UpdateNan()).spoilt(11.0, 11, 12, 13, 14, 15).rejected(11.1, 11, "not_finite"),
+        calm(UpdateTamper()).spoilt(11.0, 11, 12, 13, 14, 15).rejected(11.1, 11, "not_finite"),
         Code.NOT_THROUGHOUT,
     ),
     case(
         "a scaled update is measured by its norm at the syncer",
-        SCALED,
+        GREW,
         Code.AS_ASKED,
         factor=pytest.approx(100.0),
         spoilt=2,
@@ -117,13 +117,15 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     ),
     case(
         "an update that grew less than asked is weak",
-        calm(UpdateScaled(factor=100.0)).spoilt(11.0, 11).accepted(11.1, 11, norm=20.0),
+        calm(UpdateTamper(how=SCALED, factor=100.0)).spoilt(11.0, 11).accepted(11.1, 11, norm=20.0),
         Code.OUT_OF_TOLERANCE,
     ),
     *(
         case(
             f"a factor of {factor} is not proved by updates as large as before",
-            calm(UpdateScaled(factor=factor)).spoilt(11.0, 11).accepted(11.1, 11, norm=2.0),
+            calm(UpdateTamper(how=SCALED, factor=factor))
+            .spoilt(11.0, 11)
+            .accepted(11.1, 11, norm=2.0),
             Code.OUT_OF_TOLERANCE,
         )
         for factor in (2.0, 1.5, 0.6, -1.9)
@@ -177,7 +179,9 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     ),
     case(
         "an update beyond all measure is proved by its refusal",
-        calm(UpdateScaled(factor=1e30)).spoilt(11.0, 11).rejected(11.1, 11, "malformed"),
+        calm(UpdateTamper(how=SCALED, factor=1e30))
+        .spoilt(11.0, 11)
+        .rejected(11.1, 11, "malformed"),
         Code.AS_ASKED,
     ),
     case(
@@ -187,7 +191,7 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     ),
     case(
         "a stale update is proved by its refusal or by the version it was taken for",
-        calm(UpdateStale())
+        calm(UpdateTamper(how=STALE))
         .spoilt(11.0, 11, 12)
         .rejected(11.1, 11, "stale")
         .accepted(11.2, 12, base_version=3),
@@ -197,35 +201,38 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     ),
     case(
         "a current update is no stale one",
-        calm(UpdateStale()).spoilt(11.0, 11).accepted(11.1, 11, base_version=10),
+        calm(UpdateTamper(how=STALE)).spoilt(11.0, 11).accepted(11.1, 11, base_version=10),
         Code.NO_EFFECT,
     ),
     *(
         case(
             f"a duplicate is proved by a second answer: {reason}",
-            calm(UpdateDuplicate()).spoilt(11.0, 11).accepted(11.1, 11).rejected(11.2, 11, reason),
+            calm(UpdateTamper(how=DUPLICATE))
+            .spoilt(11.0, 11)
+            .accepted(11.1, 11)
+            .rejected(11.2, 11, reason),
             Code.AS_ASKED,
         )
         for reason in ("late", "replay")
     ),
     case(
         "one answer to a push is no duplicate",
-        calm(UpdateDuplicate()).spoilt(11.0, 11).accepted(11.1, 11),
+        calm(UpdateTamper(how=DUPLICATE)).spoilt(11.0, 11).accepted(11.1, 11),
         Code.NO_EFFECT,
     ),
     case(
         "two answers that took it are",
-        calm(UpdateDuplicate()).spoilt(11.0, 11).accepted(11.1, 11).accepted(11.2, 11),
+        calm(UpdateTamper(how=DUPLICATE)).spoilt(11.0, 11).accepted(11.1, 11).accepted(11.2, 11),
         Code.AS_ASKED,
     ),
     case(
         "a push that was late by itself is no duplicate",
-        calm(UpdateDuplicate()).spoilt(11.0, 11).rejected(11.1, 11, "late"),
+        calm(UpdateTamper(how=DUPLICATE)).spoilt(11.0, 11).rejected(11.1, 11, "late"),
         Code.NO_EFFECT,
     ),
     case(
         "a push that was late twice is",
-        calm(UpdateDuplicate())
+        calm(UpdateTamper(how=DUPLICATE))
         .spoilt(11.0, 11)
         .rejected(11.1, 11, "late")
         .rejected(11.2, 11, "late"),
@@ -236,7 +243,7 @@ def test_the_record_shows_what_became_of_the_update(case: Case) -> None:
     case.require()
 
 
-@pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", ALL, ids=str)
 def test_refusals_of_pushes_that_nobody_spoilt_prove_nothing(fault: Fault) -> None:
     record = calm(fault)
     for reason in ("not_finite", "stale", "late", "malformed"):
@@ -247,4 +254,4 @@ def test_refusals_of_pushes_that_nobody_spoilt_prove_nothing(fault: Fault) -> No
 @pytest.mark.parametrize("factor", [0.0, 1.0, float("nan"), float("inf")])
 def test_a_factor_that_scales_nothing_is_refused(factor: float) -> None:
     with pytest.raises(PlanError, match="1000"):
-        UpdateScaled(factor=factor)
+        UpdateTamper(how=SCALED, factor=factor)

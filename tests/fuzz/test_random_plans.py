@@ -61,7 +61,7 @@ def _overlap(plan: FaultPlan) -> bool:
 def test_faults_that_need_a_kernel_an_engine_or_a_provider_are_not_drawn() -> None:
     names = {fault.name for fault in simulated()}
     assert {"process.kill", "host.kill", "chip.fail", "network.latency"} <= names
-    assert not names & {"process.oom", "network.loss", "network.disconnect", "tpu.delete"}
+    assert not names & {"process.oom", "network.packets", "network.disconnect", "tpu.outage"}
 
 
 @pytest.mark.parametrize("seed", SEEDS[:_FAST])

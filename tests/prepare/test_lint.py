@@ -46,7 +46,7 @@ REST = KILL.replace("4s}", "rest}")
         ({"expect": "{check: rejoin, within: 100000s}"}, r":8:.*expect\[0\].within: "),
         (
             {"setting": "training.algorithm=data_parallel",
-             "faults": KILL.replace("process.kill", "network.freeze")},
+             "faults": KILL.replace("process.kill", "network.partition")},
             r":6:.*faults\[0\].fault: 'dies'",
         ),
         (

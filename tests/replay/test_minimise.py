@@ -11,13 +11,14 @@ from chaoslab.faults.base import HasStrength
 from chaoslab.faults.catalogue import FAULTS as ALL
 from chaoslab.faults.clock import ClockDrift, ClockStep
 from chaoslab.faults.compute import ComputeSlow
-from chaoslab.faults.network import NetworkBandwidth, NetworkLatency, NetworkLoss
+from chaoslab.faults.network import NetworkBandwidth, NetworkLatency
 from chaoslab.faults.network_break import NetworkFlap, NetworkReset
-from chaoslab.faults.network_cut import NetworkFreeze
+from chaoslab.faults.network_cut import NetworkPartition
+from chaoslab.faults.network_packets import NetworkPackets
 from chaoslab.faults.network_wan import NetworkRegionProfile
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill
 from chaoslab.faults.storage_room import StorageSlowDisk
-from chaoslab.faults.update import UpdateScaled
+from chaoslab.faults.update import Tampering, UpdateTamper
 from chaoslab.links.effects import Direction
 from chaoslab.links.profiles import profile
 from chaoslab.plan.model import Injection, Trigger
@@ -113,9 +114,9 @@ def test_what_was_needed_at_full_strength_costs_one_run_each_when_it_is_milder()
     ("settings", "matters", "least"),
     [
         (ComputeSlow(factor=9.0), lambda one: one.factor >= 2.5, ComputeSlow(factor=3.0)),
-        (NetworkLoss(share=0.16), bool, NetworkLoss(share=0.01, direction=Direction.UP)),
-        (NetworkFreeze(), lambda one: Direction.DOWN in one.direction.ways,
-         NetworkFreeze(direction=Direction.DOWN)),
+        (NetworkPackets(share=0.16), bool, NetworkPackets(share=0.01, direction=Direction.UP)),
+        (NetworkPartition(), lambda one: Direction.DOWN in one.direction.ways,
+         NetworkPartition(direction=Direction.DOWN)),
         (NetworkFlap(times=8, down_s=2.0), lambda one: one.down_s >= 2.0,
          NetworkFlap(times=1, down_s=2.0)),
     ],
@@ -136,7 +137,11 @@ def test_strengths_are_halved_each_alone_and_four_times_at_most_while_it_fails(
         (NetworkReset(times=5), [NetworkReset(times=2)]),
         (ClockDrift(rate=1.2), [ClockDrift(rate=1.1)]),
         (ClockStep(by_s=300.0), [ClockStep(by_s=150.0)]),
-        (UpdateScaled(factor=-999.0), [UpdateScaled(factor=-499.0)]),
+        (
+            UpdateTamper(how=Tampering.SCALED, factor=-999.0),
+            [UpdateTamper(how=Tampering.SCALED, factor=-499.0)],
+        ),
+        (UpdateTamper(how=Tampering.NAN), []),
         (StorageSlowDisk(rate_bytes_per_s=1e5), [StorageSlowDisk(rate_bytes_per_s=2e5)]),
         (ProcessCrashLoop(times=3), [ProcessCrashLoop(times=1)]),
         (ProcessCrashLoop(times=1), []),

@@ -11,7 +11,7 @@ from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.events import Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.network import NetworkLatency
-from chaoslab.faults.network_cut import NetworkFreeze
+from chaoslab.faults.network_cut import NetworkPartition
 from chaoslab.faults.region import RegionOutage
 from chaoslab.fleet.node_links import STANDING
 from chaoslab.links.effects import Direction, Latency, LinkAbility
@@ -123,7 +123,7 @@ def test_a_fault_shapes_its_targets_links_and_clears_them(tmp_path: Path) -> Non
 
 
 def test_two_faults_on_one_link_are_open_together_and_heal_apart(tmp_path: Path) -> None:
-    late = injection(NetworkFreeze(), 1, trigger=Trigger(round=17), for_s=1.0)
+    late = injection(NetworkPartition(), 1, trigger=Trigger(round=17), for_s=1.0)
     _, history = conducted(tmp_path, injection(NetworkLatency()), late)
     told = history.of(Kind.LINK_SHAPED, Kind.LINK_CLEARED)
     assert [event.kind for event in told] == [Kind.LINK_SHAPED] * 2 + [Kind.LINK_CLEARED] * 2
@@ -197,7 +197,7 @@ FAR_FROM_THE_START = {"learner-0": ((Direction.BOTH, FAR),)}
     ("setup", "some", "error", "name"),
     [
         (LinkSetup(), [injection(NetworkLatency())], AbilityError, "fault-0"),
-        (LinkSetup(factory=NO_FREEZE), [injection(NetworkFreeze())], AbilityError, "freeze"),
+        (LinkSetup(factory=NO_FREEZE), [injection(NetworkPartition())], AbilityError, "freeze"),
         (LinkSetup(standing=FAR_FROM_THE_START), [], AbilityError, "latency"),
         (
             LinkSetup(factory=Roads()),

@@ -114,7 +114,8 @@ def test_damage_that_is_merged_unbounded_shows_in_the_modelled_loss(tmp_path: Pa
         "training: {learners: 3, norm_limit: off, stop: {rounds: 150}}\n"
         "control: twin\nsettle: 20s\n"
         "faults:\n"
-        "  - {id: huge, fault: update.scaled, target: {learners: 1}, at: {round: 60}, for: rest}\n"
+        "  - {id: huge, fault: update.tamper, how: scaled, target: {learners: 1},\n"
+        "     at: {round: 60}, for: rest}\n"
         "expect:\n  - {check: loss_parity, max_delta: 5%}\n"
     )
     judged = simulate(str(plan), tmp_path / "runs")
@@ -128,8 +129,8 @@ def test_a_learner_whose_updates_are_turned_round_is_named(tmp_path: Path) -> No
     plan.write_text(
         "version: 1\nname: turned\nseed: 3\ntraining: {learners: 4, stop: {rounds: 240}}\n"
         "control: none\n"
-        "faults:\n  - {id: flip, fault: update.scaled, factor: -1, at: {round: 60}, for: 10s,\n"
-        "     target: {learners: [learner-2]}}\n"
+        "faults:\n  - {id: flip, fault: update.tamper, how: scaled, factor: -1,\n"
+        "     at: {round: 60}, for: 10s, target: {learners: [learner-2]}}\n"
         "expect: [{check: cleanup}]\n"
     )
     judged = simulate(str(plan), tmp_path / "runs")
@@ -168,8 +169,8 @@ def test_all_checkpoints_lost_after_an_older_one_was_removed_pass(tmp_path: Path
         "version: 1\nname: lost\nseed: 3\n"
         "training: {learners: 3, save_every: 1s, stop: {rounds: 150}}\n"
         "faults:\n"
-        "  - {id: gone, fault: storage.lose_checkpoint, which: all, target: {learners: 1},\n"
-        "     at: {round: 80}, for: 6s}\n"
+        "  - {id: gone, fault: storage.damage_checkpoint, how: lose, which: all,\n"
+        "     target: {learners: 1}, at: {round: 80}, for: 6s}\n"
         "expect: [{check: checkpoints}, {check: rejoin}]\n"
     )
     verdict = simulate(str(plan), tmp_path / "runs", "control=none").verdict
@@ -189,8 +190,8 @@ def test_all_checkpoints_lost_after_an_older_one_was_removed_pass(tmp_path: Path
         ("container.replace", "upgrade"),
         ("{fault: compute.slow, mechanism: cgroup}", "quota"),
         ("{fault: compute.slow, mechanism: duty_cycle}", "duty_cycle"),
-        ("network.loss", "loss"),
-        ("network.corrupt", "corrupt"),
+        ("network.packets", "loss"),
+        ("{fault: network.packets, how: corrupt}", "corrupt"),
         ("{fault: network.latency, jitter: 5ms, distribution: pareto}", "jitter shapes"),
     ],
 )

@@ -65,7 +65,8 @@ def build(
         names.append(images.tools_image())
     except FleetError as error:
         click.echo(
-            f"without {images.tools_image()}, links: netem and network.loss are refused: {error}",
+            f"without {images.tools_image()}, `links: netem` and network.packets are refused: "
+            f"{error}",
             err=True,
         )
     if has_harness:

@@ -145,7 +145,7 @@ def _container_links() -> Examined:
     except FleetError as error:
         return limited(name, f"the trial was refused: {error}")
     if found.forwarding:
-        return missing(name, f"no links: netem, no network.loss: {found.forwarding}")
+        return missing(name, f"no links: netem, no network.packets: {found.forwarding}")
     reasons = {*found.lacks.values(), found.proxy_loss} - {""}
     if reasons:
         lacking = ", ".join(sorted(found.lacks)) or "loss beside a proxy"

@@ -41,7 +41,7 @@ _RUN: Final = (
          use="signals and test hooks"),
     Rule(group="", resource="pods/portforward", verbs=("create", "get"),
          use="faults on links, by the API of the proxy that carries them"),
-    Rule(group="", resource="pods/eviction", verbs=("create",), use="pod.evict"),
+    Rule(group="", resource="pods/eviction", verbs=("create",), use="pod.delete, how: evict"),
     Rule(group="", resource="pods/resize", verbs=("patch",),
          use="compute.slow by a CPU limit: mechanism: cgroup"),
     Rule(group="", resource="services", verbs=("create", "get", "list", "delete"),
@@ -57,7 +57,7 @@ _ATTACH: Final = (
     Rule(group="", resource="pods/log", verbs=("get",), use="events that nodes print"),
     Rule(group="", resource="pods/exec", verbs=("create", "get"),
          use="which node a pod runs, its state, signals to it"),
-    Rule(group="", resource="pods/eviction", verbs=("create",), use="pod.evict"),
+    Rule(group="", resource="pods/eviction", verbs=("create",), use="pod.delete, how: evict"),
     Rule(group="coordination.k8s.io", resource="leases",
          verbs=("create", "get", "patch", "delete"), use="one run at a time"),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
     pods of a namespace ─► `pod_search` ─► Found
     the log of a pod ─► a thread (`pod_log`) ─► the bytes that `read` takes
-    signals ─► `pod_program` in the pod          pod.delete, pod.evict ─► the cluster
+    signals ─► `pod_program` in the pod                      pod.delete ─► the cluster
     what the cluster reports of the pods (`kubernetes.pod_watch`) ─► queue ─► ENGINE_REPORTED
 
 Nodes that ended are started again by whoever deployed them: in the same pod, by its restart policy,

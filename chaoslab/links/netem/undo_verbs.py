@@ -118,9 +118,9 @@ def _diagnose() -> Iterator[Examined]:
         yield ok("namespaces", "a network of its own can be made to try rules for packets in")
     can, how = netfilter.is_available()
     if can:
-        yield ok("packet loss", f"{how}, for network.loss")
+        yield ok("packet loss", f"{how}, for network.packets")
     else:
-        yield missing("packet loss", f"network.loss is refused: {how}")
+        yield missing("packet loss", f"network.packets is refused: {how}")
     can, how = bands.is_available()
     if can:
         yield ok("tc netem", "duplicated, reordered and corrupt packets")

@@ -211,17 +211,18 @@ def nearest(
     """What to write instead of an unknown name: the most similar one, all there are, or both.
 
     One of the `likely` names is preferred if it is similar at all; of names such as `region.kill`,
-    those of the same family, then those of others that end alike.
+    those of the same family; beside the only one of a family, the like of another.
     """
     names = sorted(known)
     kind, dot, _ = name.partition(".")
     family = [one for one in names if dot and one.startswith(f"{kind}.")]
     similar = difflib.get_close_matches(name, sorted(likely), n=1)
-    similar = similar or _nearest_in(family, name) or _of_other_families(names, name)
-    similar = similar or family[: len(family) == 1]
+    similar = similar or _nearest_in(family, name)
+    if not similar and len(family) == 1:
+        similar = [*family, *_like_in_others(names, name)]
     names = family or names
     similar = similar or ([] if family else difflib.get_close_matches(name, names, n=1))
-    hint = f"; did you mean `{similar[0]}`?" if similar else ""
+    hint = f"; did you mean {' or '.join(f'`{one}`' for one in similar)}?" if similar else ""
     is_listed = lists_all or not similar
     there = f"{'' if hint else ';'} known: {', '.join(names) or 'none'}" if is_listed else ""
     missing = " (is its package installed?)" if noun in _FROM_PACKAGES and not similar else ""
@@ -234,9 +235,9 @@ def _nearest_in(family: Sequence[str], name: str) -> list[str]:
     return [by_rest[one] for one in difflib.get_close_matches(name.partition(".")[2], by_rest, n=1)]
 
 
-def _of_other_families(names: Sequence[str], name: str) -> list[str]:
-    """With the same word after the dot."""
-    alike = [one for one in names if "." in name and one.endswith(name[name.index(".") :])]
+def _like_in_others(names: Sequence[str], name: str) -> list[str]:
+    """With the same word after the dot, in the family of the most similar name."""
+    alike = [one for one in names if one.endswith(name[name.index(".") :])]
     return difflib.get_close_matches(name, alike, n=1, cutoff=0.0)
 
 

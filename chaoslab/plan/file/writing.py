@@ -114,8 +114,14 @@ def one_line(value: Tree) -> str:
 
 
 def listed(settings: Mapping[str, Tree]) -> str:
-    """Settings as a preview shows them: `signal SIGKILL, times 3`; empty lists are left out."""
-    shown = (f"{key} {one_line(value)}" for key, value in settings.items() if value != [])
+    """Settings as a preview shows them: `signal SIGKILL, times 3`, without empty lists and what is
+    false.
+    """
+    shown = (
+        f"{key} {one_line(value)}"
+        for key, value in settings.items()
+        if value != [] and value is not False
+    )
     return ", ".join(shown)
 
 

@@ -136,11 +136,6 @@ def test_training_may_stop_at_a_loss_below_zero(load: Loader) -> None:
     assert load(HEAD + "training: {stop: {loss: -2.5}}\n").training.stop == Stop(loss=-2.5)
 
 
-def test_a_fault_that_only_the_syncer_can_have_needs_no_target(load: Loader) -> None:
-    plan = load(one_fault("fault: syncer.crash, at: {round: 3}, for: 5s"))
-    assert plan.faults[0].target == Target(syncer=True)
-
-
 def test_settings_are_the_fields_of_the_fault_in_their_units(load: Loader) -> None:
     plan = load(
         one_fault(
