@@ -82,17 +82,17 @@ def suspects_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED: dict[str, tuple[Plant, int, str]] = {
-    "takes every push": (takes_every_push, 161, "quorum_progress"),
-    "begins its rounds anew": (forgets(lambda p: setattr(p.rounds, "begun", 0)), 1, "versions"),
-    "forgets its tokens": (forgets(lambda p: setattr(p.rounds, "fragment_tokens", 0)), 1, "ledger"),
+    "takes every push": (takes_every_push, 92, "quorum_progress"),
+    "begins its rounds anew": (forgets(lambda p: setattr(p.rounds, "begun", 0)), 7, "versions"),
+    "forgets its tokens": (forgets(lambda p: setattr(p.rounds, "fragment_tokens", 0)), 7, "ledger"),
     "gives epochs twice": (
-        forgets(lambda p: setattr(p.membership, "last_epoch", 0)), 1, "succession",
+        forgets(lambda p: setattr(p.membership, "last_epoch", 0)), 7, "succession",
     ),
-    "waits for those that left": (awaits_those_that_left, 2, "quorum_progress"),
-    "sends nothing to those that join": (sends_nothing_to_those_that_join, 1, "handover"),
-    "keeps work of abandoned rounds": (keeps_work_of_abandoned_rounds, 0, "quorum_progress"),
+    "waits for those that left": (awaits_those_that_left, 7, "quorum_progress"),
+    "sends nothing to those that join": (sends_nothing_to_those_that_join, 0, "handover"),
+    "keeps work of abandoned rounds": (keeps_work_of_abandoned_rounds, 25, "quorum_progress"),
     "suspects for ever": (suspects_for_ever, 0, HARNESS),
-    "asks no other donor": (asks_no_other_donor, 2, "handover"),
+    "asks no other donor": (asks_no_other_donor, 7, "handover"),
 }  # fmt: skip
 """By what it does wrong: the fault, the first seed that finds it, and where it shows."""
 LONG = {
