@@ -189,7 +189,7 @@ def _read(run: PastRun, newest: PastRun) -> tuple[Verdict | None, LeftOut | None
         return None, why
     try:
         return run.verdict(), None
-    except FleetError:  # of an older format: `judge` writes it anew; the count is shown
+    except FleetError:  # `show --judge` writes it anew; the count is shown
         return None, LeftOut.UNREADABLE
 
 
