@@ -28,6 +28,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.bursts import Burst, bursts
 from chaoslab.checks.codes import Code
+from chaoslab.checks.noise import noise_of_rounds, unless_noisy
 from chaoslab.checks.timeline import baseline_end_s, once, training_end_s
 from chaoslab.checks.violations import (
     Doubt,
@@ -192,14 +193,14 @@ class Bandwidth:
         )
         if worst is None or (saving < self.min_saving and worst.worst <= worst.bound):
             margin = margin_above(saving, self.min_saving, best=2 * self.min_saving)
-            return replace(
+            finding = replace(
                 finding,
                 observed=round(saving, 3),
                 bound=self.min_saving,
                 margin=margin,
                 unit=Unit.FACTOR,
             )
-        return finding
+        return unless_noisy(finding, noise_of_rounds(history), self.max_peak) if found else finding
 
     def _worst(self, rate: float, found: Sequence[Burst]) -> Measured | None:
         """Of rate and peak, the one with the least room below its bound; None without bounds."""

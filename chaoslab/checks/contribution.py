@@ -20,6 +20,7 @@ from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.capacity import Slowed, slowed
 from chaoslab.checks.codes import Code
+from chaoslab.checks.noise import noise_of_rounds, unless_noisy
 from chaoslab.checks.outages import Outage, outages, whole_s
 from chaoslab.checks.stretches import Stretches, holds, union, without
 from chaoslab.checks.timeline import (
@@ -91,7 +92,7 @@ class ContributionShare:
             *_dropped(history, slow, stretches),
             *self._drag(drag, slow),
         ]
-        return conclude(
+        concluded = conclude(
             self.name,
             found,
             passed=f"the weight of {plural(len(accounts), 'learner')} followed their tokens: "
@@ -106,6 +107,9 @@ class ContributionShare:
                 "drag_factor": None if drag is None else round(drag, 3),
             },
         )
+        if drag is None:
+            return concluded
+        return unless_noisy(concluded, noise_of_rounds(history), self.max_drag)
 
     def _wrong_shares(self, accounts: Sequence[_Account], last: Event) -> Iterator[Violation]:
         for account in accounts:

@@ -32,7 +32,9 @@ OF_SPEED = frozenset(
         Code.PACE_TOO_LOW,
         Code.PACE_TOO_HIGH,
         Code.PACE_NOT_REGAINED,
+        Code.PEAK_TOO_HIGH,
         Code.ROUNDS_TOO_RARE,
+        Code.SLOW_LEARNER_AWAITED,
         Code.SLOWED,
         Code.WORKED_TOO_LITTLE,
     }

@@ -83,6 +83,11 @@ CASES = {
         Code.SLOW_LEARNER_AWAITED,
     ),
     "weights of the time in which the syncer came back": passes(CHECK, syncer_was_away),
+    "merges beside a slow learner, held to less than the noise of the baseline": doubts(
+        ContributionShare(max_drag=1.2),
+        lambda: slowed().end().altered(Kind.BASELINE_MEASURED, lambda _: {"variation": 0.5}),
+        Code.BASELINE_NOT_STEADY,
+    ),
     "too few merges": doubts(CHECK, lambda: slowed(for_s=3.0).end()),
 }
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Check, Outcome
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.codes import Code
@@ -27,6 +28,7 @@ TIGHT: tuple[tuple[Check, Mapping[str, Json]], ...] = (
     (Goodput(max_share=1.2), ROUNDS),
     (Recovery(min_share=0.8), ROUNDS),
     (Cadence(min_share=0.8), ROUNDS),
+    (Bandwidth(max_peak=1.2), ROUNDS),
     (Survivors(max_slowdown=1.2), STEPS),
     (Participation(min_share=0.8), STEPS),
 )
