@@ -11,16 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from chaoslab.checks.agreement import Agreement
 from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
 from chaoslab.checks.base import Check, Finding, Outcome
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.codes import Code
+from chaoslab.checks.convergence import NumericHealth
+from chaoslab.checks.ledger import Ledger
+from chaoslab.checks.left_out import judgeable
 from chaoslab.checks.participation import Participation
 from chaoslab.checks.real_work import RealWork
 from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.versions import Versions
 from chaoslab.checks.violations import unknown
+from chaoslab.core.payloads import PushAccepted
 from chaoslab.core.units import Duration, elapsed
 from chaoslab.record.journal import History
+
+_VIOLATED_ONLY = frozenset({Ledger.name, Agreement.name, Versions.name, NumericHealth.name})
+"""What these lack is no doubt in a plan that does not name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,33 +115,44 @@ def rejoin_within_s(expect: Sequence[Check]) -> float:
 
 
 def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
-    """The answers that the plan does not name, as the checks by which they are judged anyway."""
+    """What the plan does not name, as the checks by which it is judged anyway.
+
+    Tokens, versions and digests are compared of learners whose pushes have a norm: systems of
+    others have none, and count and hold parameters in ways of their own.
+    """
     within_s = rejoin_within_s(expect)
-    checks: list[Check] = [TrainingContinues(), RealWork()]
+    checks: list[Check] = [TrainingContinues(), RealWork(), NumericHealth()]
+    if any(push.payload.norm is not None for push in history.of(PushAccepted)):
+        checks += [Ledger(), Agreement(), Versions()]
     if asked(returns(history, within_s=within_s)):
         checks.append(LearnersRejoin(within_s=within_s))
     if not any(isinstance(check, TrainingContinues) and not check.expected for check in expect):
         checks += [Cadence(), Participation()]
     named = {check.name for check in expect}
-    return [check for check in checks if check.name not in named]
+    return list(judgeable(history, (one for one in checks if one.name not in named))[0])
 
 
 def against_pass(answers: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
-    """What stands against PASS by the answers that the plan does not name: NO, or nobody knows.
+    """What stands against PASS by what the plan does not name: NO, or nobody knows.
 
     An answer that nobody knows is left to a finding that is no PASS already, if there is one. Left
-    out is what cannot be asked of this run: a cadence without a settled stretch that is long
-    enough, and a pace that is in order, but compared with a baseline that its plan lets be noisier.
+    out is what cannot be asked of this run: accounts that the record lacks, a cadence without a
+    settled stretch that is long enough, and a pace that is in order, but compared with a baseline
+    that its plan lets be noisier.
     """
     has_doubt = any(finding.outcome is not Outcome.PASS for finding in findings)
     least = Outcome.FAIL if has_doubt else Outcome.UNKNOWN
     return [
         one
         for one in answers
-        if one.outcome in (least, Outcome.FAIL)
-        and not (one.check == Cadence.name and one.codes == (Code.TOO_FEW_SAMPLES,))
-        and one.codes != (Code.BASELINE_NOT_STEADY,)
+        if one.outcome is Outcome.FAIL or (one.outcome is least and _could_be_known(one))
     ]
+
+
+def _could_be_known(one: Finding) -> bool:
+    is_too_short = one.check == Cadence.name and one.codes == (Code.TOO_FEW_SAMPLES,)
+    is_noisy = one.codes == (Code.BASELINE_NOT_STEADY,)
+    return not (is_too_short or is_noisy or one.check in _VIOLATED_ONLY)
 
 
 def _outcome(answer: bool, expected: bool) -> Outcome:

@@ -7,7 +7,7 @@ somebody accepts.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,8 +17,8 @@ from chaoslab.core.errors import ExitCode, PlanError
 
 MIN_MARGIN = 0.1
 _RULES = (
-    "training_continues", "learners_rejoin", "cadence", "participation", "real_work", "unasked",
-    "strangers", "stop",
+    "training_continues", "learners_rejoin", "cadence", "participation", "real_work", "ledger",
+    "agreement", "versions", "numeric_health", "unasked", "strangers", "stop",
 )  # fmt: skip
 """Rules of every run that can be FAIL, whatever the plan expects."""
 
@@ -50,14 +50,17 @@ class Gate:
     """For a run that is broken on purpose: a FAIL of all these findings is accepted, by their names
     in `Verdict.by_name`, and nothing else."""
 
-    def refuse_unknown(self, expect: Sequence[str]) -> None:
-        """PlanError for a name that can never fail where these checks are expected, in order."""
+    def refuse_unknown(self, expect: Sequence[str], *, left_out: Collection[str] = ()) -> None:
+        """PlanError for a name that can never fail where these checks are expected, in order.
+
+        `left_out`: checks that the run is never to answer.
+        """
         seen = Counter[str]()
         known = list[str]()
         for check in expect:
             seen[check] += 1
             known.append(check if seen[check] == 1 else f"{check} ({seen[check]})")
-        known = list(dict.fromkeys((*known, *_RULES)))
+        known = [one for one in dict.fromkeys((*known, *_RULES)) if one not in left_out]
         if wrong := [name for name in self.must_fail if name not in known]:
             raise PlanError(
                 f"--expect fail:{wrong[0]} names nothing that can fail here: write fail:NAME with "

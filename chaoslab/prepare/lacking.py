@@ -5,8 +5,9 @@ a training that others started ───► no twin, no whole ┼─► run.star
 training.step_time: off ──────────► no step time ─────┘
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.left_out import left_out
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.payloads import Need
@@ -42,6 +43,14 @@ def not_judged(plan: FaultPlan) -> Iterator[str]:
         )
     for one in found:
         yield f"expect: {one.name} is not judged: {one.reason}"
+
+
+def never_judged(plan: FaultPlan, names: Iterable[str]) -> frozenset[str]:
+    """Those of these checks that a run of this plan is not to answer at all."""
+    without = lacking(plan)
+    checks = [CHECKS[name]() for name in names if name in CHECKS]
+    found = (one for check in checks for one in left_out(check, without))
+    return frozenset(one.check for one in found if not one.setting)
 
 
 def _is_standing(plan: FaultPlan) -> bool:

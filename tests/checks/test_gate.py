@@ -80,14 +80,16 @@ def test_a_run_that_failed_for_another_reason_is_not_the_expected_fail(
 
 @pytest.mark.parametrize(
     "rule",
-    ["training_continues", "learners_rejoin", "participation", "cadence", "real_work", "unasked",
-     "strangers", "stop"],
+    ["training_continues", "learners_rejoin", "participation", "cadence", "real_work", "ledger",
+     "agreement", "versions", "numeric_health", "unasked", "strangers", "stop"],
 )  # fmt: skip
 def test_a_rule_of_every_run_that_can_fail_may_be_expected_to(rule: str) -> None:
     Gate(must_fail=(rule,)).refuse_unknown([])
+    with pytest.raises(PlanError, match=f"fail:{rule} "):
+        Gate(must_fail=(rule,)).refuse_unknown(["rejoin"], left_out=[rule])
 
 
-@pytest.mark.parametrize("name", ["", "rejon", "rejoin (3)", "ledger", "evidence"])
+@pytest.mark.parametrize("name", ["", "rejon", "rejoin (3)", "goodput", "evidence"])
 def test_a_name_that_can_never_fail_is_refused_with_those_that_can(name: str) -> None:
     expect = ["rejoin", "continuity", "rejoin"]
     Gate(must_fail=("rejoin (2)", "continuity", "unasked")).refuse_unknown(expect)

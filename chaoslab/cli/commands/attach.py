@@ -14,7 +14,7 @@ import click
 
 from chaoslab.checks.gate import Gate
 from chaoslab.cli.commands.listener_options import Listening, listener_options
-from chaoslab.cli.commands.options import gate_options, seed_option, set_option
+from chaoslab.cli.commands.options import gate_options, refuse_unknown, seed_option, set_option
 from chaoslab.cli.commands.output import (
     advise,
     examples,
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913  # one for each group of options
         return
     asked = attached(Asked(plan=plan, settings=settings, seed=seed), found, nodes)
     prepared = prepare(asked)
-    gate.refuse_unknown([spec.check for spec in prepared.plan.expect])
+    refuse_unknown(gate, prepared.plan)
     if not is_begun:
         confirm(context, nodes, prepared.plan.name)
     with listening.begin() as listeners:

@@ -15,7 +15,9 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.cli import completing
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import COUNT, DURATION, SHARE, SIZE, Quantity, share
+from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import kinds
+from chaoslab.prepare.lacking import never_judged
 from chaoslab.prepare.plans import Asked
 
 _T = TypeVar("_T")
@@ -135,6 +137,12 @@ gate_options = bundled(
         "repeatable: all of them.",
     ),
 )
+
+
+def refuse_unknown(gate: Gate, plan: FaultPlan) -> None:
+    """PlanError if --expect names what can never fail in a run of this plan."""
+    left_out = never_judged(plan, gate.must_fail)
+    gate.refuse_unknown([spec.check for spec in plan.expect], left_out=left_out)
 
 
 def gated(gate: Gate, verdict: Verdict) -> ExitCode:

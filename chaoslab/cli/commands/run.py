@@ -12,7 +12,7 @@ from chaoslab.checks.gate import Gate
 from chaoslab.cli import completing
 from chaoslab.cli.commands.bisection import bisect_commits
 from chaoslab.cli.commands.listener_options import Listeners, Listening, listener_options
-from chaoslab.cli.commands.options import gate_options, gated, plan_options
+from chaoslab.cli.commands.options import gate_options, gated, plan_options, refuse_unknown
 from chaoslab.cli.commands.output import (
     examples,
     json_option,
@@ -122,7 +122,7 @@ def run_told(
     """Carry out a plan while listeners are told. PlanError if `gate` names no check of it."""
     invocation = context.ensure_object(Invocation)
     invocation.secrets = prepared.text.secrets
-    gate.refuse_unknown([spec.check for spec in prepared.plan.expect])
+    refuse_unknown(gate, prepared.plan)
 
     def made(directory: Path) -> None:
         invocation.remember(directory)
