@@ -131,11 +131,11 @@ def absences(history: History) -> tuple[Absence, ...]:
     return tuple(sorted(found, key=lambda absence: (absence.gone_s, absence.learner)))
 
 
-def busy_stretches(history: History, learner: str) -> Stretches:
+def busy_stretches(history: History, learner: str, but: FaultStory | None = None) -> Stretches:
     """When a learner was under a fault, or on its way back from one; they may overlap.
 
-    A fault that alone took it away is over with its return, which may be long before the heal: some
-    give their victims back themselves.
+    `but`: a fault that is left out. One that alone took it away is over with its return, which may
+    be long before the heal: some give their victims back themselves.
     """
     away = [one for one in absences(history) if one.learner == learner]
     alone = {one.stories[0].injection for one in away if len(one.stories) == 1}
@@ -143,7 +143,7 @@ def busy_stretches(history: History, learner: str) -> Stretches:
         (window.start_s, window.end_s)
         for window in fault_windows(history)
         if learner in window.story.targets and not window.story.brings_in
-        if window.story.injection not in alone
+        if window.story is not but and window.story.injection not in alone
     ]
     return [*under, *((one.gone_s, one.back_s) for one in away)]
 

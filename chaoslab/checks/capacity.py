@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from chaoslab.checks.timeline import fault_windows
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import BaselineMeasured, Status
-from chaoslab.record.journal import History
+from chaoslab.record.journal import FaultStory, History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +50,25 @@ def pace_shares(history: History) -> Mapping[str, float]:
     return {learner: len(paces) * pace / whole for learner, pace in paces.items()}
 
 
+def slowdown(story: FaultStory, target: str) -> float | None:
+    """How many times as long steps of a target took by the evidence; None without evidence."""
+    for seen in story.evidence:
+        if seen.payload.target == target and seen.payload.status is not Status.FAILED:
+            ratio = seen.payload.measured.get("step_ratio", 1.0)
+            return max(1.0, float(ratio)) if isinstance(ratio, int | float) else None
+    return None
+
+
 def slowed(history: History) -> Iterator[Slowed]:
     """Every learner that evidence shows to have been slowed, injection by injection."""
     for window in fault_windows(history):
         for seen in () if window.story.takes_away else window.story.evidence:
-            ratio = seen.payload.measured.get("step_ratio")
-            if (
-                isinstance(ratio, int | float)
-                and ratio > 1
-                and seen.payload.status is not Status.FAILED
-            ):
+            ratio = slowdown(window.story, seen.payload.target)
+            if ratio is not None and ratio > 1:
                 yield Slowed(
                     learner=seen.payload.target,
                     start_s=window.start_s,
                     end_s=window.end_s,
-                    ratio=float(ratio),
+                    ratio=ratio,
                     evidence=seen,
                 )

@@ -150,6 +150,8 @@ class Code(StrEnum):
     NOTHING_TO_JUDGE = "nothing_to_judge"
     NO_BASELINE = "no_baseline"
     BASELINE_NOT_STEADY = "baseline_not_steady"
+    BASELINE_UNEVEN = "baseline_uneven"
+    """A learner contributed far less than others that are no faster."""
     NO_FAULT = "no_fault"
     """No fault did what the check is about."""
     TOO_FEW_SAMPLES = "too_few_samples"

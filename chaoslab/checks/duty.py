@@ -19,6 +19,7 @@ from chaoslab.checks.disturbances import is_full
 from chaoslab.checks.outages import outages, whole_s
 from chaoslab.checks.stretches import Stretches, overlap_s, union, without
 from chaoslab.checks.timeline import (
+    FaultWindow,
     baseline_end_s,
     before_the_end,
     of_learner,
@@ -40,9 +41,10 @@ from chaoslab.core.payloads import (
     PaceSet,
     PhaseEntered,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.journal import FaultStory, History
 
 _MOST_STEPS = 2**53
+_ALIKE = 1.25
 _BACK_WITHIN_S = 30.0
 """A learner whose fault did not take it away is on duty so long after the heal at the latest."""
 
@@ -64,7 +66,8 @@ class Duty:
         """When learners may have lacked a core: where no node is on this machine, nobody knows."""
         self._given = {who: _Given.of(history, who) for who in history.learners}
         begun_s = (e.time_s for e in history.of(PhaseEntered) if e.payload.phase == "baseline")
-        self._baseline = (next(begun_s, 0.0), baseline_s)
+        self.baseline = (next(begun_s, 0.0), baseline_s)
+        """From when to when it was measured."""
         self._steps = {who: _Sums.of(_steps(history, who)) for who in history.learners}
         self._waits = {who: _Sums.of(_waits(history, who)) for who in history.learners}
         self.of: Mapping[str, Stretches] = {
@@ -91,11 +94,23 @@ class Duty:
         """Steps per second in the baseline; the median of the others if it was not there."""
         return self._pace.get(learner) or median(self._pace.values() or [1.0])
 
-    def pace_share(self, learner: str, start_s: float, end_s: float) -> float | None:
-        """Its steps per second on duty in a stretch, against the baseline; None if it has no duty
-        there, waited for rounds or for other learners for most of it, or nobody has a pace.
+    def as_slow_as(self, learner: str) -> Sequence[str]:
+        """The others whose pace in the baseline is a quarter above its own at most; none where it
+        may have lacked a core.
         """
-        duty = [(max(a, start_s), min(b, end_s)) for a, b in self.of[learner]]
+        if learner not in self._pace or not self.shows_speeds(*self.baseline):
+            return []
+        most = _ALIKE * self._pace[learner]
+        return [who for who, pace in self._pace.items() if who != learner and pace <= most]
+
+    def pace_share(
+        self, learner: str, start_s: float, end_s: float, within: Stretches | None = None
+    ) -> float | None:
+        """Its steps per second on duty (or `within`) in a stretch, against the baseline; None if it
+        has no duty there, waited for rounds or for others for most of it, or nobody has a pace.
+        """
+        within = self.of[learner] if within is None else within
+        duty = [(max(a, start_s), min(b, end_s)) for a, b in within]
         duty = [(a, b) for a, b in duty if a < b]
         time_s = sum(b - a for a, b in duty)
         worked_s = time_s - sum(self._waits[learner].between(a, b) for a, b in duty)
@@ -124,7 +139,7 @@ class Duty:
         None where that is not known: in containers and on other machines.
         """
         now = self._given[learner].share(start_s, end_s)
-        usual = self._given[learner].share(*self._baseline)
+        usual = self._given[learner].share(*self.baseline)
         return min(1.0, now / usual) if now is not None and usual else None
 
     def shows_speeds(self, start_s: float, end_s: float) -> bool:
@@ -253,15 +268,26 @@ def _duty(history: History, learner: str, baseline_s: float) -> Stretches:
     return without([(start_s, training_end_s(history))], union(off))
 
 
-def _busy(history: History, learner: str) -> Iterator[tuple[float, float]]:
-    yield from _faulted(history, learner)
+def under_alone(history: History, learner: str, window: FaultWindow) -> Stretches:
+    """The part of a fault's window in which a learner is under no other fault, and not excused."""
+    off = [*_busy(history, learner, window.story), *_asked_to_leave(history, learner)]
+    return without([(window.start_s, window.end_s)], union(off))
+
+
+def _busy(
+    history: History, learner: str, but: FaultStory | None = None
+) -> Iterator[tuple[float, float]]:
+    """`but`: a fault that is left out."""
+    yield from _faulted(history, learner, but)
     yield from _syncerless(history, learner)
 
 
-def _faulted(history: History, learner: str) -> Iterator[tuple[float, float]]:
+def _faulted(
+    history: History, learner: str, but: FaultStory | None
+) -> Iterator[tuple[float, float]]:
     """Faults of its own, each to its first contribution after the heal."""
     given = [part.time_s for part in parts_of(history, learner)]
-    for from_s, until_s in union(busy_stretches(history, learner)):
+    for from_s, until_s in union(busy_stretches(history, learner, but)):
         back_s = next((time_s for time_s in given if time_s >= until_s), inf)
         yield from_s, min(back_s, until_s + _BACK_WITHIN_S)
 

@@ -13,6 +13,10 @@ every window that holds 8 such rounds of one fragment:
     steps    per second, against its own baseline; without a step time, on a full machine, against
              the others if they are slower as well
 
+Under a fault that leaves it at work (`may_silence` of its class) rounds are expected of a learner
+as far as a slowness lets that the evidence measured, and steps where it measured none. A learner
+that contributed far less in the baseline than others that are no faster is a doubt.
+
 Time in which an injection held the syncer is nobody's duty. A learner that a fault took away and
 that never contributed again is left to the second answer (`learners_rejoin`).
 
@@ -26,19 +30,22 @@ that it made, rounds give or take one.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from statistics import fmean
+from statistics import fmean, median
 from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.base import Finding
+from chaoslab.checks.capacity import slowdown
 from chaoslab.checks.codes import Code
-from chaoslab.checks.duty import Duty, duty
+from chaoslab.checks.duty import Duty, duty, under_alone
 from chaoslab.checks.noise import noise_of_steps, unless_noisy
 from chaoslab.checks.pacing import unless_overrun
 from chaoslab.checks.stretches import Stretches, holds
 from chaoslab.checks.timeline import (
+    FaultWindow,
     Part,
     baseline_end_s,
     by_fragment,
+    fault_windows,
     of_learner_between,
     parts_of,
 )
@@ -80,6 +87,8 @@ class _Window(NamedTuple):
     fragment: int | None = None
     """The one whose rounds it holds alone, without a look at weight and steps; None: all. There are
     such windows only where nobody is slow for want of a core."""
+    fault: FaultWindow | None = None
+    """The fault that is open on the learner, and leaves it at work."""
 
     @property
     def of(self) -> str:
@@ -107,8 +116,8 @@ class Participation:
         samples, least, broken = 0, dict[str, float](), list[tuple[float, float]]()
         misses_rounds = False
         for learner, own in usual.duty.of.items():
-            found += _short_tails(learner, own, usual)
-            for window in _windows(learner, own, usual):
+            found += [*_short_tails(learner, own, usual), *self._uneven(learner, usual)]
+            for window in (*_windows(learner, own, usual), *_under_faults(learner, usual)):
                 samples += 1
                 share, what = self._least(window, learner, usual)
                 least[learner] = min(share, least.get(learner, share))
@@ -160,11 +169,26 @@ class Participation:
             "steps": "stepped too slowly",
         }[what]
         when = f"from {window.start_s:.1f} to {window.end_s:.1f} s"
+        if window.fault:
+            when += f", while {window.fault} was open, which leaves it at work"
         text = (
             f"{learner} {did} {when}: {share:.0%} of what is expected of it, and the bound is "
             f"{self.min_share:.0%}{_instead(window, learner, usual)}"
         )
         return Violation.at(window.last, Code.WORKED_TOO_LITTLE, text, learner)
+
+    def _uneven(self, learner: str, usual: "_Usual") -> Iterator[Doubt]:
+        """Whether it contributed in the baseline as those that step as fast as it, or slower: what
+        it does later is compared with that.
+        """
+        known = [usual.share_since(who) for who in usual.duty.as_slow_as(learner)]
+        peers, own = [share for share in known if share], usual.share_since(learner)
+        if own and peers and own < self.min_share * median(peers):
+            text = (
+                f"{learner} contributed to {own:.0%} of the rounds of the baseline, and learners "
+                f"that are no faster to {median(peers):.0%}: it is nothing to compare with"
+            )
+            yield Doubt(Code.BASELINE_UNEVEN, text)
 
 
 class _Usual:
@@ -193,6 +217,13 @@ class _Usual:
     def share(self, learner: str) -> float:
         """Of the rounds of the baseline, those that it contributed to; 1 if it was not there."""
         return self._shares[learner] or 1.0
+
+    def share_since(self, learner: str) -> float:
+        """The same of the rounds since it first contributed; 0 if these are fewer than 12."""
+        own = self.own[learner]
+        since = [e.seq in own for rounds in self._before.values() for e in rounds
+                 if own and e.seq >= min(own)]  # fmt: skip
+        return fmean(since) if len(since) >= _WINDOW_ROUNDS else 0.0
 
     def share_of_fragment(self, learner: str, fragment: int) -> float:
         """The same of one fragment, at most that of all; 0 if it never contributed to it."""
@@ -244,6 +275,29 @@ def _windows(learner: str, on_duty: Stretches, usual: _Usual) -> Iterator[_Windo
             window = _window(learner, usual, within, share)
             if usual.duty.shows_speeds(window.start_s, window.end_s):
                 yield window._replace(fragment=fragment)
+
+
+def _under_faults(learner: str, usual: _Usual) -> Iterator[_Window]:
+    """Windows of its time under a fault that leaves it at work, and under no other.
+
+    A fault may slow it, and its host with it, so that it is ready for fewer rounds and answers
+    late: then as many are expected as the square of its pace lets expect, and its pace is left to
+    the evidence of the fault, which measured that.
+    """
+    share = usual.share(learner)
+    for fault in fault_windows(usual.history):
+        ratio = slowdown(fault.story, learner)
+        if fault.story.injecting.payload.may_silence or fault.story.takes_away or ratio is None:
+            continue
+        for start_s, end_s in under_alone(usual.history, learner, fault):
+            rounds = [event for event in usual.rounds if start_s < event.time_s <= end_s]
+            expected = share / ratio**2
+            for within in _runs(rounds, ceil(_WINDOW_ROUNDS / expected)):
+                found = _window(learner, usual, within, expected)
+                pace = usual.duty.pace_share(
+                    learner, found.start_s, found.end_s, [(start_s, end_s)]
+                )
+                yield found._replace(fault=fault, steps_share=pace if ratio == 1 else None)
 
 
 def _runs(
@@ -309,7 +363,8 @@ def _weight_share(
 
 def _instead(window: _Window, learner: str, usual: _Usual) -> str:
     """What it did on duty instead, as the end of a sentence."""
-    history, on_duty, said = usual.history, usual.duty.of[learner], []
+    history, said = usual.history, list[str]()
+    on_duty = [(window.start_s, window.end_s)] if window.fault else usual.duty.of[learner]
     for kind, what in ((MemberLeft, "dropped"), (MemberSuspected, "suspected")):
         seen = of_learner_between(history, kind, learner, window.start_s, window.end_s)
         times_s = [event.time_s for event in seen if holds(on_duty, event.time_s)]

@@ -233,6 +233,13 @@ class BaseFault(HasStrength, Fault):
         """Key under which evidence tells for how long it was requested; empty: nowhere."""
         return ""
 
+    @property
+    def may_silence(self) -> bool:
+        """Whether a victim that it leaves in training may contribute to fewer rounds meanwhile than
+        before, or than a slowness lets expect that its evidence measures as `step_ratio`.
+        """
+        return True
+
     def steps(self) -> tuple[float, ...]:
         """No later steps."""
         return ()

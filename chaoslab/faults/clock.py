@@ -63,6 +63,7 @@ class ClockStep(AsksHook):
     name = "clock.step"
     summary = "the node's wall clock is set, ahead or back"
     strength: ClassVar[Mapping[str, float]] = {"by_s": 0.0}
+    may_silence = False
     hook = _HOOK
     imitates = (
         "NTP or a resumed virtual machine sets the clock; C code of the node reads the right time"

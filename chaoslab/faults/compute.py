@@ -44,6 +44,7 @@ class _Slowing(Stresses):
     tolerance: float
 
     strength: ClassVar[Mapping[str, float]] = {"factor": 1.0}
+    may_silence = False
     layer = Layer.SCHEDULER
     proof = "step time by the learner's own before, less what slowed the others; `tolerance` of it"
 

@@ -39,6 +39,8 @@ DELAY = Tolerance(low=0.7, high=1.5, room=0.025)
 """A busy machine answers late, and a chunk that waits for an earlier one is later still."""
 RATE = Tolerance(low=0.5, high=1.4)
 """Rates are kept over tenths of seconds, and payloads share them with everything else."""
+_ANSWERED_S = 0.15
+"""A pull is answered in time for all that such a round trip takes more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,11 @@ class NetworkLatency(OneEffect):
     imitates = "a longer route between regions; behind a proxy connecting stays as fast"
     proof = f"round trip of pings beside the stream, more than before; {DELAY}"
     takes_away = False
+
+    @property
+    def may_silence(self) -> bool:
+        """A syncer waits for an answer for 0.25 s after the quorum, whatever the others took."""
+        return len(self.direction.ways) * (self.mean_s + self.jitter_s) > _ANSWERED_S
 
     def __post_init__(self) -> None:
         if self.mean_s <= 0:

@@ -42,6 +42,7 @@ class FillsVolume(BaseFault):
     layer = Layer.VOLUME
     needs = frozenset({Ability.VOLUME})
     takes_away = False
+    may_silence = False
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Fill every target's volume."""
@@ -141,6 +142,7 @@ class StorageSlowDisk(AsksHook):
     name = "storage.slow_disk"
     summary = "checkpoints are written at a crawl"
     strength: ClassVar[Mapping[str, float]] = {"rate_bytes_per_s": math.inf}
+    may_silence = False
     imitates = "a worn-out or throttled disk; the program waits, the disk itself is untouched"
     proof = "bytes and seconds of the checkpoints that were written meanwhile"
     hook = "disk"

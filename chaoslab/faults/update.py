@@ -53,6 +53,10 @@ _Push: TypeAlias = tuple[int, int]
 """(round, fragment)"""
 
 
+_TAKEN_FACTOR = 1e6
+"""The syncer refuses values that are too large to be any."""
+
+
 class Tampering(StrEnum):
     """What becomes of a push, in the words of the learner's test hook."""
 
@@ -86,6 +90,12 @@ of a factor below 0 also their cosines with its peers' updates"
     def __post_init__(self) -> None:
         if not math.isfinite(self.factor) or self.factor in (0.0, 1.0):
             raise PlanError(f"`factor: {self.factor:g}` scales nothing: use 1000, 0.001 or -1")
+
+    @property
+    def may_silence(self) -> bool:
+        """Not if its pushes are taken: once of two, and shortened where they are too large."""
+        is_taken = self.how is Tampering.SCALED and abs(self.factor) <= _TAKEN_FACTOR
+        return not (is_taken or self.how is Tampering.DUPLICATE)
 
     def milder(self) -> Iterator[Self]:
         """With a smaller factor, where there is one."""

@@ -243,6 +243,7 @@ class Injector:
             for_s=injection.for_s,
             takes_away=fault.takes_away,
             brings_in=fault.brings_in,
+            may_silence=getattr(fault, "may_silence", True),
             asked_s=asked_s,
             **facts,
         )

@@ -124,7 +124,55 @@ def with_a_third_of_the_weight(merged: Event) -> Mapping[str, Json]:
     return {"contributors": parts}
 
 
+def touched(
+    *,
+    idle: bool = False,
+    slowdown: float = 1,
+    measured: float | None = None,
+    silences: bool = False,
+) -> Story:
+    """learner-1 under a fault for twenty seconds: what it does then, and what is known of that."""
+    story = Story().baseline().touch("learner-1", for_s=20.0).slow("learner-1", slowdown)
+    story.learners["learner-1"].is_mute = idle
+    story.train(20)
+    story.learners["learner-1"].is_mute = False
+    story.slow("learner-1", 1).heal().train(9).end()
+    shown: Mapping[str, Json] = {} if measured is None else {"step_ratio": measured}
+    story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"measured": shown})
+    return rewritten(story, Kind.FAULT_INJECTING, lambda _: {"may_silence": silences})
+
+
+def hardly_there(step_s: float = 1) -> Story:
+    """learner-2 gives one round in four from the start; `step_s`: its step time by the others'."""
+    story = Story().start()
+    for tick in range(160):
+        story.learners["learner-2"].is_mute = tick % 4 > 0
+        story.train(0.25)
+        if tick == 60:
+            story.measure()
+    own = {who: story.pace.step_s * (step_s if who == "learner-2" else 1) for who in story.learners}
+    return story.end().altered(Kind.BASELINE_MEASURED, lambda _: {"step_s": own})
+
+
 CASES = {
+    "one that works on under a fault that leaves it at work": passes(CHECK, touched),
+    "one that contributes to nothing under it": fails(
+        CHECK, lambda: touched(idle=True), TOO_LITTLE, of=("learner-1",)
+    ),
+    "one that hardly steps under it": fails(
+        CHECK, lambda: touched(slowdown=4), TOO_LITTLE, of=("learner-1",)
+    ),
+    "one that is as slow as its evidence measured": passes(
+        CHECK, lambda: touched(slowdown=3, measured=3.0)
+    ),
+    "one that contributes to nothing while it is slow": fails(
+        CHECK, lambda: touched(idle=True, slowdown=1.5, measured=1.5), TOO_LITTLE, of=("learner-1",)
+    ),
+    "one that a fault may silence": passes(CHECK, lambda: touched(idle=True, silences=True)),
+    "one that hardly contributes from the start": doubts(
+        CHECK, hardly_there, Code.BASELINE_UNEVEN
+    ),
+    "an older chip that hardly contributes from the start": passes(CHECK, lambda: hardly_there(3)),
     "a run without faults": passes(CHECK, lambda: Story().baseline().train(20).end()),
     "one that is back and works on": passes(CHECK, lambda: back().train(20).end()),
     "one that joined": passes(CHECK, lambda: joined().train(20).end()),

@@ -65,6 +65,8 @@ class FaultInjecting(OfInjection, kind=Kind.FAULT_INJECTING):
     """The targets leave the training and must rejoin."""
     brings_in: bool = False
     """The targets are new learners, which join."""
+    may_silence: bool = True
+    """The targets may contribute to fewer rounds meanwhile, or to none."""
     reached: int | None = None
     """Of a trigger by phase: seq of the announcement that met it."""
 
