@@ -122,6 +122,10 @@ _LEARNERS = _mutants(
      "agreement", Code.ENDED_WITH_OTHER_STATE, VICTIM, OTHER_VICTIM),
     ("stubborn_learner", "disobeyed", "faults have no effect on learners",
      "evidence", Evidence.STILL_WORKING),
+    ("lasting_slowness", "slowed", "a chip stays slow when its fault is healed",
+     "heal", Code.EFFECT_GOES_ON),
+    ("shirking_learner", "slowed", "a learner answers no pull while its chip is slow",
+     "participation", Code.WORKED_TOO_LITTLE, VICTIM),
     ("false_hanger", "disobeyed", "a learner that was told to hang only says so",
      "evidence", Evidence.STILL_WORKING),
 )

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate
@@ -21,6 +21,7 @@ from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.learner.joining import Joining
 from chaoslab.diloco.learner.link import Link
 from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
@@ -406,6 +407,32 @@ class DecliningMessenger(Messenger):
             super()._push(held, pull)
 
 
+class LastingPace(Pace):
+    """Does not stop being slow when it is told to."""
+
+    def apply_slow_hook(self, facts: Mapping[str, Json]) -> None:
+        if facts:
+            super().apply_slow_hook(facts)
+
+
+class ToldPace(Pace):
+    """Notes whether it is told to be slow."""
+
+    is_slow = False
+
+    def apply_slow_hook(self, facts: Mapping[str, Json]) -> None:
+        super().apply_slow_hook(facts)
+        ToldPace.is_slow = bool(facts)
+
+
+class ShirkingMessenger(Messenger):
+    """Answers no pull while its chip is slow."""
+
+    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+        if not ToldPace.is_slow:
+            super()._push(held, pull)
+
+
 class WaitingMessenger(Messenger):
     """Stops training to wait for the syncer when it is far ahead of what it last adopted."""
 
@@ -462,6 +489,7 @@ MUTANTS = {
         Part(program, "Replica", KeepingReplica),
         Part(training_thread, "Joining", KeepingJoining),
     ],
+    "lasting_slowness": [Part(program, "Pace", LastingPace)],
     "lossless_rejoiner": [Part(program, "Learner", LosslessLearner)],
     "malformed_learner": [Part(program, "Learner", MalformedLearner)],
     "misplaced_rejoiner": [Part(program, "main", _later_with("--shard", lambda _: "0"))],
@@ -471,6 +499,10 @@ MUTANTS = {
     "one_batch_rejoiner": [Part(program, "Replica", OneBatchReplica)],
     "repeating_learner": [Part(program, "Replica", RepeatingReplica)],
     "reopening_learner": [Part(program, "Learner", ReopeningLearner)],
+    "shirking_learner": [
+        Part(program, "Pace", ToldPace),
+        Part(program, "Messenger", ShirkingMessenger),
+    ],
     "skipping_rejoiner": [Part(program, "Replica", SkippingReplica)],
     "stale_rejoiner": [Part(program, "Replica", StaleReplica)],
     "stuck_rejoiner": [Part(program, "Inner", StuckInner)],
