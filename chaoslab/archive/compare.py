@@ -11,7 +11,7 @@ from enum import StrEnum
 from chaoslab.archive.changes import Change, changes
 from chaoslab.archive.index import PastRun, judged
 from chaoslab.checks.base import Finding, Outcome
-from chaoslab.checks.noise import NOISE
+from chaoslab.checks.pacing import NOISE
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json

@@ -176,9 +176,13 @@ def _healed_s(story: FaultStory) -> float:
 
 def _come_back(absence: Absence, history: History) -> Absence:
     """Follow the learner from the heal to its contributions."""
-    absence = replace(
-        absence, impostures=_impostures(absence, history), counted=_counted(absence, history)
+    counted = (
+        event
+        for event in history.of(EngineReported)
+        if (event.payload.node, event.payload.action) == (absence.learner, "job_restart")
+        and absence.gone_s <= event.time_s <= absence.until_s
     )
+    absence = replace(absence, impostures=_impostures(absence, history), counted=tuple(counted))
     absence = _restarted(absence, history, _healing(absence))
     since, up = absence.since, absence.up
     if since is None or up is None:
@@ -243,15 +247,6 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
         ended=exits[-1] if exits and was_started else None,
         up=life if was_started else healed,
         incarnation=life.payload.incarnation,
-    )
-
-
-def _counted(absence: Absence, history: History) -> tuple[Event[EngineReported], ...]:
-    return tuple(
-        event
-        for event in history.of(EngineReported)
-        if (event.payload.node, event.payload.action) == (absence.learner, "job_restart")
-        and absence.gone_s <= event.time_s <= absence.until_s
     )
 
 

@@ -3,17 +3,27 @@
     {check: training_continues, expected: false}     a stop of training is what the plan wants
     {check: learners_rejoin, expected: false}        so is a victim that does not come back
 
-A plan that names neither expects both to be yes: NO is a FAIL, and an answer that nobody knows is
+    {check: injections, min_proved: 20}              so many injections are proved
+
+A plan that names neither answer expects both to be yes: NO is a FAIL, and one that nobody knows is
 UNKNOWN. A learner that the plan never heals (`for: rest`) is not asked to return.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.agreement import Agreement
-from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
-from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.answers import (
+    Return,
+    injections,
+    longest_gap_s,
+    overdue,
+    returns,
+    training_continued,
+)
+from chaoslab.checks.base import Check, Finding, Outcome, Unit
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.codes import Code
 from chaoslab.checks.convergence import NumericHealth
@@ -23,7 +33,8 @@ from chaoslab.checks.participation import Participation
 from chaoslab.checks.real_work import RealWork
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.versions import Versions
-from chaoslab.checks.violations import unknown
+from chaoslab.checks.violations import margin_above, unknown
+from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import PushAccepted
 from chaoslab.core.units import Duration, elapsed
 from chaoslab.record.journal import History
@@ -161,3 +172,43 @@ def _outcome(answer: bool, expected: bool) -> Outcome:
 
 def _wanted(expected: bool) -> str:
     return "" if expected else "; the plan expects NO"
+
+
+# ---------------------------------------------------------------- how many injections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injections:
+    """So many injections are proved; with fewer, the run tells too little: UNKNOWN."""
+
+    name: ClassVar[str] = "injections"
+    summary: ClassVar[str] = "enough injections are proved; moot ones do not count"
+
+    min_proved: int = 1
+    """Injections of all faults together whose evidence is proved on every target."""
+
+    def __post_init__(self) -> None:
+        if self.min_proved < 1:
+            raise PlanError(f"{self.min_proved} asks for nothing: use 1 or more", key="min_proved")
+
+    def judge(self, history: History) -> Finding:
+        """Count them by status."""
+        counts = Counter(one.status for one in injections(history))
+        proved, all_ = counts["proved"], counts.total()
+        said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        best = all_ - counts["moot"]
+        is_enough = proved >= self.min_proved
+        return Finding(
+            check=self.name,
+            outcome=Outcome.PASS if is_enough else Outcome.UNKNOWN,
+            codes=() if is_enough else (Code.NOT_PROVED,),
+            reason=f"{proved} of {all_} injections are proved, {self.min_proved} are asked for"
+            + (f" ({said})" if said else ""),
+            observed=proved,
+            bound=self.min_proved,
+            unit=Unit.INJECTIONS,
+            margin=margin_above(proved, self.min_proved, best),
+            best=best,
+            samples=all_,
+            numbers=dict(counts),
+        )

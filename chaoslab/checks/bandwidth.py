@@ -28,7 +28,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.bursts import Burst, bursts
 from chaoslab.checks.codes import Code
-from chaoslab.checks.noise import noise_of_rounds, unless_noisy
+from chaoslab.checks.pacing import noise_of_rounds, unless_noisy
 from chaoslab.checks.timeline import baseline_end_s, once, training_end_s
 from chaoslab.checks.violations import (
     Doubt,

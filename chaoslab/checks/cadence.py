@@ -16,8 +16,7 @@ from typing import ClassVar, NamedTuple
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import Duty, duty, settled
-from chaoslab.checks.noise import noise_of_rounds, unless_noisy
-from chaoslab.checks.pacing import unless_overrun
+from chaoslab.checks.pacing import noise_of_rounds, unless_noisy, unless_overrun
 from chaoslab.checks.stretches import Stretches
 from chaoslab.checks.timeline import baseline_end_s, by_fragment, rounds_with_work
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown

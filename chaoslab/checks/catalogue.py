@@ -13,7 +13,7 @@ CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
         "cadence": "chaoslab.checks.cadence:Cadence",
         "participation": "chaoslab.checks.participation:Participation",
         "real_work": "chaoslab.checks.real_work:RealWork",
-        "injections": "chaoslab.checks.injections:Injections",
+        "injections": "chaoslab.checks.answer_checks:Injections",
         "continuity": "chaoslab.checks.progress:Continuity",
         "quorum_progress": "chaoslab.checks.quorum:QuorumProgress",
         "rejoin": "chaoslab.checks.rejoin:Rejoin",

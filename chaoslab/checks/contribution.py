@@ -20,8 +20,8 @@ from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.capacity import Slowed, slowed
 from chaoslab.checks.codes import Code
-from chaoslab.checks.noise import noise_of_rounds, unless_noisy
 from chaoslab.checks.outages import Outage, outages, whole_s
+from chaoslab.checks.pacing import noise_of_rounds, unless_noisy
 from chaoslab.checks.stretches import Stretches, holds, union, without
 from chaoslab.checks.timeline import (
     baseline_end_s,

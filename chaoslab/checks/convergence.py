@@ -84,7 +84,9 @@ class LossParity:
             return conclude(self.name, [violation], passed="", samples=samples)
         is_beyond = run[-1][0] > tokens
         but = f"; the run was evaluated {_span(run)}, and the twin ended before"
-        said = (but if is_beyond else "") + (_MODELLED if _is_modelled(history) else "")
+        said = (but if is_beyond else "") + (
+            _MODELLED if any(e.payload.is_modelled for e in history.of(EvaluationMeasured)) else ""
+        )
         within = Outcome.UNKNOWN if is_beyond else Outcome.PASS
         codes = (Code.TWIN_TOO_SHORT,) if is_beyond else ()
         return Finding(
@@ -137,10 +139,6 @@ def _how_it_died(history: History, whose: str = "") -> str:
             how = f"was ended by {signal}" if signal else f"exited with code {code}"
             return f"; the {whose}evaluator {how}{f': {said}' if said else ''}"
     return ""
-
-
-def _is_modelled(history: History) -> bool:
-    return any(event.payload.is_modelled for event in history.of(EvaluationMeasured))
 
 
 def _curve(history: History) -> _Curve:

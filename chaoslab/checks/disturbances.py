@@ -49,7 +49,11 @@ class Disturbance:
 def disturbances(history: History) -> tuple[Disturbance, ...]:
     """Every disturbance that reaches beyond the baseline, in the order in which they began."""
     from_s = baseline_end_s(history) or 0.0
-    found = [one for one in (*_stalls(history), *_busy(history)) if one.end_s > from_s]
+    stalled = (
+        Disturbance(start_s=one.start_s, end_s=one.end_s, text=one.text, seq=one.event.seq)
+        for one in stalls(history)
+    )
+    found = [one for one in (*stalled, *_busy(history)) if one.end_s > from_s]
     return tuple(sorted(found, key=lambda one: (one.start_s, one.seq)))
 
 
@@ -123,16 +127,6 @@ def is_full(sample: Event[MachineSampled]) -> bool:
 
 
 # ---------------------------------------------------------------- what disturbed
-
-
-def _stalls(history: History) -> Iterator[Disturbance]:
-    for stall in stalls(history):
-        yield Disturbance(
-            start_s=stall.start_s,
-            end_s=stall.end_s,
-            text=stall.text,
-            seq=stall.event.seq,
-        )
 
 
 def _busy(history: History) -> Iterator[Disturbance]:

@@ -20,9 +20,8 @@ from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.capacity import pace_shares, slowed
 from chaoslab.checks.codes import Code
-from chaoslab.checks.noise import noise_of_rounds, unless_noisy
 from chaoslab.checks.outages import outages, whole_s
-from chaoslab.checks.pacing import unless_overrun
+from chaoslab.checks.pacing import noise_of_rounds, unless_noisy, unless_overrun
 from chaoslab.checks.stretches import Stretches, overlap_s, union
 from chaoslab.checks.timeline import (
     baseline_figure,
@@ -97,12 +96,13 @@ class Goodput:
         if not seconds or not history.founders:
             return unknown(self.name, Code.NO_FAULT, "no time was spent under a fault")
         rounds, committed = _committed(history, stretches)
-        more_s = _joined_s(history, stretches) - _away_s(history) - _slowed_s(history)
+        raw = sum(more for sample, more in trained(history) if _holds(stretches, sample.time_s))
+        more_s = _joined_s(history, stretches) - _taken_s(history)
         alive = 1 + more_s / (seconds * len(history.founders))
         expected_per_s = baseline_per_s * alive
         numbers = {
             "committed_tokens_per_s": round(committed / seconds, 1),
-            "raw_tokens_per_s": round(_raw_tokens(history, stretches) / seconds, 1),
+            "raw_tokens_per_s": round(raw / seconds, 1),
             "baseline_tokens_per_s": round(baseline_per_s, 1),
             "alive_share": round(alive, 4),
             "under_faults_s": round(seconds, 3),
@@ -155,11 +155,6 @@ def _committed(history: History, stretches: Stretches) -> tuple[int, float]:
     return rounds, tokens
 
 
-def _raw_tokens(history: History, stretches: Stretches) -> float:
-    """Tokens that all learners trained within the stretches, as far as their samples show."""
-    return sum(tokens for sample, tokens in trained(history) if _holds(stretches, sample.time_s))
-
-
 class _CaughtUp(NamedTuple):
     """An outage of the syncer, until every fragment was merged once more."""
 
@@ -183,24 +178,16 @@ def _caught_up(history: History) -> Iterator[_CaughtUp]:
         )
 
 
-def _away_s(history: History) -> float:
-    """Learner-seconds that faults took from those of the start: until each restart or heal.
+def _taken_s(history: History) -> float:
+    """Learner-seconds that faults took from those of the start: until each restart or heal, and by
+    slowing chips, as their evidence measured it.
 
     Those of a learner that was slower from the start count for less.
     """
+    taken = [(one.learner, _length_s(_taken(one, history))) for one in absences(history)]
+    taken += [(one.learner, one.lost_share * (one.end_s - one.start_s)) for one in slowed(history)]
     paces = pace_shares(history)
-    away = (absence for absence in absences(history) if absence.learner in paces)
-    return sum(paces[one.learner] * _length_s(_taken(one, history)) for one in away)
-
-
-def _slowed_s(history: History) -> float:
-    """Learner-seconds that faults took by slowing chips, as their evidence measured it."""
-    paces = pace_shares(history)
-    return sum(
-        paces[one.learner] * one.lost_share * (one.end_s - one.start_s)
-        for one in slowed(history)
-        if one.learner in paces
-    )
+    return sum(paces.get(who, 0.0) * time_s for who, time_s in taken)
 
 
 def _joined_s(history: History, stretches: Stretches) -> float:

@@ -14,11 +14,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
-from chaoslab.checks.balance import adds_up, believed, per_step, running_sum, totals
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import fault_windows, training_end_s
-from chaoslab.checks.token_accounts import Accounts, Entry
+from chaoslab.checks.token_accounts import (
+    Accounts,
+    Entry,
+    adds_up,
+    believed,
+    per_step,
+    running_sum,
+    totals,
+)
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (

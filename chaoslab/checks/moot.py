@@ -1,4 +1,5 @@
-"""Injections that found nothing to break, because another fault of the plan had it already.
+"""Injections in vain: those that found nothing to break, because another fault of the plan had it
+already, and those that came when the point of the protocol that they had to hit was over.
 
     process.kill      ├──────── held ────────┤·· on the way back ··┤
     network.partition      ├─ no traffic to freeze ─┤                        moot: no doubt
@@ -8,6 +9,11 @@ The other injection must be proved and must have held the target at that time: i
 from injecting at all, or it took the target, or the syncer at the other end, out of training, and
 the evidence says that what was to be broken was not there. A moot injection is none that took
 place.
+
+    phase.reached ── fault.injecting ── fault.injected        in time
+    phase.reached ── what ends the phase ── fault.injected    too late: the point had passed
+
+What a node wrote before it died may be read after that; so what counts is the injection's end.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +23,18 @@ from math import inf
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.outages import heard, outages
 from chaoslab.core.events import Event
-from chaoslab.core.payloads import FaultSkipped, Lack, Obstacle, Status
+from chaoslab.core.payloads import (
+    FaultSkipped,
+    Lack,
+    LearnerAdopted,
+    LearnerJoined,
+    Obstacle,
+    Payload,
+    PhaseReached,
+    PushAccepted,
+    RoundMerged,
+    Status,
+)
 from chaoslab.record.journal import FaultStory, History
 
 _HAD = frozenset({Obstacle.HELD, Obstacle.NOT_ALIVE})
@@ -39,7 +56,12 @@ class _Cover:
 
 def moot(history: History) -> dict[str, str]:
     """By injection that is moot, begun or skipped: which other one had each target, in words."""
-    begun = [story for story in history.faults if story.failed is None and _has_lack(story)]
+    begun = [
+        story
+        for story in history.faults
+        if story.failed is None and story.status is Status.FAILED
+        if any(event.payload.lack for event in story.evidence)  # there was nothing to break
+    ]
     skipped = [e for e in history.of(FaultSkipped) if e.payload.obstacle in _HAD]
     if not begun and not skipped:
         return {}
@@ -49,11 +71,6 @@ def moot(history: History) -> dict[str, str]:
         covers = holding if event.payload.obstacle is Obstacle.HELD else away
         found[event.payload.injection] = _skipped(event, covers)
     return {injection: said for injection, said in found.items() if said}
-
-
-def _has_lack(story: FaultStory) -> bool:
-    """Whether it is failed, and its evidence says that there was nothing to break."""
-    return story.status is Status.FAILED and any(event.payload.lack for event in story.evidence)
 
 
 def _begun(story: FaultStory, away: Iterable[_Cover]) -> str:
@@ -113,3 +130,44 @@ def _cover(story: FaultStory, target: str, back: Event | None) -> _Cover:
     healing_s = story.healing.time_s if story.healing else inf
     end_s = max(healing_s, back.time_s) if back else healing_s
     return _Cover(story=story, target=target, start_s=story.injecting.time_s, end_s=end_s)
+
+
+# ---------------------------------------------------------------- points of the protocol
+
+
+def phase_over(story: FaultStory, history: History) -> Event | None:
+    """What shows that the phase was over before the fault was in; None if it came in time."""
+    reached = story.injecting.payload.reached
+    if reached is None or not 0 <= reached < len(history.events):
+        return None
+    point = history.events[reached]
+    at = point.payload
+    if not isinstance(at, PhaseReached):
+        return None
+    until = story.injected.seq if story.injected else len(history.events)
+    return next(
+        (
+            event
+            for event in history.events[reached + 1 : until]
+            if _ends(event, event.payload, at, point.source)
+        ),
+        None,
+    )
+
+
+def _ends(event: Event, said: Payload, at: PhaseReached, source: str) -> bool:
+    """Whether an event shows that the node `source` is beyond the phase."""
+    match at.phase:
+        case "push":
+            if not isinstance(said, PushAccepted) or said.round != at.round:
+                return False
+            return source in (event.source, said.learner)
+        case "donate":
+            return isinstance(said, LearnerJoined) and said.donor == source
+        case "adopt":
+            if not isinstance(said, LearnerAdopted) or said.fragment != at.fragment:
+                return False
+            return source in (event.source, said.learner)
+        case _:  # the phases of the syncer: quorum, before_write, written, publish
+            is_its = isinstance(said, RoundMerged) and said.round == at.round
+            return is_its and source == event.source

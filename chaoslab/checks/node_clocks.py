@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from chaoslab.checks.stretches import overlap_s
 from chaoslab.core.events import Event, Kind, MalformedEvent
 from chaoslab.core.payloads import HarnessStalled, NodeStarted, OperatorNoted
 from chaoslab.record.journal import History
@@ -96,7 +97,8 @@ def _happened_s(life: _Life, stood_still: Sequence[Stall]) -> Iterator[float]:
         said_s = node_s + offsets_s[time_s // _BUCKET_S]
         late_s = time_s - said_s
         is_possible = late_s <= _UNNOTED_S or (
-            late_s <= _UNNOTED_S + _stalled_s(stood_still, said_s, time_s)
+            late_s
+            <= _UNNOTED_S + overlap_s([(s.start_s, s.end_s) for s in stood_still], said_s, time_s)
         )
         if late_s < 0 or not is_possible:
             said_s = time_s
@@ -115,11 +117,6 @@ def _offsets_s(life: _Life) -> Mapping[float, float]:
     return {
         stretch: min(least_s.get(stretch + far, math.inf) for far in reach) for stretch in least_s
     }
-
-
-def _stalled_s(stood_still: Sequence[Stall], start_s: float, end_s: float) -> float:
-    """For how much of a stretch the harness stood still."""
-    return sum(max(0.0, min(s.end_s, end_s) - max(s.start_s, start_s)) for s in stood_still)
 
 
 def _stall(event: Event[HarnessStalled]) -> Stall:

@@ -1,24 +1,37 @@
-"""Did learners keep the step time that they were told? Where not, speeds say nothing.
+"""When speeds say nothing: learners did not keep the step time that they were told, or the
+baseline is noisier than the bound of a check leaves room for.
 
     pace.set ── learner-0: period 62 ms, overruns 0 0 3 0 … ──► share of periods lost: 3 of 240
                                                                 more than 5 % ──► UNKNOWN
 
 With a step time, learners are as fast as the chips that they emulate while the machine can carry
 them. Where steps end too late it cannot, and who is slow then is slow for want of a core.
+
+    rate of rounds   its variation over the four quarters of the window ┐  / 2: the noise of the
+    steps            likewise, of the median step time of a learner     ┴─► mean of four quarters
+
+noise < |bound - 100%|: the check tells; else it is UNKNOWN, whether it passed or failed.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from math import sqrt
 from typing import NamedTuple
 
 from chaoslab.checks.absence import busy_stretches
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.stretches import holds, union
-from chaoslab.checks.timeline import baseline_end_s, of_learner, of_learner_between, once
-from chaoslab.core.payloads import LearnerStep, PaceSet
+from chaoslab.checks.timeline import (
+    baseline_end_s,
+    baseline_figure,
+    of_learner,
+    of_learner_between,
+    once,
+)
+from chaoslab.core.payloads import BaselineMeasured, LearnerStep, PaceSet
 from chaoslab.record.journal import History
 
 LOST_MOST = 0.05
@@ -147,3 +160,45 @@ def _baseline(history: History) -> tuple[float, float]:
     """From when the step time was told to the end of the baseline."""
     told, end_s = history.last(PaceSet), baseline_end_s(history)
     return (told.time_s if told else 0.0, end_s or 0.0)
+
+
+# ---------------------------------------------------------------- the noise of a baseline
+
+
+_QUARTERS = 4
+NOISE = "baseline_noise"
+"""Of the numbers of a finding: the noise of what it compares with, as a share of it."""
+
+
+def noise_of_rounds(history: History) -> float:
+    """Of the baseline's rate of rounds; 0 if nothing is known of it."""
+    variation = baseline_figure(history, lambda said: said.variation)
+    return 0.0 if variation is None else variation / sqrt(_QUARTERS)
+
+
+def noise_of_steps(history: History, learners: Collection[str]) -> float:
+    """Of the step time of the noisiest of these learners in the baseline."""
+    measured = history.last(BaselineMeasured)
+    found = measured.payload.step_variation if measured else {}
+    return max((found.get(who, 0.0) for who in learners), default=0.0) / sqrt(_QUARTERS)
+
+
+def unless_noisy(finding: Finding, noise: float, *bounds: float | None) -> Finding:
+    """The finding; UNKNOWN if a bound leaves less room than the noise of the baseline takes.
+
+    `bounds` are multiples of the baseline's figure. A FAIL for anything but a speed stands.
+    """
+    room = min((abs(1 - bound) for bound in bounds if bound is not None), default=0.0)
+    told = replace(finding, numbers={**finding.numbers, NOISE: round(noise, 4)})
+    if finding.outcome is Outcome.UNKNOWN or not set(finding.codes) <= OF_SPEED:
+        return told
+    if not noise > room > 0:
+        return told
+    return replace(
+        told,
+        outcome=Outcome.UNKNOWN,
+        codes=(*finding.codes, Code.BASELINE_NOT_STEADY),
+        reason=f"the baseline is uncertain by {noise:.0%}, and the bound leaves {room:.0%}: use a "
+        f"longer `baseline.window` or a wider bound ({finding.reason})",
+        margin=None,
+    )

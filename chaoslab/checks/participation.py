@@ -27,7 +27,7 @@ one that is outrun contributes to fewer of them, with less weight: both are held
 that it made, rounds give or take one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import fmean, median
@@ -37,8 +37,7 @@ from chaoslab.checks.base import Finding
 from chaoslab.checks.capacity import slowdown
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import Duty, duty, under_alone
-from chaoslab.checks.noise import noise_of_steps, unless_noisy
-from chaoslab.checks.pacing import unless_overrun
+from chaoslab.checks.pacing import noise_of_steps, unless_noisy, unless_overrun
 from chaoslab.checks.stretches import Stretches, holds
 from chaoslab.checks.timeline import (
     FaultWindow,
@@ -197,7 +196,12 @@ class _Usual:
     def __init__(self, history: History, duty: Duty, end_s: float) -> None:
         self.history, self.duty = history, duty
         self.rounds = [e for e in history.of(RoundMerged) if not e.payload.is_restated]
-        self.own = {who: _own(parts_of(history, who)) for who in history.learners}
+        self.own = {
+            who: {part.seq: part for part in parts_of(history, who)
+                  if not part.merged.payload.is_restated}
+            for who in history.learners
+        }  # fmt: skip
+        """What each gave, by the `seq` of the round."""
         baseline = [event for event in self.rounds if event.time_s <= end_s]
         self._before = by_fragment(baseline)
         before = baseline[-2 * _WINDOW_ROUNDS :]
@@ -238,11 +242,6 @@ def _usual(history: History) -> _Usual | None:
     found, end_s = duty(history), baseline_end_s(history)
     usual = None if found is None or end_s is None else _Usual(history, found, end_s)
     return usual if usual and usual.is_known else None
-
-
-def _own(parts: Sequence[Part]) -> Mapping[int, Part]:
-    """What it gave, by the `seq` of the round."""
-    return {part.seq: part for part in parts if not part.merged.payload.is_restated}
 
 
 def _whole(merged: RoundMerged, duty: Duty) -> tuple[float, float]:

@@ -16,8 +16,7 @@ from typing import ClassVar
 
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.noise import noise_of_rounds, unless_noisy
-from chaoslab.checks.pacing import unless_overrun
+from chaoslab.checks.pacing import noise_of_rounds, unless_noisy, unless_overrun
 from chaoslab.checks.timeline import baseline_end_s, by_label, parts, parts_of, training_end_s
 from chaoslab.checks.violations import (
     Doubt,
@@ -29,7 +28,7 @@ from chaoslab.checks.violations import (
 )
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json
+from chaoslab.core.events import Event
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Duration, Share, show_share
 from chaoslab.record.journal import FaultStory, History
@@ -115,7 +114,17 @@ class Recovery:
             passed=f"the old pace was back {after_longest(seen)}",
             samples=len(seen),
             measured=Measured(slowest_s, self.within_s, Unit.SECONDS) if seen else None,
-            numbers=_numbers(judged, pace),
+            numbers={
+                "recovered_after_s": by_label(
+                    (", ".join(story.injection for story in heal.stories) for heal in heals),
+                    after_s,
+                ),
+                "baseline_rounds_per_s": round(pace.rounds_per_s, 3),
+                "baseline_shares": {
+                    who: round(share, 3) for who, share in sorted(pace.shares.items())
+                },
+                "window_s": round(pace.window_s, 3),
+            },
         )
         latest_s = [self._latest_s(heal, pace) for heal, _ in broken]
         found = unless_overrun(found, history, [(at_s, at_s + pace.window_s) for at_s in latest_s])
@@ -240,15 +249,3 @@ def _victims(stories: Sequence[FaultStory], lasting: set[str], history: History)
     if not hit & set(history.learners):
         hit = set(history.learners)
     return tuple(sorted(hit & set(history.learners) - lasting))
-
-
-def _numbers(judged: Sequence[tuple[_Heal, float | None]], pace: _Pace) -> Mapping[str, Json]:
-    return {
-        "recovered_after_s": by_label(
-            (", ".join(story.injection for story in heal.stories) for heal, _ in judged),
-            (after_s for _, after_s in judged),
-        ),
-        "baseline_rounds_per_s": round(pace.rounds_per_s, 3),
-        "baseline_shares": {who: round(share, 3) for who, share in sorted(pace.shares.items())},
-        "window_s": round(pace.window_s, 3),
-    }

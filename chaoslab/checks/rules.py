@@ -16,13 +16,11 @@ from typing import TypeAlias
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.lasting_effects import lasting
-from chaoslab.checks.moments import phase_over
-from chaoslab.checks.moot import moot
+from chaoslab.checks.moot import moot, phase_over
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.stop_rule import stop_rule
 from chaoslab.checks.timeline import training_end
-from chaoslab.checks.unknown_participants import strangers
-from chaoslab.checks.unrequested_exits import by_lease, left_early, unrequested
+from chaoslab.checks.unrequested_exits import by_lease, left_early, strangers, unrequested
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -153,7 +151,8 @@ def _entries(history: History) -> Iterator[Finding]:
 
     Those of which an injection is in doubt already are left to `evidence`.
     """
-    entries = _listed(history)
+    started = history.last(RunStarted)
+    entries = started.payload.entries if started else ()
     seen = {story.spec for story in history.faults if story.status is Status.PROVED}
     seen |= {event.payload.spec for event, _ in _doubts(history)}
     missing = [entry for entry in entries if entry.spec not in seen]
@@ -165,12 +164,6 @@ def _entries(history: History) -> Iterator[Finding]:
             samples=len(entries),
             culprits=[entry.spec for entry in missing],
         )
-
-
-def _listed(history: History) -> Sequence[PlanEntry]:
-    """The entries of the plan's `faults`."""
-    started = history.last(RunStarted)
-    return started.payload.entries if started else ()
 
 
 def _never(entry: PlanEntry) -> str:

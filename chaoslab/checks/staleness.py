@@ -19,7 +19,6 @@ from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Json
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
 from chaoslab.core.units import Duration, plural
 from chaoslab.record.journal import History
@@ -76,7 +75,9 @@ class Staleness:
         if start_s is None:
             return unknown(self.name, Code.NO_BASELINE, "there was no baseline to measure from")
         away = absences(history)
-        excused = [(absence, self._until_s(absence)) for absence in away]
+        excused = [
+            (one, one.since.time_s + self.within_s if one.since else one.until_s) for one in away
+        ]
         holders, violations, adoptions = self._follow(history, start_s, end_s, excused)
         worst = max((holder.worst for holder in holders), default=0)
         return conclude(
@@ -86,11 +87,14 @@ class Staleness:
             "fragment behind",
             samples=adoptions,
             measured=Measured(worst, self.max_rounds, Unit.ROUNDS) if adoptions else None,
-            numbers=_numbers(holders),
+            numbers={
+                "behind_at_work_rounds": {h.learner: h.worst for h in holders},
+                "behind_while_away_rounds": {
+                    h.learner: h.worst_away for h in holders if h.worst_away
+                },
+                "oldest_at_work_s": {h.learner: round(h.oldest_s, 3) for h in holders},
+            },
         )
-
-    def _until_s(self, absence: Absence) -> float:
-        return absence.since.time_s + self.within_s if absence.since else absence.until_s
 
     def _follow(
         self,
@@ -173,11 +177,3 @@ def _doubt(excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: in
     ]
     text = f"training ended before {' and '.join(open_)} had to be up to date"
     return Doubt(Code.TOO_LITTLE_TIME, text) if open_ else None
-
-
-def _numbers(holders: Sequence[_Holder]) -> Mapping[str, Json]:
-    return {
-        "behind_at_work_rounds": {h.learner: h.worst for h in holders},
-        "behind_while_away_rounds": {h.learner: h.worst_away for h in holders if h.worst_away},
-        "oldest_at_work_s": {h.learner: round(h.oldest_s, 3) for h in holders},
-    }

@@ -18,7 +18,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import Outage, outages
 from chaoslab.checks.timeline import by_label
 from chaoslab.checks.violations import Doubt, Measured, Violation, after_longest, conclude
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import MemberJoined, MemberLeft, RoundMerged, SyncerReady
 from chaoslab.core.units import Duration
 from chaoslab.record.journal import History
@@ -58,7 +58,14 @@ class Succession:
             passed=f"{_came_back(len(lives))}; everybody was heard again {after_longest(clocks)}",
             samples=len(found) + len(lives),
             measured=Measured(longest_s, self.within_s, Unit.SECONDS) if clocks else None,
-            numbers=_numbers(found),
+            numbers={
+                one.story.injection: {
+                    "held_s": round(one.healed_s - one.gone_s, 3),
+                    "ready_s": round(one.ready.time_s - one.healed_s, 3) if one.ready else None,
+                    "heard_s": by_label(one.returns, map(one.after_s, one.returns)),
+                }
+                for one in found
+            },
         )
 
     def _unheard(self, outage: Outage) -> Iterator[Violation]:
@@ -170,7 +177,7 @@ def _epochs(history: History) -> Iterator[Violation]:
                 pass
 
 
-# ---------------------------------------------------------------- words and numbers
+# ---------------------------------------------------------------- words
 
 
 def _doubts(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> Iterator[Doubt]:
@@ -192,15 +199,3 @@ def _came_back(lives: int) -> str:
     if not lives:
         return "the syncer went on where it had stood still"
     return f"the syncer came back {times} with all that it had published"
-
-
-def _numbers(found: Sequence[Outage]) -> Mapping[str, Json]:
-    """By injection: for how long the syncer was held, when it was ready and everybody was heard."""
-    return {
-        outage.story.injection: {
-            "held_s": round(outage.healed_s - outage.gone_s, 3),
-            "ready_s": round(outage.ready.time_s - outage.healed_s, 3) if outage.ready else None,
-            "heard_s": by_label(outage.returns, map(outage.after_s, outage.returns)),
-        }
-        for outage in found
-    }

@@ -21,8 +21,13 @@ from typing import ClassVar
 from chaoslab.checks.absence import busy_stretches
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.noise import noise_of_steps, unless_noisy
-from chaoslab.checks.pacing import LATE_MOST, late_share, unless_overrun
+from chaoslab.checks.pacing import (
+    LATE_MOST,
+    late_share,
+    noise_of_steps,
+    unless_noisy,
+    unless_overrun,
+)
 from chaoslab.checks.stretches import Stretches, holds, union
 from chaoslab.checks.timeline import (
     FaultWindow,
@@ -116,16 +121,12 @@ class Survivors:
             passed=f"{plural(len({p.learner for p in judged}), 'survivor')} kept pace: at worst "
             f"a step took {worst:.2f}x its own baseline",
             samples=sum(len(pace.samples) for pace in judged),
-            measured=self._measured(worst) if judged else None,
+            measured=Measured(worst, self.max_slowdown, Unit.FACTOR, best=1.0) if judged else None,
             numbers={"slowdown_factor": _slowest(judged)},
         )
         noise = noise_of_steps(history, {pace.learner for pace in judged})
         found = unless_overrun(found, history, [(p.window.start_s, p.window.end_s) for p in judged])
         return unless_noisy(found, noise, self.max_slowdown)
-
-    def _measured(self, worst: float) -> Measured:
-        """The largest slowdown; at its own pace a learner is at 1x."""
-        return Measured(worst, self.max_slowdown, Unit.FACTOR, best=1.0)
 
     def _pace_problem(self, pace: _Pace, history: History) -> Violation | Doubt | None:
         """What is wrong with it; a doubt where the others were late as well."""
@@ -175,7 +176,7 @@ def _paces(history: History) -> Iterator[_Pace]:
                 learner=learner,
                 window=window,
                 samples=_samples(history, learner, window, joined),
-                own_s=_own_step_s(learner, measured),
+                own_s=measured.payload.step_s_median.get(learner) if measured else None,
                 samples_due=seconds / every_s if is_whole and every_s else 0.0,
                 waits=tuple(
                     of_learner_between(
@@ -183,11 +184,6 @@ def _paces(history: History) -> Iterator[_Pace]:
                     )
                 ),
             )
-
-
-def _own_step_s(learner: str, measured: Event[BaselineMeasured] | None) -> float | None:
-    """The median step time of its baseline; None if that was not measured."""
-    return measured.payload.step_s_median.get(learner) if measured else None
 
 
 def _sampled_every_s(samples: Sequence[Event], until_s: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Who ended, or left training, without the harness or the syncer having asked for it.
+"""Who ended, left training or took part without the harness or the syncer having asked for it.
 
     exit that the evidence of an injection on the node names              ─► asked for
     exit by a signal that the harness sent while an injection was on it   ─► asked for
@@ -7,6 +7,7 @@
     any other exit                                                        ─► unasked
     a learner's "training has stopped" before the syncer ended it         ─► unasked
     a learner's "asked to leave", and no injection had it                 ─► unasked
+    member.joined of a life that was never started                        ─► a stranger
 
 Each exit is judged by itself: that one exit of a node was asked for excuses no other one.
 """
@@ -20,6 +21,7 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerLeft,
     LeftBecause,
+    MemberJoined,
     NodeExited,
     NodeStarted,
     RunFinished,
@@ -154,3 +156,17 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     if finished.payload.outcome is RunOutcome.COMPLETED:  # the syncer was away for good
         return end is not None and end.seq == finished.seq and is_asked
     return is_asked and exited.time_s > finished.time_s - ENDING_S
+
+
+# ---------------------------------------------------------------- who was never started
+
+
+def strangers(history: History) -> Iterator[Violation]:
+    """Every membership of a life that the harness never started, in order."""
+    started = {(e.payload.node, e.payload.incarnation) for e in history.of(NodeStarted)}
+    for event in history.of(MemberJoined):
+        said = event.payload
+        if said.life not in started:
+            who = f"incarnation {said.incarnation} of {said.learner}"
+            text = f"the syncer let in {who} at {event.time_s:.1f} s, which was never started"
+            yield Violation.at(event, Code.NEVER_STARTED, text, said.learner)

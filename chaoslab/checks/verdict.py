@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from chaoslab.checks.afterwards import Since, afterwards
 from chaoslab.checks.answer_checks import (
     LearnersRejoin,
     TrainingContinues,
@@ -25,6 +24,8 @@ from chaoslab.checks.answers import (
     STATUSES,
     Injected,
     Return,
+    Since,
+    afterwards,
     injections,
     longest_gap_s,
     returns,

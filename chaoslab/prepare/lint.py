@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from math import inf
 
-from chaoslab.checks.answer_checks import LearnersRejoin
+from chaoslab.checks.answer_checks import Injections, LearnersRejoin
 from chaoslab.checks.goodput import Goodput
-from chaoslab.checks.injections import Injections
 from chaoslab.checks.join import Join
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.recovery import Recovery

@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
 
-from chaoslab.checks.afterwards import Left, Since
 from chaoslab.checks.answer_checks import asked
-from chaoslab.checks.answers import Return
+from chaoslab.checks.answers import Left, Return, Since
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.node_clocks import as_it_happened

@@ -8,7 +8,7 @@ import pytest
 from chaoslab.archive.changes import Area, changes
 from chaoslab.archive.compare import Held, Pair, compare
 from chaoslab.checks.base import Outcome
-from chaoslab.checks.noise import NOISE
+from chaoslab.checks.pacing import NOISE
 from chaoslab.core.errors import ExitCode
 from tests.archive.records import PLAN, finding, record
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from chaoslab.checks.afterwards import Left, Since, afterwards
-from chaoslab.checks.answers import returns
+from chaoslab.checks.answers import Left, Since, afterwards, returns
 from tests.histories import Story
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from chaoslab.checks.codes import Code
-from chaoslab.checks.moments import phase_over
+from chaoslab.checks.moot import phase_over
 from chaoslab.checks.rules import always_judged
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.journal import History

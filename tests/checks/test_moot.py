@@ -2,10 +2,9 @@
 
 import pytest
 
-from chaoslab.checks.answer_checks import TrainingContinues
+from chaoslab.checks.answer_checks import Injections, TrainingContinues
 from chaoslab.checks.answers import Injected
 from chaoslab.checks.base import Outcome
-from chaoslab.checks.injections import Injections
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.events import Json, Kind
 from tests.checks.cases import Tell

@@ -9,7 +9,7 @@ from chaoslab.checks.base import Check, Outcome
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.codes import Code
 from chaoslab.checks.goodput import Goodput
-from chaoslab.checks.noise import NOISE
+from chaoslab.checks.pacing import NOISE
 from chaoslab.checks.participation import Participation
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.recovery import Recovery

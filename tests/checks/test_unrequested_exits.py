@@ -8,7 +8,13 @@ import pytest
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.rules import always_judged
-from chaoslab.checks.unrequested_exits import by_lease, left_early, said_exit, unrequested
+from chaoslab.checks.unrequested_exits import (
+    by_lease,
+    left_early,
+    said_exit,
+    strangers,
+    unrequested,
+)
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.journal import History
@@ -196,3 +202,18 @@ def test_an_exit_by_the_lease_of_its_host_is_a_doubt_because_the_harness_is_to_b
     assert "learner-1" in doubt.text
     (finding,) = [one for one in always_judged(history) if one.check == "unasked"]
     assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.MACHINE_HELD_UP,))
+
+
+def test_lives_that_the_harness_started_are_no_strangers() -> None:
+    assert list(strangers(half_killed().end().history())) == []
+
+
+def test_a_life_that_nobody_started_is_found_by_name() -> None:
+    story = half_killed()
+    joined = story.last(Kind.MEMBER_JOINED)
+    story.say(Kind.MEMBER_JOINED, "syncer", **{**joined.data, "incarnation": 99})
+    history = story.end().history()
+    (violation,) = strangers(history)
+    assert violation.culprit == joined.payload.learner
+    (finding,) = (f for f in always_judged(history) if f.check == "strangers")
+    assert finding.codes == (Code.NEVER_STARTED,)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaoslab.checks.afterwards import Left
+from chaoslab.checks.answers import Left
 from chaoslab.checks.base import Unit
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin

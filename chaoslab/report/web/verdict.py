@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.checks.balance import totals
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.outages import Outage, outages
 from chaoslab.checks.timeline import after, of_learner
-from chaoslab.checks.token_accounts import Accounts
+from chaoslab.checks.token_accounts import Accounts, totals
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, Json, MalformedEvent, encode
 from chaoslab.core.payloads import LearnerJoined
