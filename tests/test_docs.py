@@ -252,13 +252,16 @@ class TestCheckOfArchitecture(CheckKit):
         return cast("Check", samples.Rounds())
 
 
-def test_modules_that_the_architecture_names_exist() -> None:
+def test_modules_and_classes_that_the_architecture_names_exist() -> None:
     text = ARCHITECTURE.read_text(encoding="utf-8")
-    named = {name for name in re.findall(r"`([\w/]+\.py)`", text) if "/" in name}
-    assert named
+    files = {name for name in re.findall(r"`([\w/]+\.py)`", text) if "/" in name}
     assert {
-        n for n in named if not any((ROOT / p / n).is_file() for p in ("chaoslab", "."))
+        n for n in files if not any((ROOT / p / n).is_file() for p in ("chaoslab", "."))
     } == set()
+    folders = (ROOT / "chaoslab", ROOT / "tests" / "contracts")
+    sources = [path.read_text(encoding="utf-8") for one in folders for path in one.rglob("*.py")]
+    known = set(re.findall(r"^class (\w+)", "\n".join(sources), re.MULTILINE))
+    assert set(re.findall(r"`([A-Z][a-z]\w+)", text)) - known == set()
 
 
 # ---------------------------------------------------------------- the text itself
