@@ -121,6 +121,13 @@ def test_one_connection_serves_many_calls(api: Endpoint) -> None:
 # ---------------------------------------------------------------- deadlines
 
 
+def test_a_server_that_says_nothing_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        host, port = mute.getsockname()
+        with pytest.raises(FleetError, match="GET /version"):
+            call(Endpoint(address=f"{host}:{port}"), "GET", "/version", within_s=0.2)
+
+
 def test_a_server_that_is_gone_is_told_apart() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         host, port = gone.getsockname()
