@@ -214,8 +214,8 @@ def _changed_s(folder: Path, now: datetime) -> float:
 def remove(one: Candidate) -> None:
     """Remove it. It vanishes from all lists at once, so that nothing sees a part of a record.
 
-    What is gone already, as by another clean-up at the same time, is removed. FleetError, which names
-    what is left, if the disk or another user's file is in the way.
+    What is gone already, as by another clean-up at the same time, is removed. FleetError, which
+    names what is left, if the disk or another user's file is in the way.
     """
     going = one.path.with_name(f"{_GOING}{secrets.token_hex(4)}")
     try:
