@@ -83,7 +83,7 @@ def main() -> int:
 
 def _run(folder: Path, plan: str, settings: Sequence[str]) -> None:
     """One real run without a twin; any verdict will do."""
-    command = [sys.executable, "-m", "chaoslab", "run", plan, "--no-control", "--quiet"]
+    command = [sys.executable, "-m", "chaoslab", "run", plan, "--no-twin", "--quiet"]
     command += [f"--set={setting}" for setting in settings]
     done = subprocess.run([*command, "--out", str(folder)], cwd=ROOT, check=False)
     if done.returncode not in {0, 1, 3}:
@@ -154,7 +154,7 @@ def _simulated(
     with TemporaryDirectory(prefix="chaoslab-fidelity-") as folder:
         file = Path(folder) / "costs.toml"
         file.write_text(costs, encoding="utf-8")
-        given = (*settings, "control=none", f"fleet.costs={file}")
+        given = (*settings, "twin=false", f"fleet.costs={file}")
         for seed in seeds:
             prepared = prepare(Asked(plan=plan, fleet="sim", settings=given, seed=seed))
             refuse_impossible(

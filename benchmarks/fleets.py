@@ -36,7 +36,7 @@ name: fleets
 seed: 3
 training: {learners: 2, model: nano, stop: {rounds: 60}}
 baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
-control: none
+twin: false
 limits: {min_alive: 1, max_affected: 100%, timeout: 4m}
 faults:
   - {id: dies, fault: process.kill, target: {learners: [learner-1]}, at: {round: 24}, for: 3s}

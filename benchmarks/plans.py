@@ -8,7 +8,7 @@
     python benchmarks/plans.py --times 1 --fresh   forget earlier runs
     python benchmarks/plans.py --page              write the page from results.json alone
 
-Each plan runs as it is, on its own fleet. `--no-control` skips the fault-free twins; what only a
+Each plan runs as it is, on its own fleet. `--no-twin` skips the fault-free twins; what only a
 twin can show is then left out. An interrupted measurement goes on where it stopped, after its
 last whole run. The row of a plan that this machine refuses stays as it was. A run in which learners
 could not keep their step time was disturbed: it is counted apart and made again.
@@ -174,7 +174,7 @@ def _options() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--fresh", action="store_true", help="forget the runs of results.json")
     parser.add_argument(
-        "--no-control", action="append_const", const="--no-control", dest="more", default=[],
+        "--no-twin", action="append_const", const="--no-twin", dest="more", default=[],
         help="skip the fault-free twins; leave out what they alone show",
     )  # fmt: skip
     parser.add_argument("--page", action="store_const", const=0, dest="times",

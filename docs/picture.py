@@ -21,7 +21,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from chaoslab.plan.file import load
-from chaoslab.plan.model import Control, FaultPlan
+from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import kinds
 from chaoslab.record.journal import History
 from chaoslab.report.console import draw
@@ -111,7 +111,7 @@ def in_mid_fault(history: History, plan: FaultPlan) -> RunStory:
     if story is None or story.injected is None or story.healing is None:
         raise ValueError("the run shows no fault that began and was healed")
     until_s = (story.injected.time_s + story.healing.time_s) / 2
-    view = RunStory(plan.training.stop, has_twin=plan.control is Control.TWIN)
+    view = RunStory(plan.training.stop, has_twin=plan.twin)
     for event in history.events:
         if event.time_s <= until_s:
             view.see(event)

@@ -50,13 +50,13 @@ class Story(ModelTraining):
         learners: int = 4,
         reserve: Sequence[str] = (),
         rejoin_s: float = 1.0,
-        control: "Story | None" = None,
+        twin: "Story | None" = None,
         pace: Pace | None = None,
         syncer_starts_s: float = 0.0,
     ) -> None:
         super().__init__(learners, rejoin_s, pace or Pace())
         self._syncer_starts_s = syncer_starts_s
-        self.control = control
+        self.twin = twin
         self.reserve = tuple(reserve)
         self._injections = 0
         self._open: list[Opened] = []
@@ -396,8 +396,8 @@ class Story(ModelTraining):
 
     def history(self, until: int | None = None) -> History:
         """The record, or only its first `until` lines, as if the harness had died there."""
-        twin = self.control.history() if self.control else None
-        return History(self.events[:until], control=twin)
+        twin = self.twin.history() if self.twin else None
+        return History(self.events[:until], twin=twin)
 
     # ---------------------------------------------------------------- inside
 
@@ -491,5 +491,5 @@ def _half_killed(rejoin_s: float) -> Story:
 
 def again(story: Story) -> Story:
     """A copy that goes on by itself. Lines are shared, and so is the twin: nobody changes them."""
-    shared = {id(story.events): list(story.events), id(story.control): story.control}
+    shared = {id(story.events): list(story.events), id(story.twin): story.twin}
     return copy.deepcopy(story, shared)

@@ -20,7 +20,7 @@ seed: 3
 fleet: {kind: docker, links: LINKS}
 training: {learners: 2, model: nano, stop: {rounds: 50}}
 baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
-control: none
+twin: false
 limits: {min_alive: 1, max_affected: 100%, timeout: 10m}
 faults:
   - {id: dies, fault: process.kill, target: {learners: [learner-1]}, at: {round: 24}, for: 3s}

@@ -69,7 +69,7 @@ def real_run(folder: Path) -> Path:
     """Directory of a real run."""
     folder.mkdir()
     (folder / "plan.yaml").write_text(text_of_plan())
-    verdict_of(start(str(folder / "plan.yaml"), folder, "--no-control"))
+    verdict_of(start(str(folder / "plan.yaml"), folder, "--no-twin"))
     return (folder / "latest").resolve()
 
 
@@ -89,7 +89,7 @@ def simulated(costs: Costs, step_s: float, folder: Path) -> Iterator[Figures]:
     (folder / "plan.yaml").write_text(text_of_plan())
     (folder / "costs.toml").write_text(costs.to_toml())
     settings = (
-        f"fleet.costs={folder / 'costs.toml'}", "control=none", f"training.step_time={step_s}s",
+        f"fleet.costs={folder / 'costs.toml'}", "twin=false", f"training.step_time={step_s}s",
     )  # fmt: skip
     for seed in SEEDS:
         asked = Asked(plan=str(folder / "plan.yaml"), fleet="sim", settings=settings, seed=seed)

@@ -25,7 +25,7 @@ fleet:
     heal: cluster, job_set: never}}
 training: {{learners: 2, model: nano, stop: {{rounds: 160}}}}
 baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
-control: none
+twin: false
 limits: {{min_alive: 1, max_affected: 100%, timeout: 12m}}
 faults:
   - {{id: killed, fault: process.kill, target: {{learners: [learner-0]}}, at: {{round: 24}},

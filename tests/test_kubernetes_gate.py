@@ -30,7 +30,7 @@ seed: 3
 fleet: {kind: kubernetes, image_pull: Never, disk: 10MB}
 training: {learners: 3, model: nano, stop: {rounds: 60}}
 baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 150%}
-control: none
+twin: false
 settle: 60s
 limits: {min_alive: 1, max_affected: 100%, timeout: 10m}
 faults:

@@ -19,7 +19,7 @@ seed: 5
 fleet: {kind: kubernetes, context: CONTEXT, namespace: NAMESPACE, image_pull: Never, disk: 10MB}
 training: {learners: [{count: 1}, {count: 1, hosts: 2}], model: nano, stop: {rounds: 50}}
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 300%}
-control: none
+twin: false
 settle: 120s
 limits: {min_alive: 1, max_affected: 100%, timeout: 10m}
 faults:

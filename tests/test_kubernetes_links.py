@@ -39,7 +39,7 @@ fleet:
   {{kind: kubernetes, context: {CONTEXT}, namespace: {NAMESPACE}, image_pull: Never, disk: 10MB}}
 training: {{learners: 2, model: nano, suspect_after: 2s, drop_after: 5s, stop: {{rounds: 90}}}}
 baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
-control: none
+twin: false
 limits: {{min_alive: 0, max_affected: 100%, timeout: 10m}}
 faults:
   - {{id: far, fault: network.latency, mean: 200ms, target: {{learners: [learner-1]}},

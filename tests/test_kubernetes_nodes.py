@@ -48,7 +48,7 @@ fleet:
         labelSelector: {{matchLabels: {{placed: apart}}}}
 training: {{learners: 3, model: nano, stop: {{rounds: 60}}}}
 baseline: {{warmup: 6 rounds, window: 12 rounds, max_variation: 300%}}
-control: none
+twin: false
 limits: {{min_alive: 1, max_affected: 70%, timeout: 10m}}
 faults:
   - {{id: drained, fault: node.drain, target: {{learners: [learner-0]}}, at: {{time: 5s}},

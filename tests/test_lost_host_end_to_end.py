@@ -21,7 +21,7 @@ PLAN = """
 version: 1
 name: lost_host
 training: {{learners: 2, model: nano, quorum: 1, stop: {{rounds: 120}}}}
-control: none
+twin: false
 baseline: {{max_variation: 80%}}
 settle: {settle}s
 limits: {{min_alive: 1, timeout: 5m}}

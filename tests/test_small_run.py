@@ -49,7 +49,7 @@ def test_a_killed_learner_comes_back_and_trains_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(MARK, mark := str(tmp_path))
-    history = passed(PLAN, tmp_path, "--no-control").history
+    history = passed(PLAN, tmp_path, "--no-twin").history
     (story,) = history.faults
     assert (story.targets, story.status) == (("learner-1",), "proved")
     lives = [e.payload.node for e in history.of(Kind.NODE_STARTED)]

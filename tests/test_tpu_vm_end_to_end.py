@@ -31,7 +31,7 @@ training:
   model: nano
   quorum: 1
   stop: {rounds: 120}
-control: none
+twin: false
 baseline: {max_variation: 80%}
 settle: 3m
 limits: {min_alive: 1, timeout: 10m}

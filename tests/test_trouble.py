@@ -38,7 +38,7 @@ training:
   suspect_after: 1500ms
   drop_after: 4s
   stop: {{{stop}}}
-control: none
+twin: false
 baseline: {{warmup: 2 rounds, window: 8 rounds, max_variation: 300%}}
 settle: 6s
 limits: {{min_alive: 0, max_affected: 100%, timeout: 2m}}

@@ -180,7 +180,7 @@ def newest_record(folder: Path, *, since: float) -> Path | None:
 
     `since`: and not before this time, in seconds since the epoch.
     """
-    journals = [path for path in folder.rglob("journal.jsonl") if path.parent.name != "control"]
+    journals = [path for path in folder.rglob("journal.jsonl") if path.parent.name != "twin"]
     written = {path: path.stat().st_mtime for path in journals if ".twins" not in path.parts}
     newest = max(written, key=lambda path: written[path], default=None)
     return newest.parent if newest and written[newest] >= since else None

@@ -62,7 +62,7 @@ class LossParity:
 
     def judge(self, history: History) -> Finding:
         """Interpolate both curves linearly at the largest committed tokens they share."""
-        twin_run = history.control
+        twin_run = history.twin
         if twin_run is None:
             return unknown(self.name, Code.NO_TWIN, "there is no fault-free twin to compare with")
         run, twin = _curve(history), _curve(twin_run)

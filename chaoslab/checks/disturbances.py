@@ -110,7 +110,7 @@ def without(history: History, disturbed: Sequence[Disturbance]) -> History:
 
     busy = union((one.start_s, one.end_s) for one in _busy(history))
     events = (_emptied(e, busy).at(moved_s(e.time_s)) for e in history.events)
-    return history.retimed(events, control=history.control)
+    return history.retimed(events, twin=history.twin)
 
 
 def _emptied(event: Event, busy: Stretches) -> Event:

@@ -65,8 +65,8 @@ def by_node_clocks(history: History) -> History:
     for noted in history.of(OperatorNoted):
         if (came_s := noted.payload.came_s) is not None:
             events[noted.seq] = noted.at(min(came_s, noted.time_s))
-    control = by_node_clocks(history.control) if history.control else None
-    return history.retimed(events, control=control)
+    twin = by_node_clocks(history.twin) if history.twin else None
+    return history.retimed(events, twin=twin)
 
 
 def as_it_happened(history: History) -> History:

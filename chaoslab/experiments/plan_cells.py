@@ -24,7 +24,7 @@ MEASURES: Final = ("passes", *run_measures.MEASURES)
 _PLAN = "plan"
 _LOSS, _LOST = "loss_to_reach", "lost_periods"
 _OF_REAL_RUNS: Final = (_LOSS, _LOST)
-_ALWAYS: Final = ("control=none",)
+_ALWAYS: Final = ("twin=false",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,13 +81,13 @@ def attached(asked: Asked, target: Target, nodes: Sequence[Found]) -> Asked:
     PlanError for a setting of what is as it is.
     """
     for setting in asked.settings:
-        if re.match(r"(training|control)\b", setting):
+        if re.match(r"(training|twin)\b", setting):
             raise PlanError(f"--set {setting}: the training runs already, and has no twin")
     training = {**_rules(nodes), "stop": {"rounds": _ENDLESS_ROUNDS}, "step_time": "off"}
     settings = (
         f"training={json.dumps(training)}",
         *(f"fleet.{key}={json.dumps(value)}" for key, value in target.of_these(nodes).items()),
-        "control=none",
+        "twin=false",
     )
     return replace(asked, settings=(*asked.settings, *settings), fleet=target.kind)
 

@@ -15,7 +15,7 @@ from typing import Final
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.settings import KeepsTime
-from chaoslab.plan.model import Control, FaultPlan
+from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.duration import guessed_step_s
 from chaoslab.prepare.kinds import fleet_of
 from chaoslab.prepare.launch import expected_steps
@@ -57,7 +57,7 @@ def needed_bytes(plan: FaultPlan) -> int:
         checkpoints = _CHECKPOINTS * Costs().checkpoint_bytes * len(training.roster)
         snapshots = _SNAPSHOTS * _SNAPSHOT_BYTES if plan.is_evaluated else 0
         kept = (checkpoints + _STATE_BYTES + snapshots) * PARAMETERS[training.model]
-    runs = 2 if plan.control is Control.TWIN else 1
+    runs = 2 if plan.twin else 1
     return int(runs * (record + kept))
 
 

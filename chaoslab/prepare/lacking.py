@@ -1,6 +1,6 @@
 """What a run by choice does not have, and what of its plan is therefore not judged.
 
-control: none ────────────────────► no twin ──────────┐
+twin: false ────────────────────► no twin ──────────┐
 a training that others started ───► no twin, no whole ┼─► run.started `without` ─► `left_out`
 training.step_time: off ──────────► no step time ─────┘
 """
@@ -13,7 +13,7 @@ from chaoslab.core.errors import AbilityError
 from chaoslab.core.payloads import Need
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.standing.found import FindsNodes
-from chaoslab.plan.model import Control, FaultPlan
+from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import fleet_of
 
 
@@ -21,7 +21,7 @@ def lacking(plan: FaultPlan, *, is_gameday: bool = False) -> frozenset[Need]:
     """What checks may need, and a run of this plan is not to have."""
     is_standing = _is_standing(plan)
     found = {
-        Need.TWIN: plan.control is Control.NONE or is_gameday or is_standing,
+        Need.TWIN: not plan.twin or is_gameday or is_standing,
         Need.WHOLE: is_standing,
         Need.STEP_TIME: plan.training.step_time is Pacing.OFF,
     }

@@ -61,7 +61,7 @@ def chaos(
     *,
     set: Mapping[str, object] | None = None,  # noqa: A002  # as in `chaoslab run --set`
     seed: int | None = None,
-    control: bool = True,
+    twin: bool = True,
 ) -> Callable[[_Test], _Test]:
     """Run this fault plan, with one test for each finding and one for the verdict.
 
@@ -69,7 +69,7 @@ def chaos(
     `-p no:chaoslab`, the test is an error: it asks for a fixture that is not there.
     """
     guard = pytest.mark.usefixtures(_PART)
-    mark = pytest.mark.chaos(plan, set=set, seed=seed, control=control)
+    mark = pytest.mark.chaos(plan, set=set, seed=seed, twin=twin)
 
     def decorated(test: _Test) -> _Test:
         marked: _Test = guard(mark(test))
@@ -181,13 +181,13 @@ class ChaosRun:
         *,
         set: Mapping[str, object] | None = None,  # noqa: A002  # as in `chaoslab run --set`
         seed: int | None = None,
-        control: bool = True,
+        twin: bool = True,
     ) -> "Verdict":
         """Run a plan and return its verdict.
 
         `plan`: path of a plan from the root of the project, or the name of an included one.
         `set`: values for keys of the plan by dotted key, as `chaoslab run --set` takes them.
-        `seed`: in place of the plan's. `control=False` skips the fault-free twin.
+        `seed`: in place of the plan's. `twin=False` skips the fault-free twin.
 
         Of the verdict, `outcome` is PASS, FAIL or UNKNOWN, `findings` has what each check found
         (`by_name` by the check's name), `training_continued`, `longest_gap_s` and
@@ -199,9 +199,7 @@ class ChaosRun:
         """
         from chaoslab.pytest_plugin.runs import asked_for, make  # noqa: PLC0415  # heavy, see above
 
-        asked = asked_for(
-            plan, set=set, seed=seed, control=control, home=self._home, fleet=self._fleet
-        )
+        asked = asked_for(plan, set=set, seed=seed, twin=twin, home=self._home, fleet=self._fleet)
         judged = make(asked, self.root)
         if judged.error is not None:
             raise judged.error
@@ -212,7 +210,7 @@ class ChaosRun:
 def chaos_run(request: pytest.FixtureRequest, tmp_path: Path) -> ChaosRun:
     """Run fault plans, and get their verdicts; records go below --chaos-out, or `tmp_path`.
 
-    Call it with a plan, and if need be `set`, `seed`, `control`; `ChaosRun.__call__` explains them
+    Call it with a plan, and if need be `set`, `seed`, `twin`; `ChaosRun.__call__` explains them
     and the fields of the verdict, and so does docs/ci.md.
     """
     config = request.config

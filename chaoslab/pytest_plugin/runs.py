@@ -115,13 +115,13 @@ def asked_for(
     home: Path,
     set: Mapping[str, object] | None = None,  # noqa: A002  # as in `chaoslab run --set`
     seed: int | None = None,
-    control: bool = True,
+    twin: bool = True,
     fleet: str | None = None,
 ) -> Asked:
     """A plan as `chaoslab run` would be asked for it; relative paths start at `home`."""
     near = home / plan
     settings = [f"{key}={value}" for key, value in (set or {}).items()]
-    settings += [] if control else ["control=none"]
+    settings += [] if twin else ["twin=false"]
     path = str(near if near.is_file() else plan)
     return Asked(plan=path, settings=tuple(settings), seed=seed, fleet=fleet)
 

@@ -204,11 +204,11 @@ class History:
         self,
         events: Iterable[Event],
         *,
-        control: "History | None" = None,
+        twin: "History | None" = None,
         seal: Seal | None = None,
         left_open: Sequence[Mapping[str, Json]] = (),
     ) -> None:
-        self.control = control
+        self.twin = twin
         """The fault-free twin of the run, when there is one."""
         self.seal = seal
         """Of the file that it was read from; None for one that was written without chains."""
@@ -223,19 +223,19 @@ class History:
     def read(
         cls, run_directory: Path, *, left_open: Sequence[Mapping[str, Json]] = ()
     ) -> "History":
-        """The history of a run directory, with its twin's if control/ is there.
+        """The history of a run directory, with its twin's if twin/ is there.
 
         FleetError, which names file and line, if a journal is missing or damaged.
         """
-        control = run_directory / "control"
-        has_twin = (control / JOURNAL).exists() or sealed(control) is not None
+        folder = run_directory / "twin"
+        has_twin = (folder / JOURNAL).exists() or sealed(folder) is not None
         events, seal = read_journal(run_directory)
-        twin = cls.read(control) if has_twin else None
-        return cls(events, control=twin, seal=seal, left_open=left_open)
+        twin = cls.read(folder) if has_twin else None
+        return cls(events, twin=twin, seal=seal, left_open=left_open)
 
-    def retimed(self, events: Iterable[Event], *, control: "History | None") -> "History":
-        """The same record with its lines at other times; `control` in the place of its twin."""
-        return History(events, control=control, seal=self.seal, left_open=self.left_open)
+    def retimed(self, events: Iterable[Event], *, twin: "History | None") -> "History":
+        """The same record with its lines at other times; `twin` in the place of its twin."""
+        return History(events, twin=twin, seal=self.seal, left_open=self.left_open)
 
     def append(self, event: Event) -> None:
         """Used by Journal alone."""

@@ -5,7 +5,7 @@
       latest -> kill_half/20261120T050742Z-3f9a1c        kill_half/latest -> 20261120T050742Z-3f9a1c
       kill_half/20261120T050742Z-3f9a1c/
         run.json  plan.source.yaml  plan.resolved.yaml  schedule.jsonl  journal.jsonl
-        nodes/  evidence/  snapshots/  control/ (the fault-free twin)
+        nodes/  evidence/  snapshots/  twin/ (the fault-free twin)
 
 It makes, finds and fills the directory. The journal is written by `journal`, the files of a node
 by its fleet, verdict and reports by `report`.
@@ -83,10 +83,10 @@ class RunDirectory:
             return cls(path=found[0].path)
         raise _not_one(str(given), root, runs, found)
 
-    def make_control(self) -> "RunDirectory":
-        """An empty control/ for the fault-free twin; FleetError if it is there already."""
+    def make_twin(self) -> "RunDirectory":
+        """An empty twin/ for the fault-free twin; FleetError if it is there already."""
         try:
-            return RunDirectory._filled(self.control)
+            return RunDirectory._filled(self.twin)
         except OSError as error:
             raise FleetError(f"the twin's directory cannot be made: {error}") from error
 
@@ -141,9 +141,9 @@ class RunDirectory:
         return self.path / "tokens"
 
     @property
-    def control(self) -> Path:
+    def twin(self) -> Path:
         """The twin's run directory, if there is one."""
-        return self.path / "control"
+        return self.path / "twin"
 
     def stderr_tail(self, node: str, *, lines: int = 15) -> str:
         """The last lines that the latest incarnation of a node wrote to standard error."""

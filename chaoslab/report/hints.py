@@ -161,7 +161,7 @@ _RECORD = (
     "the record lacks what the check needs. What ended the harness is in crash.txt of the run or "
     "in the last lines of `chaoslab show {run} --all`; repeat the run: `{again}`"
 )
-_TWIN = "make a fault-free twin to compare with: `{again} --set control=twin`"
+_TWIN = "make a fault-free twin to compare with: `{again} --set twin=true`"
 _NO_FAULT = (
     "no fault of the plan does what this check judges: leave the check out of `expect`, or add a "
     "fault that does (`chaoslab catalog faults` lists what each takes away)"

@@ -1,7 +1,7 @@
 """A whole run and its record: directory, janitor, fleet, journal, the run itself, and its twin.
 
     plan, schedule ─► RunDirectory ─► janitor ┬─► fleet ─► Run.execute ─► journal.jsonl, evidence/
-                                              └─► then, if asked for, the twin in control/;
+                                              └─► then, if asked for, the twin in twin/;
                                                   that of a simulation beside the run
 
 It judges nothing and draws nothing: a verdict is made later, from the directory alone.
@@ -141,7 +141,7 @@ def run_plan(
                 plan_digest=directory.plan_digest() or "",
                 without=without,
             )
-            its = _Twin(
+            twin_run = _Twin(
                 plan=plan,
                 basis=basis,
                 directory=directory,
@@ -149,22 +149,22 @@ def run_plan(
                 means=means,
                 name=twin.key(plan, provenance) if wants_twin else None,
             )
-            with its.made_beside() if wants_twin else nullcontext() as beside:
+            with twin_run.begun_beside() if wants_twin else nullcontext() as beside:
                 seen_by = [*observers, beside] if beside is not None else observers
                 outcome, run = _carry_out(
                     plan, schedule.injections, directory, means, basis, seen_by
                 )
                 if wants_twin and outcome is RunOutcome.COMPLETED:
-                    directory.note(control=its.made(run, observers, beside))
+                    directory.note(twin=twin_run.reused_or_made(run, observers, beside))
         yield directory
 
 
 def was_interrupted(directory: RunDirectory) -> bool:
     """Whether the run or its twin was ended by a signal."""
-    control = directory.facts.get("control")
+    twin = directory.facts.get("twin")
     outcomes = [directory.facts.get("outcome")]
-    if isinstance(control, Mapping):
-        outcomes.append(control.get("outcome"))
+    if isinstance(twin, Mapping):
+        outcomes.append(twin.get("outcome"))
     return RunOutcome.INTERRUPTED.value in outcomes
 
 
@@ -271,7 +271,7 @@ def _calendar(fleet_setup: FleetSetup) -> Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Twin:
-    """The fault-free twin of a run, made in control/ before, after or beside it.
+    """The fault-free twin of a run, made in twin/ before, after or beside it.
 
     A twin that breaks does not break the run that it is for: the comparison stays open, and
     run.json and the verdict say so. It goes on for a little longer than the run did, so that the
@@ -287,7 +287,7 @@ class _Twin:
     """Among those that are kept; None: it is made each time."""
 
     @contextmanager
-    def made_beside(self) -> Iterator[TwinBeside | None]:
+    def begun_beside(self) -> Iterator[TwinBeside | None]:
         """A process that makes it while the block carries the run out; None: it is made later."""
         beside = self._begun()
         try:
@@ -305,10 +305,10 @@ class _Twin:
         except OSError:  # no process more may be had
             return None
 
-    def made(
+    def reused_or_made(
         self, run: History, observers: Sequence[Observer], beside: TwinBeside | None
     ) -> Mapping[str, Json]:
-        """Fill control/ from the kept twins or by a run without faults; what came of it."""
+        """Fill twin/ from the kept twins or by a run without faults; what came of it."""
         is_simulated = self.means.fleet_setup.is_simulated
         goes_on = _SIMULATED_TWIN_GOES_ON if is_simulated else _TWIN_GOES_ON
         tokens = goes_on * twin.reach_tokens(run)
@@ -316,50 +316,50 @@ class _Twin:
             if beside.finish(tokens, self.means.interrupts):
                 return self._facts(was_kept=False)
             self._discard()
-        control = self.directory.make_control()
-        if self.name is not None and twin.fetch(self.name, self.root, control, run):
+        folder = self.directory.make_twin()
+        if self.name is not None and twin.fetch(self.name, self.root, folder, run):
             return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
         pace = run.last(PaceSet)
         step_s = pace.payload.step_s if pace is not None else None
-        self._make(control, step_s, lambda: tokens, observers)
+        self._make(folder, step_s, lambda: tokens, observers)
         return self._facts(was_kept=False)
 
     def _make_by_orders(self, orders: Orders) -> None:
-        control = self.directory.make_control()
+        folder = self.directory.make_twin()
         has_pace = self.plan.training.step_time is not Pacing.OFF
-        self._make(control, orders.next() if has_pace else None, orders.next, [orders])
+        self._make(folder, orders.next() if has_pace else None, orders.next, [orders])
 
     def _make(
         self,
-        control: RunDirectory,
+        folder: RunDirectory,
         step_s: float | None,
         least_tokens: Callable[[], float],
         observers: Sequence[Observer],
     ) -> None:
         plan, means = self.plan, self.means
-        control.note(plan=plan.name, seed=plan.seed, started=_calendar(means.fleet_setup).wall())
+        folder.note(plan=plan.name, seed=plan.seed, started=_calendar(means.fleet_setup).wall())
         try:
-            with UndoLogFile(control.path) as undo_log:
+            with UndoLogFile(folder.path) as undo_log:
                 basis = replace(self.basis, plan_digest="", is_twin=True, least_tokens=least_tokens)
                 _, made = _carry_out(
                     twin.without_faults(plan, step_s),
                     (),
-                    control,
+                    folder,
                     replace(means, undo_log=undo_log),
                     basis,
                     observers,
                 )
             if self.name is not None:
-                twin.keep(self.name, self.root, control, made)
+                twin.keep(self.name, self.root, folder, made)
         except FleetError as error:
             reason = means.secrets.text(str(error))
-            control.note(outcome=RunOutcome.BROKEN.value, reason=reason)
+            folder.note(outcome=RunOutcome.BROKEN.value, reason=reason)
 
     def _discard(self) -> None:
-        shutil.rmtree(self.directory.control, ignore_errors=True)
+        shutil.rmtree(self.directory.twin, ignore_errors=True)
 
     def _facts(self, *, was_kept: bool) -> Mapping[str, Json]:
-        facts = RunDirectory(path=self.directory.control).facts
+        facts = RunDirectory(path=self.directory.twin).facts
         return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": was_kept}
 
 

@@ -1,6 +1,6 @@
 """The fault-free twin: the same plan and seed without faults, kept so that it is paid for once.
 
-    plan ─► without_faults ─► RUN/control/ ─► journal ─► checks compare
+    plan ─► without_faults ─► RUN/twin/ ─► journal ─► checks compare
               └── key: training, data, code, … ──► <runs root>/.twins/<key>/ (journal, run.json)
 
 Only a whole twin is kept: it ended by its stop rule, was evaluated, and lost no node on the way.
@@ -103,7 +103,7 @@ def is_kept(name: str, root: Path) -> bool:
 
 
 def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
-    """Copy a kept twin of this run into an empty control/; False if none is kept.
+    """Copy a kept twin of this run into an empty twin/; False if none is kept.
 
     One that others could have written is left where it is, and one that is damaged, not whole, of
     another run, shorter than this one or far longer is thrown away: each with a warning, and False.
@@ -129,9 +129,9 @@ def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
     return True
 
 
-def _trouble(run: History, control: RunDirectory) -> str:
+def _trouble(run: History, folder: RunDirectory) -> str:
     try:
-        twin = History.read(control.path)
+        twin = History.read(folder.path)
     except FleetError as error:
         return str(error)
     its, own = reach_tokens(twin), reach_tokens(run)

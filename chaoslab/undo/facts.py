@@ -30,7 +30,7 @@ class Facts:
     """What is said of one undo."""
 
     directory: Path
-    """Of the undo log: the run directory, or its control/ for the twin. Absolute and real."""
+    """Of the undo log: the run directory, or its twin/ for the twin. Absolute and real."""
 
 
 AnyFacts = TypeVar("AnyFacts", bound=Facts)

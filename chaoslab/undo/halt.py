@@ -37,7 +37,7 @@ from chaoslab.undo.log import (
 from chaoslab.undo.verbs import Healed
 
 _JANITOR = "chaoslab.undo.janitor"
-_CONTROL = "control"
+_TWIN = "twin"
 _PAUSE_S = 0.05
 _TELL_S = 2.0
 _KILL_S = 5.0
@@ -185,7 +185,7 @@ def _marked() -> Iterator[Path]:
 
 def _run_of(directory: Path) -> Path:
     """A twin belongs to the run around it."""
-    return directory.parent if directory.name == _CONTROL else directory
+    return directory.parent if directory.name == _TWIN else directory
 
 
 def _holder(run: Path) -> Identity | None:

@@ -6,7 +6,7 @@
 
 `python -m chaoslab.undo.janitor RUN_DIR` is the janitor; its standard input is the pipe. `heal`
 does the same for any old run. Both may run twice, or at once, and never touch a process that got
-the pid of one that ended. The twin in control/ is included. A node that was killed is not started
+the pid of one that ended. The twin in twin/ is included. A node that was killed is not started
 again, unless others had started it: what is undone for a silent harness gives back what goes on.
 """
 
@@ -109,8 +109,8 @@ def _close(path: Path, owed: UndoEntry, done: Healed) -> None:
 
 def half_written(run_directory: Path) -> tuple[Path, ...]:
     """Files that its harness, or one of its nodes, was just about to put in place of others."""
-    ours = ("", "evidence/", "control/", "control/evidence/")
-    theirs = ("nodes/*/*/", "snapshots/", "control/nodes/*/*/", "control/snapshots/")
+    ours = ("", "evidence/", "twin/", "twin/evidence/")
+    theirs = ("nodes/*/*/", "snapshots/", "twin/nodes/*/*/", "twin/snapshots/")
     patterns = [f"{folder}.*.new" for folder in ours] + [f"{one}.*.partial" for one in theirs]
     return tuple(path for pattern in patterns for path in run_directory.glob(pattern))
 

@@ -43,7 +43,7 @@ from chaoslab.undo.heartbeat import StillThere
 from chaoslab.undo.verbs import UndoEntry
 
 OBLIGATIONS = "obligations.jsonl"
-_PLACES = ((OBLIGATIONS,), ("control", OBLIGATIONS))
+_PLACES = ((OBLIGATIONS,), ("twin", OBLIGATIONS))
 """Where the undo logs of a run and of its twin lie in the run directory."""
 _OWN = frozenset({"open", "do"})
 """What an entry says beside the facts of its verb."""
@@ -289,7 +289,7 @@ def is_held(run_directory: Path) -> bool:
 def logged_runs(root: Path) -> Iterator[Path]:
     """Every run under `root` that has an undo log, but not by way of a link."""
     runs = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}")}
-    runs |= {path.parent.parent for path in root.glob(f"*/*/control/{OBLIGATIONS}")}
+    runs |= {path.parent.parent for path in root.glob(f"*/*/twin/{OBLIGATIONS}")}
     return (run for run in sorted(runs) if not (run.is_symlink() or run.parent.is_symlink()))
 
 

@@ -42,7 +42,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> History:
     costs.write_text(GIVEN)
     settings = (
         f"fleet.costs={costs}", "training.step_time=1ms", "training.save_every=500ms",
-        "training.evaluate_every=20000", "control=none",
+        "training.evaluate_every=20000", "twin=false",
     )  # fmt: skip
     asked = Asked(plan="kill_half", fleet="sim", settings=settings)
     return carry_out(prepare(asked), folder).history
@@ -62,7 +62,7 @@ def test_what_a_simulation_was_given_is_found_again(simulated: History, tmp_path
 
 def test_a_syncer_that_continues_from_its_disk_has_a_cost_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "costs.toml").write_text(GIVEN)
-    settings = (f"fleet.costs={tmp_path / 'costs.toml'}", "control=none")
+    settings = (f"fleet.costs={tmp_path / 'costs.toml'}", "twin=false")
     asked = Asked(plan="syncer_crash", fleet="sim", settings=settings)
     samples = samples_of(carry_out(prepare(asked), tmp_path).history)
     assert samples["syncer_start_s"] == pytest.approx([0.5])

@@ -17,8 +17,8 @@ Curve = list[tuple[int, float]]
 
 
 def evaluated(run: Curve, twin: Curve | None) -> History:
-    control = None if twin is None else Story().start().train(2).end(losses=twin)
-    return Story(control=control).start().train(3).end(losses=run).history()
+    story = None if twin is None else Story().start().train(2).end(losses=twin)
+    return Story(twin=story).start().train(3).end(losses=run).history()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_twin_of_something_else_or_a_broken_one_is_not_compared_with(
 ) -> None:
     losses = [(0, 5.0), (1000, 3.0)]
     twin = Story().start().train(2).end(losses=losses)
-    run = Story(control=twin).start().train(3).end(losses=losses)
+    run = Story(twin=twin).start().train(3).end(losses=losses)
     run.altered(Kind.RUN_STARTED, lambda _: {"provenance": {"data": "0"}})
     twin.altered(Kind.RUN_STARTED, lambda _: {"provenance": {"data": "0"}})
     assert LossParity().judge(run.history()).outcome is Outcome.PASS
@@ -133,18 +133,18 @@ def test_a_twin_of_something_else_or_a_broken_one_is_not_compared_with(
 def test_a_twin_keeps_about_the_step_time_of_its_run(
     run_s: float | None, twin_s: float | None, outcome: Outcome
 ) -> None:
-    def at(step_s: float | None, control: Story | None = None) -> Story:
-        story = Story(control=control).start()
+    def at(step_s: float | None, twin: Story | None = None) -> Story:
+        story = Story(twin=twin).start()
         if step_s is not None:
             story.say(Kind.PACE_SET, step_s=step_s, measured_s={})
-        return story.train(3 if control else 2).end(losses=[(0, 5.0), (1000, 3.0)])
+        return story.train(3 if twin else 2).end(losses=[(0, 5.0), (1000, 3.0)])
 
     assert LossParity().judge(at(run_s, at(twin_s)).history()).outcome is outcome
 
 
 def test_a_run_is_not_its_own_twin() -> None:
     story = Story().start().train(3).end(losses=[(0, 5.0), (1000, 3.0)])
-    finding = LossParity().judge(History(story.events, control=History(story.events)))
+    finding = LossParity().judge(History(story.events, twin=History(story.events)))
     assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TWIN_NOT_COMPARABLE,))
 
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_compared_is_unknown(history: History) -> None:
 
 
 def test_an_evaluator_that_died_is_named_with_its_last_words() -> None:
-    story = Story(control=Story().start().end(losses=[(0, 5.0), (9, 4.0)])).start().end()
+    story = Story(twin=Story().start().end(losses=[(0, 5.0), (9, 4.0)])).start().end()
     who: dict[str, Json] = {"node": "evaluator", "incarnation": 1, "pid": 7}
     story.say(Kind.NODE_STARTED, "evaluator", **who, role="evaluator", labels={})
     words = "Traceback (most recent call last):\nKeyError: 'loss'"

@@ -211,14 +211,14 @@ def test_a_crash_without_a_record_shows_its_traceback(monkeypatch: pytest.Monkey
 
 
 def test_options_of_a_run_reach_its_record(fleets: FakeFleets, tmp_path: Path) -> None:
-    settings = ("training.learners=4", "control=twin", "fleet.containers.memory=2GB")
+    settings = ("training.learners=4", "twin=true", "fleet.containers.memory=2GB")
     words = (word for setting in settings for word in ("--set", setting))
-    done = run_once("--seed", "11", "--no-control", *words)
+    done = run_once("--seed", "11", "--no-twin", *words)
     assert done.exit_code == 0
     resolved = (tmp_path / "runs/latest/plan.resolved.yaml").read_text()
     assert "seed: 11" in resolved
     assert "learners: 4" in resolved
-    assert not (tmp_path / "runs/latest/control").exists()
+    assert not (tmp_path / "runs/latest/twin").exists()
     assert "fleet.containers: " in done.stderr, "a warning: they are settings of another fleet"
 
 
@@ -487,8 +487,8 @@ def test_every_command_takes_the_short_id_of_the_list(record: Path) -> None:
 
 def test_runs_are_listed_by_plan_verdict_and_number(fleets: FakeFleets) -> None:
     assert json.loads(call("list", "--json").stdout) == []
-    run_once("--quiet", "--no-control")
-    run_once("--quiet", "--no-control", "--set", "name=another")
+    run_once("--quiet", "--no-twin")
+    run_once("--quiet", "--no-twin", "--set", "name=another")
     for words, plans_found in (
         (("--plan", "one_dies", "--last", "7"), ["one_dies"]),
         (("--verdict", "pass"), ["another", "one_dies"]),
@@ -508,7 +508,7 @@ def test_a_run_that_goes_on_is_listed_as_running_and_left_alone_by_heal(
     fleets.crash = FleetError("the end")
     words = (("list",), ("heal",), ("heal", "--dry-run"))
     fleets.meanwhile = lambda: seen.extend(call(*one) for one in words)
-    run_once("--quiet", "--no-control")
+    run_once("--quiet", "--no-twin")
     assert ["running" in one.stdout for one in seen] == [True] * 3
     assert ["NOT undone" in one.stdout for one in seen] == [False] * 3
     assert [one.exit_code for one in seen] == [0] * 3
@@ -522,7 +522,7 @@ def test_a_list_fits_the_terminal_and_cuts_no_plan_and_no_verdict(
 ) -> None:
     name = "a_rather_long_name_of_a_plan"
     monkeypatch.setenv("COLUMNS", str(columns))
-    run_once("--quiet", "--no-control", "--set", f"name={name}")
+    run_once("--quiet", "--no-twin", "--set", f"name={name}")
     listed = call("list").stdout
     assert max(map(len, listed.splitlines())) <= columns
     assert "PASS" in listed

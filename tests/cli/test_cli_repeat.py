@@ -39,7 +39,7 @@ def test_every_finding_has_its_flake_rate_with_an_interval(
     flaky: FlakyFleets, tmp_path: Path
 ) -> None:
     flaky.failing = frozenset({2})
-    done = run_once("--repeat", "4", "--json", "--quiet", "--no-control")
+    done = run_once("--repeat", "4", "--json", "--quiet", "--no-twin")
     assert done.exit_code == 1
     whole = json.loads(done.stdout)
     assert whole["outcomes"] == {"PASS": 3, "FAIL": 1}
@@ -55,14 +55,14 @@ def test_until_failure_ends_with_the_first_run_that_is_not_pass(
     flaky: FlakyFleets, tmp_path: Path
 ) -> None:
     flaky.failing = frozenset({3})
-    done = run_once("--until-failure", "--quiet", "--no-control")
+    done = run_once("--until-failure", "--quiet", "--no-twin")
     assert (done.exit_code, records(tmp_path)) == (1, 3)
 
 
 @pytest.mark.parametrize(("tolerated", "exit_code"), [("50%", 0), ("1", 0), ("0", 1), ("49%", 1)])
 def test_a_gate_tolerates_what_it_says(flaky: FlakyFleets, tolerated: str, exit_code: int) -> None:
     flaky.failing = frozenset({1})
-    done = run_once("--repeat", "2", "--tolerate", tolerated, "--quiet", "--no-control")
+    done = run_once("--repeat", "2", "--tolerate", tolerated, "--quiet", "--no-twin")
     assert done.exit_code == exit_code
     assert "1/2 FAIL runs/one_dies/" in done.stderr
 
@@ -71,7 +71,7 @@ def test_a_harness_that_breaks_ends_the_repetition_and_is_never_tolerated(
     flaky: FlakyFleets, tmp_path: Path
 ) -> None:
     flaky.crash = FleetError("the world is gone")
-    done = run_once("--repeat", "5", "--tolerate", "99%", "--quiet", "--no-control")
+    done = run_once("--repeat", "5", "--tolerate", "99%", "--quiet", "--no-twin")
     assert (done.exit_code, records(tmp_path)) == (ExitCode.BROKEN, 1)
 
 
@@ -79,7 +79,7 @@ def test_an_interrupt_ends_the_repetition_after_its_summary(
     flaky: FlakyFleets, tmp_path: Path
 ) -> None:
     flaky.interrupted_at_s = 5.0
-    done = run_once("--repeat", "5", "--quiet", "--no-control")
+    done = run_once("--repeat", "5", "--quiet", "--no-twin")
     assert (done.exit_code, records(tmp_path)) == (ExitCode.INTERRUPTED, 1)
     assert "1 run:" in done.stdout
 

@@ -89,7 +89,7 @@ def test_without_a_reader_a_command_ends_with_its_own_exit_code(
     assert without_readers(BOTH, *words, cwd=tmp_path) == code
 
 
-RUN = ("run", str(ROOT / "chaoslab/selftest/plans/killed.yaml"), "--fleet=sim", "--no-control")
+RUN = ("run", str(ROOT / "chaoslab/selftest/plans/killed.yaml"), "--fleet=sim", "--no-twin")
 
 
 @pytest.mark.gate

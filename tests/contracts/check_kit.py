@@ -28,7 +28,7 @@ def stories() -> dict[str, Story]:
     losses = [(1000, 4.0), (9000, 3.0)]
     twin = Story().baseline().train(15).end(losses=losses)
     return {
-        "all is well": Story(control=twin).baseline().train(15).end(losses=losses),
+        "all is well": Story(twin=twin).baseline().train(15).end(losses=losses),
         "half is killed": half_killed().end(losses=losses),
         "one is paused": Story().baseline().pause("learner-0").train(8).heal().train(15).end(),
         "one is cut off": Story().baseline().cut("learner-0").train(8).heal().train(15).end(),

@@ -44,62 +44,62 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files
 def run(tmp_path: Path) -> Path:
     """A folder with a file in a folder below it."""
     run = tmp_path / "run"
-    (run / "control").mkdir(parents=True)
-    (run / "control" / "file").write_text("mine")
+    (run / "twin").mkdir(parents=True)
+    (run / "twin" / "file").write_text("mine")
     return run
 
 
 def test_what_is_one_s_own_is_read_and_what_is_not_there_is_nothing(run: Path) -> None:
-    assert read(run, "control", "file") == b"mine"
-    assert read(run, "control", "absent") is None
+    assert read(run, "twin", "file") == b"mine"
+    assert read(run, "twin", "absent") is None
     assert read(run / "absent", "file") is None
     (run.parent / "latest").symlink_to("run")
-    assert read(run.parent / "latest", "control", "file") == b"mine", "the way to the root"
+    assert read(run.parent / "latest", "twin", "file") == b"mine", "the way to the root"
 
 
 @needs_root
-@pytest.mark.parametrize("whose", ["", "control", "control/file"])
+@pytest.mark.parametrize("whose", ["", "twin", "twin/file"])
 def test_what_belongs_to_another_user_is_refused_with_what_to_do(run: Path, whose: str) -> None:
     os.chown(run / whose, STRANGER, STRANGER)
     with pytest.raises(NotOwned, match=r"sudo -u \S+ "):
-        read(run, "control", "file")
+        read(run, "twin", "file")
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o722])
-@pytest.mark.parametrize("whose", ["", "control", "control/file"])
+@pytest.mark.parametrize("whose", ["", "twin", "twin/file"])
 def test_what_others_can_write_is_refused(run: Path, whose: str, mode: int) -> None:
     (run / whose).chmod(mode)
     with pytest.raises(NotPrivate, match=f"{mode:04o}"):
-        read(run, "control", "file")
+        read(run, "twin", "file")
 
 
 @needs_root
 def test_a_group_that_may_write_must_be_one_s_own(run: Path) -> None:
-    file = run / "control" / "file"
+    file = run / "twin" / "file"
     file.chmod(0o660)
-    assert read(run, "control", "file") == b"mine"
+    assert read(run, "twin", "file") == b"mine"
     os.chown(file, -1, STRANGER)
     with pytest.raises(NotPrivate, match="0660"):
-        read(run, "control", "file")
+        read(run, "twin", "file")
 
 
 def test_a_folder_above_that_everybody_can_write_needs_the_sticky_bit(run: Path) -> None:
     shared = run.parent
     shared.chmod(0o1777)
-    assert read(run, "control", "file") == b"mine"
+    assert read(run, "twin", "file") == b"mine"
     shared.chmod(0o777)
     with pytest.raises(NotPrivate, match=re.escape(shlex.join(("chmod", "+t", str(shared))))):
-        read(run, "control", "file")
+        read(run, "twin", "file")
     with pytest.raises(PlanError, match="--out"):
         RunDirectory.create(shared / "runs", "kill_half", WallClock())
 
 
-@pytest.mark.parametrize("link", ["control", "control/file"])
+@pytest.mark.parametrize("link", ["twin", "twin/file"])
 def test_no_link_is_followed_below_the_root(run: Path, link: str) -> None:
     (run / link).rename(run.parent / "elsewhere")
     (run / link).symlink_to(run.parent / "elsewhere")
     with pytest.raises(NotPrivate):
-        read(run, "control", "file")
+        read(run, "twin", "file")
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b"])
@@ -135,7 +135,7 @@ def test_a_file_behind_a_link_is_not_removed(tmp_path: Path) -> None:
 def test_a_run_directory_is_its_owner_s_alone(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "runs", "kill_half", WallClock())
     assert run.path.stat().st_mode & 0o777 == 0o700
-    assert run.make_control().path.stat().st_mode & 0o777 == 0o700
+    assert run.make_twin().path.stat().st_mode & 0o777 == 0o700
     UndoLogFile(run.path).open("end_process", **NOBODY)
     assert (run.path / OBLIGATIONS).stat().st_mode & 0o777 == 0o600
 

@@ -33,7 +33,7 @@ def test_a_cell_is_the_plan_on_its_own_fleet(study: Path) -> None:
     experiment, cells = load(study)
     assert (experiment.kind, experiment.seeds, len(cells)) == ("run plan", 2, 2)
     for cell in cells:
-        for line in ("kind: local", "rounds: 600", "control: none"):
+        for line in ("kind: local", "rounds: 600", "twin: false"):
             assert line in cell.settings.resolved
 
 
@@ -79,7 +79,7 @@ def test_what_a_run_shows_is_measured_and_what_it_cannot_show_is_none(
 def test_how_soon_a_loss_is_reached_is_measured_between_snapshots(
     ended: Callable[..., PlanCell],
 ) -> None:
-    trained = ended(faults=[], control="twin", **{"training.evaluate_every": "50k"})
+    trained = ended(faults=[], twin=True, **{"training.evaluate_every": "50k"})
     cell = replace(trained, loss_to_reach=1.8)
     reached = measure(cell, 1)
     losses = {

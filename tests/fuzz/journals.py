@@ -69,7 +69,7 @@ def one(seed: int) -> None:
     must_not_pass = False
     with in_memory() as folder:
         directory = RunDirectory(path=folder / "fuzz" / "20261120T050742Z-3f9a1c")
-        (directory.path / "control").mkdir(parents=True)
+        (directory.path / "twin").mkdir(parents=True)
         if chance.random() < 0.6:
             files = _damaged(chance, record)
             must_not_pass = _is_journal_changed(record.files, files)
@@ -90,7 +90,7 @@ def _is_journal_changed(before: Mapping[str, bytes], after: Mapping[str, bytes])
         before.get(f"{folder}{JOURNAL}") != after.get(f"{folder}{JOURNAL}")
         and b'"digest"' in before[f"{folder}{RUN_JSON}"]
         and before[f"{folder}{RUN_JSON}"] == after.get(f"{folder}{RUN_JSON}")
-        for folder in ("", "control/")
+        for folder in ("", "twin/")
         if f"{folder}{JOURNAL}" in before
     )
 
@@ -139,7 +139,7 @@ def _shown(directory: RunDirectory) -> None:
 @cache
 def _records() -> tuple[Record, ...]:
     """With a digest in run.json, without one, with a twin, and from before there were chains."""
-    story = Story(learners=2, rejoin_s=0.25, control=Story(learners=2).baseline(5).end())
+    story = Story(learners=2, rejoin_s=0.25, twin=Story(learners=2).baseline(5).end())
     paused = Story(learners=2, rejoin_s=0.25).baseline(1).pause("learner-1", for_s=0.5)
     paused.train(0.5).heal().train(4).settle().end()
     killed = Story(learners=2, rejoin_s=0.25).baseline(1).kill("learner-1", for_s=0.5)
@@ -156,10 +156,10 @@ def _record(story: Story, *, is_chained: bool) -> Record:
     with in_memory() as path:
         lines = tuple(event.to_line() for event in history.events)
         _write_run(path, lines, is_chained=is_chained)
-        if story.control:
-            (path / "control").mkdir()
-            twin = [event.to_line() for event in story.control.events]
-            _write_run(path / "control", twin, is_chained=is_chained)
+        if story.twin:
+            (path / "twin").mkdir()
+            twin = [event.to_line() for event in story.twin.events]
+            _write_run(path / "twin", twin, is_chained=is_chained)
         files = {
             str(file.relative_to(path)): file.read_bytes()
             for file in path.rglob("*")
@@ -176,7 +176,7 @@ def _write_run(path: Path, lines: Sequence[str], *, is_chained: bool) -> None:
         "started": "2026-11-20T05:07:42.123Z", "ended": "2026-11-20T05:08:42.123Z",
         "verdict": "PASS", "exit_code": 0, "training_continued": True,
         "learners_rejoined": {"learner-1": {"rejoined": True, "after_s": 1.0, "was_asked": True}},
-        "control": {"outcome": "completed"},
+        "twin": {"outcome": "completed"},
     }  # fmt: skip
     if is_chained:
         file = JournalFile(path)

@@ -20,7 +20,7 @@ description: One learner dies and comes back.
 seed: 3
 training: {learners: 3, stop: {rounds: 120}}
 fleet: {kind: sim}
-control: twin
+twin: true
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 50%}
 faults:
   - {id: one-dies, fault: process.kill, target: {learners: 1}, at: {round: 30}, for: 3s}
@@ -63,7 +63,7 @@ def test_a_scripted_game_day_is_carried_out_judged_and_debriefed() -> None:
         assert (record().path / name).read_text().strip()
         assert str(Path("runs", "one_dies", record().path.name, name)) in done.stderr
     assert "not carried out" not in done.stderr
-    assert not (record().path / "control").exists()  # a twin would take as long again
+    assert not (record().path / "twin").exists()  # a twin would take as long again
 
 
 def test_what_was_done_becomes_a_plan_that_runs_as_a_gate_and_is_not_replayed() -> None:
@@ -74,7 +74,7 @@ def test_what_was_done_becomes_a_plan_that_runs_as_a_gate_and_is_not_replayed() 
     assert done.exit_code == ExitCode.PASS, done.output
     for refused in (words, ["gameday", "nowhere", "--as-plan", "o.yaml"], ["replay", "latest"]):
         assert runner.invoke(main, refused).exit_code == ExitCode.REFUSED
-    gate = runner.invoke(main, ["run", "gate.yaml", "--no-control", "--quiet"])
+    gate = runner.invoke(main, ["run", "gate.yaml", "--no-twin", "--quiet"])
     assert gate.exit_code == ExitCode.PASS, gate.output
 
 

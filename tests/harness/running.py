@@ -44,7 +44,7 @@ training:
   stop: {{time: {time}}}
   suspect_after: 1500ms
   drop_after: 4s
-control: none
+twin: false
 baseline: {{warmup: 2 rounds, window: 6 rounds, max_variation: 300%}}
 settle: 3s
 limits: {{min_alive: 0, max_affected: 100%, timeout: 2m}}

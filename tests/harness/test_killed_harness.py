@@ -59,7 +59,7 @@ name: real
 seed: 1
 fleet: {links: embedded}
 training: {learners: 2, sync_every: 12, stop: {time: 6s}}
-control: none
+twin: false
 baseline: {warmup: 2 rounds, window: 6 rounds, max_variation: 300%}
 settle: 3s
 limits: {min_alive: 0, max_affected: 100%, timeout: 2m}

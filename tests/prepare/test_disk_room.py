@@ -22,14 +22,14 @@ def needed(*settings: str, fleet: str | None = None) -> int:
 
 
 def test_it_takes_more_for_larger_models_more_learners_and_a_twin() -> None:
-    own = needed("control=none")
-    assert own < needed("control=none", "training.learners=8")
-    assert 3 * 4 * 12 * 1_037_696 < needed("control=none", "training.model=micro") < 300_000_000
+    own = needed("twin=false")
+    assert own < needed("twin=false", "training.learners=8")
+    assert 3 * 4 * 12 * 1_037_696 < needed("twin=false", "training.model=micro") < 300_000_000
     assert needed() >= 2 * own
 
 
 def test_a_run_takes_no_more_than_it_can_write_until_its_time_is_over() -> None:
-    endless = ("control=none", "training.stop={rounds: 1000000000}")
+    endless = ("twin=false", "training.stop={rounds: 1000000000}")
     assert needed(*endless) < 1_000_000_000
     assert needed(*endless, "limits.timeout=1m") < needed(*endless, "limits.timeout=5m")
     assert needed(*endless, "training.task=a:b", "limits.timeout=1m") < 20_000_000
@@ -43,7 +43,7 @@ def test_a_simulation_takes_only_its_record() -> None:
 def test_too_little_room_is_refused_with_both_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_enough: bool
 ) -> None:
-    found = plan("control=none")
+    found = plan("twin=false")
     free = needed_bytes(found) - (0 if is_enough else 1_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     if is_enough:

@@ -20,7 +20,6 @@ from chaoslab.faults.storage_room import StorageDiskFull
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.plan.model import (
     Algorithm,
-    Control,
     FaultPlan,
     FaultSpec,
     FleetSpec,
@@ -242,8 +241,8 @@ def test_about_ten_snapshots_are_taken_whatever_ends_the_run(stop: Stop, every: 
 def test_snapshots_are_thinned_where_nobody_knows_the_tokens_of_a_task() -> None:
     own = Training(learners=4, task="own:make", stop=Stop(rounds=60))
     assert settings(own)["evaluate_every"] is None
-    for control, kept in ((Control.TWIN, 10), (Control.NONE, None)):
-        plan = FaultPlan(name="p", training=own, control=control)
+    for twin, kept in ((True, 10), (False, None)):
+        plan = FaultPlan(name="p", training=own, twin=twin)
         command = launch(plan).syncer().command
         said = json.loads(command[command.index("--settings-json") + 1])
         assert said["snapshots_kept"] == kept

@@ -184,10 +184,10 @@ LEARNER = "fleet: {programs: {learner: json.tool}}\n"
 def test_an_evaluator_that_may_load_another_model_than_the_learner_is_doubtful(
     tmp_path: Path,
 ) -> None:
-    (warning,) = prepared(tmp_path, more=f"control: twin\n{LEARNER}").warnings
+    (warning,) = prepared(tmp_path, more=f"twin: true\n{LEARNER}").warnings
     assert "trial.yaml:6:20: fleet.programs.learner: " in warning
     with_both = LEARNER.replace("tool}", "tool, evaluator: json.tool}")
-    assert prepared(tmp_path, more=f"control: twin\n{with_both}").warnings == ()
+    assert prepared(tmp_path, more=f"twin: true\n{with_both}").warnings == ()
     assert prepared(tmp_path, more=LEARNER).warnings == (), "nothing is evaluated"
 
 

@@ -157,7 +157,7 @@ def test_the_run_directory_holds_what_it_should(kill_half: Done) -> None:
     files = {path.name for path in record.iterdir()}
     assert files == {
         "run.json", "plan.source.yaml", "plan.resolved.yaml", "schedule.jsonl", "journal.jsonl",
-        "obligations.jsonl", "evidence", "nodes", "snapshots", "control", "verdict.json",
+        "obligations.jsonl", "evidence", "nodes", "snapshots", "twin", "verdict.json",
         "junit.xml", "report.md", "report.html", "tokens",
     }  # fmt: skip
     assert (kill_half.root / "kill_half" / "latest").resolve() == record
@@ -167,7 +167,7 @@ def test_the_run_directory_holds_what_it_should(kill_half: Done) -> None:
     assert not open_undos(record), "all is undone, the twin's too"
     facts = json.loads((record / "run.json").read_text())
     assert (facts["outcome"], facts["exit_code"], facts["verdict"]) == ("completed", 0, "PASS")
-    assert facts["control"]["outcome"] == "completed"
+    assert facts["twin"]["outcome"] == "completed"
 
 
 def test_the_schedule_reads_back_and_is_what_happened(kill_half: Done) -> None:
@@ -181,7 +181,7 @@ def test_the_schedule_reads_back_and_is_what_happened(kill_half: Done) -> None:
     assert last == dict.fromkeys(planned.targets, "gone")
 
 
-@pytest.mark.parametrize("part", ["", "control"], ids=["run", "twin"])
+@pytest.mark.parametrize("part", ["", "twin"], ids=["run", "twin"])
 def test_the_journal_is_one_line_of_whole_events_without_gaps(kill_half: Done, part: str) -> None:
     lines = (kill_half.record / part / "journal.jsonl").read_text().splitlines()
     events = [Event.from_line(line) for line in lines]

@@ -94,10 +94,10 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(
 
 
 def test_a_damaged_twin_is_named_by_its_own_file(tmp_path: Path, lines: list[str]) -> None:
-    (tmp_path / "control").mkdir()
+    (tmp_path / "twin").mkdir()
     write(tmp_path, lines)
-    write(tmp_path / "control", ["garbage", *lines])
-    assert str(tmp_path / "control" / JOURNAL) in refusal(tmp_path)
+    write(tmp_path / "twin", ["garbage", *lines])
+    assert str(tmp_path / "twin" / JOURNAL) in refusal(tmp_path)
 
 
 LINE = '{"seq":0,"time_s":1,"source":"harness","kind":"run.settled","data":%s}'
@@ -322,9 +322,9 @@ def test_what_is_missing_or_too_much_at_the_end_of_a_finished_run_is_missed(reco
 
 
 def test_the_journal_of_a_finished_twin_is_missed(record: Path) -> None:
-    (record / "control").mkdir()
-    (record / "control" / "run.json").write_bytes((record / "run.json").read_bytes())
-    assert f"{record / 'control' / JOURNAL} " in refusal(record)
+    (record / "twin").mkdir()
+    (record / "twin" / "run.json").write_bytes((record / "run.json").read_bytes())
+    assert f"{record / 'twin' / JOURNAL} " in refusal(record)
 
 
 @pytest.mark.parametrize(

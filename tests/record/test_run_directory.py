@@ -114,7 +114,7 @@ def test_a_deleted_latest_run_is_not_found(tmp_path: Path) -> None:
 def test_runs_are_listed_newest_first_without_links_twins_and_strangers(tmp_path: Path) -> None:
     older = made(tmp_path)
     newer = made(tmp_path, "pause_one", minute=5)
-    newer.make_control().note(plan="pause_one")
+    newer.make_twin().note(plan="pause_one")
     (tmp_path / ".twins" / "abc").mkdir(parents=True)
     (tmp_path / ".twins" / "abc" / "run.json").write_text("{}")
     (tmp_path / "notes" / "mine").mkdir(parents=True)

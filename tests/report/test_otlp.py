@@ -31,7 +31,7 @@ def dated(history: History) -> History:
     """With the calendar time on its first line."""
     first, *others = history.events
     wall = "2026-11-20T05:07:42.000Z"
-    return history.retimed([replace(first, time_s=0.0, wall=wall), *others], control=None)
+    return history.retimed([replace(first, time_s=0.0, wall=wall), *others], twin=None)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from chaoslab.fleet.base import Ability
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import (
     Baseline,
-    Control,
     FaultPlan,
     FaultSpec,
     GameDay,
@@ -77,7 +76,7 @@ def _no_janitor(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
         monkeypatch.setattr(experiment, "start_janitor", no_janitor)
 
 
-TWINNED = replace(PLAN, control=Control.TWIN)
+TWINNED = replace(PLAN, twin=True)
 
 
 def conducted(
@@ -146,13 +145,13 @@ def test_everything_of_a_run_is_in_its_directory(watched: Watched) -> None:
 
 
 def test_a_twin_runs_after_the_run_without_its_faults(watched: Watched) -> None:
-    history, twin = watched.history, watched.history.control
+    history, twin = watched.history, watched.history.twin
     assert len(watched.fleets.made) == 2
     assert (len(history.faults), len(twin.faults)) == (1, 0)
     assert len(twin.of(Kind.EVALUATION_MEASURED)) == 3
-    control = {"outcome": "completed", "reason": "", "was_kept": False}
-    assert watched.run.facts["control"] == control
-    assert RunDirectory(path=watched.run.control).facts["journal"] == twin.seal.to_json()
+    told = {"outcome": "completed", "reason": "", "was_kept": False}
+    assert watched.run.facts["twin"] == told
+    assert RunDirectory(path=watched.run.twin).facts["journal"] == twin.seal.to_json()
     begun, twins = history.events[0].payload, twin.events[0].payload
     assert begun.provenance == twins.provenance != {}
     assert (begun.is_twin, twins.is_twin) == (False, True)
@@ -252,9 +251,7 @@ def test_a_game_day_may_take_its_length_whatever_the_limit_of_the_plan(tmp_path:
         outage=Outage(seconds=3.0),
     )
     short = Limits(timeout_s=20.0)
-    plan = replace(
-        PLAN, faults=(spec,), limits=short, control=Control.TWIN, gameday=GameDay(length_s=400.0)
-    )
+    plan = replace(PLAN, faults=(spec,), limits=short, twin=True, gameday=GameDay(length_s=400.0))
     inbox = Inbox()
 
     class Room:
@@ -280,17 +277,17 @@ def test_a_twin_goes_on_for_as_long_as_the_run_that_its_faults_kept_beyond_the_s
     late = replace(ONE_DIES, trigger=Trigger(round=48), for_s=30.0)
     schedule = Schedule(seed=3, injections=(late,))
     history = History.read(conducted(tmp_path, TWINNED, schedule=schedule).path)
-    assert history.control is not None
+    assert history.twin is not None
     assert len(history.of(Kind.ROUND_MERGED)) > 60
-    assert reach_tokens(history.control) >= reach_tokens(history) > 0
+    assert reach_tokens(history.twin) >= reach_tokens(history) > 0
 
 
 def test_the_next_run_alike_uses_the_kept_twin(watched: Watched) -> None:
     root, fleets = watched.run.path.parent.parent, FakeFleets()
     again = conducted(root, replace(TWINNED, settle_s=5.0), fleets=fleets)
     assert len(fleets.made) == 1
-    assert again.facts["control"] == {"outcome": "completed", "reason": "", "was_kept": True}
-    journals = [run.control / "journal.jsonl" for run in (watched.run, again)]
+    assert again.facts["twin"] == {"outcome": "completed", "reason": "", "was_kept": True}
+    journals = [run.twin / "journal.jsonl" for run in (watched.run, again)]
     assert journals[0].read_bytes() == journals[1].read_bytes()
     assert {run.id for run in list_runs(root)} == {watched.run.id, again.id}
 
@@ -301,9 +298,9 @@ def test_a_twin_that_breaks_is_named_and_does_not_break_the_run(tmp_path: Path) 
     fleets.prepare = lambda _: setattr(fleets, "troubles", broken)  # for the next one
     run = conducted(tmp_path, TWINNED, fleets=fleets)
 
-    control = run.facts["control"]
-    assert control["outcome"] == "broken"
-    assert "learner-0" in str(control["reason"])
+    twin = run.facts["twin"]
+    assert twin["outcome"] == "broken"
+    assert "learner-0" in str(twin["reason"])
     assert run.facts["outcome"] == "completed"
 
 
@@ -335,7 +332,7 @@ def test_a_signal_heals_records_and_skips_the_twin(tmp_path: Path) -> None:
     assert run.facts["outcome"] == "interrupted"
     assert was_interrupted(run)
     assert History.read(run.path).faults[0].healed is not None
-    assert not run.control.exists()
+    assert not run.twin.exists()
     assert signal.getsignal(signal.SIGTERM) is before
 
 

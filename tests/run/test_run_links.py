@@ -15,7 +15,7 @@ from chaoslab.faults.network_cut import NetworkPartition
 from chaoslab.faults.region import RegionOutage
 from chaoslab.fleet.node_links import STANDING
 from chaoslab.links.effects import Direction, Latency, LinkAbility
-from chaoslab.plan.model import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
+from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 from chaoslab.record.journal import History
@@ -177,10 +177,10 @@ def test_links_that_are_lost_before_anybody_joined_end_the_run_at_once(tmp_path:
 def test_a_twin_has_the_links_and_the_standing_effects_of_its_run(tmp_path: Path) -> None:
     roads = Roads()
     setup = LinkSetup(factory=roads, standing={"learner-2": ((Direction.BOTH, FAR),)})
-    plan = replace(PLAN, control=Control.TWIN)
+    plan = replace(PLAN, twin=True)
     _, history = conducted(tmp_path, plan=plan, links=setup)
-    assert history.control is not None
-    for record in (history, history.control):
+    assert history.twin is not None
+    for record in (history, history.twin):
         shaped = the(record, Kind.LINK_SHAPED)
         assert (shaped.payload.link, shaped.payload.injection) == ("learner-2", STANDING)
     assert len(roads.used) == 2

@@ -16,7 +16,6 @@ from chaoslab.fleet.base import probed
 from chaoslab.plan.model import (
     SYNCER,
     AbortRule,
-    Control,
     Injection,
     Limits,
     Stop,
@@ -258,7 +257,7 @@ def test_a_syncer_that_can_never_be_told_to_end_is_waited_for_within_the_limits(
 def test_an_evaluator_that_does_not_start_or_fails_is_named_in_the_record(
     tmp_path: Path, troubles: Troubles, why: str
 ) -> None:
-    plan = replace(PLAN, control=Control.TWIN)
+    plan = replace(PLAN, twin=True)
     outcome, reason = ending(Stage(tmp_path, plan=plan, troubles=troubles).execute())
     assert (outcome, why in reason) == ("completed", True)
 
@@ -348,7 +347,7 @@ def test_a_second_interrupt_skips_the_waiting_but_still_heals(tmp_path: Path) ->
 def test_whenever_the_interrupt_comes_all_is_healed_ended_and_on_record(
     tmp_path: Path, moment: float
 ) -> None:
-    stage = Stage(tmp_path, [HALF], plan=replace(PLAN, control=Control.TWIN))
+    stage = Stage(tmp_path, [HALF], plan=replace(PLAN, twin=True))
     if moment == 0:  # before anything started
         _interrupt(stage)
     stage.fleet.at(moment or 99.0, lambda: _interrupt(stage))

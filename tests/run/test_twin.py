@@ -15,7 +15,6 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.fleet.docker.settings import Containers, Docker
 from chaoslab.plan.model import (
     Baseline,
-    Control,
     FaultPlan,
     FaultSpec,
     Outage,
@@ -39,7 +38,7 @@ from tests.virtual_clock import VirtualClock
 PLAN = FaultPlan(
     name="fake",
     seed=3,
-    control=Control.TWIN,
+    twin=True,
     training=Training(stop=Stop(rounds=40)),
     baseline=Baseline(warmup=2, window=8),
     faults=(
@@ -65,10 +64,10 @@ def ran(
     script: Callable[[FakeFleet, Interrupts], None] | None = None,
     is_twin: bool = True,
 ) -> RunDirectory:
-    """The control/ of a run after its twin ran there."""
+    """The twin/ of a run after its twin ran there."""
     clock = VirtualClock()
     fleet, interrupts = FakeFleet(clock, troubles), Interrupts()
-    directory = RunDirectory.create(folder, PLAN.name, clock).make_control()
+    directory = RunDirectory.create(folder, PLAN.name, clock).make_twin()
     if script is not None:
         script(fleet, interrupts)
     with Journal(directory.path, clock) as journal:
@@ -93,7 +92,7 @@ def run(tmp_path: Path) -> History:
 
 
 def empty(folder: Path) -> RunDirectory:
-    return RunDirectory.create(folder, PLAN.name, VirtualClock()).make_control()
+    return RunDirectory.create(folder, PLAN.name, VirtualClock()).make_twin()
 
 
 # ---------------------------------------------------------------- whose twin it is
@@ -256,24 +255,24 @@ def test_a_whole_twin_is_kept_and_fetched_with_its_journal_and_facts(
     made = ran(tmp_path)
     assert keep(tmp_path, made)
 
-    control = empty(tmp_path)
-    assert twin.fetch("abc", tmp_path, control, run)
-    assert control.facts == made.facts
-    assert History.read(control.path).events == History.read(made.path).events
+    folder = empty(tmp_path)
+    assert twin.fetch("abc", tmp_path, folder, run)
+    assert folder.facts == made.facts
+    assert History.read(folder.path).events == History.read(made.path).events
     kept = tmp_path / ".twins" / "abc"
     assert sorted(path.name for path in kept.iterdir()) == ["journal.jsonl", "run.json"]
-    (control.path.parent / "journal.jsonl").write_text("")
-    history = History.read(control.path.parent)
-    assert history.control is not None
-    assert not why_not_whole(history.control)
+    (folder.path.parent / "journal.jsonl").write_text("")
+    history = History.read(folder.path.parent)
+    assert history.twin is not None
+    assert not why_not_whole(history.twin)
     assert keep(tmp_path, made)  # nothing changes
     assert [path.name for path in kept.parent.iterdir()] == ["abc"]
 
 
 def test_nothing_is_fetched_when_nothing_was_kept(tmp_path: Path, run: History) -> None:
-    control = empty(tmp_path)
-    assert not twin.fetch("abc", tmp_path, control, run)
-    assert not (control.path / "journal.jsonl").exists()
+    folder = empty(tmp_path)
+    assert not twin.fetch("abc", tmp_path, folder, run)
+    assert not (folder.path / "journal.jsonl").exists()
 
 
 def _edit(kept: Path) -> None:
@@ -298,13 +297,13 @@ def test_a_kept_twin_that_was_spoilt_is_thrown_away(
 ) -> None:
     keep(tmp_path, ran(tmp_path))
     spoil(tmp_path / ".twins" / "abc")
-    control = empty(tmp_path)
-    assert not twin.fetch("abc", tmp_path, control, run)
+    folder = empty(tmp_path)
+    assert not twin.fetch("abc", tmp_path, folder, run)
     assert str(tmp_path / ".twins" / "abc") in caplog.text
-    assert not (control.path / "journal.jsonl").exists()
+    assert not (folder.path / "journal.jsonl").exists()
     assert not (tmp_path / ".twins" / "abc").exists()
     keep(tmp_path, ran(tmp_path))
-    assert twin.fetch("abc", tmp_path, control, run)
+    assert twin.fetch("abc", tmp_path, folder, run)
 
 
 def test_what_was_left_of_a_kept_twin_makes_room_for_a_new_one(
@@ -324,9 +323,9 @@ def test_a_spoilt_twin_may_be_thrown_away_by_two_runs_at_once(
     _edit(kept)
     trouble = twin._trouble
 
-    def other_run_is_first(its: History, control: RunDirectory) -> str:
+    def other_run_is_first(its: History, twin: RunDirectory) -> str:
         shutil.rmtree(kept)
-        return trouble(its, control)
+        return trouble(its, twin)
 
     monkeypatch.setattr(twin, "_trouble", other_run_is_first)
     assert not twin.fetch("abc", tmp_path, empty(tmp_path), run)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 _JOURNALS = (
-    f"kill_half/2*/{JOURNAL}", f"kill_half/2*/control/{JOURNAL}", f"{TWINS}/*/{JOURNAL}",
+    f"kill_half/2*/{JOURNAL}", f"kill_half/2*/twin/{JOURNAL}", f"{TWINS}/*/{JOURNAL}",
 )  # fmt: skip
 _SIMULATE = """
 import os, sys
@@ -84,7 +84,7 @@ def test_it_is_the_twin_that_would_have_been_made_after_the_run(tmp_path: Path) 
 def test_a_run_that_is_not_completed_has_no_twin(tmp_path: Path) -> None:
     simulated(tmp_path, 2, "limits.timeout=8s")
     (directory,) = tmp_path.glob("kill_half/2*")
-    assert not (directory / "control").exists()
+    assert not (directory / "twin").exists()
     assert not list(tmp_path.glob(f"{TWINS}/*"))
 
 

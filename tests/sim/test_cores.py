@@ -83,7 +83,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> History:
             f"fleet.costs={costs}",
             "training.step_time=100ms",
             "training.stop.rounds=60",
-            "control=none",
+            "twin=false",
         ),
     )
     return carry_out(prepare(asked), folder).history

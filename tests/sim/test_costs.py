@@ -87,7 +87,7 @@ def test_work_with_quantiles_varies_as_they_say() -> None:
 def test_rounds_of_a_simulation_take_as_long_as_the_quantiles_say(tmp_path: Path) -> None:
     file = tmp_path / "costs.toml"
     file.write_text("store_s = 0.01\n[quantiles]\nstore_s = [0.02, 0.02, 0.08]\n")
-    settings = (f"fleet.costs={file}", "control=none", "training.stop.rounds=60")
+    settings = (f"fleet.costs={file}", "twin=false", "training.stop.rounds=60")
     run = carry_out(prepare(Asked(plan="kill_one", settings=settings, fleet="sim")), tmp_path)
     took_s = sorted(e.payload.took_s for e in History.read(run.directory.path).of(RoundStored))
     assert 0.02 <= took_s[0] <= took_s[len(took_s) // 4] == 0.02

@@ -82,13 +82,13 @@ def test_the_journal_is_the_same_to_the_byte_in_another_process(
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     again = Path(done.stdout)
-    for journal in (JOURNAL, f"control/{JOURNAL}"):
+    for journal in (JOURNAL, f"twin/{JOURNAL}"):
         assert (again / journal).read_bytes() == (kill_half.directory.path / journal).read_bytes()
 
 
 @pytest.mark.deep
 def test_another_seed_is_another_run(kill_half: Judged, tmp_path: Path) -> None:
-    other = simulate("kill_half", tmp_path, "control=none", seed=8)
+    other = simulate("kill_half", tmp_path, "twin=false", seed=8)
     assert (other.directory.path / JOURNAL).read_bytes() != (
         kill_half.directory.path / JOURNAL
     ).read_bytes()
@@ -101,7 +101,7 @@ def test_another_seed_is_another_run(kill_half: Judged, tmp_path: Path) -> None:
 def test_a_learner_that_never_comes_back_in_time_fails(tmp_path: Path) -> None:
     costs = tmp_path / "costs.toml"
     costs.write_text("start_s = 45\n")
-    judged = simulate("kill_half", tmp_path / "runs", f"fleet.costs={costs}", "control=none")
+    judged = simulate("kill_half", tmp_path / "runs", f"fleet.costs={costs}", "twin=false")
     failed = {one.check for one in judged.verdict.findings if one.outcome is Outcome.FAIL}
     assert "rejoin" in failed
 
@@ -112,7 +112,7 @@ def test_damage_that_is_merged_unbounded_shows_in_the_modelled_loss(tmp_path: Pa
     plan.write_text(
         "version: 1\nname: scaled\nseed: 3\n"
         "training: {learners: 3, norm_limit: off, stop: {rounds: 150}}\n"
-        "control: twin\nsettle: 20s\n"
+        "twin: true\nsettle: 20s\n"
         "faults:\n"
         "  - {id: huge, fault: update.tamper, how: scaled, target: {learners: 1},\n"
         "     at: {round: 60}, for: rest}\n"
@@ -128,7 +128,7 @@ def test_a_learner_whose_updates_are_turned_round_is_named(tmp_path: Path) -> No
     plan = tmp_path / "turned.yaml"
     plan.write_text(
         "version: 1\nname: turned\nseed: 3\ntraining: {learners: 4, stop: {rounds: 240}}\n"
-        "control: none\n"
+        "twin: false\n"
         "faults:\n  - {id: flip, fault: update.tamper, how: scaled, factor: -1,\n"
         "     at: {round: 60}, for: 10s, target: {learners: [learner-2]}}\n"
         "expect: [{check: cleanup}]\n"
@@ -156,7 +156,7 @@ def test_training_continues_after_the_syncer_could_merge_nothing(
     )
     costs = tmp_path / "costs.toml"
     costs.write_text("syncer_start_s = 15\nsyncer_resume_s = 15\n")
-    settings = ("control=none", f"fleet.costs={costs}")
+    settings = ("twin=false", f"fleet.costs={costs}")
     verdict = simulate(str(plan), tmp_path / "runs", *settings).verdict
     assert verdict.outcome is Outcome.PASS, verdict.explain()
     assert verdict.training_continued
@@ -173,7 +173,7 @@ def test_all_checkpoints_lost_after_an_older_one_was_removed_pass(tmp_path: Path
         "     target: {learners: 1}, at: {round: 80}, for: 6s}\n"
         "expect: [{check: checkpoints}, {check: rejoin}]\n"
     )
-    verdict = simulate(str(plan), tmp_path / "runs", "control=none").verdict
+    verdict = simulate(str(plan), tmp_path / "runs", "twin=false").verdict
     assert verdict.outcome is Outcome.PASS, verdict.explain()
 
 

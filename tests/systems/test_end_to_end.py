@@ -24,7 +24,7 @@ def outcomes(verdict: Verdict) -> dict[str, str]:
 @pytest.mark.gate
 @pytest.mark.alone
 def test_half_of_the_learners_of_a_system_are_killed(tmp_path: Path) -> None:
-    run = judged(tmp_path, "control=none")
+    run = judged(tmp_path, "twin=false")
     found = outcomes(run.verdict)
     assert found.pop("continuity") in {"PASS", "UNKNOWN"}  # of a busy machine
     assert found.pop("survivors") in {"PASS", "UNKNOWN"}

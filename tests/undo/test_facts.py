@@ -268,7 +268,7 @@ def test_an_engine_elsewhere_is_asked_if_this_user_asks_it_too(
 
 
 def test_the_twin_s_book_speaks_of_the_twin(tmp_path: Path) -> None:
-    twin = tmp_path / "control"
+    twin = tmp_path / "twin"
     twin.mkdir()
     rule = sound(twin)["drop_rules"]
     assert rule["comment"] == sound(tmp_path)["drop_rules"]["comment"]

@@ -62,7 +62,7 @@ def sleeping(*held: Path, mark: str = "") -> Iterator[psutil.Process]:
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[psutil.Process]:
     """One that a run here, or its twin, has started."""
-    with sleeping(mark=f"{tmp_path}/control/learner-0/1") as process:
+    with sleeping(mark=f"{tmp_path}/twin/learner-0/1") as process:
         yield process
 
 
@@ -265,11 +265,11 @@ def test_an_entry_ends_and_wakes_no_process_that_the_run_did_not_start(
         assert stranger.status() == psutil.STATUS_STOPPED
 
 
-@pytest.mark.parametrize("folder", ["", "control"])
+@pytest.mark.parametrize("folder", ["", "twin"])
 def test_a_run_or_a_twin_of_another_machine_is_left_alone(
     tmp_path: Path, sleeper: psutil.Process, folder: str
 ) -> None:
-    (tmp_path / "control").mkdir()
+    (tmp_path / "twin").mkdir()
     owe(tmp_path / folder, sleeper)
     hold(tmp_path / folder, pid=1, start_ticks=0, host="another")
     (said,) = heal(tmp_path).remaining

@@ -20,7 +20,7 @@ from chaoslab.fleet.settings import Explains, FleetSettings
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.writing import changed, listed, written
-from chaoslab.plan.model import Control, FaultPlan, Training
+from chaoslab.plan.model import FaultPlan, Training
 from chaoslab.plan.schedule import RESERVE, Schedule, preview, to_lines
 from chaoslab.prepare.duration import estimated_s, guessed_step_s
 from chaoslab.prepare.kinds import fleet_of
@@ -85,7 +85,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "slow": _slowing(prepared.schedule, fleet_of(plan)),
         "stop": whole["training"]["stop"] if isinstance(whole["training"], dict) else {},
         "limits": whole["limits"],
-        "control": plan.control.value,
+        "twin": plan.twin,
         "expect": [spec.check for spec in plan.expect],
         "lasted_s": lasted_s,
         "estimated_s": estimated_s(plan.training, prepared.schedule, guess_s=_guess_s(prepared)),
@@ -148,7 +148,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         **({"slow": slow} if slow else {}),
         "limits": f"{bounds} under faults at once, {show_duration(limits.timeout_s)} in all",
         "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
-        "takes": f"{_took(prepared, lasted_s)}{twin if plan.control is Control.TWIN else ''}",
+        "takes": f"{_took(prepared, lasted_s)}{twin if plan.twin else ''}",
     }
 
 

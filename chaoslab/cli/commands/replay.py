@@ -36,7 +36,7 @@ from chaoslab.report.page import verdict_page
 )
 @click.argument("run", shell_complete=completing.runs)
 @minimise_options
-@click.option("--no-control", is_flag=True, help="Skip the fault-free twin; checks that compare "
+@click.option("--no-twin", is_flag=True, help="Skip the fault-free twin; checks that compare "
               "with it are not judged.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print only the result, no progress.")
 @out_option
@@ -47,7 +47,7 @@ def command(
     *,
     run: str,
     minimising: Minimising | None,
-    no_control: bool,
+    no_twin: bool,
     quiet: bool,
     out: Path,
     as_json: bool,
@@ -64,7 +64,7 @@ def command(
     failed, 130 interrupted; what was found until then is written.
     """
     directory = RunDirectory.open(run, root=out)
-    settings = ("control=none",) if no_control else ()
+    settings = ("twin=false",) if no_twin else ()
     invocation = context.ensure_object(Invocation)
     if minimising is not None:
         code = minimising.carry_out(

@@ -25,7 +25,6 @@ from chaoslab.cli.commands.output import (
 from chaoslab.cli.commands.repetition import Repeating, repeat_options
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import Control
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import Observer
 from chaoslab.report.console import screen
@@ -50,7 +49,7 @@ from chaoslab.run.judged_run import Judged, carry_out
     ),
 )
 @plan_options
-@click.option("--no-control", is_flag=True, help="Skip the fault-free twin; checks that compare "
+@click.option("--no-twin", is_flag=True, help="Skip the fault-free twin; checks that compare "
               "with it are not judged.")  # fmt: skip
 @gate_options
 @repeat_options
@@ -66,7 +65,7 @@ def command(  # noqa: PLR0913  # one for each group of options
     context: click.Context,
     *,
     asked: Asked,
-    no_control: bool,
+    no_twin: bool,
     gate: Gate,
     repeating: Repeating | None,
     bisect: tuple[str, str] | None,
@@ -95,8 +94,8 @@ def command(  # noqa: PLR0913  # one for each group of options
     --expect change which verdict is accepted, never the verdict. With --bisect: 0 the first bad
     commit was found, 3 it was not.
     """
-    if no_control:
-        asked = replace(asked, settings=(*asked.settings, "control=none"))
+    if no_twin:
+        asked = replace(asked, settings=(*asked.settings, "twin=false"))
     if bisect:
         if gate != Gate() or listening != Listening() or (repeating and not repeating.is_plain):
             raise PlanError(
@@ -160,7 +159,7 @@ def carry_out_watched(
     for text in prepared.warnings:
         warn(text)
     plan = prepared.plan
-    is_next = plan.control is Control.TWIN and not prepared.fleet_setup.is_simulated
+    is_next = plan.twin and not prepared.fleet_setup.is_simulated
     view = RunStory(plan.training.stop, has_twin=is_next)
     with screen(sys.stderr, view) as watching:
         return carry_out(prepared, out, [watching, *observers], remember=remember)

@@ -62,5 +62,5 @@ def _samples(directory: RunDirectory) -> list[Samples]:
             f"{directory.plan_name}/{directory.id} was simulated, so it shows the costs that it "
             "was given: name a run of another fleet"
         )
-    histories: list[History] = [history] if history.control is None else [history, history.control]
+    histories: list[History] = [history] if history.twin is None else [history, history.twin]
     return [samples_of(one) for one in histories]

@@ -80,7 +80,7 @@ def _unheld(_: Path) -> Iterator[Leftover]:
         return  # no engine, or one that refuses, which `doctor` says: nothing on it can be seen
     for run, directory in found.items():
         path = Path(directory)
-        holding = path.parent if path.name == "control" else path
+        holding = path.parent if path.name == "twin" else path
         if not path.exists() or not is_held(holding):
             label = shlex.quote(f"label={LABEL_RUN}={run}")
             network = shlex.quote(own_name(run))

@@ -28,7 +28,7 @@ UNDO_BANDS = "close_bands"
 """Undo action of `bands.close_bands`; facts: interface."""
 INTERFACES = ("lo",)
 """Interfaces of this machine on which a run may have rules."""
-_TWIN = "control"
+_TWIN = "twin"
 
 
 def run_of(directory: Path) -> str:

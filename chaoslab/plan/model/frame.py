@@ -1,6 +1,6 @@
-"""Frame around the faults of a plan: fleet, baseline, limits, abort rules, control run and checks.
+"""Frame around the faults of a plan: fleet, baseline, limits, abort rules, twin run and checks.
 
-    baseline ─► faults, within Limits; an AbortRule may end it ─► compared with Control, CheckSpecs
+    baseline ─► faults, within Limits; an AbortRule may end it ─► compared with the twin, CheckSpecs
 
 No check and no kind of fleet or links is known by name here: their settings are passed on unread.
 """
@@ -8,7 +8,6 @@ No check and no kind of fleet or links is known by name here: their settings are
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Final, Protocol, runtime_checkable
 
 from chaoslab.core.binding import binding
@@ -157,13 +156,6 @@ class AbortRule:
             raise PlanError("`when` needs exactly one of no_round_for, loss_above, alive_below")
         if self.no_round_for_s is not None and self.no_round_for_s <= 0:
             raise PlanError("must be above 0s", key="no_round_for")
-
-
-class Control(StrEnum):
-    """Run that loss and pace are compared with."""
-
-    NONE = "none"
-    TWIN = "twin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

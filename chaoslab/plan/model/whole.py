@@ -18,7 +18,6 @@ from chaoslab.plan.model.frame import (
     AbortRule,
     Baseline,
     CheckSpec,
-    Control,
     FleetSpec,
     Limits,
 )
@@ -41,8 +40,8 @@ class FaultPlan:
     """Settles all random choices before the start: targets, times and durations."""
     training: Training = field(default_factory=Training)
     fleet: FleetSpec = field(default_factory=FleetSpec)
-    control: Control = Control.NONE
-    """twin: the plan also runs once without faults, so that losses and paces can be compared."""
+    twin: bool = False
+    """true: the plan also runs once without faults, so that losses and paces can be compared."""
     baseline: Baseline = field(default_factory=Baseline)
     settle_s: Duration = 30.0
     """Longest time after the last heal in which everything must recover."""
@@ -59,7 +58,7 @@ class FaultPlan:
     @property
     def is_evaluated(self) -> bool:
         """Whether held-out losses are measured after the run: for a comparison, or as asked."""
-        return self.control is Control.TWIN or self.training.evaluate_every is not None
+        return self.twin or self.training.evaluate_every is not None
 
     @property
     def charter(self) -> GameDay:

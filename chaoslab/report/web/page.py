@@ -58,7 +58,7 @@ def page_data(
     timed = as_it_happened(history)
     return {
         "run": run_data(RunStory.of(timed.events)),
-        "twin": losses_data(RunStory.of(timed.control.events), ()) if timed.control else None,
+        "twin": losses_data(RunStory.of(timed.twin.events), ()) if timed.twin else None,
         "verdict": None if verdict is None else verdict_data(verdict, history),
         "facts": facts,
     }

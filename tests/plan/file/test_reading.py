@@ -10,7 +10,6 @@ from chaoslab.plan.model import (
     AbortRule,
     Arrivals,
     Baseline,
-    Control,
     Distribution,
     FaultPlan,
     FleetSpec,
@@ -41,7 +40,7 @@ def test_an_almost_empty_plan_has_the_defaults_of_the_dataclasses(load: Loader) 
 
 def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
     plan = load(
-        HEAD + "description: why\nseed: 7\ncontrol: twin\nsettle: 20s\n"
+        HEAD + "description: why\nseed: 7\ntwin: true\nsettle: 20s\n"
         "training: {learners: 8, merge: average, grace: {gamma: 0.5}, outer: {lr: 1}, "
         "inner: {final_share: 20%, batch: 4}, stop: {rounds: 120, tokens: 2M, time: 1m30s}, "
         "suspect_after: 500ms, drop_after: 3s, evaluate_every: 200k}\n"
@@ -53,10 +52,10 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
         "limits: {min_alive: 2, max_affected: 50%, protected: [learner-3], timeout: 10m}\n"
         "abort:\n- when: {no_round_for: 2m}\n- {when: {alive_below: 2}}\n"
     )
-    assert (plan.description, plan.seed, plan.control, plan.settle_s) == (
+    assert (plan.description, plan.seed, plan.twin, plan.settle_s) == (
         "why",
         7,
-        Control.TWIN,
+        True,
         20,
     )
     assert plan.training.stop == Stop(rounds=120, tokens=2_000_000, time_s=90)

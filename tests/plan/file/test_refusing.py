@@ -98,7 +98,7 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("fleet: {toxiproxy: h:8474}", "3:8", "fleet"),
         ("fleet: {links: none, profiles: {eu: lan}}", "3:8", "fleet"),
         ("fleet: {labels: {learner-0: eu}}", "3:29", "fleet.labels.learner-0"),
-        ("control: run-3", "3:10", "control"),
+        ("twin: run-3", "3:7", "twin"),
         ("abort: [{when: {no_round_for: 120}}]", "3:31", "abort[0].when.no_round_for"),
         ("abort: [{when: {no_round_for: 0s}}]", "3:31", "abort[0].when.no_round_for"),
         (

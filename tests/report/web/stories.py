@@ -39,7 +39,7 @@ def whole_story() -> Story:
 @functools.cache
 def _whole_story() -> Story:
     twin = Counted().baseline().train(40).settle().end(losses=LOSSES)
-    story = Counted(control=twin).baseline().kill("learner-1", "learner-3").train(6).heal()
+    story = Counted(twin=twin).baseline().kill("learner-1", "learner-3").train(6).heal()
     return story.train(10).cut_and_healed("learner-1").train(5).settle().end(losses=LOSSES)
 
 

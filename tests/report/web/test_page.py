@@ -141,7 +141,7 @@ def test_the_files_of_the_record_are_in_it_and_cut_where_they_are_long(tmp_path:
 def test_an_hour_of_sixteen_learners_with_everything_stays_below_300_kb(tmp_path: Path) -> None:
     pace = Pace(tick_s=1.0, steps=1, ticks=4)
     twin = Counted(learners=16, pace=pace).baseline(120).train(3480).settle().end(losses=LOSSES)
-    story = Counted(learners=16, pace=pace, rejoin_s=2.0, control=twin).baseline(120)
+    story = Counted(learners=16, pace=pace, rejoin_s=2.0, twin=twin).baseline(120)
     for number in range(50):
         name = f"learner-{number % 16}"
         story.cut(name, for_s=20.0) if number % 3 == 0 else story.kill(name, for_s=20.0)

@@ -120,7 +120,7 @@ def test_a_line_that_lacks_what_its_kind_promises_is_counted_and_passed_over() -
 
 
 def test_the_losses_of_a_twin_are_those_of_its_whole_picture() -> None:
-    twin = whole_story().history().control
+    twin = whole_story().history().twin
     losses = json.loads(encode(losses_data(RunStory.of(twin.events), ())))
     assert losses["survivors"]["mean"]
     assert losses["evaluated"]
