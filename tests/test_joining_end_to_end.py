@@ -28,7 +28,7 @@ faults:
     at: {step: 20, of: learner-2}
     for: 4s
 expect:
-  - {check: join, within: 60s, contributions: 1}
+  - {check: rejoin, within: 60s, contributions: 1}
   - {check: ledger}
   - {check: agreement}
   - {check: versions}

@@ -17,7 +17,6 @@ CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
         "continuity": "chaoslab.checks.progress:Continuity",
         "quorum_progress": "chaoslab.checks.quorum:QuorumProgress",
         "rejoin": "chaoslab.checks.rejoin:Rejoin",
-        "join": "chaoslab.checks.join:Join",
         "handover": "chaoslab.checks.handover:Handover",
         "survivors": "chaoslab.checks.survivors:Survivors",
         "goodput": "chaoslab.checks.goodput:Goodput",

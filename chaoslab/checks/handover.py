@@ -6,7 +6,7 @@
     One that brings the learner in is none of these.
 
 A donor may die, hang or be slow, and then another one, or the syncer, is there to help. Unlike
-`rejoin` and `join` this judges every membership, whatever it was that made the learner ask.
+`rejoin` this judges every membership, whatever it was that made the learner ask.
 """
 
 from collections import Counter

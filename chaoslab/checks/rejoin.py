@@ -6,12 +6,13 @@ contributes once, or one that works on an old version to the end. A learner that
 heals (`for: rest`) is not asked to return.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.arrivals import FAIR_CHANCES, Arrival, arrivals, numbers_of, problem_of
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import by_label, of_learner
@@ -36,56 +37,75 @@ from chaoslab.core.payloads import (
 from chaoslab.core.units import Duration, delay, plural
 from chaoslab.record.journal import History
 
-_FAIR_CHANCES = 3
-"""Who contributed fewer than n times had its chance if this many times n rounds were merged."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejoin:
-    """Every learner that the plan gives back comes back and contributes again and again.
+    """Every learner that the plan gives back, or brings in, contributes again and again.
 
     An absence that the next one cut short is not judged if it had left less time than the returns
     of this run take; the last one of a learner always is.
     """
 
     name: ClassVar[str] = "rejoin"
-    summary: ClassVar[str] = "each broken learner is back, contributes again and is up to date"
+    summary: ClassVar[str] = (
+        "each learner broken or brought in contributes again and again, in time"
+    )
 
     within_s: Duration = 30.0
-    """Longest time from the beginning of the heal to its first accepted contribution."""
+    """Longest time from the beginning of the heal, or from the start of one that is brought in, to
+    its first accepted contribution."""
     contributions: int = 3
-    """Rounds merged with it after its return."""
+    """Rounds merged with it after its return, or while it was there."""
     max_lag: int = binding(1, most=20, is_of_rounds=True)
-    """Versions of any fragment by which it may be behind the syncer at the end."""
+    """Versions of any fragment by which one that returned may be behind the syncer at the end."""
 
     def __post_init__(self) -> None:
         if self.contributions < 1:
             raise PlanError(f"`contributions: {self.contributions}` asks for nothing: use 3")
 
     def judge(self, history: History) -> Finding:
-        """Judge each absence; one that training left too little time for is a doubt."""
+        """Judge each absence and arrival; one that was left too little time is a doubt."""
+        came = list(arrivals(history))
         found = [one for one in absences(history) if one.was_to_be_healed or one.impostures]
         finals = {absence.learner: absence for absence in found}
         back = [absence for absence in found if absence.accepted is not None]
         waited_s = [absence.waited_s for absence in back]
-        longest_s = max((absence.waited_s for absence in found), default=0.0)
+        joined_s = [one.contributed_s for one in came if one.contributed_s is not None]
+        longest_s = max([*(absence.waited_s for absence in found), *joined_s], default=None)
         return conclude(
             self.name,
             [
-                self._problem(
-                    absence,
-                    history,
-                    max(waited_s, default=0.0),
-                    is_final=absence is finals[absence.learner],
-                )
-                for absence in found
+                *(
+                    self._problem(
+                        absence,
+                        history,
+                        max(waited_s, default=0.0),
+                        is_final=absence is finals[absence.learner],
+                    )
+                    for absence in found
+                ),
+                *(
+                    problem_of(
+                        one, history, within_s=self.within_s, contributions=self.contributions
+                    )
+                    for one in came
+                ),
             ],
-            nothing=Doubt(Code.NO_FAULT, "no fault took a learner away that the plan gives back"),
-            passed=f"{', '.join(finals)} came back and contributed again {after_longest(waited_s)}"
-            f"{_said_of_cluster(found)}",
-            samples=len(found),
-            measured=Measured(longest_s, self.within_s, Unit.SECONDS) if found else None,
-            numbers=_numbers(found),
+            nothing=Doubt(
+                Code.NO_FAULT,
+                "no fault brought a learner in, or took one away that the plan gives back",
+            ),
+            passed="; ".join(
+                [
+                    *([_said_of_returns(finals, waited_s, found)] if found else ()),
+                    *([_said_of_arrivals(came, joined_s)] if came else ()),
+                ]
+            ),
+            samples=len(found) + len(came),
+            measured=None
+            if longest_s is None
+            else Measured(longest_s, self.within_s, Unit.SECONDS),
+            numbers=_numbers(found, came),
         )
 
     def _problem(
@@ -148,7 +168,7 @@ class Rejoin:
             f"{absence} contributed to {len(absence.merged)} of the {chances} rounds merged after "
             f"its return; {self.contributions} are asked for"
         )
-        if chances >= _FAIR_CHANCES * self.contributions:
+        if chances >= FAIR_CHANCES * self.contributions:
             return _violation(Code.TOO_FEW_CONTRIBUTIONS, absence, text, absence.accepted)
         return Doubt(Code.TOO_LITTLE_TIME, text) if is_final else None
 
@@ -199,8 +219,15 @@ def _current(history: History) -> Mapping[str, int]:
     return {str(event.payload.fragment): event.payload.version for event in merged}
 
 
-def _numbers(found: Sequence[Absence]) -> Mapping[str, Json]:
-    """The three clocks, and how often each contributed, by learner and injection."""
+def _numbers(found: Sequence[Absence], came: Sequence[Arrival]) -> Mapping[str, Json]:
+    """The clocks, and how often each contributed, by learner and injection."""
+    numbers = {name: dict(of) for name, of in (numbers_of(came) if came else {}).items()}
+    for name, of in _numbers_of_returns(found).items():
+        numbers[name] = {**of, **numbers.get(name, {})}
+    return numbers
+
+
+def _numbers_of_returns(found: Sequence[Absence]) -> Mapping[str, Mapping[str, Json]]:
     labels = [f"{a.learner} ({', '.join(s.injection for s in a.stories)})" for a in found]
     labelled = list(zip(labels, found, strict=True))
     of_cluster: Mapping[str, Mapping[str, float | int | None]] = {
@@ -220,6 +247,18 @@ def _numbers(found: Sequence[Absence]) -> Mapping[str, Json]:
 def _known(values: Mapping[str, float | int | None]) -> Mapping[str, Json]:
     known = {label: value for label, value in values.items() if value is not None}
     return by_label(known, known.values())
+
+
+def _said_of_returns(
+    learners: Iterable[str], waited_s: Sequence[float], found: Sequence[Absence]
+) -> str:
+    back = f"{', '.join(learners)} came back and contributed again {after_longest(waited_s)}"
+    return f"{back}{_said_of_cluster(found)}"
+
+
+def _said_of_arrivals(came: Sequence[Arrival], joined_s: Sequence[float]) -> str:
+    names = ", ".join(dict.fromkeys(one.learner for one in came))
+    return f"{names} joined and contributed {after_longest(joined_s)}"
 
 
 def _said_of_cluster(found: Sequence[Absence]) -> str:

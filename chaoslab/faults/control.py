@@ -5,7 +5,7 @@
 
 Neither breaks anything. Both are faults because a training must stand them at any moment: nobody
 may wait for whoever leaves, and whoever joins takes over the state of the run. That a learner was
-let in, and how soon it was of use, is a finding (check `join`), not a doubt about the fault.
+let in, and how soon it was of use, is a finding (check `rejoin`), not a doubt about the fault.
 """
 
 from dataclasses import dataclass

@@ -14,7 +14,6 @@ from math import inf
 
 from chaoslab.checks.answer_checks import Injections, LearnersRejoin
 from chaoslab.checks.goodput import Goodput
-from chaoslab.checks.join import Join
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.recovery import Recovery
 from chaoslab.checks.rejoin import Rejoin
@@ -66,7 +65,8 @@ def impossible(plan: FaultPlan, schedule: Schedule | None) -> Iterator[Mistake]:
 
 def _no_rejoin(plan: FaultPlan) -> Iterator[Mistake]:
     """`rejoin` wants somebody who is to return, and nobody who is expected to stay away."""
-    if not any(isinstance(spec.settings, Rejoin) for spec in plan.expect):
+    is_expected = any(isinstance(spec.settings, Rejoin) for spec in plan.expect)
+    if not is_expected or any(map(_brings_in, plan.faults)):
         return
     taking = [(n, fault) for n, fault in enumerate(plan.faults) if _takes_learners(fault)]
     if all(fault.outage.rest for _, fault in taking):
@@ -317,8 +317,10 @@ def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:
 def _without_subject(plan: FaultPlan) -> Iterator[str]:
     """Checks of something that the plan does not do."""
     needs = {
-        Rejoin: (any(map(_takes_learners, plan.faults)), "no fault takes a learner away"),
-        Join: (any(map(_brings_in, plan.faults)), "no fault brings a learner in"),
+        Rejoin: (
+            any(_takes_learners(fault) or _brings_in(fault) for fault in plan.faults),
+            "no fault takes a learner away or brings one in",
+        ),
         Succession: (any(f.target.syncer for f in plan.faults), "no fault hits the syncer"),
     }
     for spec in plan.expect:
@@ -346,7 +348,7 @@ def _without_pace(plan: FaultPlan) -> Iterator[str]:
 def _impatient(plan: FaultPlan) -> Iterator[str]:
     """Times to come back that are longer than the run waits for anybody."""
     for spec in plan.expect:
-        if isinstance(spec.settings, Rejoin | Join) and spec.settings.within_s > plan.settle_s:
+        if isinstance(spec.settings, Rejoin) and spec.settings.within_s > plan.settle_s:
             within, settle = map(show_duration, (spec.settings.within_s, plan.settle_s))
             yield (
                 f"expect: {spec.check}.within: {within} is longer than `settle: {settle}`, so that "

@@ -28,7 +28,6 @@ def test_the_catalogue_holds_every_check_under_its_own_name() -> None:
         ("goodput", "min_share", 0.0),
         ("goodput", "max_share", 1.0),
         ("recovery", "min_share", 0.0),
-        ("join", "contributions", 0),
         ("rejoin", "contributions", 0),
         ("handover", "within_s", 0.0),
         ("quorum_progress", "quorum", 0),

@@ -48,7 +48,7 @@ class Crashing:
         raise ZeroDivisionError("division by zero")
 
 
-ELSEWHERE = frozenset({"succession", "join", "checkpoints", "repairs"})
+ELSEWHERE = frozenset({"succession", "checkpoints", "repairs"})
 """Checks of what is not in the story: outages of the syncer, joins, checkpoints, lost slices."""
 PASSES, FAILS, DOUBTS = Always(), Always(outcome=Outcome.FAIL), Always(outcome=Outcome.UNKNOWN)
 

@@ -162,7 +162,6 @@ SLOW = KILL.replace("process.kill", "compute.slow")
             "baseline.window: 2 rounds binds nothing: use at least 4 rounds",
         ),
         ({"setting": "baseline.max_variation=100000%"}, "baseline.max_variation: 100000%"),
-        ({"expect": "{check: join}"}, "join will be UNKNOWN"),
         ({"expect": "{check: rejoin, within: 31s}"}, "write `settle: 31s`"),
         ({"expect": "{check: succession}"}, "or take succession out"),
         ({"faults": CRASH, "expect": "{check: rejoin}"}, "rejoin will be UNKNOWN"),
