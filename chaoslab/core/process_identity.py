@@ -29,6 +29,8 @@ _EXECVE_S = 1.0
 _PAUSE_S = 0.001
 _IS_KERNEL_THREAD = 0x00200000
 """Flag PF_KTHREAD of the kernel."""
+_IS_EXITING = 0x4
+"""PF_EXITING of the kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,12 @@ def is_running(pid: int) -> bool:
     """Whether the pid belongs to a process that is not a zombie."""
     fields = _stat(pid)
     return fields is not None and fields[0] != b"Z"
+
+
+def is_ending(pid: int) -> bool:
+    """Whether it is gone or on its way out, on which it loses its environment and files first."""
+    fields = _stat(pid)
+    return fields is None or bool(int(fields[6]) & _IS_EXITING)
 
 
 def _stat(pid: int) -> list[bytes] | None:

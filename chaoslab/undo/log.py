@@ -32,6 +32,7 @@ from chaoslab.core.process_identity import (
     has_open,
     identify,
     identity_of,
+    is_ending,
     is_running,
     is_same,
     names_process,
@@ -256,6 +257,11 @@ def is_of_run(who: Identity, directory: Path) -> bool:
     return (is_marked and is_same(who)) or any(has_open(who, log) for log in logs)
 
 
+def is_of_others(who: Identity, directory: Path) -> bool:
+    """Whether it lives and is none of this run's; what ends while it is looked at is neither."""
+    return not is_of_run(who, directory) and is_same(who) and not is_ending(who.pid)
+
+
 def holder_of(run_directory: Path) -> Identity | None:
     """The harness on this machine that runs it or its twin now.
 
@@ -339,7 +345,7 @@ def _why_unknown(holder: Mapping[str, Json], run_directory: Path) -> str:
         who = identity_of(holder)
     except FleetError as error:
         return str(error)
-    if is_running(who.pid) and is_same(who) and not is_of_run(who, run_directory):
+    if is_of_others(who, run_directory):
         return (
             f"it says that process {who.pid} runs it, which does not have its {OBLIGATIONS} open: "
             "a copy of a record, whose own run is to be halted or healed"

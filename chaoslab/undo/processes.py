@@ -27,7 +27,7 @@ from chaoslab.core.process_identity import (
 )
 from chaoslab.core.process_tree import end_tree, living, processes, resume_tree, stopped
 from chaoslab.undo.facts import NODE, Facts, require, require_match
-from chaoslab.undo.log import is_of_run
+from chaoslab.undo.log import is_of_others
 from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
 
 _UNDO_S = 10.0
@@ -63,9 +63,8 @@ class ProcessFacts(Facts):
         """
         names = ("pid", "start_ticks", "boot_id", "namespaces")
         who = identity_of({name: getattr(self, name) for name in names})
-        is_alive = is_running(who.pid) and is_same(who)
         require(
-            not is_alive or is_of_run(who, self.directory),
+            not is_of_others(who, self.directory),
             f"process {who.pid} runs without the mark of {self.directory}: if it is what "
             f"{self.node} started, end it by hand and take the line out",
         )

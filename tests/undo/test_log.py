@@ -1,12 +1,14 @@
 """What an undo log waits for before it lets an action be done."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from chaoslab.core.process_identity import boot_id
-from chaoslab.undo.log import OBLIGATIONS, UndoLogFile
+from chaoslab.core.process_identity import Identity, boot_id, identify
+from chaoslab.undo import log
+from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, is_of_others
 from chaoslab.undo.verbs import UndoEntry
 
 
@@ -47,3 +49,25 @@ def test_a_time_counts_on_the_boot_whose_clock_it_is_of(
     said = {"boot_id": boot_id(), "until_s": 5.0, **facts}
     entry = UndoEntry(number=0, do="unpause_container", facts=said, directory=tmp_path)
     assert entry.until_s == until_s
+
+
+@pytest.mark.parametrize("is_reaped", [False, True])
+def test_what_ends_while_it_is_looked_at_is_not_taken_for_somebody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_reaped: bool
+) -> None:
+    """Its environment is gone before it is."""
+    with subprocess.Popen(("sleep", "600")) as sleeper:
+        who = identify(sleeper.pid)
+        assert who is not None
+        assert is_of_others(who, tmp_path)
+
+        def ends(_: Identity, directory: Path) -> bool:
+            sleeper.kill()
+            if is_reaped:
+                sleeper.wait()
+            else:
+                os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+            return False
+
+        monkeypatch.setattr(log, "is_of_run", ends)
+        assert not is_of_others(who, tmp_path)
