@@ -25,7 +25,7 @@ from chaoslab.checks.codes import Code as FindingCode
 from chaoslab.checks.verdict import SCHEMA_VERSION, schema
 from chaoslab.cli.commands.catalog import settings_json
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payload import Payload, key, payloads
+from chaoslab.core.payloads import Payload, payloads
 from chaoslab.faults.base import Fault, Layer
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.codes import Code
@@ -119,7 +119,7 @@ def _carried(payload: type[Payload]) -> str:
     shown = []
     for one in fields(payload):  # type: ignore[arg-type]  # it is one
         said = "; ".join(filter(None, (described[one.name].rstrip("."), _values(one.type))))
-        shown.append(f"`{key(one)}`{f' ({said})' if said else ''}")
+        shown.append(f"`{one.name}`{f' ({said})' if said else ''}")
     return f"{' '.join(told.split())} {', '.join(shown)}".strip()
 
 
@@ -129,7 +129,7 @@ def _values(hint: object) -> str:
         if isinstance(kind, type) and issubclass(kind, Enum):
             return ", ".join(one.value for one in kind)
         if isinstance(kind, type) and issubclass(kind, Payload):
-            return "each with " + ", ".join(f"`{key(one)}`" for one in fields(kind))  # type: ignore[arg-type]  # it is one
+            return "each with " + ", ".join(f"`{one.name}`" for one in fields(kind))  # type: ignore[arg-type]  # it is one
     return ""
 
 

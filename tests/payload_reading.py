@@ -3,8 +3,7 @@
 import dataclasses
 
 import chaoslab.core.payloads  # noqa: F401 - which registers the payload of every kind
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.payload import Payload, key
+from chaoslab.core.events import Event, Json, Kind, Payload
 
 
 def read_whole(kind: Kind, data: Json, *, without: frozenset[str] = frozenset()) -> None:
@@ -22,10 +21,7 @@ def _read(payload: Payload, without: frozenset[str]) -> set[str]:
     """The keys that its fields read."""
     keys = set()
     for field in dataclasses.fields(payload):  # type: ignore[arg-type]  # every payload is one
-        keys.add(key(field))
+        keys.add(field.name)
         if field.name not in without:
-            value = getattr(payload, field.name)
-            for one in value if isinstance(value, tuple) else ():
-                if isinstance(one, Payload):
-                    _read(one, frozenset())
+            getattr(payload, field.name)
     return keys

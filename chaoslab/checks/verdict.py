@@ -41,7 +41,7 @@ from chaoslab.checks.violations import unknown
 from chaoslab.checks.work_lost import WorkLost, work_lost
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, MalformedEvent
-from chaoslab.core.payload import read_object
+from chaoslab.core.events import read as read_json
 from chaoslab.core.payloads import RunFinished, RunOutcome
 from chaoslab.record.journal import History, Seal
 from chaoslab.record.typed_json import schema_of
@@ -170,7 +170,7 @@ class Verdict:
         """
         if isinstance(data, Mapping):
             _refuse_other_version(str(data.get("schema_version", "1.0")))
-        return read_object(cls, data, "verdict.json")
+        return read_json(cls, data, "verdict.json")
 
 
 def judge(history: History, expect: Sequence[Check]) -> Verdict:

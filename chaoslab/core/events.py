@@ -12,29 +12,33 @@ The harness stamps each with a sequence number and its own time and appends it t
 in `data` is a class in `core.payloads`. Lines of other shapes are a node's ordinary output.
 """
 
+import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer, TypeVar
-
-    from chaoslab.core.payload import Payload
-
-    P_co = TypeVar("P_co", bound=Payload, covariant=True, default=Payload)
-else:  # a node needs no typing_extensions, and typing has no defaults before Python 3.13
-    from typing import TypeVar
-
-    P_co = TypeVar("P_co", covariant=True)
+import msgspec
 
 if TYPE_CHECKING:
     Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 else:  # what evaluates annotations in other modules cannot follow the recursion
     Json = Any
+
+_T = TypeVar("_T")
 
 
 class Kind(StrEnum):
@@ -58,7 +62,7 @@ class Kind(StrEnum):
     PROVIDER_REPORTED = "provider.reported"
     REPAIR_MOVED = "repair.moved"
     NODE_PROBED = "node.probed"
-    NODE_STRESSED = "node.burdened"
+    NODE_STRESSED = "node.stressed"
     NODE_COUNTED = "node.counted"
     NODE_RELIEVED = "node.relieved"
     DISK_BLOCKED = "disk.blocked"
@@ -166,14 +170,117 @@ class MalformedEvent(ValueError):
     """A line that claims to be an event and is not one."""
 
 
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
+)
+class Payload:
+    """The data of an event, or of an item in it, with typed fields: what a writer says and a reader
+    gets.
+
+    Each subclass is a frozen, keyword-only dataclass; with `kind`, events of that kind carry it.
+    What a line lacks raises MalformedEvent when it is asked for.
+    """
+
+    def __init_subclass__(cls, *, kind: Kind | None = None) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+        if kind is not None:
+            _PAYLOADS[kind], _KINDS[cls] = cls, kind
+
+    if not TYPE_CHECKING:  # to a type checker, every field is there
+
+        def __getattr__(self, name: str) -> object:
+            if name in self.__dataclass_fields__ and "_where" in vars(self):
+                raise MalformedEvent(f"{vars(self)['_where']} has no {name!r}")
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+
+_PAYLOADS: dict[Kind, type[Payload]] = {}
+_KINDS: dict[type[Payload], Kind] = {}
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as VarWithDefault
+
+    P_co = VarWithDefault("P_co", bound=Payload, covariant=True, default=Payload)
+else:  # typing has no defaults before Python 3.13, and a node needs no typing_extensions
+    P_co = TypeVar("P_co", covariant=True)
+
+
+def kind_of(payload: type[Payload]) -> Kind:
+    """The kind of events that carry it."""
+    return _KINDS[payload]
+
+
+def payloads() -> Mapping[Kind, type[Payload]]:
+    """The payload of every kind."""
+    return _PAYLOADS
+
+
+def data_of(payload: Payload) -> Mapping[str, Json]:
+    """The data of an event that carries it: its fields as JSON, every one of them."""
+    data: Mapping[str, Json] = msgspec.to_builtins(payload, enc_hook=_builtin)
+    return data
+
+
+def _builtin(value: object) -> object:
+    """What JSON has of a number of NumPy, or of a mapping that is no dictionary."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, float):
+        return float(value)
+    raise TypeError(f"an event cannot carry {value!r}")
+
+
+def read(kind: type[_T], value: Json, where: object) -> _T:
+    """A value of this type from JSON; MalformedEvent names the place, the key and what was wanted.
+
+    Numbers may be NaN or infinite: "NaN", "Infinity", "-Infinity".
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        try:
+            return msgspec.convert(_numbers(value), kind)
+        except msgspec.ValidationError as error:
+            raise MalformedEvent(f"{where}: {error}") from error
+
+
+def _with_gaps(kind: type[Payload], event: "Event") -> Payload:
+    """The payload of an event that lacks some of its fields."""
+    made, data = object.__new__(kind), event.data
+    for one in dataclasses.fields(kind):  # type: ignore[arg-type]  # every payload is one
+        name, hint = one.name, cast("type[Any]", one.type)
+        if name in data:
+            vars(made)[name] = read(hint, data[name], f"{event}, {name}")
+        elif one.default_factory is not dataclasses.MISSING:
+            vars(made)[name] = one.default_factory()
+    vars(made)["_where"] = str(event)
+    return made
+
+
+@cache
+def _decoder(kind: Kind) -> "msgspec.json.Decoder[Payload]":
+    return msgspec.json.Decoder(_PAYLOADS[kind])
+
+
+def _read_payload(event: "Event") -> Payload:
+    kind = _PAYLOADS[event.kind]
+    try:
+        return msgspec.convert(event.data, kind)
+    except msgspec.ValidationError:
+        return _with_gaps(kind, event)
+
+
 class _OncePayload:
     """`Event.payload`: made when it is first asked for, and from then on an attribute."""
 
     def __get__(self, event: "Event[P_co]", _: object) -> P_co:
         state = vars(event)
-        payload: P_co = _PAYLOADS[event.kind](event, state.get("unread"))
+        try:
+            payload: Any = _decoder(event.kind).decode(state["unread"])
+        except (KeyError, msgspec.DecodeError):  # no line, or a field that is not as it should be
+            payload = _read_payload(event)
         state["payload"] = payload
-        return payload
+        return cast("P_co", payload)
 
 
 class _OnceData:
@@ -183,8 +290,8 @@ class _OnceData:
         if event is None:
             raise AttributeError("data")
         state = vars(event)
-        data = _mapping(decode(bytes(state["unread"]).decode()))
-        state["data"] = data
+        state["data"] = decode(bytes(state["unread"]).decode())
+        data: Mapping[str, Json] = state["data"]
         return data
 
 
@@ -204,7 +311,7 @@ class Event(Generic[P_co]):
     wall: str = ""
     node_s: float | None = None
     payload = _OncePayload()
-    """`data` with typed fields, see `core.payloads`; they are read when they are asked for."""
+    """`data` with typed fields, see `core.payloads`; MalformedEvent if one is of another type."""
 
     def __init__(
         self,
@@ -267,35 +374,32 @@ class Event(Generic[P_co]):
     @classmethod
     def from_line(cls, line: str) -> "Event":
         """Read one journal line; MalformedEvent says what is wrong with it."""
-        fields = _object(line)
         try:
-            node_s = fields.get("node_s")
-            return cls(
-                seq=int(_scalar(fields["seq"])),
-                time_s=_finite_time(fields["time_s"]),
-                source=str(fields["source"]),
-                kind=Kind(str(fields["kind"])),
-                data=_mapping(fields["data"]),
-                wall=str(fields.get("wall", "")),
-                node_s=None if node_s is None else float(_scalar(node_s)),
-            )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            found = msgspec.convert(decode(line), _JournalLine)
+        except ValueError as error:
             raise MalformedEvent(f"not an event: {line[:200]!r} ({error})") from error
+        if not math.isfinite(found.time_s):
+            raise MalformedEvent(f"time_s: must be finite, got {found.time_s} in {line[:200]!r}")
+        return cls(**msgspec.structs.asdict(found))
+
+
+class _NodeLine(msgspec.Struct):
+    kind: Kind
+    data: dict[str, Any]
+    node_s: float | None = None
+
+
+class _JournalLine(_NodeLine, kw_only=True):
+    seq: int
+    time_s: float
+    source: str
+    wall: str = ""
 
 
 _ENCODER = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
 )
 Event.data = _OnceData()  # type: ignore[assignment]  # after the dataclass has seen its default
-_PAYLOADS: dict[Kind, "Callable[[Event, Buffer | None], Any]"] = {}
-
-
-def register_payload(kind: Kind, read: "Callable[[Event, Buffer | None], Any]") -> None:
-    """Say how the payload of a kind is read, of the JSON of its data where that is unread.
-
-    `core.payloads` does, which a node does not import.
-    """
-    _PAYLOADS[kind] = read
 
 
 class Observation(NamedTuple):
@@ -324,17 +428,11 @@ def read_node_line(line: str, source: str) -> Observation | None:
     """
     if not line.startswith('{"kind":'):
         return None
-    fields = _object(line)
     try:
-        node_s = fields.get("node_s")
-        return Observation(
-            source=source,
-            kind=Kind(str(fields["kind"])),
-            node_s=None if node_s is None else float(_scalar(node_s)),
-            data=_mapping(fields["data"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        found = msgspec.convert(decode(line), _NodeLine)
+    except ValueError as error:
         raise MalformedEvent(f"not a node's event: {line[:200]!r} ({error})") from error
+    return Observation(source, found.kind, found.data, found.node_s)
 
 
 def encode(value: Json) -> str:
@@ -385,32 +483,10 @@ def _finite(value: Json) -> Json:
     return value
 
 
-def _object(line: str) -> Mapping[str, Json]:
-    try:
-        value = decode(line)
-    except ValueError as error:
-        raise MalformedEvent(f"not JSON: {line[:200]!r} ({error})") from error
-    if not isinstance(value, dict):
-        raise MalformedEvent(f"not a JSON object: {line[:200]!r}")
-    return value
-
-
-def _mapping(value: Json) -> Mapping[str, Json]:
-    if not isinstance(value, dict):
-        raise TypeError(f"data is {value!r}, not an object")
-    return value
-
-
-def _finite_time(value: Json) -> float:
-    time_s = float(_scalar(value))
-    if not math.isfinite(time_s):
-        raise ValueError(f"{time_s} is no time")
-    return time_s
-
-
-def _scalar(value: Json) -> int | float:
-    if type(value) is float or type(value) is int:
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    return value
+def _numbers(value: Json) -> Json:
+    """The value with what stands for a number that is not finite as that number."""
+    if isinstance(value, str):
+        return float(value) if value in NOT_FINITE.values() else value
+    if isinstance(value, Mapping):
+        return {key: _numbers(item) for key, item in value.items()}
+    return [_numbers(item) for item in value] if isinstance(value, Sequence) else value

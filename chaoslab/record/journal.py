@@ -18,7 +18,7 @@ from typing import Protocol, Self, TypeAlias, TypeVar, cast, overload
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.core.payloads import (
     EvidenceMeasured,
     FaultFailed,
@@ -253,7 +253,10 @@ class History:
 
     def _is_known(self, event: Event) -> bool:
         """Whether it says again what was heard before: it stays in the record and counts once."""
-        said = event.payload
+        try:
+            said = event.payload
+        except MalformedEvent:  # whoever reads it says so
+            return False
         if not isinstance(said, RoundMerged) or not said.is_restated:
             return False
         return any(e.payload.round == said.round for e in reversed(self.of(RoundMerged)))

@@ -1,6 +1,6 @@
 """JSON Schema of a dataclass by the types of its fields, described by the docstrings below them.
 
-A field may be of any type that `core.payload.read_object` reads. Its metadata are further keys of
+A field may be of any type that `core.events.read` reads. Its metadata are further keys of
 its schema.
 """
 

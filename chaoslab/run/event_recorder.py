@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent, Observation
+from chaoslab.core.events import Event, Json, MalformedEvent, Observation, Payload, data_of, kind_of
 from chaoslab.fleet.base import Fleet
 from chaoslab.record.journal import Journal
 from chaoslab.run.triggers import Progress
@@ -80,9 +80,10 @@ class EventRecorder:
             ) from error
         return event
 
-    def note(self, kind: Kind, data: Mapping[str, Json]) -> Event:
+    def note(self, said: Payload) -> Event:
         """Record what the harness itself does or finds."""
-        event = self.journal.write(kind, data)
+        data = data_of(said)
+        event = self.journal.write(kind_of(type(said)), data)
         self.progress.see(_as_said(event, data))
         return event
 

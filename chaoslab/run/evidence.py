@@ -3,13 +3,11 @@
 fault.evidence(history) ─► evidence.measured events, evidence/injection-0.json
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import NodeProbed
+from chaoslab.core.events import Json, data_of
+from chaoslab.core.payloads import EvidenceMeasured, NodeProbed
 from chaoslab.faults.base import Fault
-from chaoslab.faults.evidence.base import Evidence
 from chaoslab.plan.model import Injection
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.event_recorder import EventRecorder
@@ -23,30 +21,33 @@ def gather(
     directory: RunDirectory,
 ) -> None:
     """Judge what the journal shows of it, and write that down."""
-    pieces = fault.evidence(injection, recorder.journal.history)
+    pieces = [
+        EvidenceMeasured(
+            injection=injection.id,
+            fault=injection.fault,
+            target=piece.target,
+            status=piece.status,
+            code=piece.code,
+            requested=piece.requested,
+            measured=piece.measured,
+            text=piece.text,
+            proof=piece.proof,
+            lack=piece.code.lack,
+        )
+        for piece in fault.evidence(injection, recorder.journal.history)
+    ]
     for piece in pieces:
-        about = {"injection": injection.id, "fault": injection.fault}
-        recorder.note(Kind.EVIDENCE_MEASURED, {**about, **_facts(piece)})
-    found = _file(injection, injected_s, recorder, pieces)
-    directory.write_evidence(injection.id, recorder.journal.secrets.data(found))
-
-
-def _file(
-    injection: Injection, injected_s: float, recorder: EventRecorder, pieces: Iterable[Evidence]
-) -> Mapping[str, Json]:
+        recorder.note(piece)
     targets = set(injection.targets)
-    return {
+    found: Mapping[str, Json] = {
         "injection": plain(injection),
         "injected_s": injected_s,
         "measured_s": recorder.now_s,
-        "evidence": [_facts(piece) for piece in pieces],
+        "evidence": [data_of(piece) for piece in pieces],
         "probes": [
             {"time_s": probe.time_s, **probe.data}
             for probe in recorder.journal.history.of(NodeProbed)
             if probe.time_s >= injected_s and probe.payload.node in targets
         ],
     }
-
-
-def _facts(piece: Evidence) -> Mapping[str, Json]:
-    return {**asdict(piece), "status": piece.status, "lack": piece.code.lack}
+    directory.write_evidence(injection.id, recorder.journal.secrets.data(found))

@@ -14,11 +14,23 @@ no report of a node is read, no disk is waited for. See `waiting` for those that
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.payloads import NodeProbed, Obstacle
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import (
+    FaultFailed,
+    FaultHealed,
+    FaultHealFailed,
+    FaultHealing,
+    FaultInjected,
+    FaultInjecting,
+    FaultSkipped,
+    FaultStepped,
+    NodeProbed,
+    Obstacle,
+    OfInjection,
+)
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import SYNCER, Injection, Limits
@@ -236,7 +248,7 @@ class Injector:
         prepared = self.waiting.take(injection)
         self.begun.append(injection)
         self._write(
-            Kind.FAULT_INJECTING,
+            FaultInjecting,
             injection,
             settings=plain(injection.settings),
             trigger=str(injection.trigger),
@@ -253,7 +265,7 @@ class Injector:
         self._opened.append(one)
         self.recorder.sleep_until(asked_s)
         if self._carry_out(one, partial(fault.inject, injection, self.recorder.fleet)):
-            one.injected_s = self._write(Kind.FAULT_INJECTED, injection).time_s
+            one.injected_s = self._write(FaultInjected, injection).time_s
             began_s = one.injected_s
             one.steps = [(began_s + at_s, index) for index, at_s in enumerate(fault.steps())]
             self._probe(injection)
@@ -264,7 +276,7 @@ class Injector:
         if self.recorder.is_starting(one.injection.targets):
             one.steps.insert(0, (self.recorder.now_s + _LATER_S, index))
         elif self._carry_out(one, partial(one.fault.step, index, one.injection, fleet)):
-            self._write(Kind.FAULT_STEPPED, one.injection, beat=index)
+            self._write(FaultStepped, one.injection, beat=index)
 
     def _carry_out(self, one: OpenInjection, verb: Callable[[], None]) -> bool:
         """Whether the world let us. If not, what was half done is undone at once."""
@@ -274,7 +286,7 @@ class Injector:
                 one.still_there.append(still_there)
                 verb()
         except FleetError as error:
-            self._write(Kind.FAULT_FAILED, one.injection, reason=str(error))
+            self._write(FaultFailed, one.injection, reason=str(error))
             self._heal(one, because="it could not be carried out")
             return False
         return True
@@ -284,25 +296,25 @@ class Injector:
         if not one.waits_for_ends(self.recorder.fleet.nodes, _LATER_S):
             self._heal(one)
 
-    def _heal(self, one: OpenInjection, **facts: Json) -> None:
+    def _heal(self, one: OpenInjection, because: str = "") -> None:
         try:
             self._measure(one)
         finally:  # whatever becomes of the evidence, the fault is undone
             if not one.unhealed:
-                self._write(Kind.FAULT_HEALING, one.injection, **facts)
-            self._undo(one, **facts)
+                self._write(FaultHealing, one.injection, because=because)
+            self._undo(one, because)
 
-    def _undo(self, one: OpenInjection, **facts: Json) -> None:
+    def _undo(self, one: OpenInjection, because: str = "") -> None:
         """Undo it, and look whether it is; what is not is tried again, and others go on."""
         one.steps.clear()
         if reason := self._left(one):
             one.again_s = self.recorder.now_s + _AGAIN_S
             if reason != one.unhealed:
-                self._write(Kind.FAULT_HEAL_FAILED, one.injection, reason=reason)
+                self._write(FaultHealFailed, one.injection, reason=reason)
             one.unhealed = reason
             return
         self._opened.remove(one)
-        healed = self._write(Kind.FAULT_HEALED, one.injection, **facts)
+        healed = self._write(FaultHealed, one.injection, because=because)
         if one.fault.takes_away:
             self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
 
@@ -342,7 +354,7 @@ class Injector:
 
     def _skip(self, injection: Injection, obstacle: Obstacle, reason: str) -> None:
         self.waiting.drop(injection)
-        self._write(Kind.FAULT_SKIPPED, injection, obstacle=obstacle.value, reason=reason)
+        self._write(FaultSkipped, injection, obstacle=obstacle, reason=reason)
 
     def forbidden_now(self, injection: Injection, fault: Fault) -> Forbidden | None:
         binding = [one for one in self._opened if not one.is_for_good]
@@ -359,16 +371,15 @@ class Injector:
 
     # ---------------------------------------------------------------- what is written
 
-    def _write(self, kind: Kind, injection: Injection, **facts: Json) -> Event:
+    def _write(self, said: type[OfInjection], injection: Injection, **facts: Any) -> Event:
         return self.recorder.note(
-            kind,
-            {
-                "injection": injection.id,
-                "fault": injection.fault,
-                "targets": list(injection.targets),
-                "spec": injection.spec,
+            said(
+                injection=injection.id,
+                spec=injection.spec,
+                fault=injection.fault,
+                targets=injection.targets,
                 **facts,
-            },
+            )
         )
 
     def _probe(self, injection: Injection) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import MachineSampled
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _CGROUP_STATS = {
@@ -57,7 +57,7 @@ class Reading:
     """By process: the harness, the nodes and everything below them."""
     turns: Mapping[str, Mapping[int, "Turns"]]
     """By node and thread, of its process and of all below it."""
-    harness_s: float | None
+    harness_s: float
     """Of the process of the harness alone."""
     cores: int
     waited_s: float | None
@@ -77,7 +77,7 @@ class Machine:
     harness: int = field(default_factory=os.getpid)
     _before: tuple[float, Reading] | None = None
 
-    def sample(self, now_s: float, nodes: Mapping[str, int]) -> Mapping[str, Json] | None:
+    def sample(self, now_s: float, nodes: Mapping[str, int]) -> MachineSampled | None:
         """What happened since the last sample, as machine.sampled carries it.
 
         None for the first, and too soon after another: the kernel counts in hundredths of a second.
@@ -91,7 +91,7 @@ class Machine:
         earlier, self._before = self._before, (now_s, after) if after else None
         if earlier is None or after is None:
             return None
-        return {**_sampled(earlier[1], after, now_s - earlier[0]), "nodes": len(nodes)}
+        return _sampled(earlier[1], after, now_s - earlier[0], len(nodes))
 
 
 def read(root: Path, nodes: Mapping[str, int], harness: int) -> Reading | None:
@@ -120,7 +120,7 @@ def read(root: Path, nodes: Mapping[str, int], harness: int) -> Reading | None:
         stolen_s=stolen,
         own=own,
         turns=turns,
-        harness_s=own[harness].own_s if harness in own else None,
+        harness_s=own[harness].own_s if harness in own else 0.0,
         cores=sum(line.startswith("cpu") for line in lines) - 1,
         waited_s=_waited_s(root / f"proc/{harness}/schedstat"),
         throttled_s=_throttled_s(root),
@@ -129,34 +129,39 @@ def read(root: Path, nodes: Mapping[str, int], harness: int) -> Reading | None:
     )
 
 
-def _sampled(before: Reading, after: Reading, window_s: float) -> Mapping[str, Json]:
+def _sampled(before: Reading, after: Reading, window_s: float, nodes: int) -> MachineSampled:
+    def cores(used_s: float) -> float:
+        return round(max(0.0, used_s) / window_s, 4)
+
     def grown(early: float | None, late: float | None, per: float = 1.0) -> float | None:
         if early is None or late is None:
             return None
         return round(max(0.0, late - early) / per, 4)
 
     own_s = _used_s(before.own, after.own)
-    return {
-        "window_s": round(window_s, 4),
-        "cores": after.cores,
-        "load_1m": after.load_1m,
-        "own_cores": grown(0.0, own_s, window_s),
-        "harness_cores": grown(before.harness_s, after.harness_s, window_s),
-        "others_cores": grown(before.busy_s + own_s, after.busy_s, window_s),
-        "stolen_cores": grown(before.stolen_s, after.stolen_s, window_s),
-        "idle_cores": grown(before.idle_s, after.idle_s, window_s),
-        "waited_s": grown(before.waited_s, after.waited_s),
-        "throttled_s": grown(before.throttled_s, after.throttled_s),
-        **{
-            f"{name}_pressure": grown(before.pressure_s[name], after.pressure_s[name], window_s)
-            for name in _PRESSURES
-        },
-        "given": {
+    pressures = {
+        f"{name}_pressure": grown(before.pressure_s[name], after.pressure_s[name], window_s)
+        for name in _PRESSURES
+    }
+    return MachineSampled(
+        window_s=round(window_s, 4),
+        cores=after.cores,
+        load_1m=after.load_1m,
+        own_cores=cores(own_s),
+        harness_cores=cores(after.harness_s - before.harness_s),
+        others_cores=cores(after.busy_s - before.busy_s - own_s),
+        stolen_cores=cores(after.stolen_s - before.stolen_s),
+        idle_cores=cores(after.idle_s - before.idle_s),
+        waited_s=grown(before.waited_s, after.waited_s),
+        throttled_s=grown(before.throttled_s, after.throttled_s),
+        **pressures,
+        nodes=nodes,
+        given={
             name: round(share, 4)
             for name, late in after.turns.items()
             if (share := _given(before.turns.get(name, {}), late)) is not None
         },
-    }
+    )
 
 
 def _given(before: Mapping[int, Turns], after: Mapping[int, Turns]) -> float | None:

@@ -15,8 +15,14 @@ from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import ClassVar, Final, TypeAlias
 
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import Action
+from chaoslab.core.payloads import (
+    Action,
+    GamedayOpened,
+    OperatorActed,
+    OperatorNoted,
+    OperatorPredicted,
+    OperatorRefused,
+)
 from chaoslab.core.units import plural
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.preflight import fault_of
@@ -166,16 +172,15 @@ class Operators:
         self._is_open = True
         charter = self.plan.charter
         self.recorder.note(
-            Kind.GAMEDAY_OPENED,
-            {
-                "owner": charter.owner,
-                "facilitator": charter.facilitator,
-                "scribe": charter.scribe,
-                "responders": list(charter.responders),
-                "hypotheses": dict(charter.hypotheses),
-                "holds": [fault.id for fault in self.plan.faults if fault.id in self.plan.held],
-                "sealed": len(self.inbox.sealed),
-            },
+            GamedayOpened(
+                owner=charter.owner,
+                facilitator=charter.facilitator,
+                scribe=charter.scribe,
+                responders=charter.responders,
+                hypotheses=charter.hypotheses,
+                holds=tuple(one.id for one in self.plan.faults if one.id in self.plan.held),
+                sealed=len(self.inbox.sealed),
+            )
         )
 
     def _answer(self, order: Order) -> str | None:
@@ -183,7 +188,9 @@ class Operators:
         try:
             return self._carry_out(order)
         except _Refused as refused:
-            self._write(Kind.OPERATOR_REFUSED, order, asked=str(order), reason=str(refused))
+            self.recorder.note(
+                OperatorRefused(by=order.by, spec=order.spec, asked=str(order), reason=str(refused))
+            )
             return None
 
     def _carry_out(self, order: Order) -> str | None:
@@ -198,10 +205,10 @@ class Operators:
                 begun = any(one.spec == order.spec for one in self.injector.begun)
                 if begun or not self.injector.waits(order.spec):
                     raise _Refused(f"{order.spec} has begun or was left out: too late to predict")
-                self._write(Kind.OPERATOR_PREDICTED, order, **_facts(order))
+                self.recorder.note(OperatorPredicted(**asdict(order)))
             case Note():
                 said = order if self._is_over else replace(order, came_s=None)
-                self._write(Kind.OPERATOR_NOTED, said, **_facts(said))
+                self.recorder.note(OperatorNoted(**asdict(said)))
             case Ask(action=Action.ABORT):
                 self._acted(order)
                 return f"{order.by} aborted it" + (f": {order.reason}" if order.reason else "")
@@ -313,12 +320,4 @@ class Operators:
         return [one.spec for one in self.injector.waiting if one.spec in ids]
 
     def _acted(self, order: Ask) -> None:
-        self._write(Kind.OPERATOR_ACTED, order, **_facts(order))
-
-    def _write(self, kind: Kind, order: Order, **facts: Json) -> None:
-        self.recorder.note(kind, {"by": order.by, "spec": order.spec, **facts})
-
-
-def _facts(order: Order) -> dict[str, Json]:
-    facts = {key: value for key, value in asdict(order).items() if value is not None}
-    return {key: list(one) if isinstance(one, tuple) else one for key, one in facts.items()}
+        self.recorder.note(OperatorActed(**asdict(order)))

@@ -17,8 +17,7 @@ from typing import Final
 
 from chaoslab.checks.pacing import LOST_MOST
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind
-from chaoslab.core.payloads import LearnerStep
+from chaoslab.core.payloads import LearnerStep, PaceSet
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.protocols import Hookable, able
@@ -73,7 +72,7 @@ class Pacer:
             crowd = len(self.training.roster) / self.training.learner_count
             step_s = round(HEADROOM * crowd * median(measured_s.values()), 4)
         self._step_s = step_s
-        self.recorder.note(Kind.PACE_SET, {"step_s": step_s, "measured_s": measured_s})
+        self.recorder.note(PaceSet(step_s=step_s, measured_s=measured_s))
         self._told.clear()
         self._seen = None
         self.tell()

@@ -11,13 +11,22 @@ knows a kind of fault or a kind of fleet, and nothing here judges.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import Need, RunOutcome
+from chaoslab.core.events import Json, read
+from chaoslab.core.payloads import (
+    Need,
+    PhaseEntered,
+    PlanEntry,
+    ResidueFound,
+    RunFinished,
+    RunOutcome,
+    RunSettled,
+    RunStarted,
+)
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Standing
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
@@ -195,7 +204,7 @@ class Run:
                 max_variation=frame.max_variation,
                 contributors=self._baseline_contributors(),
             )
-            self.recorder.note(Kind.BASELINE_MEASURED, asdict(measured))
+            self.recorder.note(measured)
             is_last = self.run_loop.is_over or not windows_left
             is_too_fast = not is_last and self.pacer.is_too_short(since_s)
             if not self.has_faults or (measured.is_steady and not is_too_fast):
@@ -232,7 +241,7 @@ class Run:
         self._enter("settle")
         self._await_contributions()
         pending = self.injector.pending()
-        self.recorder.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
+        self.recorder.note(RunSettled(is_settled=not pending, pending=tuple(pending)))
         if self.has_faults:
             self._train_on()
 
@@ -294,29 +303,28 @@ class Run:
     @contextmanager
     def _recorded(self) -> Iterator[None]:
         self.recorder.note(
-            Kind.RUN_STARTED,
-            {
-                "plan": self.plan.name,
-                "seed": self.plan.seed,
-                "fleet": self.fleet.kind,
-                "algorithm": self.plan.training.described,
-                "learners": list(self.plan.training.learner_names),
-                "reserve": list(self.plan.training.reserve_names),
-                "entries": [
-                    {
-                        "spec": spec.id,
-                        "fault": spec.fault,
-                        "injections": sum(one.spec == spec.id for one in self.injections),
-                    }
+            RunStarted(
+                plan=self.plan.name,
+                seed=self.plan.seed,
+                fleet=self.fleet.kind,
+                algorithm=self.plan.training.described,
+                learners=self.plan.training.learner_names,
+                reserve=self.plan.training.reserve_names,
+                entries=tuple(
+                    PlanEntry(
+                        spec=spec.id,
+                        fault=spec.fault,
+                        injections=sum(one.spec == spec.id for one in self.injections),
+                    )
                     for spec in self.plan.faults
-                ],
-                "stop": self.plan.training.stop.limits,
-                "version": __version__,
-                "plan_digest": self.basis.plan_digest,
-                "is_twin": self.basis.is_twin,
-                "provenance": self.basis.provenance,
-                "without": [need.value for need in sorted(self.basis.without)],
-            },
+                ),
+                stop=self.plan.training.stop.limits,
+                version=__version__,
+                plan_digest=self.basis.plan_digest,
+                is_twin=self.basis.is_twin,
+                provenance=self.basis.provenance,
+                without=tuple(sorted(self.basis.without)),
+            )
         )
         try:
             yield
@@ -330,11 +338,11 @@ class Run:
         finally:
             self.run_loop.hear_operators()
             for left in self.heartbeat.residue():  # before the last line: a record ends with it
-                self.recorder.note(Kind.RESIDUE_FOUND, left)
+                self.recorder.note(read(ResidueFound, left, "residue"))
             is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks
             reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
             self.run_loop.close()
-            self.recorder.note(Kind.RUN_FINISHED, {"outcome": self.outcome.value, "reason": reason})
+            self.recorder.note(RunFinished(outcome=self.outcome, reason=reason))
 
     @contextmanager
     def _every_fault_healed(self) -> Iterator[None]:
@@ -365,7 +373,7 @@ class Run:
         self._train_until(lambda: not self.injector.pending(), within_s=self.plan.settle_s)
 
     def _enter(self, phase: str) -> None:
-        self.recorder.note(Kind.PHASE_ENTERED, {"phase": phase})
+        self.recorder.note(PhaseEntered(phase=phase))
 
     def _await(
         self,

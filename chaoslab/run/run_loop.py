@@ -18,8 +18,15 @@ from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import NodeStarted, RunOutcome
+from chaoslab.core.payloads import (
+    AbortFired,
+    HarnessStalled,
+    JanitorDied,
+    NodeStarted,
+    RunLeft,
+    RunOutcome,
+    SignalFailed,
+)
 from chaoslab.core.process_identity import identify
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
@@ -161,8 +168,7 @@ class RunLoop:
             failure = (name, signal, str(error))
             if failure not in self._not_sent:
                 self._not_sent.add(failure)
-                facts: dict[str, Json] = {"node": name, "signal": signal, "reason": str(error)}
-                self.recorder.note(Kind.SIGNAL_FAILED, facts)
+                self.recorder.note(SignalFailed(node=name, signal=signal, reason=str(error)))
             return False
         return True
 
@@ -171,12 +177,11 @@ class RunLoop:
         self._hear_out()
         fleet, alive = self.recorder.fleet, self._progress.alive()
         self.recorder.note(
-            Kind.RUN_LEFT,
-            {
-                "nodes": list(alive),
-                "gone": [name for name in fleet.nodes if name not in alive],
-                "refused_lines": dict(able(fleet, Standing).refused_lines),
-            },
+            RunLeft(
+                nodes=alive,
+                gone=tuple(name for name in fleet.nodes if name not in alive),
+                refused_lines=able(fleet, Standing).refused_lines,
+            )
         )
 
     def end_nodes(self, signal: str, *, within_s: float) -> None:
@@ -247,15 +252,14 @@ class RunLoop:
         death of the janitor is noted, too.
         """
         if (lapse := self.heartbeat.lapse()) is not None:
-            self.recorder.note(Kind.JANITOR_DIED, asdict(lapse))
+            self.recorder.note(JanitorDied(**asdict(lapse)))
         silence = self.heartbeat.beat()
         if silence is None:
             return
         since_s = self.recorder.now_s - silence.for_s
         self.recorder.drain()
         self.recorder.note(
-            Kind.HARNESS_STALLED,
-            {"silent_s": silence.for_s, "since_s": since_s, "undone": list(silence.undone)},
+            HarnessStalled(silent_s=silence.for_s, since_s=since_s, undone=tuple(silence.undone))
         )
         is_long = silence.for_s >= SILENT_S and self._since_s is not None
         if silence.undone or is_long:
@@ -270,8 +274,7 @@ class RunLoop:
         if now_s < self._sample_s:
             return
         patience_s = self.plan.training.suspect_after_s
-        counts = self._progress.counts(now_s, stepping_within_s=patience_s)
-        self.recorder.note(Kind.COUNTS_SAMPLED, counts)
+        self.recorder.note(self._progress.counts(now_s, stepping_within_s=patience_s))
         self._sample_machine(now_s)
         self._sample_s += SAMPLE_S * math.ceil((now_s - self._sample_s + 1e-9) / SAMPLE_S)
 
@@ -282,7 +285,7 @@ class RunLoop:
         pids = {one.node: one.pid for event in started if _is_here(one := event.payload)}
         alive = {name: pids[name] for name in self._progress.alive() if name in pids}
         if (sampled := self.machine.sample(now_s, alive)) is not None:
-            self.recorder.note(Kind.MACHINE_SAMPLED, sampled)
+            self.recorder.note(sampled)
 
     # ---------------------------------------------------------------- reasons to end
 
@@ -325,7 +328,7 @@ class RunLoop:
         return "no learner is left, and no injection restarts one"
 
     def _abort(self, rule: str, observed: str) -> NoReturn:
-        self.recorder.note(Kind.ABORT_FIRED, {"rule": rule, "observed": observed})
+        self.recorder.note(AbortFired(rule=rule, observed=observed))
         raise Ended(RunOutcome.ABORTED, f"{rule}: {observed}")
 
 

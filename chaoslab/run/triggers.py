@@ -8,13 +8,14 @@ Pure: time comes in with the events or as an argument. It decides nothing and st
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import cast
 
-from chaoslab.core.events import Event, Json
+from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
+    CountsSampled,
     FaultHealed,
     LearnerStep,
     LinkLost,
@@ -167,7 +168,7 @@ class Progress:
         """Mean of the learners' latest training losses, in nats; None before the first."""
         return sum(self.losses.values()) / len(self.losses) if self.losses else None
 
-    def counts(self, now_s: float, *, stepping_within_s: float) -> Mapping[str, Json]:
+    def counts(self, now_s: float, *, stepping_within_s: float) -> CountsSampled:
         """Four different numbers of learners: alive, believed, stepping, contributing.
 
         Stepping: alive, and a step within `stepping_within_s`. Contributing: merged within that
@@ -177,18 +178,18 @@ class Progress:
         gaps = [later - earlier for earlier, later in pairwise(recent)]
         contributing_within_s = max(stepping_within_s, 3 * max(gaps, default=0.0))
         alive = self.alive(Role.LEARNER)
-        return {
-            "alive": len(alive),
-            "believed": 0 if self._is_without_syncer else len(self.members),
-            "stepping": _later(
+        return CountsSampled(
+            alive=len(alive),
+            believed=0 if self._is_without_syncer else len(self.members),
+            stepping=_later(
                 (self.stepped_s.get(name, -math.inf) for name in alive),
                 now_s - stepping_within_s,
             ),
-            "contributing": _later(
+            contributing=_later(
                 (max(times_s.values()) for times_s in self.contributed_s.values()),
                 now_s - contributing_within_s,
             ),
-        }
+        )
 
     @property
     def _is_without_syncer(self) -> bool:

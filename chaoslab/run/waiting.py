@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import Obstacle
+from chaoslab.core.payloads import FaultHeld, Obstacle
 from chaoslab.faults.base import Fault, FindsTargets, PreparesTargets
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import fault_of
@@ -138,14 +137,15 @@ class WaitingInjections:
             if known_s is not None and known_s <= self.recorder.now_s:
                 self._reached.add(one.spec)
                 waiting = sum(other.spec == one.spec for other in self._held)
-                facts: dict[str, Json] = {
-                    "spec": one.spec,
-                    "fault": one.fault,
-                    "trigger": str(one.trigger),
-                    "injections": waiting,
-                    "targets": list(one.targets),
-                }
-                self.recorder.note(Kind.FAULT_HELD, facts)
+                self.recorder.note(
+                    FaultHeld(
+                        spec=one.spec,
+                        fault=one.fault,
+                        trigger=str(one.trigger),
+                        injections=waiting,
+                        targets=one.targets,
+                    )
+                )
 
     def release(self, spec: str) -> None:
         """The first injection of this entry is due now; those by time keep their distances."""

@@ -44,7 +44,7 @@ class Slowing:
             "node": place.spec.name,
             "incarnation": place.incarnation,
             "injection": injection,
-            "burden": Slowness.kind,
+            "stressor": Slowness.kind,
         }
         self._world.report(place.spec.name, kind, {**about, **facts})
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import chaoslab
 from chaoslab.core import payloads
-from chaoslab.core.payload import Payload
+from chaoslab.core.payloads import Payload
 
 CHAOSLAB = Path(chaoslab.__file__).parent
 PAYLOADS = CHAOSLAB / "core/payloads"

@@ -31,7 +31,11 @@ class Pushes(Record):
 
     def merged(self, time_s: float, round_: int, cosine: float | None) -> "Pushes":
         """A round with its push, and that of another learner."""
-        parts: list[Json] = [{"learner": who, "cosine": cosine} for who in (self.target, "other")]
+        work: dict[str, Json] = {
+            "incarnation": 1, "epoch": 1, "step": 4, "c_steps": 4, "c_tokens": 4.0, "weight": 1.0,
+            "tokens_from": 0.0, "tokens_to": 4.0, "cosine": cosine,
+        }  # fmt: skip
+        parts: list[Json] = [{"learner": who, **work} for who in (self.target, "other")]
         self.add(
             time_s, Kind.ROUND_MERGED, source="syncer", round=round_, fragment=0,
             contributors=parts,

@@ -44,7 +44,7 @@ def test_the_harness_is_not_in_the_image() -> None:
 def test_all_that_the_run_under_test_needs_is_asked_for() -> None:
     asked = {line.split(">")[0] for line in lines(ROOT / "docker" / "requirements.txt")}
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert asked == {"grpcio", "jax", "numpy", "optax", "protobuf", "xxhash"}
+    assert asked == {"grpcio", "jax", "msgspec", "numpy", "optax", "protobuf", "xxhash"}
     assert all(f'  "{line}",' in project for line in lines(ROOT / "docker" / "requirements.txt"))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.plan.model import Stop
 from chaoslab.report.console import Live, draw, fault_bar, screen
 from chaoslab.report.story import RunStory
@@ -16,6 +16,12 @@ BEGUN: dict[str, Any] = {"settings": {}, "trigger": "at 5 s", "takes_away": True
 
 def told(time_s: float, kind: Kind, **data: Any) -> Event:
     return Event(seq=0, time_s=time_s, source="test", kind=kind, data=data)
+
+
+WORK: dict[str, Json] = {
+    "learner": "learner-0", "incarnation": 1, "epoch": 1, "step": 5, "c_steps": 5, "c_tokens": 5.0,
+    "weight": 1.0, "tokens_from": 0.0, "tokens_to": 5.0,
+}  # fmt: skip
 
 
 def a_short_run() -> list[Event]:
@@ -34,9 +40,9 @@ def a_short_run() -> list[Event]:
         told(3, Kind.LEARNER_STEP, learner="learner-0", incarnation=1, step=1234, step_s=0.05,
              loss=2.5),
         told(3, Kind.ROUND_MERGED, round=1, committed_tokens=500,
-             contributors=[{"learner": "learner-0"}]),
+             contributors=[WORK]),
         told(4, Kind.ROUND_MERGED, round=2, committed_tokens=900,
-             contributors=[{"learner": "learner-0"}]),
+             contributors=[WORK]),
         told(5, Kind.FAULT_INJECTING, **victim, **BEGUN),
         told(5, Kind.NODE_EXITED, node="learner-1", incarnation=1, signal="SIGKILL"),
         told(5.1, Kind.FAULT_INJECTED, **victim),

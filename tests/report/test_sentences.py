@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
-from chaoslab.core.payload import Payload, key, payloads
+from chaoslab.core.payloads import Payload, payloads
 from chaoslab.report.sentences import describe, is_notable
 
 
@@ -34,7 +34,7 @@ def value(hint: Any, *, is_full: bool) -> Json:
 def data(payload: type[Payload], *, is_full: bool) -> dict[str, Json]:
     hints = typing.get_type_hints(payload)
     fields = dataclasses.fields(payload)  # type: ignore[arg-type]  # every payload is one
-    return {key(one): value(hints[one.name], is_full=is_full) for one in fields}
+    return {one.name: value(hints[one.name], is_full=is_full) for one in fields}
 
 
 @pytest.mark.parametrize("is_full", [True, False], ids=["full", "bare"])

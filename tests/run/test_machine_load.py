@@ -62,7 +62,7 @@ def sampled(kernel: Kernel, machine: Machine, now_s: float = 2.0) -> Mapping[str
     kernel.show()
     sample = machine.sample(now_s, {"learner-0": NODE})
     assert sample is not None
-    assert sample["nodes"] == 1
+    assert sample.nodes == 1
     return sample
 
 
@@ -81,10 +81,10 @@ def test_the_cores_of_the_run_are_told_from_those_of_others(
     kernel.processes |= {STRANGER: (1, 71.0, 0.0), HARNESS: (1, 5.1, 0.0)}
     kernel.user_s, kernel.idle_s, kernel.stolen_s = 3.1, 0.6, 0.4
     sample = sampled(kernel, machine)
-    assert (sample["own_cores"], sample["others_cores"]) == (1.05, 0.5)
-    assert (sample["harness_cores"], sample["cores"]) == (0.05, 2)
-    assert (sample["stolen_cores"], sample["idle_cores"]) == (0.2, 0.3)
-    assert (sample["load_1m"], sample["window_s"]) == (13.0, 2.0)
+    assert (sample.own_cores, sample.others_cores) == (1.05, 0.5)
+    assert (sample.harness_cores, sample.cores) == (0.05, 2)
+    assert (sample.stolen_cores, sample.idle_cores) == (0.2, 0.3)
+    assert (sample.load_1m, sample.window_s) == (13.0, 2.0)
 
 
 def orphan(kernel: Kernel) -> None:
@@ -103,7 +103,7 @@ def test_the_time_of_all_that_the_run_began_is_its_own(
 ) -> None:
     happens(kernel)
     kernel.user_s = 1.0
-    assert sampled(kernel, machine)["others_cores"] == 0.0
+    assert sampled(kernel, machine).others_cores == 0.0
 
 
 def test_a_process_that_others_reap_leaves_what_still_runs(kernel: Kernel) -> None:
@@ -114,7 +114,7 @@ def test_a_process_that_others_reap_leaves_what_still_runs(kernel: Kernel) -> No
     del kernel.processes[NODE]
     kernel.processes[HARNESS] = (1, 6.0, 0.0)
     kernel.user_s = 1.0
-    assert sampled(kernel, machine)["others_cores"] == 0.0
+    assert sampled(kernel, machine).others_cores == 0.0
 
 
 def test_what_the_kernel_says_of_waiting_is_told(kernel: Kernel) -> None:
@@ -127,8 +127,8 @@ def test_what_the_kernel_says_of_waiting_is_told(kernel: Kernel) -> None:
         }
         kernel.show()
         sample = machine.sample(2.0 * bool(pressure), {})
-    assert (sample["waited_s"], sample["cpu_pressure"], sample["throttled_s"]) == (0.5, 0.75, 0.25)
-    assert sample["io_pressure"] is None
+    assert (sample.waited_s, sample.cpu_pressure, sample.throttled_s) == (0.5, 0.75, 0.25)
+    assert sample.io_pressure is None
 
 
 def test_a_node_is_given_what_its_threads_get_of_the_time_in_which_they_are_ready(
@@ -140,12 +140,12 @@ def test_a_node_is_given_what_its_threads_get_of_the_time_in_which_they_are_read
         kernel.files = {"proc/11/task/11/schedstat": node, "proc/12/task/13/schedstat": child}
         kernel.show()
         sample = machine.sample(time_s, {"learner-0": NODE, "learner-1": 77})
-    assert sample["given"] == {"learner-0": 0.6}
+    assert sample.given == {"learner-0": 0.6}
 
 
 def test_a_second_sample_at_once_would_say_nothing(kernel: Kernel, machine: Machine) -> None:
     assert machine.sample(0.1, {}) is None
-    assert sampled(kernel, machine)["window_s"] == 2.0
+    assert sampled(kernel, machine).window_s == 2.0
 
 
 def test_a_machine_without_proc_is_not_sampled(tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_this_machine_can_be_sampled() -> None:
     machine = Machine()
     machine.sample(0.0, {})
     sample = machine.sample(1.0, {})
-    assert sample["cores"] == os.cpu_count()
+    assert sample.cores == os.cpu_count()
 
 
 def test_a_process_of_this_machine_is_given_a_share_of_it() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         machine = Machine()
         samples = (machine.sample(float(n), {"busy": busy.pid}) for n in range(10_000))
-        shares = (said["given"].get("busy", 0) for said in samples if said is not None)
+        shares = (said.given.get("busy", 0) for said in samples if said is not None)
         given = next(filter(None, shares), None)  # 0 until it first has a core
         busy.kill()
     assert given is not None

@@ -238,7 +238,7 @@ def test_training_goes_on_beyond_its_stop_rule_until_a_fault_had_its_whole_time(
     assert (story.status, settled.payload.is_settled) == ("proved", True)
     assert story.healed.time_s - story.injected.time_s == pytest.approx(60.0)
     assert the(history, Kind.SYNCER_HELD).time_s < story.healed.time_s - 50.0
-    assert "because" not in story.healed.data
+    assert story.healed.payload.because == ""
     after = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > story.healed.time_s]
     assert len(after) >= PLAN.baseline.window, "as many as before the fault"
     assert ending(history) == ("completed", "")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.core.payloads import CountsSampled
 from chaoslab.plan.model import AbortRule, Trigger
 from chaoslab.run.triggers import Progress, due_s, fired, fires_s
 
@@ -44,7 +45,11 @@ class Told:
         return self.tell(Kind.FAULT_HEALED, {"spec": "half-dies"}, at_s=at_s)
 
     def merged(self, *names: str, at_s: float, incarnation: int = 1, tokens: int = 0) -> "Told":
-        contributors: list[Json] = [{"learner": name, "incarnation": incarnation} for name in names]
+        work = {"epoch": 1, "step": 1, "c_steps": 1, "c_tokens": 1, "weight": 1}
+        place: dict[str, Json] = {**work, "tokens_from": 0, "tokens_to": 1}
+        contributors: list[Json] = [
+            {"learner": name, "incarnation": incarnation, **place} for name in names
+        ]
         data: dict[str, Json] = {
             "round": self.progress.rounds + 1,
             "contributors": contributors,
@@ -159,15 +164,15 @@ def test_alive_believed_stepping_and_contributing_are_counted_apart() -> None:
     told.tell(Kind.MEMBER_LEFT, {"learner": "learner-3"}, at_s=9.5)
 
     counts = told.progress.counts(10.0, stepping_within_s=2.0)
-    assert counts == {"alive": 2, "believed": 3, "stepping": 2, "contributing": 2}
+    assert counts == CountsSampled(alive=2, believed=3, stepping=2, contributing=2)
 
 
 def test_contributing_allows_for_slow_rounds() -> None:
     told = Told().started("learner-0")
     for at_s in (10.0, 20.0, 30.0):
         told.merged("learner-0", at_s=at_s)
-    assert told.progress.counts(58.0, stepping_within_s=2.0)["contributing"] == 1
-    assert told.progress.counts(61.0, stepping_within_s=2.0)["contributing"] == 0
+    assert told.progress.counts(58.0, stepping_within_s=2.0).contributing == 1
+    assert told.progress.counts(61.0, stepping_within_s=2.0).contributing == 0
 
 
 def test_training_is_over_when_the_syncer_says_so_and_not_by_the_word_of_a_learner() -> None:

@@ -12,10 +12,9 @@ docstrings are the table of kinds in docs/record.md.
 """
 # ruff: noqa: F403 - all classes of all these modules are meant
 
-from chaoslab.core.payload import *
-from chaoslab.core.payload import Payload as Payload
-from chaoslab.core.payload import kind_of as kind_of
-from chaoslab.core.payload import payloads as payloads
+from chaoslab.core.events import Payload as Payload
+from chaoslab.core.events import kind_of as kind_of
+from chaoslab.core.events import payloads as payloads
 from chaoslab.core.payloads.faults import *
 from chaoslab.core.payloads.gameday import *
 from chaoslab.core.payloads.learner import *

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from chaoslab.core.events import Kind
-from chaoslab.core.payload import Payload
+from chaoslab.core.events import Kind, Payload
 
 
 class Action(StrEnum):

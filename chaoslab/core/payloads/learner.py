@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from chaoslab.core.events import Kind
-from chaoslab.core.payload import Payload
+from chaoslab.core.events import Kind, Payload
 from chaoslab.core.payloads.syncer import Membership, OfLearner, Pushed, Round
 
 

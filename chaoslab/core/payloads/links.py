@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.payload import Payload
+from chaoslab.core.events import Json, Kind, Payload
 from chaoslab.core.payloads.syncer import OfLearner
 
 

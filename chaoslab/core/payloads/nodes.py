@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.payload import Payload
+from chaoslab.core.events import Json, Kind, Payload
 
 
 class _OfProcess(Payload):
@@ -126,8 +125,8 @@ class _Stressed(Payload):
     node: str
     incarnation: int
     injection: str
-    stressor: str = field(metadata={"key": "burden"})
-    """slowness, neighbours, held_memory or memory_limit; the key is `burden`."""
+    stressor: str
+    """slowness, neighbours, held_memory or memory_limit."""
 
 
 class NodeStressed(_Stressed, kind=Kind.NODE_STRESSED):

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.payload import Payload
+from chaoslab.core.events import Json, Kind, Payload
 
 
 class RunOutcome(StrEnum):

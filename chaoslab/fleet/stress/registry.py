@@ -1,6 +1,6 @@
 """Registry of the stress on the nodes of a fleet, by node and injection.
 
-    Fleet.stress ──► put ──► a StressDriver begins ─► node.burdened
+    Fleet.stress ──► put ──► a StressDriver begins ─► node.stressed
     Fleet.probe ───► count ──► what it measures ────► node.counted
     Fleet.relieve ─► relieve ──► it ends ───────────► node.relieved
     learner.step ──► hear ──► a slowness that is too strong or too weak is corrected
@@ -282,7 +282,7 @@ class StressRegistry(Generic[LifeT]):
             "node": key[0],
             "incarnation": standing.life.incarnation,
             "injection": key[1],
-            "burden": standing.kind,
+            "stressor": standing.kind,
         }
         self._observations.append(Observation(source=HARNESS, kind=kind, data={**who, **facts}))
 
