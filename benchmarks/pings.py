@@ -22,7 +22,8 @@ from typing import Any
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 from roles import Child, add_role_options
 
-from chaoslab.core.events import Kind, node_line
+from chaoslab.core.events import node_line
+from chaoslab.core.payloads import LinkMeasured
 from chaoslab.diloco.node.events import now_s
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -119,8 +120,11 @@ def _line_us() -> float:
     for _ in range(count):
         for _ in range(4):
             meter.answered(0.001)
-        data = {"learner": "learner-0", "incarnation": 1, "direction": "up", **meter.read().data()}
-        node_line(Kind.LINK_MEASURED, node_s=now_s(), data=data)
+        measured: dict[str, Any] = dict(meter.read().data())
+        said = LinkMeasured(
+            learner="learner-0", incarnation=1, direction="up", queued=0, queued_bytes=0, **measured
+        )
+        node_line(said, node_s=now_s())
     return 1e6 * (time.process_time() - began_s) / count
 
 

@@ -24,12 +24,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish, quantile
 from roles import Child, add_role_options
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Payload
+from chaoslab.core.payloads import RoundMerged
 from chaoslab.diloco.model.codec import Codec, encode
 from chaoslab.diloco.model.fragments import FloatArray, TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
@@ -275,9 +277,9 @@ def syncer(options: argparse.Namespace) -> None:
     """The real syncer; prints its address, and at the end how long its main thread was held."""
     settings, sync_s = _settings(options), list[float]()
 
-    def emit(kind: Kind, data: Mapping[str, Json]) -> None:
-        if kind is Kind.ROUND_MERGED:
-            sync_s.append(float(str(data["sync_s"])))
+    def emit(said: type[Payload], /, **fields: Any) -> None:
+        if said is RoundMerged:
+            sync_s.append(fields["sync_s"])
 
     with TemporaryDirectory(prefix="chaoslab-benchmark-") as folder:
         tokens = Tokens(settings.learners)

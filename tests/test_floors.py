@@ -76,6 +76,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "nvidia_resiliency_ext": ("systems.nvrx",),
 }
 
+SHARED = ("core.events", "core.payloads")
+"""What the run under test shares with the harness: what a node may report."""
+
 MUTANTS = "selftest.mutants"
 """Programs in the place of the run under test, and fleets: they see what they stand in for."""
 
@@ -134,11 +137,11 @@ def forbidden(module: str) -> Iterator[str]:
     """What a module imports from chaoslab against the order of packages."""
     allowed: tuple[str, ...] | None = None
     if top(module) == "diloco":
-        allowed = ("diloco", "core.events")
+        allowed = ("diloco", *SHARED)
     elif top(module) == "systems":
-        allowed = ("systems", "diloco", "core.events")
+        allowed = ("systems", "diloco", *SHARED)
     elif module.startswith(f"{MUTANTS}."):
-        allowed = ("diloco", "core.events", "fleet", MUTANTS)
+        allowed = ("diloco", *SHARED, "fleet", MUTANTS)
     elif module and top(module) != "__version__":
         if top(module) not in PACKAGES:
             yield f"{module} lies in no package of the table"

@@ -416,9 +416,9 @@ class Observation(NamedTuple):
         return Event(seq=-1, time_s=0.0, source=self.source, kind=self.kind, data=self.data)
 
 
-def node_line(kind: Kind, *, node_s: float, data: Mapping[str, Json]) -> str:
+def node_line(said: Payload, *, node_s: float) -> str:
     """The line a node prints for an event, without the newline."""
-    return encode({"kind": kind.value, "node_s": round(node_s, 6), "data": data})
+    return encode({"kind": kind_of(type(said)), "node_s": round(node_s, 6), "data": data_of(said)})
 
 
 def read_node_line(line: str, source: str) -> Observation | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import FloatArray
@@ -50,12 +50,10 @@ def evaluate(task: Task, paths: Sequence[Path]) -> None:
         except TaskError as error:
             raise SnapshotError(f"{path}: {error}") from error
         say(
-            Kind.EVALUATION_MEASURED,
-            {
-                "committed_tokens": snapshot.committed_tokens,
-                "round": snapshot.round,
-                "loss": task.evaluate(params),
-            },
+            EvaluationMeasured,
+            committed_tokens=snapshot.committed_tokens,
+            round=snapshot.round,
+            loss=task.evaluate(params),
         )
 
 

@@ -8,6 +8,7 @@ As `diloco.learner.joining` does.
 """
 
 from chaoslab.core.events import Kind
+from chaoslab.core.payloads import LeftBecause
 from chaoslab.diloco.settings import Source
 from chaoslab.sim.counters import Counters, numbered
 from chaoslab.sim.disk import CheckpointFile
@@ -44,7 +45,7 @@ class Joining:
             leaving.refuse()
             return
         if inbox.stop is not None or leaving.reason:
-            reason = f"stopped: {inbox.stop.reason}" if inbox.stop else leaving.reason
+            reason = LeftBecause.STOPPED.value if inbox.stop else leaving.reason
             leaving.go(step=0, reason=reason)
             return
         if inbox.joined is not None:

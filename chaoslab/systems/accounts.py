@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import (
+    MemberJoined,
+    MemberLeft,
+    MemberRecovered,
+    MemberSuspected,
+    PushAccepted,
+    RoundMerged,
+)
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write
 
@@ -117,7 +125,7 @@ class Accounts:
     def restate(self) -> None:
         """Print the last merge once more: nobody knows whether it was printed."""
         if self._is_recovered and self._last_merge is not None:
-            self._emit(Kind.ROUND_MERGED, {**self._last_merge, "is_restated": True})
+            self._emit(RoundMerged, **self._last_merge, is_restated=True)
 
     # ------------------------------------------------------------ members
 
@@ -134,8 +142,11 @@ class Accounts:
         self._seen.add(name)
         self._keep()
         self._emit(
-            Kind.MEMBER_JOINED,
-            {**self._who(name), "source": source, "donor": donor, "members": len(self._members)},
+            MemberJoined,
+            **self._who(name),
+            source=source,
+            donor=donor,
+            members=len(self._members),
         )
         return self._epoch
 
@@ -222,9 +233,9 @@ class Accounts:
         self._last_merge = told
         self._keep()
         for report in worked:
-            self._emit(Kind.PUSH_ACCEPTED, {**place, **report.contribution})
-        missed: list[Json] = [*sorted(set(self._members) - names)]
-        self._emit(Kind.ROUND_MERGED, {**told, "members": len(self._members), "missed": missed})
+            self._emit(PushAccepted, **place, **report.contribution)
+        missed = tuple(sorted(set(self._members) - names))
+        self._emit(RoundMerged, **told, members=len(self._members), missed=missed)
         self._note_absent(names, now_s)
         self._drop_departed()
 
@@ -247,13 +258,13 @@ class Accounts:
             idle_s = 0.0 if member.seen_s is None else now_s - member.seen_s
             if name in contributors:
                 if member.is_suspected:
-                    self._emit(Kind.MEMBER_RECOVERED, {**self._who(name), "idle_s": idle_s})
+                    self._emit(MemberRecovered, **self._who(name), idle_s=idle_s)
                 member.is_suspected, member.seen_s = False, now_s
             elif member.is_gone:
                 self._drop(name, "said_goodbye" if member.said_goodbye else "no_progress")
             elif member.seen_s is not None and not member.is_suspected:
                 member.is_suspected = True
-                self._emit(Kind.MEMBER_SUSPECTED, {**self._who(name), "idle_s": idle_s})
+                self._emit(MemberSuspected, **self._who(name), idle_s=idle_s)
 
     def _drop_departed(self) -> None:
         """Drop members that said goodbye, once all of their work is merged."""
@@ -265,7 +276,7 @@ class Accounts:
     def _drop(self, name: str, reason: str) -> None:
         who = self._who(name)
         del self._members[name]
-        self._emit(Kind.MEMBER_LEFT, {**who, "members": len(self._members), "reason": reason})
+        self._emit(MemberLeft, **who, members=len(self._members), reason=reason)
 
     def _who(self, name: str) -> dict[str, Json]:
         member = self._members[name]

@@ -21,7 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json, Payload
+from chaoslab.core.payloads import (
+    LearnerAdopted,
+    LearnerFenced,
+    LearnerFinal,
+    LearnerJoined,
+    LearnerLeft,
+    LearnerPushed,
+    LearnerStarted,
+    LearnerStep,
+)
 from chaoslab.diloco.learner.exchange import Adoption
 from chaoslab.diloco.learner.options import parser
 from chaoslab.diloco.learner.pace import Pace
@@ -175,7 +185,7 @@ class Learner:
             place: dict[str, Json] = {
                 "round": version, "fragment": 0, "base_version": held.version,
             }  # fmt: skip
-            self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **place, **work)
+            self._say(LearnerPushed, epoch=self._epoch, **place, **work)
         adopted = self._replica.adopt(
             Adoption(
                 fragment=0,
@@ -185,7 +195,7 @@ class Learner:
                 values=values,
             )
         )
-        self._say(Kind.LEARNER_ADOPTED, epoch=self._epoch, **(adopted or {}))
+        self._say(LearnerAdopted, epoch=self._epoch, **(adopted or {}))
         self._counts.note(self._replica.counters)
         self._pace.restart()
         told = {**work, "base_version": held.version, "epoch": self._epoch} if is_merged else {}
@@ -218,14 +228,14 @@ class Learner:
         """
         if not self._epoch:
             if self._is_leaving and self._counts.version >= 0:
-                self._say(Kind.LEARNER_LEFT, step=self._counts.step, reason="asked")
+                self._say(LearnerLeft, step=self._counts.step, reason="asked")
             return
         self._sample()
         if not self._is_leaving:
             self._replica.forget_own_work()
-            self._say(Kind.LEARNER_FINAL, **self._replica.final())
+            self._say(LearnerFinal, **self._replica.final())
         reason = "asked" if self._is_leaving else "stopped"
-        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=reason)
+        self._say(LearnerLeft, step=self._replica.counters.step, reason=reason)
         self._reports.leave(self._write)
         self._epoch = 0
 
@@ -237,7 +247,7 @@ class Learner:
         prepare_compiler()
         inner = inner_of(options, is_split=self._is_split)
         self._say(
-            Kind.LEARNER_STARTED,
+            LearnerStarted,
             devices=len(inner.devices),
             platform=inner.devices[0].platform,
             parameters=inner.parameters,
@@ -266,14 +276,14 @@ class Learner:
 
     def _join_again(self) -> None:
         """The recorder knows it as a new member: it was started again, or had dropped it."""
-        self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason="its membership had ended")
+        self._say(LearnerFenced, epoch=self._epoch, reason="its membership had ended")
         self._epoch = self._reports.epoch
         self._say_joined("resumed", None, {})
 
     def _say_joined(self, source: str, donor: str | None, digests: Mapping[str, Json]) -> None:
         counters = self._replica.counters
         self._say(
-            Kind.LEARNER_JOINED,
+            LearnerJoined,
             epoch=self._epoch,
             source=source,
             donor=donor,
@@ -295,7 +305,7 @@ class Learner:
         if not steps:
             return
         self._say(
-            Kind.LEARNER_STEP,
+            LearnerStep,
             epoch=self._epoch,
             step=counters.step,
             steps=steps,
@@ -323,5 +333,5 @@ class Learner:
         except OSError as error:  # the training goes on; another one is asked for
             sys.stderr.write(f"a snapshot cannot be written: {error}\n")
 
-    def _say(self, kind: Kind, **data: Json) -> None:
-        say(kind, {"learner": self.name, "incarnation": self.incarnation, **data})
+    def _say(self, said: type[Payload], /, **fields: Any) -> None:
+        say(said, learner=self.name, incarnation=self.incarnation, **fields)

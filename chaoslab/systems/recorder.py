@@ -22,7 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import (
+    StreamRefused,
+    SyncerFinal,
+    SyncerHeld,
+    SyncerReady,
+    SyncerStopped,
+)
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.snapshots import SnapshotSchedule
@@ -98,7 +105,7 @@ class Recorder:
         self._coordinator = coordinator
         host, port = listener.getsockname()[:2]
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-        say(Kind.SYNCER_READY, {"address": f"{host}:{port}", **self._accounts.held()})
+        say(SyncerReady, address=f"{host}:{port}", **self._accounts.held())
         self._accounts.restate()
         heard_s = time.monotonic()
         while not self._is_over(time.monotonic() - heard_s):
@@ -110,7 +117,7 @@ class Recorder:
                 self._stop(reason)
         self._accounts.advance(time.monotonic() + LATE_S)
         final = self._accounts.final(self._stop_reason, was_asked=not self._held_reason)
-        say(Kind.SYNCER_FINAL, final)
+        say(SyncerFinal, **final)
 
     def ask_to_end(self) -> None:
         """Called by a handler of signals."""
@@ -143,7 +150,7 @@ class Recorder:
                 except (KeyError, TypeError, ValueError, AttributeError) as error:
                     self._end(session, said_goodbye=False)
                     session.end()
-                    say(Kind.STREAM_REFUSED, _refusal(session, f"not_a_report: {error!r}"))
+                    say(StreamRefused, **_refusal(session, f"not_a_report: {error!r}"))
         return has_any
 
     def _receive(self, session: _Session, said: Mapping[str, Any] | None) -> None:
@@ -168,7 +175,7 @@ class Recorder:
     def _admit(self, session: _Session, said: Mapping[str, Any]) -> None:
         name = self._tokens.owner(str(said["token"]))
         if name is None:
-            say(Kind.STREAM_REFUSED, _refusal(session, "wrong_token"))
+            say(StreamRefused, **_refusal(session, "wrong_token"))
             session.end()
             return
         session.name = name
@@ -248,12 +255,12 @@ class Recorder:
             if limit is not None and reached >= limit and not self._held_reason:
                 self._held_reason = f"{reached:.0f} {unit}"
                 if self.is_held:
-                    say(Kind.SYNCER_HELD, {"reason": self._held_reason})
+                    say(SyncerHeld, reason=self._held_reason)
         return "" if self.is_held else self._held_reason
 
     def _stop(self, reason: str) -> None:
         self._stop_at, self._stop_reason = self._accounts.newest + _NOTICE, reason
-        say(Kind.SYNCER_STOPPED, {"reason": reason})
+        say(SyncerStopped, reason=reason)
         for session in self._present.values():
             session.tell(stop_at=self._stop_at)
 

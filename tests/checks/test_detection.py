@@ -37,7 +37,7 @@ def goodbyes(*, says_so: bool) -> Story:
     for name, learner in story.learners.items():
         story.drop(name, "said_goodbye")
         if says_so:
-            left = {**learner.who, "step": learner.step, "reason": "stopped: done"}
+            left = {**learner.who, "step": learner.step, "reason": "stopped"}
             story.say(Kind.LEARNER_LEFT, name, **left)
         story.exit(name, code=0)
     return story.finish("completed" if says_so else "interrupted")

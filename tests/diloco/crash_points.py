@@ -256,7 +256,9 @@ def _goes_on(store: SyncerStore, policy: Policy, found: StoredState, root: Path)
 def learner_starts(root: Path, _account: Account, promise: Promise) -> Outcome:
     """The learner's recovery, and one save more."""
     told: list[Mapping[str, Json]] = []
-    store = LearnerStore(root / _FOLDER, durable=False, emit=lambda _, data: told.append(data))
+    store = LearnerStore(
+        root / _FOLDER, durable=False, emit=lambda _, **fields: told.append(fields)
+    )
     found = store.load_newest()
     step = found.step if found else 0
     if found is not None and (found.payload != _payload(step) or told[0]["refused"]):

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Kind, Payload, decode, kind_of
 from chaoslab.diloco.model.codec import Codec, encode
 from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
@@ -48,10 +49,10 @@ class Told:
         self.when: dict[Kind, Callable[[], None]] = {}
         """What to do on the syncer's own thread when it says something of this kind."""
 
-    def emit(self, kind: Kind, data: Json) -> None:
-        assert isinstance(data, dict)
+    def emit(self, said: type[Payload], /, **fields: Any) -> None:
+        kind = kind_of(said)
         with self._changed:
-            self._said.append((kind, data))
+            self._said.append((kind, decode(encode(msgspec.to_builtins(fields)))))
             self._changed.notify_all()
         self.when.get(kind, lambda: None)()
 

@@ -9,13 +9,13 @@ Its training thread is the test's own, or a thread of its own with `running`.
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json, Kind, Payload
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.model.fragments import FloatArray
@@ -66,8 +66,8 @@ class LittleLearner:
         )
         return self.connections[-1]
 
-    def _emit(self, kind: Kind, data: Mapping[str, Json]) -> None:
-        self.told.emit(kind, {"learner": self.name, "incarnation": 1, **data})
+    def _emit(self, said: type[Payload], /, **fields: Any) -> None:
+        self.told.emit(said, learner=self.name, incarnation=1, **fields)
 
     def of(self, kind: Kind) -> list[dict[str, Json]]:
         return self.told.of(kind)

@@ -10,8 +10,10 @@ import signal
 import socket
 import sys
 import time
+from typing import Any
 
-from chaoslab.core.events import Json, Kind, node_line
+from chaoslab.core.events import Json, Payload, node_line
+from chaoslab.core.payloads import LearnerFinal, LearnerLeft, LearnerStarted, LearnerStep
 
 STEP_S = 0.02
 WORK = 20_000
@@ -35,7 +37,7 @@ class LittleLearner:
         signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "is_wedged", True))
         signal.signal(signal.SIGUSR2, lambda *_: setattr(self, "is_wedged", False))
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "leaves", True))
-        self.say(Kind.LEARNER_STARTED, devices=1, platform="cpu", parameters=0)
+        self.say(LearnerStarted, devices=1, platform="cpu", parameters=0)
         failures = 0
         while not self.leaves and failures < 3:
             try:
@@ -78,7 +80,7 @@ class LittleLearner:
     def sample(self) -> None:
         """What a learner says now and then."""
         self.say(
-            Kind.LEARNER_STEP,
+            LearnerStep,
             epoch=1, step=self.step, steps=_SAMPLE_STEPS, step_s=STEP_S, loss=3.0,
             tokens=self.step * 1024, data_position=self.step,
         )  # fmt: skip
@@ -86,15 +88,15 @@ class LittleLearner:
     def finish(self, reason: str) -> None:
         """Its account, and farewell."""
         self.say(
-            Kind.LEARNER_FINAL,
+            LearnerFinal,
             step=self.step, tokens=self.step * 1024, versions={}, digests={}, committed={},
             discarded={}, in_flight={},
         )  # fmt: skip
-        self.say(Kind.LEARNER_LEFT, step=self.step, reason=reason)
+        self.say(LearnerLeft, step=self.step, reason=reason)
 
-    def say(self, kind: Kind, **data: Json) -> None:
+    def say(self, said: type[Payload], **fields: Any) -> None:
         """One event on standard output."""
-        line = node_line(kind, node_s=time.monotonic(), data={**self.who, **data})
+        line = node_line(said(**self.who, **fields), node_s=time.monotonic())
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

@@ -16,8 +16,18 @@ import socket
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
-from chaoslab.core.events import Json, Kind, node_line
+from chaoslab.core.events import Json, Payload, node_line
+from chaoslab.core.payloads import (
+    MemberJoined,
+    MemberLeft,
+    RoundMerged,
+    SyncerFinal,
+    SyncerHeld,
+    SyncerReady,
+    SyncerStopped,
+)
 
 ROUND_S = 0.05
 TOKENS_PER_STEP = 1024
@@ -71,7 +81,7 @@ class LittleSyncer:
                         break
                     if not self.is_held:
                         self.is_held = True
-                        say(Kind.SYNCER_HELD, reason=reason)
+                        say(SyncerHeld, reason=reason)
         self._finish()
 
     def seats(self) -> list[Seat]:
@@ -100,13 +110,13 @@ class LittleSyncer:
         seat.learner, seat.incarnation, seat.epoch = learner, incarnation, self.epochs
         seat.merged_step = seat.step
         source = "initial" if incarnation == 1 else "syncer"
-        say(Kind.MEMBER_JOINED, **who(seat), source=source, donor=None, members=len(self.seats()))
+        say(MemberJoined, **who(seat), source=source, donor=None, members=len(self.seats()))
 
     def _leave(self, seat: Seat) -> None:
         self.selector.unregister(seat.connection)
         seat.connection.close()
         if seat.epoch:
-            say(Kind.MEMBER_LEFT, **who(seat), members=len(self.seats()), reason="closed")
+            say(MemberLeft, **who(seat), members=len(self.seats()), reason="closed")
 
     def _round(self) -> None:
         working = [seat for seat in self.seats() if seat.step > seat.merged_step]
@@ -115,7 +125,7 @@ class LittleSyncer:
         self.rounds += 1
         members = [seat.learner for seat in self.seats()]
         say(
-            Kind.ROUND_MERGED,
+            RoundMerged,
             round=self.rounds, fragment=0, version=self.rounds, base_version=self.rounds - 1,
             contributors=[contribution(seat) for seat in working],
             committed_tokens=self.rounds * TOKENS_PER_STEP,
@@ -136,11 +146,11 @@ class LittleSyncer:
         )
 
     def _finish(self) -> None:
-        say(Kind.SYNCER_STOPPED, reason=f"{self.rounds} rounds")
+        say(SyncerStopped, reason=f"{self.rounds} rounds")
         for seat in self.seats():
             seat.connection.close()
         say(
-            Kind.SYNCER_FINAL,
+            SyncerFinal,
             rounds=self.rounds, versions={}, digests={}, momentum_digests={}, stored_digests={},
             stored_momentum_digests={}, committed_tokens=self.rounds * TOKENS_PER_STEP,
             rejected={}, reason=f"{self.rounds} rounds", was_asked=not self._is_enough(),
@@ -162,9 +172,9 @@ def contribution(seat: Seat) -> dict[str, Json]:
     }  # fmt: skip
 
 
-def say(kind: Kind, **data: Json) -> None:
+def say(said: type[Payload], **fields: Any) -> None:
     """One event on standard output."""
-    sys.stdout.write(node_line(kind, node_s=time.monotonic(), data=data) + "\n")
+    sys.stdout.write(node_line(said(**fields), node_s=time.monotonic()) + "\n")
     sys.stdout.flush()
 
 
@@ -178,7 +188,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: setattr(syncer, "is_asked", True))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         say(
-            Kind.SYNCER_READY,
+            SyncerReady,
             address=f"127.0.0.1:{listener.getsockname()[1]}", rounds=0, committed_tokens=0,
             is_recovered=False, last_epoch=0, versions={}, digests={},
             momentum_digests={},

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Kind, Payload, decode, encode, kind_of
 from chaoslab.systems.accounts import BACK_S, LATE_S, Accounts, Report
 
 A, B = "learner-0", "learner-1"
@@ -16,7 +17,10 @@ class Heard:
 
     def __init__(self, file: Path) -> None:
         self.events: list[tuple[Kind, Any]] = []
-        self.accounts = Accounts(lambda kind, data: self.events.append((kind, data)), file)
+        self.accounts = Accounts(self._emit, file)
+
+    def _emit(self, said: type[Payload], /, **fields: Any) -> None:
+        self.events.append((kind_of(said), decode(encode(msgspec.to_builtins(fields)))))
 
     def kinds(self) -> list[Kind]:
         return [kind for kind, _ in self.events]

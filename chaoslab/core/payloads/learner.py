@@ -16,11 +16,6 @@ class LeftBecause(StrEnum):
     PREEMPTED = "preempted"
     ASKED = "asked"
 
-    @classmethod
-    def _missing_(cls, value: object) -> "LeftBecause | None":
-        """Older records add to `stopped` why training ended."""
-        return cls.STOPPED if str(value).startswith("stopped") else None
-
 
 class LearnerStarted(OfLearner, kind=Kind.LEARNER_STARTED):
     devices: int

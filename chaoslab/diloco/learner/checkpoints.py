@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import CheckpointFailed, CheckpointFound, CheckpointSaved, RefusedFile
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
-from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.node.events import Emit, silent
 from chaoslab.diloco.node.files import atomic_write, flush_folder, make_folder, remove
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class LearnerStore:
         fingerprint: str = "",
         durable: bool = True,
         moments_digest: Callable[[bytes], str | None] = lambda _: None,
-        emit: Emit = lambda _kind, _data: None,
+        emit: Emit = silent,
     ) -> None:
         self._directory = directory
         self._fingerprint = fingerprint
@@ -83,7 +84,7 @@ class LearnerStore:
                 self.save(step=step, data_position=data_position, payload=payload())
             except OSError as error:
                 _log.exception("the checkpoint at step %d could not be written", step)
-                self._emit(Kind.CHECKPOINT_FAILED, {"step": step, "reason": str(error)})
+                self._emit(CheckpointFailed, step=step, reason=str(error))
 
         self._writer = threading.Thread(target=write, name="checkpoint")
         self._writer.start()
@@ -105,8 +106,7 @@ class LearnerStore:
             self._hold_up(len(payload), began_s)
         self._remove_old()
         took_s = time.monotonic() - began_s
-        data: dict[str, Json] = {"file": path.name, "bytes": len(payload), "took_s": took_s}
-        self._emit(Kind.CHECKPOINT_SAVED, {"step": step, **data})
+        self._emit(CheckpointSaved, file=path.name, step=step, bytes=len(payload), took_s=took_s)
 
     def _remove_old(self) -> None:
         """Keep the last two intact files; remove refused ones only when there are two."""
@@ -130,15 +130,13 @@ class LearnerStore:
                 file = path.name
                 break
         self._emit(
-            Kind.CHECKPOINT_FOUND,
-            {
-                "file": file,
-                "step": found.step if found else None,
-                "moments": self._moments_digest(found.payload) if found else None,
-                "refused": [
-                    {"file": path.name, "reason": why} for path, why in self._refused.items()
-                ],
-            },
+            CheckpointFound,
+            file=file,
+            step=found.step if found else None,
+            moments=self._moments_digest(found.payload) if found else None,
+            refused=tuple(
+                RefusedFile(file=path.name, reason=why) for path, why in self._refused.items()
+            ),
         )
         for reason in () if found else self._refused.values():
             _log.warning("refused checkpoint: %s", reason)

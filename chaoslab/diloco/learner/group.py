@@ -13,12 +13,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jax
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import HostLost
 from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
 from chaoslab.diloco.learner.hosts.meeting import Meeting
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST, Membership
@@ -26,6 +26,7 @@ from chaoslab.diloco.learner.hosts.runtime import free_address, initialize
 from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.learner.mirrored import Follower, Leader
 from chaoslab.diloco.node.ending import end_with
+from chaoslab.diloco.node.events import Emit
 
 _FOR_HOST_0 = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which a learner is asked for something; they may reach all of its processes."""
@@ -38,7 +39,7 @@ class Group:
     by any host, goes to standard error.
     """
 
-    def __init__(self, own: Membership, tell: Callable[[Kind, Mapping[str, Json]], None]) -> None:
+    def __init__(self, own: Membership, tell: Emit) -> None:
         """Meet the others. `tell` reports a host that is lost.
 
         MeetingFailed if they do not come.
@@ -104,7 +105,7 @@ class Group:
         sys.stderr.write(f"host {self._own.index} lost host {host}: {reason}\n")
         sys.stderr.flush()
         if self._own.is_first:
-            self._tell(Kind.HOST_LOST, {"host": host, "reason": reason, "signal": None})
+            self._tell(HostLost, host=host, reason=reason)
         os._exit(PEER_LOST)
 
 

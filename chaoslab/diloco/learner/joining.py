@@ -13,6 +13,7 @@ membership renewed during training is not handled here.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from chaoslab.core.payloads import LeftBecause
 from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint, LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.learner.messenger import Messenger
@@ -21,7 +22,11 @@ from chaoslab.diloco.settings import Source
 
 
 class TrainingEnded(Exception):
-    """Training ended before this learner could train; the message is the reason for leaving."""
+    """Training ended before this learner could train."""
+
+    def __init__(self, because: LeftBecause, why: str = "") -> None:
+        super().__init__(f"{because}: {why}" if why else because.value)
+        self.because = because
 
 
 class JoinRefused(Exception):
@@ -70,11 +75,11 @@ class Joining:
         self.messenger.wait(1.0)
         inbox = self.messenger.take()
         if inbox.stop is not None:
-            raise TrainingEnded(f"stopped: {inbox.stop.reason}")
+            raise TrainingEnded(LeftBecause.STOPPED, inbox.stop.reason)
         if inbox.refused is not None:
             raise JoinRefused(inbox.refused)
         if reason := self.leaving():
-            raise TrainingEnded(reason)
+            raise TrainingEnded(LeftBecause(reason))
         return inbox
 
     def _prepare(self, joined: Joined) -> None:

@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -170,7 +171,7 @@ class Link:
         if self._measure.is_due(now_s):
             queued: Mapping[str, Json] = connection.pings.queue if connection else _NOTHING_QUEUED
             measured = self._meter.read().data()
-            self._emit(Kind.LINK_MEASURED, {"direction": "down", **measured, **queued})
+            self._emit(LinkMeasured, direction="down", **measured, **queued)
         return now_s
 
     def _next_s(self) -> float:
@@ -181,7 +182,7 @@ class Link:
         if self._opened_s is None:
             self._opened_s = time.monotonic()
             after_s = self._opened_s - self._alone_s
-            self._emit(Kind.LINK_OPENED, {"attempts": self._attempts, "after_s": round(after_s, 6)})
+            self._emit(LinkOpened, attempts=self._attempts, after_s=round(after_s, 6))
 
     def _note_end(self, why: str) -> None:
         now_s, was_open = time.monotonic(), self._opened_s is not None
@@ -189,13 +190,11 @@ class Link:
         self._was_refused = not was_open and now_s - self._dialled_s < _AT_ONCE_S
         self._handlers.end(why)
         self._emit(
-            Kind.LINK_CLOSED,
-            {
-                "was_open": was_open,
-                "open_s": round(open_s, 6),
-                "attempts": self._attempts,
-                "reason": why,
-            },
+            LinkClosed,
+            was_open=was_open,
+            open_s=round(open_s, 6),
+            attempts=self._attempts,
+            reason=why,
         )
         if was_open:
             self._alone_s, self._attempts = now_s, 0

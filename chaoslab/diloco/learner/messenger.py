@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import CheckpointGiven, LearnerFenced, LearnerPushed
 from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Handover, Inbox, Snapshot
 from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
@@ -39,9 +39,6 @@ from chaoslab.diloco.wire.streams import Received
 
 _WAITS_S = 2.0
 """A training thread that waits for other learners says so more often than this, in s."""
-_PUSH_FIELDS = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
-         "tokens_to")  # fmt: skip
-"""Fields of a push that `learner.pushed` reports."""
 
 
 class Messenger:
@@ -172,7 +169,7 @@ class Messenger:
             self._requests.clear()
             was_member, self._is_member = self._is_member, False
         if was_member:
-            self._emit(Kind.LEARNER_FENCED, {"epoch": self.epoch, "reason": why})
+            self._emit(LearnerFenced, epoch=self.epoch, reason=why)
 
     def _dispatch(self, received: Received[pb.ToLearner]) -> str | None:
         """Handle one message; a reason if the membership ends because of it."""
@@ -285,8 +282,18 @@ class Messenger:
                 ("push", fragment, number),
                 partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
             )
-        data = {key: getattr(push, key) for key in _PUSH_FIELDS}
-        self._emit(Kind.LEARNER_PUSHED, {"epoch": self.epoch, **data})
+        self._emit(
+            LearnerPushed,
+            epoch=self.epoch,
+            round=push.round,
+            fragment=push.fragment,
+            base_version=push.base_version,
+            step=push.step,
+            c_steps=push.c_steps,
+            c_tokens=push.c_tokens,
+            tokens_from=push.tokens_from,
+            tokens_to=push.tokens_to,
+        )
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
         checkpoint = messages.checkpoint(held.counters, request.request, self._learner)
@@ -294,7 +301,7 @@ class Messenger:
         def pack() -> bytes:
             payload = held.pack()
             moments, step = held.moments_digest(payload), held.counters.step
-            self._emit(Kind.CHECKPOINT_GIVEN, {"step": step, "moments": moments})
+            self._emit(CheckpointGiven, step=step, moments=moments)
             return payload
 
         self._send_payload(

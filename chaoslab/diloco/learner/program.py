@@ -15,7 +15,8 @@ from typing import Any
 
 import jax
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import LearnerLeft, LearnerStarted
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.data_parallel import DataParallel
 from chaoslab.diloco.learner.group import Group
@@ -72,9 +73,7 @@ def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = 
     if own is None or own.is_first:
         options.incarnation = next_incarnation(options.directory, options.incarnation)
 
-    def tell(kind: Kind, data: Mapping[str, Json]) -> None:
-        say(kind, {"learner": options.name, "incarnation": options.incarnation, **data})
-
+    tell = partial(say, learner=options.name, incarnation=options.incarnation)
     hooks = Hooks()
     hooks.on("chip", _fail_chip)
     try:
@@ -152,18 +151,16 @@ def _train(
     if options.test_hooks:
         hooks.listen()
     tell(
-        Kind.LEARNER_STARTED,
-        {
-            "devices": len(inner.devices),
-            "platform": inner.devices[0].platform,
-            "parameters": inner.parameters,
-        },
+        LearnerStarted,
+        devices=len(inner.devices),
+        platform=inner.devices[0].platform,
+        parameters=inner.parameters,
     )
     messenger.start()
     try:
         learner.run()
     except TrainingEnded as ended:
-        tell(Kind.LEARNER_LEFT, {"step": 0, "reason": str(ended)})
+        tell(LearnerLeft, step=0, reason=ended.because)
     except JoinRefused as refused:
         print(f"{options.name} was refused: {refused}", file=sys.stderr)  # noqa: T201  # for people
         return 3

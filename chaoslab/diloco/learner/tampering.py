@@ -20,7 +20,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import UpdateTampered
 from chaoslab.diloco.model.codec import Codec, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.events import Emit
@@ -78,13 +79,11 @@ class Tampering:
             if earlier[push.fragment][0].base_version == push.base_version:
                 return [honest]  # nothing older to repeat
         self._emit(
-            Kind.UPDATE_TAMPERED,
-            {
-                "round": push.round,
-                "fragment": push.fragment,
-                "how": corruption.value,
-                "factor": factor if corruption is Corruption.SCALED else None,
-            },
+            UpdateTampered,
+            round=push.round,
+            fragment=push.fragment,
+            how=corruption,
+            factor=factor if corruption is Corruption.SCALED else None,
         )
         match corruption:
             case Corruption.NAN:

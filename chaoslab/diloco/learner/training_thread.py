@@ -13,9 +13,19 @@ settings say `blocking` (`round_wait`) or `data_parallel` (module of that name).
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Payload
+from chaoslab.core.payloads import (
+    LearnerAdopted,
+    LearnerCompiled,
+    LearnerFinal,
+    LearnerJoined,
+    LearnerLeft,
+    LearnerNoticed,
+    LearnerStep,
+    LearnerWaiting,
+)
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.data_parallel import CommunicatorLost, DataParallel
 from chaoslab.diloco.learner.exchange import Adoption, Counters, Inbox, Joined
@@ -121,7 +131,7 @@ class Learner:
         self._store.close()
         self._tell_notice()
         self._sample()
-        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=self._leaving)
+        self._say(LearnerLeft, step=self._replica.counters.step, reason=self._leaving)
         self._messenger.leave(self._leaving)
 
     def install_signal_handlers(self) -> None:
@@ -152,7 +162,7 @@ class Learner:
             leaving=self._asked_to_leave,
         )
         joined = joining.run()
-        self._say(Kind.LEARNER_COMPILED, **self._replica.compiled)
+        self._say(LearnerCompiled, **self._replica.compiled)
         self._donor = joining.donor
         self._announce(joined, joining.source)
 
@@ -176,7 +186,7 @@ class Learner:
         self._messenger.boundary(self._replica.snapshot())
         kept_its_own = source is Source.RESUMED
         self._say(
-            Kind.LEARNER_JOINED,
+            LearnerJoined,
             epoch=joined.epoch,
             source=source.value,
             donor=self._donor if source is Source.DONOR else None,
@@ -266,7 +276,7 @@ class Learner:
 
     def _say_waiting(self, counters: Counters, waited_s: float) -> None:
         self._say(
-            Kind.LEARNER_WAITING,
+            LearnerWaiting,
             epoch=self._messenger.epoch,
             step=counters.step,
             fragment=counters.oldest,
@@ -278,14 +288,14 @@ class Learner:
     def _tell_notice(self) -> None:
         if self._was_noticed and not self._has_told_notice:
             self._has_told_notice = True
-            self._say(Kind.LEARNER_NOTICED, step=self._replica.counters.step)
+            self._say(LearnerNoticed, step=self._replica.counters.step)
 
     def _adopt(self, adoption: Adoption) -> None:
         data = self._replica.adopt(adoption)
         if data is not None:
             place = {"fragment": adoption.fragment, "version": adoption.version}
             self._phases.reach(Phase.ADOPT, **place)
-            self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **data)
+            self._say(LearnerAdopted, epoch=self._messenger.epoch, **data)
 
     # ------------------------------------------------------------ reports and checkpoints
 
@@ -293,7 +303,7 @@ class Learner:
         counters, now_s = self._replica.counters, time.monotonic()
         steps, pace = counters.step - self._sampled_step, self._replica.pace
         self._say(
-            Kind.LEARNER_STEP,
+            LearnerStep,
             epoch=self._messenger.epoch,
             step=counters.step,
             steps=steps,
@@ -331,10 +341,10 @@ class Learner:
                 self._adopt(adoption)
         self._sample()
         self._replica.forget_own_work()
-        self._say(Kind.LEARNER_FINAL, **self._replica.final())
+        self._say(LearnerFinal, **self._replica.final())
         self._store.close()
-        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason="stopped")
+        self._say(LearnerLeft, step=self._replica.counters.step, reason="stopped")
         self._messenger.leave("stopped")
 
-    def _say(self, kind: Kind, **data: Json) -> None:
-        self._emit(kind, data)
+    def _say(self, said: type[Payload], /, **fields: Any) -> None:
+        self._emit(said, **fields)

@@ -19,7 +19,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import ClockRead
 from chaoslab.diloco.node.events import Emit
 
 _READ_S = 0.5
@@ -75,8 +76,7 @@ class Clocks:
             self._read()
 
     def _read(self) -> None:
-        reading = {"wall_s": self._wall.seconds(), "monotonic_s": self._monotonic.seconds()}
-        self._emit(Kind.CLOCK_READ, reading)
+        self._emit(ClockRead, wall_s=self._wall.seconds(), monotonic_s=self._monotonic.seconds())
 
 
 class _AdjustedClock:

@@ -7,12 +7,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, Protocol
 
-from chaoslab.core.events import Json, Kind, node_line
+from chaoslab.core.events import Payload, node_line
 
-Emit: TypeAlias = Callable[[Kind, Mapping[str, Json]], None]
+
+class Emit(Protocol):
+    """Reports an event; whoever makes one for a node adds which node it is."""
+
+    def __call__(self, said: type[Payload], /, **fields: Any) -> None:
+        """`fields`: those of the payload."""
+
 
 _printing = threading.Lock()
 _born_s = time.monotonic()
@@ -31,9 +36,13 @@ def now_s() -> float:
     return time.monotonic() - _born_s
 
 
-def say(kind: Kind, data: Mapping[str, Json]) -> None:
+def silent(said: type[Payload], /, **fields: Any) -> None:
+    """Report nothing."""
+
+
+def say(said: type[Payload], /, **fields: Any) -> None:
     """Print one event as one whole line. Thread-safe."""
-    line = node_line(kind, node_s=now_s(), data=data)
+    line = node_line(said(**fields), node_s=now_s())
     with _printing:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -9,17 +9,16 @@ without `--health-file`. A failure to touch is not reported: the file's age show
 
 import argparse
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Payload
+from chaoslab.core.payloads import LearnerJoined, LearnerStarted, LearnerStep, LearnerWaiting
 from chaoslab.diloco.node.events import Emit
 
 _EVERY_S = 1.0
-_SIGNS = frozenset(
-    {Kind.LEARNER_STARTED, Kind.LEARNER_JOINED, Kind.LEARNER_STEP, Kind.LEARNER_WAITING}
-)
+_SIGNS = (LearnerStarted, LearnerJoined, LearnerStep, LearnerWaiting)
 
 
 class HealthFile:
@@ -39,9 +38,9 @@ class HealthFile:
     def touched_by(self, emit: Emit) -> Emit:
         """`emit`, extended to touch the file when a learner starts, joins, steps or waits."""
 
-        def say(kind: Kind, data: Mapping[str, Json]) -> None:
-            emit(kind, data)
-            if kind in _SIGNS:
+        def say(said: type[Payload], /, **fields: Any) -> None:
+            emit(said, **fields)
+            if said in _SIGNS:
                 self.touch()
 
         return say

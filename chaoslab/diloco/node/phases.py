@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import PhaseReached
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.hooks import Hooks
 
@@ -69,8 +70,7 @@ class Phases:
                 return
             self._held.append(watch)
         is_held = watch.hold_s > 0
-        data = {"phase": phase.value, **facts, "is_held": is_held}
-        self._emit(Kind.PHASE_REACHED, {**self._about, **data})
+        self._emit(PhaseReached, **self._about, phase=phase, **facts, is_held=is_held)
         if is_held:
             watch.go.wait(watch.hold_s)
         with self._lock:

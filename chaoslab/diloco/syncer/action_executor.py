@@ -10,7 +10,18 @@ Makes no decisions and receives nothing: `program` handles what arrives, on the 
 
 from collections.abc import Callable, Iterable
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import (
+    CommunicatorEnded,
+    CommunicatorFormed,
+    MemberJoined,
+    MemberLeft,
+    MemberRecovered,
+    MemberSuspected,
+    RoundAbandoned,
+    RoundMerged,
+    SyncerHeld,
+    SyncerStopped,
+)
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.syncer import messages
@@ -111,13 +122,13 @@ class ActionExecutor:
                 self._commits.add(action)
             case Abandon():
                 self._syncer_state.pushes.forget(action.round)
-                self._say(
-                    Kind.ROUND_ABANDONED,
+                self._emit(
+                    RoundAbandoned,
                     round=action.round, fragment=action.fragment, reason=action.reason,
                 )  # fmt: skip
             case SuspicionChange():
-                kind = Kind.MEMBER_RECOVERED if action.is_over else Kind.MEMBER_SUSPECTED
-                self._say(kind, **messages.identity(action.member), idle_s=action.idle_s)
+                said = MemberRecovered if action.is_over else MemberSuspected
+                self._emit(said, **messages.identity(action.member), idle_s=action.idle_s)
             case Drop():
                 self._drop(action)
             case Donate():
@@ -127,7 +138,7 @@ class ActionExecutor:
             case Form() | Dissolve():
                 self._communicate(action)
             case Stop(reason=reason, is_held=True):
-                self._say(Kind.SYNCER_HELD, reason=reason)
+                self._emit(SyncerHeld, reason=reason)
             case Stop():
                 self._end = action
                 self.keep_up()
@@ -142,8 +153,8 @@ class ActionExecutor:
             step=membership.furthest_step,
         )
         self._sessions.send(member.epoch, welcome)
-        self._say(
-            Kind.MEMBER_JOINED,
+        self._emit(
+            MemberJoined,
             **messages.identity(member),
             source=action.source.value,
             donor=action.donor.learner if action.donor else None,
@@ -169,13 +180,13 @@ class ActionExecutor:
             if number == 0:
                 self._phases.reach(Phase.PUBLISH, **action.place)
         self._policy.rounds.published(self._now(), action)
-        self._say(
-            Kind.ROUND_MERGED,
+        self._emit(
+            RoundMerged,
             **self._syncer_state.merge_data(
                 publication, action.contributions, action.fragment_tokens
             ),
             members=len(self._policy.membership.members),
-            missed=list(action.missed),
+            missed=action.missed,
             quorum_s=action.quorum_s,
             grace_s=action.grace_s,
             sync_s=self._now() - action.pulled_s,
@@ -194,8 +205,8 @@ class ActionExecutor:
 
     def _drop(self, action: Drop) -> None:
         member, reason = action.member, action.reason.value
-        self._say(
-            Kind.MEMBER_LEFT,
+        self._emit(
+            MemberLeft,
             **messages.identity(member),
             members=len(self._policy.membership.members),
             reason=reason,
@@ -206,22 +217,18 @@ class ActionExecutor:
     def _communicate(self, action: Form | Dissolve) -> None:
         for order in messages.communicator(action):
             self._sessions.send(order.epoch, order)
-        about: dict[str, Json] = {
-            "communicator": action.number,
-            "learners": [member.learner for member in action.members],
-        }
+        number, learners = action.number, tuple(member.learner for member in action.members)
         if isinstance(action, Form):
-            self._say(Kind.COMMUNICATOR_FORMED, **about)
+            self._emit(CommunicatorFormed, communicator=number, learners=learners)
         else:
-            self._say(Kind.COMMUNICATOR_ENDED, **about, reason=action.reason)
+            self._emit(
+                CommunicatorEnded, communicator=number, learners=learners, reason=action.reason
+            )
 
     def _stop(self, action: Stop) -> None:
         self._end = None
         self._drained_s = self._now() + DRAIN_S
         self.reason = action.reason
-        self._say(Kind.SYNCER_STOPPED, reason=action.reason)
+        self._emit(SyncerStopped, reason=action.reason)
         for member in self._policy.membership.members:
             self._sessions.send(member.epoch, self.stop_message(member.epoch))
-
-    def _say(self, kind: Kind, **data: Json) -> None:
-        self._emit(kind, data)

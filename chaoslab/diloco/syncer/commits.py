@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import PushBounded, RoundStored
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.syncer.commit_log import CommitRecord
@@ -116,13 +116,18 @@ class Commits:
         action, line = replace(action, contributions=compared), replace(line, contributors=compared)
         for contribution, excess in zip(given.contributions, given.excesses, strict=True):
             if excess is not None:
-                place = {"round": action.round, "fragment": action.fragment}
-                self._emit(Kind.PUSH_BOUNDED, {**identity(contribution), **place, **asdict(excess)})
+                self._emit(
+                    PushBounded,
+                    **identity(contribution),
+                    round=action.round,
+                    fragment=action.fragment,
+                    **asdict(excess),
+                )
         self._phases.reach(Phase.BEFORE_WRITE, **action.place)
         self._await_announcement()
         took_s = self._writes.insist(lambda: self._syncer_state.store(line, state))
         self._announced.clear()
-        self._emit(Kind.ROUND_STORED, {**action.place, "took_s": took_s})
+        self._emit(RoundStored, **action.place, took_s=took_s)
         self._phases.reach(Phase.WRITTEN, **action.place)
         return action, self._syncer_state.publication(
             action.fragment, version=line.version, round_=action.round

@@ -10,8 +10,10 @@ For the thread of `work` that keeps the order, or after it has ended: one write 
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Payload
+from chaoslab.core.payloads import SyncerBlocked, SyncerFreed
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer.store import HasBegun
 
@@ -53,11 +55,11 @@ class DiskWrites:
             except OSError as error:
                 if blocked_s is None:
                     blocked_s = self._now()
-                    self._say(Kind.SYNCER_BLOCKED, reason=_said(error))
+                    self._say(SyncerBlocked, reason=_said(error))
                 if self._closing.wait(_AGAIN_S):
                     raise StillRefused(_said(error)) from error
         if blocked_s is not None:
-            self._say(Kind.SYNCER_FREED, blocked_s=self._now() - blocked_s)
+            self._say(SyncerFreed, blocked_s=self._now() - blocked_s)
         return took_s
 
     def attempt(self, snapshot: Callable[[], None], *, tries: int = 1) -> None:
@@ -72,17 +74,17 @@ class DiskWrites:
             except OSError as error:
                 if self._snapshots_refused_s is None:
                     self._snapshots_refused_s = self._now()
-                    self._say(Kind.SYNCER_BLOCKED, reason=_said(error), is_snapshot=True)
+                    self._say(SyncerBlocked, reason=_said(error), is_snapshot=True)
                 if not left:
                     return
                 time.sleep(_AGAIN_S)
         if self._snapshots_refused_s is not None:
             blocked_s = self._now() - self._snapshots_refused_s
             self._snapshots_refused_s = None
-            self._say(Kind.SYNCER_FREED, blocked_s=blocked_s, is_snapshot=True)
+            self._say(SyncerFreed, blocked_s=blocked_s, is_snapshot=True)
 
-    def _say(self, kind: Kind, **data: Json) -> None:
-        self._emit(kind, {"waiting": self.waiting, **data})
+    def _say(self, said: type[Payload], /, **fields: Any) -> None:
+        self._emit(said, waiting=self.waiting, **fields)
 
 
 def _said(error: OSError) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import SyncerBlocked
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.health import add_health_option
@@ -96,7 +96,7 @@ def retry_while_disk_full(make: Callable[[], T], emit: Emit) -> T:
             if error.errno not in _FULL:
                 raise
             if not is_known:
-                emit(Kind.SYNCER_BLOCKED, {"waiting": 0, "reason": str(error.strerror)})
+                emit(SyncerBlocked, waiting=0, reason=str(error.strerror))
             is_known = True
             time.sleep(_AGAIN_S)
 

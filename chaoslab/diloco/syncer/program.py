@@ -23,8 +23,10 @@ import math
 import queue
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import RoundMerged, StreamRefused, SyncerFinal, SyncerReady
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.events import Emit, now_s, say
 from chaoslab.diloco.node.health import HealthFile
@@ -115,8 +117,8 @@ class Syncer:
 
     def run(self, address: str) -> None:
         """Serve until training has ended and all learners have left, or `DRAIN_S` later."""
-        self._say(
-            Kind.SYNCER_READY,
+        self._emit(
+            SyncerReady,
             address=address,
             rounds=self.policy.rounds.merged,
             committed_tokens=self.policy.committed_tokens,
@@ -125,7 +127,7 @@ class Syncer:
             **self._syncer_state.held(self.policy),
         )
         if self._last_merge is not None:
-            self._say(Kind.ROUND_MERGED, **self._last_merge)
+            self._emit(RoundMerged, **self._last_merge)
         try:
             while not self._executor.is_over():
                 self._turn()
@@ -136,8 +138,8 @@ class Syncer:
             lambda: self._syncer_state.last_snapshot(self.policy), tries=_LAST_TRIES
         )
         self._report_refusals(math.inf)
-        self._say(
-            Kind.SYNCER_FINAL,
+        self._emit(
+            SyncerFinal,
             **self._syncer_state.final(self.policy),
             rejected=self._rejections.totals,
             turned_away=self._hub.refusals.totals,
@@ -267,14 +269,11 @@ class Syncer:
 
     def _report_refusals(self, now_s: float) -> None:
         for line in self._hub.refusals.due(now_s):
-            self._say(Kind.STREAM_REFUSED, **line)
+            self._emit(StreamRefused, **line)
 
     def _refuse_hello(self, session: int, hello: pb.Hello, reason: str) -> None:
         self._rejections.hello(hello, reason)
         self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=reason)))
-
-    def _say(self, kind: Kind, **data: Json) -> None:
-        self._emit(kind, data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -304,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
     hooks = Hooks()
     phases.register(hooks)
-    hooks.on("clock", Clocks(lambda kind, data: say(kind, {**about, **data})).apply_hook)
+    hooks.on("clock", Clocks(partial(say, **about)).apply_hook)
     if options.test_hooks:
         hooks.listen()
     address = listen(hub, address_file)

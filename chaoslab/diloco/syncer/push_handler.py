@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict
 
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import PushAccepted
 from chaoslab.diloco.model.codec import MalformedPayload, NotFinite
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer import messages
@@ -109,9 +109,13 @@ class PushHandler:
             self._refuse(epoch, offer, refusal)
         else:
             self._syncer_state.pushes.keep(offer.round, epoch, found)
-            who = messages.identity(member)
-            told = {"norm": found.norm, "payload_bytes": found.payload_bytes}
-            self._emit(Kind.PUSH_ACCEPTED, {**who, **asdict(offer), **told})
+            self._emit(
+                PushAccepted,
+                **messages.identity(member),
+                **asdict(offer),
+                norm=found.norm,
+                payload_bytes=found.payload_bytes,
+            )
             self._policy.accept(self._now(), epoch, offer)
         if not self._examined[session] and session in self._ending:
             self.end(session, self._ending.pop(session))

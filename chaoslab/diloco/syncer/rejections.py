@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import MemberRefused, PushRejected
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.decisions import Member, Offer, Refusal
 from chaoslab.diloco.wire import wire_pb2 as pb
 
@@ -20,8 +19,9 @@ class Rejections:
     def hello(self, hello: pb.Hello, reason: str) -> None:
         """Count and report a learner that was not admitted."""
         self.totals[Refusal.HELLO.value] += 1
-        who: dict[str, Json] = {"learner": hello.learner, "incarnation": hello.incarnation}
-        self._emit(Kind.MEMBER_REFUSED, {**who, "reason": reason})
+        self._emit(
+            MemberRefused, learner=hello.learner, incarnation=hello.incarnation, reason=reason
+        )
 
     def push(
         self,
@@ -37,16 +37,15 @@ class Rejections:
         `epoch`: that of the message, if it is not the member's current one.
         """
         self.totals[refusal.value] += 1
-        who: dict[str, Json] = {"learner": "", "incarnation": 0, "epoch": 0}
-        if member is not None:
-            who = messages.identity(member)
-        if epoch is not None:
-            who["epoch"] = epoch
-        told: dict[str, Json] = {
-            "round": offer.round if offer else 0,
-            "fragment": offer.fragment if offer else -1,
-            "c_tokens": offer.c_tokens if offer else 0,
-            "reason": refusal.value,
-            "detail": detail,
-        }
-        self._emit(Kind.PUSH_REJECTED, {**who, **told})
+        known_epoch = member.epoch if member else 0
+        self._emit(
+            PushRejected,
+            learner=member.learner if member else "",
+            incarnation=member.incarnation if member else 0,
+            epoch=known_epoch if epoch is None else epoch,
+            round=offer.round if offer else 0,
+            fragment=offer.fragment if offer else -1,
+            c_tokens=offer.c_tokens if offer else 0,
+            reason=refusal,
+            detail=detail,
+        )

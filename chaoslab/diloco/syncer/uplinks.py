@@ -11,7 +11,8 @@ stream: then the report says for how long it has been silent.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import LinkMeasured
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
@@ -59,12 +60,10 @@ class Uplinks:
         pings = self._hub.pings(uplink.session)
         queue: Mapping[str, Json] = pings.queue if pings else {"queued": 0, "queued_bytes": 0}
         self._emit(
-            Kind.LINK_MEASURED,
-            {
-                "learner": learner,
-                "incarnation": uplink.incarnation,
-                "direction": "up",
-                **uplink.meter.read().data(),
-                **queue,
-            },
+            LinkMeasured,
+            learner=learner,
+            incarnation=uplink.incarnation,
+            direction="up",
+            **uplink.meter.read().data(),
+            **queue,
         )

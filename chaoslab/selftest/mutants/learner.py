@@ -14,7 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json, Payload, encode, kind_of
+from chaoslab.core.payloads import LearnerStep
 from chaoslab.diloco.learner import link, messages, messenger, program, training_thread
 from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Joined, Snapshot
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
@@ -26,7 +27,6 @@ from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch
-from chaoslab.diloco.node.events import say
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -110,29 +110,28 @@ class FalseHanger(Learner):
 class FalseClock(Learner):
     """The other victim reports a fifth of its step times."""
 
-    def _say(self, kind: Kind, **data: Json) -> None:
-        step_s = data.get("step_s")
-        if isinstance(step_s, float) and flag("--name") == OTHER_VICTIM:
-            data["step_s"] = _FALSE_CLOCK_SHARE * step_s
-        super()._say(kind, **data)
+    def _say(self, said: type[Payload], /, **fields: Any) -> None:
+        if said is LearnerStep and flag("--name") == OTHER_VICTIM:
+            fields["step_s"] *= _FALSE_CLOCK_SHARE
+        super()._say(said, **fields)
 
 
 class LosslessLearner(Learner):
     """A later incarnation of the victim reports a loss of 0."""
 
-    def _say(self, kind: Kind, **data: Json) -> None:
-        if "loss" in data and flag("--incarnation") != "1":
-            data["loss"] = 0.0
-        super()._say(kind, **data)
+    def _say(self, said: type[Payload], /, **fields: Any) -> None:
+        if said is LearnerStep and flag("--incarnation") != "1":
+            fields["loss"] = 0.0
+        super()._say(said, **fields)
 
 
 class MalformedLearner(Learner):
     """The victim prints ten events without any data after each event."""
 
-    def _say(self, kind: Kind, **data: Json) -> None:
-        super()._say(kind, **data)
+    def _say(self, said: type[Payload], /, **fields: Any) -> None:
+        super()._say(said, **fields)
         for _ in range(10 if flag("--name") == VICTIM else 0):
-            say(kind, {})
+            print(encode({"kind": kind_of(said), "data": {}}), flush=True)  # noqa: T201
 
 
 class DoubleReplica(Replica):

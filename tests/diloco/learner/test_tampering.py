@@ -1,9 +1,12 @@
 """The test hook on a learner's pushes: what is sent in place of an honest one, and what is said."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json, Payload
+from chaoslab.core.payloads import UpdateTampered
 from chaoslab.diloco.learner.tampering import Outgoing, Tampering
 from chaoslab.diloco.model.codec import Codec, NotFinite, decode, encode
 from chaoslab.diloco.model.fragments import FloatArray
@@ -19,10 +22,9 @@ class Hooked:
         self.told: list[dict[str, Json]] = []
         self.tampering = Tampering(self._emit)
 
-    def _emit(self, kind: Kind, data: object) -> None:
-        assert kind is Kind.UPDATE_TAMPERED
-        assert isinstance(data, dict)
-        self.told.append(data)
+    def _emit(self, said: type[Payload], /, **fields: Any) -> None:
+        assert said is UpdateTampered
+        self.told.append(fields)
 
     def send(
         self,
@@ -107,8 +109,8 @@ def test_a_push_that_is_on_its_way_out_goes_by_what_it_began_with() -> None:
     """The word to let go may come from another thread between any two lines."""
 
     class LetGoInMidPush(Hooked):
-        def _emit(self, kind: Kind, data: object) -> None:
-            super()._emit(kind, data)
+        def _emit(self, said: type[Payload], /, **fields: Any) -> None:
+            super()._emit(said, **fields)
             self.tampering.apply_hook({})
 
     hooked = LetGoInMidPush()

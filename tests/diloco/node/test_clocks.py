@@ -1,12 +1,14 @@
 """The test hook on a node's clocks: what its code reads, what is said of it, and how it ends."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Payload
+from chaoslab.core.payloads import ClockRead
 from chaoslab.diloco.node import clocks
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.hooks import Hooks
@@ -27,9 +29,9 @@ class Hooked:
     def _ns(self, began_s: float) -> int:
         return round((began_s + self.passed_s) * 1e9)
 
-    def _emit(self, kind: Kind, data: Mapping[str, Json]) -> None:
-        assert kind is Kind.CLOCK_READ
-        self.told.append((float(str(data["wall_s"])), float(str(data["monotonic_s"]))))
+    def _emit(self, said: type[Payload], /, **fields: Any) -> None:
+        assert said is ClockRead
+        self.told.append((fields["wall_s"], fields["monotonic_s"]))
 
     def reads(self) -> tuple[float, float]:
         """What code of the process reads: seconds of the wall clock and of the monotonic one."""

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Payload
+from chaoslab.core.payloads import CheckpointSaved, LearnerStep
 from chaoslab.diloco.node import health
 from chaoslab.diloco.node.health import HealthFile
 
@@ -38,13 +39,11 @@ def test_a_file_that_cannot_be_touched_stops_nobody(tmp_path: Path) -> None:
     HealthFile(tmp_path / "no" / "such" / "folder").touch()
 
 
-@pytest.mark.parametrize(
-    ("kind", "touches"), [(Kind.LEARNER_STEP, True), (Kind.CHECKPOINT_SAVED, False)]
-)
+@pytest.mark.parametrize(("payload", "touches"), [(LearnerStep, True), (CheckpointSaved, False)])
 def test_a_learner_is_healthy_when_it_steps_and_not_because_it_speaks(
-    file: Path, kind: Kind, touches: bool
+    file: Path, payload: type[Payload], touches: bool
 ) -> None:
-    said = []
-    HealthFile(file).touched_by(lambda kind, _: said.append(kind))(kind, {})
-    assert said == [kind]
+    emitted = []
+    HealthFile(file).touched_by(lambda said, **_: emitted.append(said))(payload)
+    assert emitted == [payload]
     assert file.exists() is touches

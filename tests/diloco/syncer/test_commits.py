@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from chaoslab.core.events import Payload
 from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
@@ -71,7 +72,7 @@ def begun(
         if given is not None:
             given.extend(action.contributions)
 
-    def emit(*_: Any) -> None: ...
+    def emit(said: type[Payload], /, **fields: Any) -> None: ...
 
     commits = Commits(
         Policy(Settings(learners=("learner-0",))), cast("SyncerState", disk), work,

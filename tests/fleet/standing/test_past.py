@@ -3,13 +3,13 @@
 import pytest
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.events import Json, Kind, node_line, read_node_line
+from chaoslab.core.events import Json, Kind, encode, read_node_line
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.standing.past import Past
 
 
 def line(kind: Kind, **data: Json) -> bytes:
-    return node_line(kind, node_s=1.0, data=data).encode() + b"\n"
+    return encode({"kind": kind, "node_s": 1.0, "data": data}).encode() + b"\n"
 
 
 def kept(past: Past) -> list[tuple[str, object]]:

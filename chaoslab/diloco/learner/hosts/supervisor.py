@@ -27,7 +27,8 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import HostLost, HostStarted
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST, SECRET, SUPERVISOR
 from chaoslab.diloco.node.ending import end_by
 from chaoslab.diloco.node.events import say
@@ -100,7 +101,7 @@ class Supervisor:
     def run(self) -> int:
         """Exit code of the learner; ends by the signal by which one of its processes did."""
         for host, process in enumerate(self._processes):
-            self._say(Kind.HOST_STARTED, host=host, pid=process.pid)
+            say(HostStarted, **self._about, host=host, pid=process.pid)
         for number in _PASSED_ON:
             signal.signal(number, lambda received, _: self._send(0, received))
         if self._hears:
@@ -186,10 +187,7 @@ class Supervisor:
     def _say_lost(self, host: int, reason: str, number: int | None = None) -> None:
         name = None if number is None else signal.Signals(number).name
         sys.stdout.write("\n")  # the process of host 0 may have died within a line
-        self._say(Kind.HOST_LOST, host=host, reason=reason, signal=name)
-
-    def _say(self, kind: Kind, **data: Json) -> None:
-        say(kind, {**self._about, **data})
+        say(HostLost, **self._about, host=host, reason=reason, signal=name)
 
     # ---------------------------------------------------------------- test hooks
 
