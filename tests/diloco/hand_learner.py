@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from chaoslab.core.events import Kind, Payload, decode, kind_of
+from chaoslab.core import events
+from chaoslab.core.events import Kind, Payload, kind_of
 from chaoslab.diloco.model.codec import Codec, encode
 from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
@@ -52,7 +53,7 @@ class Told:
     def emit(self, said: type[Payload], /, **fields: Any) -> None:
         kind = kind_of(said)
         with self._changed:
-            self._said.append((kind, decode(encode(msgspec.to_builtins(fields)))))
+            self._said.append((kind, events.decode(events.encode(msgspec.to_builtins(fields)))))
             self._changed.notify_all()
         self.when.get(kind, lambda: None)()
 

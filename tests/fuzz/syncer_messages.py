@@ -11,13 +11,12 @@ import queue
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from chaoslab.core.events import Json, Kind
-from chaoslab.core.events import encode as to_json
+from chaoslab.core.events import Payload, node_line
 from chaoslab.diloco.model.codec import Codec, encode
 from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
@@ -274,10 +273,10 @@ def one(seed: int) -> None:
     script = _Script(random.Random(seed))
     lines = 0
 
-    def emit(kind: Kind, data: Mapping[str, Json]) -> None:
+    def emit(said: type[Payload], /, **fields: Any) -> None:
         nonlocal lines
         lines += 1
-        assert len(to_json({"kind": kind.value, "data": data})) < 1 << 16
+        assert len(node_line(said(**fields), node_s=0.0)) < 1 << 16
 
     with in_memory() as folder:
         store = SyncerStore(folder / "state", durable=False)
