@@ -333,6 +333,9 @@ HINTS: Mapping[Code, str] = {
     Code.BASELINE_NOT_STEADY: "rounds came at an uneven pace before any fault. Close what else "
     "uses the machine (`chaoslab doctor`), or warm up for longer: "
     "`{again} --set baseline.warmup='30 rounds'`",
+    Code.BASELINE_UNEVEN: "see in `chaoslab show {run} --all` which pulls the learner did not "
+    "answer before any fault; if its link or its share of the work is smaller by design, give "
+    "`participation` a lower `min_share` in the plan",
     Code.NO_FAULT: _NO_FAULT,
     Code.NOT_HELPED: "see in `chaoslab show {run} --all` what became of the donors of {who}, and "
     "whether the syncer asked another one",
