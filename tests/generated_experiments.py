@@ -1,9 +1,11 @@
 """Tables of docs/simulation.md that are made from the code: keys of a file, scenarios, fleets."""
 
+from dataclasses import fields
+
 from chaoslab.core.units import show_duration
 from chaoslab.experiments.model import Experiment, Figure, Published, Table
 from chaoslab.experiments.windows import Window
-from chaoslab.plan.file.conventions import field_docs, fields_of, hints_of, is_required, key_of
+from chaoslab.plan.file.conventions import field_docs, hints_of, is_required, key_of
 from chaoslab.plan.file.writing import one_line, written_default
 from chaoslab.sim.renewal.failure_models import MODELS, FailureModel
 from chaoslab.sim.renewal.scenario import Scenario
@@ -50,9 +52,9 @@ def fleets() -> str:
 def _keys(kind: type, *, beyond: type | None = None) -> str:
     """The keys of a dataclass, or those that it has beyond its base."""
     hints, docs = hints_of(kind), field_docs(kind)
-    known = {field.name for field in fields_of(beyond)} if beyond else set()
+    known = {field.name for field in fields(beyond)} if beyond else set()
     rows = []
-    for field in fields_of(kind):
+    for field in fields(kind):
         if field.name in known:
             continue
         default = None if is_required(field) else written_default(field, hints[field.name])

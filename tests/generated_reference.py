@@ -151,7 +151,6 @@ class _Objects:
                 found = self._defs[name]
                 yield "\n\n".join(filter(None, [
                     found.get("description", ""),
-                    _variant(found["properties"]),
                     self.keys(found["properties"], found.get("required", ()), here),
                 ]))  # fmt: skip
                 yield from self.below(found["properties"], here)
@@ -206,11 +205,6 @@ def _refs(schema: Schema) -> list[str]:
 
 def _choices(schema: Schema) -> list[str]:
     return [one["$ref"].rpartition("/")[2] for one in schema["oneOf"]]
-
-
-def _variant(properties: Schema) -> str:
-    fixed = {key: one["const"] for key, one in properties.items() if "const" in one}
-    return "".join(f"With `{key}: {value}`:" for key, value in fixed.items())
 
 
 def _default(schema: Schema) -> str:

@@ -43,10 +43,11 @@ class _Refused(ChaoslabError):
         """Dotted key of the wrong value, below the object that is built; may be empty."""
 
 
-class PlanError(_Refused):
+class PlanError(_Refused, ValueError):
     """A plan, an override or an argument is invalid; nothing was started.
 
-    The message names the key and what to write instead.
+    The message names the key and what to write instead. A ValueError, because pydantic collects
+    those.
     """
 
     parts: "tuple[PlanError, ...]" = ()

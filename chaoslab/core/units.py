@@ -6,11 +6,10 @@ Every parser takes the text of a plan and returns base units (seconds, bytes, sh
 formatter is its exact inverse. Invalid text raises a PlanError that says what to write; a number
 without a unit is never a quantity.
 
-The settings of faults and checks declare their quantity by suffix or type, so that one decoder
-serves all:
+The settings of faults and checks declare their quantity by type, so that one decoder serves all:
 
-    within_s: float = 30.0          # by suffix: `within: 30s` in the plan
-    max_delta: Share = 0.05         # by type: `max_delta: 5%`
+    within_s: Duration = 30.0       # `within: 30s` in the plan
+    max_delta: Share = 0.05         # `max_delta: 5%`
     max_slowdown: Factor = 1.25     # `max_slowdown: 1.25x`
     max_gap: Bound = Relative(factor=3.0)   # `max_gap: 3x baseline` or `max_gap: 2s`
     step_time: StepTime = Pacing.OFF        # `step_time: off`, `auto` or `60ms`
@@ -25,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from chaoslab.core.errors import PlanError
 
@@ -62,6 +61,30 @@ class Quantity(Generic[_T]):
     examples: tuple[str, ...]
     bare_number: Literal["integer", "number"] | None = None
     """What a number without a unit may be; None: it is not valid."""
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """JSON Schema of its text."""
+        return {
+            "type": "string", "pattern": f"^{self.pattern}$", "examples": [*self.examples]
+        }  # fmt: skip
+
+    def read(self, value: object) -> _T:
+        """The value of what a plan says; PlanError if it is none."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise PlanError(f"{value!r} is not a {self.name}: write {self.examples[0]}")
+        return self.parse(value if isinstance(value, str) else repr(value))
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Text in JSON, which plans are validated as; base units in Python."""
+        from pydantic_core import core_schema  # noqa: PLC0415  # only for plans
+
+        text = core_schema.no_info_plain_validator_function(self.read)
+        return core_schema.json_or_python_schema(json_schema=text, python_schema=handler(source))
+
+    def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
+        bare = [{"type": self.bare_number, "minimum": 0}] if self.bare_number else []
+        return {"anyOf": [*bare, self.form]}
 
 
 # ---------------------------------------------------------------- durations

@@ -1,20 +1,23 @@
 """Reading of an experiment's file: YAML to `Experiment`, and the settings of each cell.
 
-    file ─► plan.file.document (places) ─► plan.file.shape (keys, units) ─► Experiment ─► Cell …
+    file ─► plan.file.document (places) ─► plan.file.decoding (keys, units) ─► Experiment ─► Cell …
 
 All mistakes are PlanErrors that name file, line and key, as those of a plan.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from chaoslab.core.errors import PlanError
 from chaoslab.experiments.kinds import KINDS
 from chaoslab.experiments.model import Dimension, Experiment, Labels, Settings
+from chaoslab.plan.file.decoding import adapter, decoded, merged, mistakes
 from chaoslab.plan.file.document import (
     Branch,
     Document,
@@ -25,11 +28,9 @@ from chaoslab.plan.file.document import (
     override,
     read,
 )
-from chaoslab.plan.file.shape import UNKNOWN_KEY, entry, keys_of, mapping, record
-from chaoslab.plan.file.values import choice, plain, text
-from chaoslab.plan.file.whole import NAME, NAMED
+from chaoslab.plan.file.entries import Name, form
 
-_VERSION: Final = 1
+_literal: Any = Literal  # its values are known only at run time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,38 +61,27 @@ def load(
     return experiment, tuple(_cells(document, experiment, bases))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    version: Literal[1]
+    """Version of the format."""
+
+
 def _decoded(document: Document) -> Experiment:
     simulated = [name for name, kind in KINDS.items() if not kind.is_real]
     real = [name.removeprefix("run ") for name, kind in KINDS.items() if kind.is_real]
-    special = {
-        Settings: plain(_settings, {"type": "object"}),
-        tuple[Dimension, ...]: plain(_matrix, {"type": "object"}),
+    own = {
+        "name": Name,
+        "base": form(_settings),
+        "quick": form(_settings),
+        "matrix": form(_matrix),
+        "simulate": _literal[tuple(simulated)],
+        "run": _literal[tuple(real)],
     }
-    keys = {
-        "version": entry(
-            plain(_version, {"const": _VERSION}),
-            "Version of the format.",
-            example=f"{_VERSION}",
-            is_required=True,
-        ),
-        **keys_of(Experiment, special),
-        "name": entry(
-            text(NAME, NAMED),
-            "Names the study and the folder of its records.",
-            example="goodput",
-            is_required=True,
-        ),
-        "simulate": entry(choice(str, simulated, noun="simulation"), None),
-        "run": entry(choice(str, real, noun="kind of run"), None),
-    }
-    shape = mapping("Experiment", keys, _experiment)
-    try:
-        found: Experiment = TypeAdapter(shape).validate_python(document.tree)
-    except ValidationError as error:
-        for mistake in error.errors(include_url=False):
-            branch = _branch(document.tree, mistake["loc"])
-            document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
-        raise document.error() from error
+    made = merged("Experiment", _File, Experiment, own=own)
+    build = AfterValidator(partial(_experiment, is_seeded="seeds" in document.tree))
+    found: Experiment = decoded(document, (), Annotated[made, build], document.tree)
+    document.refuse(())
     return found
 
 
@@ -116,15 +106,16 @@ def _mistaken_measures(experiment: Experiment) -> Iterator[Mistake]:
             yield branch, nearest(measure, known, noun="measure", lists_all=True)
 
 
-def _experiment(found: dict[str, Any]) -> Experiment:
-    if found.get("simulate") and not KINDS[found["simulate"]].is_random:
-        if found.get("seeds", 1) != 1:
-            raise PlanError(f"nothing in `simulate: {found['simulate']}` is random, so that other "
+def _experiment(entry: Any, *, is_seeded: bool) -> Experiment:
+    found = {one.name: getattr(entry, one.name) for one in fields(Experiment)}
+    if entry.simulate and not KINDS[entry.simulate].is_random:
+        if is_seeded and entry.seeds != 1:
+            raise PlanError(f"nothing in `simulate: {entry.simulate}` is random, so that other "
                             "seeds give the same: leave it out", key="seeds")  # fmt: skip
-        found = {**found, "seeds": 1}
-    elif found.get("seeds") == 1:
+        found["seeds"] = 1
+    elif entry.seeds == 1:
         raise PlanError("must be 2 to 10,000, got 1", key="seeds")
-    return Experiment(**{key: value for key, value in found.items() if key != "version"})
+    return Experiment(**found)
 
 
 def _cells(document: Document, experiment: Experiment, bases: Sequence[str]) -> Sequence[Cell]:
@@ -133,18 +124,18 @@ def _cells(document: Document, experiment: Experiment, bases: Sequence[str]) -> 
     `bases`: keys of the settings of all cells, the one that counts last.
     """
     kind = KINDS[experiment.kind]
-    shape = plain(kind.read) if kind.read else record(kind.settings)
-    adapter: TypeAdapter[object] = TypeAdapter(shape)
+    hint = form(kind.read) if kind.read else kind.settings
     cells = []
     for labels, settings in experiment.cells():
         try:
-            cells.append(Cell(labels=labels, settings=adapter.validate_python(dict(settings))))
+            found = adapter(hint).validate_json(json.dumps(settings))
+            cells.append(Cell(labels=labels, settings=found))
         except ValidationError as error:
-            for mistake in error.errors(include_url=False):
-                key = str(mistake["loc"][0]) if mistake["loc"] else ""
+            for wrong in mistakes(hint, dict(settings), error):
+                key = str(wrong.branch[0]) if wrong.branch else ""
                 where = _where(document, labels, key, bases)
                 inside = ", ".join(f"{name} {label}" for name, label in labels.items())
-                document.blame(where, f"{mistake['msg']} (in the cell {inside})")
+                document.blame(where, f"{wrong.text} (in the cell {inside})")
             raise document.error() from error
     return cells
 
@@ -163,12 +154,6 @@ def _where(document: Document, labels: Labels, key: str, bases: Sequence[str]) -
 
 
 # ---------------------------------------------------------------- parts with forms of their own
-
-
-def _version(value: object) -> int:
-    if value != _VERSION or isinstance(value, bool):
-        raise PlanError(f"must be {_VERSION}, got {value!r}")
-    return _VERSION
 
 
 def _settings(value: object) -> Settings:
@@ -193,16 +178,3 @@ def _dimension(name: str, values: Tree) -> Dimension:
         "{rigid: {policy: rigid}}",
         key=name,
     )
-
-
-def _branch(tree: Tree, way: tuple[str | int, ...]) -> Branch:
-    """As much of the way of a mistake as is in the file."""
-    branch: Branch = ()
-    for part in way:
-        if isinstance(tree, dict) and str(part) in tree:
-            tree, branch = tree[str(part)], (*branch, str(part))
-        elif isinstance(tree, list) and str(part).isdecimal() and int(part) < len(tree):
-            tree, branch = tree[int(part)], (*branch, int(part))
-        elif isinstance(tree, dict):
-            return (*branch, part)
-    return branch

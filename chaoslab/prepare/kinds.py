@@ -23,7 +23,7 @@ from chaoslab.fleet.settings import FleetSettings
 from chaoslab.links.settings import LinksSettings
 from chaoslab.plan.file import Kinds
 from chaoslab.plan.file.conventions import is_required, key_of, keys_in
-from chaoslab.plan.file.shape import keys_of
+from chaoslab.plan.file.decoding import require_form
 from chaoslab.plan.model import NO_LINKS, FaultPlan, FleetSpec
 
 FLEETS: Final[Mapping[str, type[FleetSettings]]] = OnDemand(
@@ -107,7 +107,7 @@ def _why_not(protocol: type, name: str, thing: object) -> str:
         return f"its name is {own!r}, but its entry point is {name!r}"
     if wrong := _called_otherwise(protocol, thing):
         return f"its {wrong} cannot be called as that of {promised}"
-    shared = keys_of(FleetSpec).keys() if protocol in (FleetSettings, LinksSettings) else ()
+    shared = keys_in(FleetSpec) if protocol in (FleetSettings, LinksSettings) else ()
     if clash := sorted(keys_in(thing).intersection(shared)):
         return f"its setting {clash[0]!r} is a key of `fleet:` that chaoslab owns: rename the field"
     return _why_no_settings(thing, may_require=protocol is Check)
@@ -146,15 +146,15 @@ def _called_otherwise(protocol: type, kind: type) -> str:
 
 def _why_no_settings(kind: type, *, may_require: bool) -> str:
     """Why the fields cannot be settings of a plan; those of a check alone may be required."""
+    keys = [key_of(field.name) for field in fields(kind)]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        return f"two settings have the key {twice[0]!r} in a plan"
     try:
-        keys_of(kind)
+        require_form(kind)
     except HarnessBug as error:
         return f"{error}; chaoslab.plan.file lists the types"
     except NameError as error:
         return f"the type of a setting is unknown when a plan is read ({error})"
-    keys = [key_of(field.name) for field in fields(kind)]
-    if twice := [key for key in keys if keys.count(key) > 1]:
-        return f"two settings have the key {twice[0]!r} in a plan"
     if required := [field.name for field in fields(kind) if is_required(field)]:
         return "" if may_require else f"its setting {required[0]!r} has no default"
     try:

@@ -25,7 +25,6 @@ from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.plan.file import Document, Mistake
 from chaoslab.plan.file.conventions import keys_in
 from chaoslab.plan.file.document import Branch
-from chaoslab.plan.file.shape import keys_of
 from chaoslab.plan.model import Distribution, FaultPlan, FaultSpec, FleetSpec, Trigger
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.plan.schedule import Schedule
@@ -264,7 +263,7 @@ def doubtful(plan: FaultPlan, schedule: Schedule, document: Document) -> tuple[s
 def _unused(plan: FaultPlan, document: Document) -> Iterator[str]:
     """Settings of other fleets than the plan's; they hold when `--fleet` selects one of those."""
     given, known = document.tree.get("fleet"), kinds()
-    used = keys_in(known.fleets[plan.fleet.kind]) | keys_of(FleetSpec).keys()
+    used = keys_in(known.fleets[plan.fleet.kind]) | keys_in(FleetSpec)
     if plan.fleet.links is not None:
         used |= keys_in(known.links[plan.fleet.links])
     for key in (key for key in given if key not in used) if isinstance(given, dict) else ():

@@ -6,11 +6,12 @@ its schema.
 
 import types
 from collections.abc import Mapping
+from dataclasses import fields
 from enum import Enum
 from typing import Any, get_args, get_origin
 
 from chaoslab.core.events import Json
-from chaoslab.plan.file.conventions import field_docs, fields_of
+from chaoslab.plan.file.conventions import field_docs
 
 _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -38,7 +39,7 @@ def schema_of(hint: Any, **more: Json) -> dict[str, Json]:
         one.name: schema_of(one.type)
         | ({"description": docs[one.name]} if one.name in docs else {})
         | dict(one.metadata)
-        for one in fields_of(hint)
+        for one in fields(hint)
     }
     return {
         "type": "object",

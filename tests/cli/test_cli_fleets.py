@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from chaoslab.cli.main import main
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.registry import Group
+from chaoslab.core.units import Duration
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.settings import Local
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
@@ -32,7 +33,7 @@ faults:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cores(Local):
     cores: int = 2
-    pace_s: float = 1.0
+    pace_s: Duration = 1.0
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         if self.cores > 8:

@@ -7,7 +7,7 @@ chaoslab catalog faults oom        all of the only one
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import click
 from rich import box
@@ -31,7 +31,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural
 from chaoslab.plan.file import json_schema, load
-from chaoslab.plan.file.conventions import field_docs, fields_of, hints_of, is_required, key_of
+from chaoslab.plan.file.conventions import field_docs, hints_of, is_required, key_of
 from chaoslab.plan.file.document import nearest
 from chaoslab.plan.file.writing import written_default
 from chaoslab.plan.model.systems import SYSTEMS
@@ -237,7 +237,7 @@ def settings_json(kind: type) -> list[Mapping[str, Json]]:
             "default": written_default(field, hints[field.name]),
             "help": docs.get(field.name, ""),
         }
-        for field in fields_of(kind)
+        for field in fields(kind)
     ]
 
 

@@ -1,6 +1,6 @@
 """A plan file: YAML and the kinds it is handed → `FaultPlan`.
 
-    file ─► document ─► overrides ─► variables ─► shape (pydantic) ─► FaultPlan
+    file ─► document ─► overrides ─► variables ─► decoding (pydantic) ─► FaultPlan
             (places)    (--set)      (${…})       keys, units, names
                  └──────── every mistake: file:line:column, key, what to write ────────┘
 
@@ -12,52 +12,43 @@ to YAML; it knows no fault and no check by name and starts nothing.
 For authors of faults and checks: the fields of the frozen dataclass are the keys in the plan.
 
     field                             in the plan                 rule
-    within_s: float = 30.0            within: 30s                 suffix _s: duration, cut off
-    limit_bytes: int                  limit: 64MiB                suffix _bytes: size, cut off
-    limit_bytes_per_s: float          limit: 2MB/s                suffix _bytes_per_s, cut off
-    min_share: float = 0.7            min_share: 70%              suffix _share: percentage
-    max_delta: units.Share = 0.05     max_delta: 5%               by type: percentage
-    max_slowdown: units.Factor        max_slowdown: 1.25x         by type, or suffix _factor
-    max_gap: units.Bound              max_gap: 3x baseline | 2s   by type
-    tokens: units.Count               tokens: 2M                  by type; bare numbers too
+    within_s: Duration = 30.0         within: 30s                 suffix _s is cut off
+    limit_bytes: Bytes                limit: 64MiB                suffix _bytes, too
+    limit_bytes_per_s: BytesPerSecond limit: 2MB/s                suffix _bytes_per_s, too
+    min_share: Share = 0.7            min_share: 70%              percentage
+    max_slowdown: Factor              max_slowdown: 1.25x
+    max_gap: Bound                    max_gap: 3x baseline | 2s
+    tokens: Count                     tokens: 2M                  bare numbers too
     times: int, ratio: float          times: 3, ratio: 0.5        plain numbers
     signal: Literal["SIGKILL", …]     signal: SIGTERM             closed list; also a StrEnum
-    offsets_s: tuple[float, ...]      offsets: [1s, 2s]           a list of the above
+    offsets_s: tuple[Duration, ...]   offsets: [1s, 2s]           a list of the above
     limit: Settings (a dataclass)     limit: {…}                  nested
     racks: Mapping[str, str]          racks: {learner-0: a1}      names to one of the above
     nodes: int | tuple[Group, ...]    nodes: 4, or [{…}, {…}]     a count, or a list in its place
-    until_s: float | None = None      until: 30s, or left out     None is never written
+    until_s: Duration | None = None   until: 30s, or left out     None is never written
 
-A field without a default must be given. What an error says to write is `metadata["example"]` of
-the field, where its type does not tell. Docstrings below fields become the editor's help. A check
-across fields belongs in `__post_init__` and raises PlanError.
+The types of quantities are those of `core.units`. A field without a default must be given. What an
+error says to write is `metadata["example"]` of the field, where its type does not tell. Docstrings
+below fields become the editor's help. A check across fields belongs in `__post_init__` and raises
+PlanError.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
 from ruamel.yaml import YAML
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.secrets import Secrets
-from chaoslab.plan.file.document import (
-    Branch,
-    Document,
-    Mistake,
-    Override,
-    Tree,
-    override,
-    read,
-)
+from chaoslab.plan.file.decoding import decoded
+from chaoslab.plan.file.document import Document, Mistake, Override, override, read
+from chaoslab.plan.file.entries import Kinds, check_of, entries_in, fault_of, fleet_in, frame
 from chaoslab.plan.file.references import missing
-from chaoslab.plan.file.shape import UNKNOWN_KEY, record
+from chaoslab.plan.file.schema import json_schema
 from chaoslab.plan.file.variables import interpolate
-from chaoslab.plan.file.whole import Kinds, plan_shape
 from chaoslab.plan.file.writing import written
 from chaoslab.plan.model import FaultPlan, FleetSpec, Training, with_known_labels
 
@@ -109,10 +100,7 @@ def load(
         document.environment = None
     interpolate(document)
     _name_faults(document)
-    found = _decoded(document, kinds.adapter)
-    for key in ("faults", "expect"):
-        specs = enumerate(found.get(key, ()))
-        found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
+    found = _decoded(document, kinds)
     if not is_record and "fleet" in found and not document.problems:
         found["fleet"] = _labelled(
             found["fleet"], found.get("training", Training()), kinds, document
@@ -134,15 +122,8 @@ def load_settings(path: Path, kind: type[SettingsT], *, noun: str, begins: str) 
     PlanError names every mistake that could be found. `noun` and `begins` are for its words.
     """
     document = read(path, noun=noun, begins=begins)
-    adapter = TypeAdapter(record(kind))
-    try:
-        found = adapter.validate_python(document.tree)
-    except ValidationError as error:
-        _blame(document, error)
-        document.refuse(())
-        raise
+    settings: SettingsT = decoded(document, (), kind, document.tree)
     document.refuse(())
-    settings: SettingsT = found
     return settings
 
 
@@ -155,21 +136,6 @@ def resolved_yaml(plan: FaultPlan, *, secrets: Secrets | None = None) -> str:
     yaml = YAML()
     yaml.dump((secrets or Secrets()).hide(dict(written(plan))), text)
     return text.getvalue()
-
-
-def json_schema(kinds: Kinds) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of plan files, one variant for each fault and check."""
-    whole = TypeAdapter(plan_shape(kinds, is_whole=True))
-    schema = whole.json_schema(schema_generator=_Untitled)
-    dialect = GenerateJsonSchema.schema_dialect
-    return {"$schema": dialect, **schema, "title": "chaoslab fault plan"}
-
-
-class _Untitled(GenerateJsonSchema):
-    """The generator of pydantic without a title for each key: an editor shows the key anyway."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's hook
-        return False
 
 
 def _refuse_secret_names(plan: FaultPlan, secrets: Secrets) -> None:
@@ -210,53 +176,32 @@ def _labelled(fleet: FleetSpec, training: Training, kinds: Kinds, document: Docu
         raise document.error() from error
 
 
-def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
-    """What an adapter makes of a document; if that has mistakes, of the parts that have none and
-    that can be judged without the others.
+def _decoded(document: Document, kinds: Kinds) -> dict[str, Any]:
+    """The arguments of a plan; if it has mistakes, those that have none and that can be judged
+    without the others.
     """
-    try:
-        found: dict[str, Any] = adapter.validate_python(document.tree)
-    except ValidationError as error:
-        _blame(document, error)
-    if not document.problems:
-        return found
-    broken = {str(branch[0]) for branch in document.broken if branch}
-    left_out = broken.union(*(_JUDGED_WITH.get(part, ()) for part in broken))
-    sound = {key: value for key, value in document.tree.items() if key not in left_out}
-    try:
-        return adapter.validate_python({"version": 1, "name": "unknown", **sound})
-    except ValidationError as error:
-        raise document.error() from error  # a mistake of another kind than those that are known
+    tree, parts = document.tree, dict[str, Any]()
+    parts["faults"] = entries_in(document, ("faults", "fault"), kinds.faults, fault_of)
+    parts["expect"] = entries_in(document, ("expect", "check"), kinds.checks, check_of)
+    if "fleet" in tree:
+        parts["fleet"] = fleet_in(document, kinds)
+    found = decoded(document, (), _FRAME, tree)
+    left_out = {str(way[0]) for way in document.broken if way}
+    left_out.update(*(_JUDGED_WITH.get(part, ()) for part in left_out))
+    if found is None:
+        sound = {key: value for key, value in tree.items() if key not in left_out}
+        found = decoded(document, (), _FRAME, {"version": 1, "name": "unknown", **sound})
+    if found is None:
+        raise document.error()
+    given = {one.name: getattr(found, one.name) for one in fields(FaultPlan)}
+    given = {key: value for key, value in given.items() if key != "fleet"} | parts
+    return {key: value for key, value in given.items() if key not in left_out - {"name"}}
 
 
+_FRAME: Final = frame(fleet=Any, faults=tuple[Any, ...], expect=tuple[Any, ...])
 _JUDGED_WITH: Final[Mapping[str, tuple[str, ...]]] = {
     "faults": ("gameday",),
     "limits": ("faults", "gameday"),
     "training": ("faults", "fleet", "abort", "gameday"),
 }
 """Parts of a plan of which nothing more can be said if another part is mistaken."""
-
-
-def _blame(document: Document, error: ValidationError) -> None:
-    for mistake in error.errors(include_url=False):
-        branch = _branch(document.tree, mistake["loc"])
-        if branch not in document.broken:
-            document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
-
-
-def _branch(tree: Tree, way: tuple[str | int, ...]) -> Branch:
-    """Where a mistake is: the way of pydantic without the names of variants, as in the file."""
-    branch: Branch = ()
-    for part in way:
-        if isinstance(tree, list):
-            if not isinstance(part, int):
-                continue
-            tree = tree[part]
-        elif isinstance(tree, dict):
-            if part not in tree and part in tree.values():
-                continue
-            tree = tree.get(str(part))
-        elif tree is not None:
-            continue
-        branch = (*branch, part)
-    return branch

@@ -1,16 +1,16 @@
 """How a dataclass field reads in a plan: its key, the quantity it holds, its documentation.
 
-    within_s: float = 30.0      ──►   within: 30s        (a duration, default 30 s)
+    within_s: Duration = 30.0      ──►   within: 30s        (default 30 s)
 
 These few rules are all that the authors of faults and checks need; they are listed in the
 docstring of the package. Nothing here reads or writes a file.
 """
 
 import ast
-import dataclasses
 import inspect
 import types
 from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
@@ -21,58 +21,47 @@ from chaoslab.core import units
 Hint: TypeAlias = Any
 """A type annotation as a value; no static type describes all of them."""
 
-_SUFFIXES: Final[tuple[tuple[str, units.Quantity[Any], bool], ...]] = (
-    ("_bytes_per_s", units.RATE, True),
-    ("_bytes", units.SIZE, True),
-    ("_s", units.DURATION, True),
-    ("_share", units.SHARE, False),
-    ("_factor", units.FACTOR, False),
-)
-"""Field suffix, the quantity it declares, and whether the plan's key is without the suffix."""
+_SUFFIXES: Final = ("_bytes_per_s", "_bytes", "_s")
+"""Units at the end of a field's name, which the plan's key is without."""
 
 
 def key_of(field: str) -> str:
     """The plan's key of a dataclass field: `within_s` is written as `within`."""
-    for suffix, _, is_cut in _SUFFIXES:
-        if field.endswith(suffix):
-            return field.removesuffix(suffix) if is_cut else field
-    return field
+    return next((field.removesuffix(one) for one in _SUFFIXES if field.endswith(one)), field)
 
 
-def quantity_of(field: str, hint: Hint) -> units.Quantity[Any] | None:
-    """The quantity that a field holds, by its type (`Share`) or by its suffix (`within_s`)."""
-    for mark in getattr(hint, "__metadata__", ()):
-        if isinstance(mark, units.Quantity):
-            return mark
-    if hint not in {int, float}:
-        return None
-    return next((quantity for suffix, quantity, _ in _SUFFIXES if field.endswith(suffix)), None)
+def quantity_of(hint: Hint) -> units.Quantity[Any] | None:
+    """The quantity that a type such as `Duration` stands for."""
+    marks = getattr(hint, "__metadata__", ())
+    return next((mark for mark in marks if isinstance(mark, units.Quantity)), None)
 
 
 def hints_of(kind: type) -> Mapping[str, Hint]:
     """The types of a dataclass's fields, `| None` taken off: in a plan, absent means absent."""
     hints = get_type_hints(kind, include_extras=True)
-    return {field.name: _without_none(hints[field.name]) for field in fields_of(kind)}
+    return {field.name: _without_none(hints[field.name]) for field in fields(kind)}
+
+
+def origin_of(hint: Hint) -> Any:
+    """The generic type that a type is of; None for one of its own."""
+    return get_origin(hint)
 
 
 def tuple_in(hint: Hint) -> Hint:
     """The tuple among the types that a hint allows; None without one."""
-    return next((one for one in (hint, *get_args(hint)) if get_origin(one) is tuple), None)
-
-
-def fields_of(kind: type) -> "tuple[dataclasses.Field[Any], ...]":
-    """The fields of a dataclass."""
-    return dataclasses.fields(kind)
+    if origin_of(hint) is tuple:
+        return hint
+    return next(filter(None, map(tuple_in, get_args(hint))), None)
 
 
 def keys_in(kind: type) -> frozenset[str]:
     """The plan's keys of a dataclass whose fields are settings."""
-    return frozenset(key_of(field.name) for field in fields_of(kind))
+    return frozenset(key_of(field.name) for field in fields(kind))
 
 
-def is_required(field: "dataclasses.Field[Any]") -> bool:
+def is_required(field: "Field[Any]") -> bool:
     """Whether a field has no default, so that the plan must give it."""
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def class_doc(kind: type) -> str | None:
@@ -83,12 +72,22 @@ def class_doc(kind: type) -> str | None:
 
 @cache
 def field_docs(kind: type) -> Mapping[str, str]:
-    """The docstrings that stand below the fields of a class, by field; empty without its source."""
-    try:
-        source = dedent(inspect.getsource(kind))
-    except (OSError, TypeError):
-        return {}
-    return dict(_docs_in(ast.parse(source).body[0]))
+    """The docstrings below the fields of a dataclass, by field; none without its source.
+
+    Of one that is made of several, those of all.
+    """
+    found: dict[str, str] = {}
+    for part in getattr(kind, "made_of", ()):
+        for name, doc in field_docs(part).items():
+            if doc not in found.get(name, ""):
+                found[name] = f"{found.get(name, '')} {doc}".lstrip()
+    for part in reversed(kind.__mro__):
+        try:
+            source = dedent(inspect.getsource(part))
+        except (OSError, TypeError):
+            continue
+        found |= _docs_in(ast.parse(source).body[0])
+    return found
 
 
 def _docs_in(tree: ast.stmt) -> Iterator[tuple[str, str]]:

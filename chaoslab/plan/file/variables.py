@@ -30,6 +30,9 @@ QUANTITIES: Final[Mapping[str, units.Quantity[float] | units.Quantity[int]]] = {
 TYPES: Final[tuple[str, ...]] = (*QUANTITIES, "number", "text")
 """What `type:` of a variable can be."""
 
+REFERENCE: Final[dict[str, Tree]] = {"type": "string", "pattern": r"\$\{.+\}"}
+"""JSON Schema of a variable, which may stand for any value."""
+
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 
 

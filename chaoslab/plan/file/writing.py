@@ -8,21 +8,14 @@ Everything is written out, defaults included, in the plan's own keys and units; 
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field
+from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from functools import singledispatch
 from typing import Any, Final, cast, get_args
 
 from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug
-from chaoslab.plan.file.conventions import (
-    Hint,
-    fields_of,
-    hints_of,
-    key_of,
-    quantity_of,
-    tuple_in,
-)
+from chaoslab.plan.file.conventions import Hint, hints_of, key_of, quantity_of, tuple_in
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.model import AbortRule, Distribution, FaultPlan, Outage, Target
 
@@ -46,33 +39,33 @@ def written(part: object) -> dict[str, Tree]:
 def _fields(part: object) -> dict[str, Tree]:
     hints = hints_of(type(part))
     entry: dict[str, Tree] = {}
-    for field in fields_of(type(part)):
+    for field in fields(part):  # type: ignore[arg-type]  # all are dataclasses
         value = getattr(part, field.name)
         if value is None or value == {} or not field.compare:
             continue
         if hints[field.name] in _INLINE:
             entry |= written(value)
         else:
-            entry[key_of(field.name)] = written_value(field.name, hints[field.name], value)
+            entry[key_of(field.name)] = written_value(hints[field.name], value)
     return entry
 
 
 def written_default(field: "Field[Any]", hint: Hint) -> Tree:
     """The default of a field as it stands in a plan; None without one."""
     default = field.default if field.default_factory is MISSING else field.default_factory()
-    return None if default in (None, MISSING) else written_value(field.name, hint, default)
+    return None if default in (None, MISSING) else written_value(hint, default)
 
 
-def written_value(field: str, hint: Hint, value: object) -> Tree:
+def written_value(hint: Hint, value: object) -> Tree:
     """One field's value as it stands in a plan; `Json` stands there as it is."""
     if hint is Any:
         return cast("Tree", value)
     if isinstance(value, tuple):
-        return [written_value(field, get_args(tuple_in(hint))[0], item) for item in value]
+        return [written_value(get_args(tuple_in(hint))[0], item) for item in value]
     if isinstance(value, Mapping):
         item_hint = get_args(hint)[1]
-        return {key: written_value(field, item_hint, item) for key, item in value.items()}
-    quantity = quantity_of(field, hint)
+        return {key: written_value(item_hint, item) for key, item in value.items()}
+    quantity = quantity_of(hint)
     if quantity is units.COUNT:
         return value if isinstance(value, int) else str(value)
     if quantity is units.LIMIT and isinstance(value, float) and math.isfinite(value):

@@ -37,7 +37,7 @@ class FleetSpec:
     """Fleet of the run, and the links between its learners and the syncer."""
 
     kind: str = "local"
-    """Name of the kind of fleet in the registry."""
+    """Where nodes run."""
     links: str | None = None
     """Kind of links between learners and syncer; None: the links that come with the fleet if a
     fault or a profile needs any, none otherwise."""

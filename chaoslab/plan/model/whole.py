@@ -33,7 +33,8 @@ _SEED_BITS = 63
 class FaultPlan:
     """A complete plan. Equal plans with equal seeds give equal schedules."""
 
-    name: str
+    name: str = field(metadata={"example": "my-plan"})
+    """Names the plan and its runs."""
     description: str = ""
     """One sentence that says what happens."""
     seed: int = 0

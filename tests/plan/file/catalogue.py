@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import Bound, Bytes, BytesPerSecond, Count, Factor, Relative, Share
+from chaoslab.core.units import (
+    Bound,
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Duration,
+    Factor,
+    Relative,
+    Share,
+)
 from chaoslab.plan.file import Kinds, load
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import FLEETS, LINKS
@@ -40,7 +49,7 @@ class Crash:
 class Loop:
     takes_away: ClassVar[bool] = True
     times: int = 3
-    lives_s: float = 1.0
+    lives_s: Duration = 1.0
 
     def __post_init__(self) -> None:
         if self.times < 1:
@@ -59,16 +68,16 @@ class Ramp:
     takes_away: ClassVar[bool] = False
     ratio: float
     mode: Literal["up", "down"] = "up"
-    limit_bytes: int = 0
+    limit_bytes: Bytes = 0
     store: Bytes = 10
-    pace_bytes_per_s: float = 0.0
+    pace_bytes_per_s: BytesPerSecond = 0.0
     flow: BytesPerSecond = 1.0
-    min_share: float = 0.5
+    min_share: Share = 0.5
     depth: Share = 0.1
     tokens: Count = 100
-    offsets_s: tuple[float, ...] = ()
+    offsets_s: tuple[Duration, ...] = ()
     names: tuple[str, ...] = ()
-    until_s: float | None = None
+    until_s: Duration | None = None
     is_loud: bool = False
     inner: Nested = Nested()
 
@@ -80,7 +89,7 @@ class Continuity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejoin:
-    within_s: float = 30.0
+    within_s: Duration = 30.0
     contributions: int = 3
     max_slowdown: Factor = 1.25
     min_rounds: int = 3

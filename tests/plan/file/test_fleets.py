@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from chaoslab.core.errors import PackageError, PlanError
+from chaoslab.core.units import Duration
 from chaoslab.fleet.local.settings import Local
 from chaoslab.links.settings import Direct
 from chaoslab.plan.file import Kinds, json_schema, load, resolved_yaml
@@ -19,7 +20,7 @@ from tests.plan.file.catalogue import HEAD
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cores(Local):
     cores: int = 2
-    pace_s: float = 1.0
+    pace_s: Duration = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,7 +185,7 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
             FAULT.replace("for: 5s", "outage: {dist: fixed, time: 3s}"),
             "4:79: faults[0].outage.dist: ",
         ),
-        (FAULT.replace("for: 5s", "outage: {mean: 3s}"), "4:72: faults[0].outage: "),
+        (FAULT.replace("for: 5s", "outage: {mean: 3s}"), "4:72: faults[0].outage.dist: "),
         (
             FAULT.replace("for: 5s", "outage: {dist: weibull, mean: 3s, shape: 0}"),
             "4:72: faults[0].outage: ",
