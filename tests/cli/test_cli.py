@@ -233,7 +233,7 @@ def test_options_of_a_run_reach_its_record(fleets: FakeFleets, tmp_path: Path) -
         ("training.data=/nonexistent", "'/nonexistent'"),
         ("training.task=foo.bar:baz", "'foo'"),
         ("faults.one-dies.for=20m", "`limits.timeout`"),
-        ("faults.one-dies.target={syncer: all}", "one_dies.yaml:9:5: "),
+        ("faults.one-dies.fault=control.scale_up", "one_dies.yaml:9:5: "),
         ("fleet.kind=dokcer", "`docker`"),
     ],
 )

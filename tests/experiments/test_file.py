@@ -25,8 +25,9 @@ def test_cells_are_the_combinations_of_the_matrix_over_the_base(tmp_path: Path) 
 
 
 def test_the_file_that_the_documentation_shows_can_be_run(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text("utf-8")
-    shown, *_ = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text("utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (shown,) = (block for block in blocks if "name: mine" in block)
     experiment, cells = load(written(tmp_path, shown))
     assert (experiment.name, len(cells)) == ("mine", 8)
 

@@ -119,8 +119,10 @@ class FakeCluster(ForwardingCluster):
     ) -> Mapping[str, Any]:
         assert kind == "merge"
         self._do("patch", path := f"{resource.plural}/{name}")
-        _merge(self.objects[path], changes)
-        return self.objects[path]
+        if (found := self.objects.get(path)) is None:
+            raise Missing(f"no {path}")
+        _merge(found, changes)
+        return found
 
     def evict(self, pod: str, **only: str) -> None:
         self._do("evict", f"pods/{pod}")
