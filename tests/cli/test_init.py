@@ -103,7 +103,8 @@ TASK, LEARNER = ("--trains", "task", "--program"), ("--trains", "learner", "--pr
         ((), "--trains, --program, --ci"),
         ((*TASK, "a.b"), "--program: "),
         *(((*trains, name), repr(name)) for trains in (TASK, LEARNER)
-          for name in ("a: [b", "a.b\nc: d", "a.\udcff:b")),
+          for name in ("a: [b", "a.b\nc: d")),
+        *(((*trains, "a.\udcff:b"), "--program: ") for trains in (TASK, LEARNER)),
         (("--trains", "builtin", "--install", "chaoslab\n  - run: more"), "--install"),
     ],
 )  # fmt: skip
