@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from chaoslab.cli.main import main
+from chaoslab.cli.main import SUMMARIES, main
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.registry import Group
 from chaoslab.core.units import Duration
@@ -52,6 +53,8 @@ class Faster(Cores):
 def plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A plan in an empty folder, and two fleets that it may name."""
     monkeypatch.chdir(tmp_path)
+    for name in SUMMARIES:  # their options would keep the fleets of these tests
+        main.get_command(click.Context(main), name)
     monkeypatch.setattr(kinds, "FLEETS", {**kinds.FLEETS, "cores": Cores, "faster": Faster})
     kinds.kinds.cache_clear()
     Path("trial.yaml").write_text(PLAN)
