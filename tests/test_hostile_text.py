@@ -155,7 +155,7 @@ def test_a_command_that_is_shown_can_be_pasted_whatever_a_record_is_called(
         run = root / "plan" / name
         run.mkdir(parents=True, mode=0o700)
         (run / "journal.jsonl").touch()
-        (run / "obligations.jsonl").write_text("this is no entry\n")
+        (run / "undo_log.jsonl").write_text("this is no entry\n")
         (found,) = (one for one in leftovers.find(root) if one.where == str(run))
         assert shlex.split(found.remedy) == ["chaoslab", "heal", str(run)]
 
@@ -167,7 +167,7 @@ def test_a_remedy_for_a_folder_that_others_may_write_names_it_quoted(
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.raises(NotPrivate) as refusal:
-        open_file(folder, "obligations.jsonl")
+        open_file(folder, "undo_log.jsonl")
     assert f"chmod go-w {shlex.quote(str(folder))}" in str(refusal.value)
 
 

@@ -77,8 +77,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def keeper(here: Cluster, tmp_path: Path) -> Iterator[Path]:
-    """Directory of a run whose keeper is there; nothing of it is afterwards."""
+def directory(here: Cluster, tmp_path: Path) -> Iterator[Path]:
+    """Directory of a run whose owner Job is there; nothing of it is afterwards."""
     objects = RunObjects(here, tmp_path, NoUndoLog(), settings(), lease_s=60.0)
     objects.open()
     yield tmp_path
@@ -104,10 +104,12 @@ def end_the_proxy(here: Cluster, run_directory: Path) -> None:
     here.delete(PODS, pod["metadata"]["name"], is_forced=True)
 
 
-def test_links_by_a_pod_are_shaped_healed_by_others_and_missed(here: Cluster, keeper: Path) -> None:
+def test_links_by_a_pod_are_shaped_healed_by_others_and_missed(
+    here: Cluster, directory: Path
+) -> None:
     with ExitStack() as stack:
-        undo_log = stack.enter_context(UndoLogFile(keeper))
-        links = stack.enter_context(links_of(keeper, undo_log))
+        undo_log = stack.enter_context(UndoLogFile(directory))
+        links = stack.enter_context(links_of(directory, undo_log))
         upstream = stack.enter_context(closing(Upstream(THIS_MACHINE)))
         stage = stage_of(links, upstream)
         pair = stage.connect()
@@ -123,7 +125,7 @@ def test_links_by_a_pod_are_shaped_healed_by_others_and_missed(here: Cluster, ke
         stage.link.shape("injection-2", BOTH, Refuse())
         with pytest.raises(ConnectionRefusedError):
             dial(stage.link.address)
-        owed = open_undos(keeper)
+        owed = open_undos(directory)
         assert [one.do for one in owed] == [
             "clear_pod_effects", "clear_pod_effects", "enable_pod_proxy",
         ]  # fmt: skip
@@ -133,10 +135,10 @@ def test_links_by_a_pod_are_shaped_healed_by_others_and_missed(here: Cluster, ke
         assert is_open(stage.connect())
         # what somebody else did to the links is told, and so is the end of the proxy
         assert links.troubles()
-        end_the_proxy(here, keeper)
+        end_the_proxy(here, directory)
         wait_until(lambda: any("carries no link any more" in one for one in links.troubles()))
         assert [undo(one).remaining for one in owed] == [(), (), ()]
-    assert not here.list(JOBS, f"chaoslab/run={run_name(keeper)},!chaoslab/node")[0][1:]
+    assert not here.list(JOBS, f"chaoslab/run={run_name(directory)},!chaoslab/node")[0][1:]
 
 
 def test_the_janitor_of_a_killed_harness_leaves_no_proxy(here: Cluster, tmp_path: Path) -> None:
@@ -154,9 +156,9 @@ class TestPodLinks(LinkKit):
         return THIS_MACHINE
 
     @pytest.fixture
-    def links(self, here: Cluster, keeper: Path) -> Iterator[PodLinks]:
-        self.here, self.keeper = here, keeper
-        with links_of(keeper, NoUndoLog()) as links:
+    def links(self, here: Cluster, directory: Path) -> Iterator[PodLinks]:
+        self.here, self.directory = here, directory
+        with links_of(directory, NoUndoLog()) as links:
             yield links
 
     def way_to_the_proxy(self, links: Links) -> Way:
@@ -166,5 +168,5 @@ class TestPodLinks(LinkKit):
 
     def end_the_proxy(self, links: Links) -> None:
         assert isinstance(links, PodLinks)
-        end_the_proxy(self.here, self.keeper)
+        end_the_proxy(self.here, self.directory)
         wait_until(lambda: bool(links.host.ended()))

@@ -64,7 +64,7 @@ class Retries:
             f"{learner} dialled again {len(found)} times in the minute from "
             f"{found[0].time_s:.1f} s on; the bound is {self.max_per_minute}"
         )
-        return Violation.at(found[self.max_per_minute], Code.DIALLED_TOO_OFTEN, text, learner)
+        return Violation.at(found[self.max_per_minute], Code.RECONNECTS_TOO_OFTEN, text, learner)
 
 
 def _unreported(silent: Sequence[str]) -> Iterator[Doubt]:

@@ -87,7 +87,7 @@ class Survivors:
     """Each survivor keeps its pace and its process, and its step never goes back."""
 
     name: ClassVar[str] = "survivors"
-    summary: ClassVar[str] = "whom no fault touched goes on at its pace, in its process"
+    summary: ClassVar[str] = "untargeted learners keep their speed and process"
 
     max_slowdown: Factor = binding(1.25, most=10, show="{:g}x".format)
     """Median step time under a fault, against the learner's own baseline."""

@@ -36,8 +36,8 @@ from chaoslab.core.payloads import (
     SyncerFinal,
     SyncerStopped,
 )
-from chaoslab.record.in_time import InTime
 from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.time_index import TimeIndex
 
 _E = TypeVar("_E", bound=Event)
 _T = TypeVar("_T")
@@ -270,11 +270,11 @@ def parts_after(history: History, learner: str, since: Event, until_s: float) ->
 
 
 @once
-def _parts_by_learner(history: History) -> Mapping[str, InTime[Part]]:
+def _parts_by_learner(history: History) -> Mapping[str, TimeIndex[Part]]:
     found: dict[str, list[Part]] = defaultdict(list)
     for part in parts(history):
         found[part.learner].append(part)
-    return {learner: InTime(mine) for learner, mine in found.items()}
+    return {learner: TimeIndex(mine) for learner, mine in found.items()}
 
 
 def of_learner(history: History, kind: type[_L], learner: str) -> Sequence[Event[_L]]:
@@ -299,11 +299,11 @@ def of_learner_after(
     return found.after(since, until_s) if found else iter(())
 
 
-def _by_learner(history: History, kind: type[_L]) -> Mapping[str, InTime[Event[_L]]]:
+def _by_learner(history: History, kind: type[_L]) -> Mapping[str, TimeIndex[Event[_L]]]:
     found: dict[str, list[Event[_L]]] = defaultdict(list)
     for event in history.of(kind):
         found[event.payload.learner].append(event)
-    return {learner: InTime(events) for learner, events in found.items()}
+    return {learner: TimeIndex(events) for learner, events in found.items()}
 
 
 def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:

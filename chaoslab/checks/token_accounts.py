@@ -229,7 +229,7 @@ def believed(accounts: Accounts) -> Iterator[Violation]:
         if text:
             wrong.add(line)
             what = f"{life[0]}, adopting version {version} of fragment {fragment}, "
-            yield Violation.at(event, Code.BELIEF_WRONG, what + text, life[0])
+            yield Violation.at(event, Code.COMMITTED_TOKENS_MISMATCH, what + text, life[0])
 
 
 def adds_up(accounts: Accounts) -> Iterator[Violation]:

@@ -39,7 +39,7 @@ def unrequested(history: History) -> Iterator[Violation]:
     """Every exit of a learner or the syncer that nobody asked for, in order."""
     for event in _unasked(history):
         if not event.payload.lease_over:
-            yield Violation.at(event, Code.EXIT_NOT_ASKED, said_exit(event), event.payload.node)
+            yield Violation.at(event, Code.UNEXPECTED_EXIT, said_exit(event), event.payload.node)
 
 
 def by_lease(history: History) -> Iterator[Doubt]:
@@ -114,7 +114,7 @@ def said_exit(event: Event[NodeExited]) -> str:
     code = event.payload.exit_code
     how = f"was killed by {signal}" if signal else f"exited with code {code}"
     if event.payload.out_of_memory:
-        how += " for want of memory"
+        how += " out of memory"
     elif signal is None and code is None:
         how = "was removed, so that nobody can say how it ended,"
     return f"{event.payload.node} {how} at {event.time_s:.1f} s, and no injection asked for it"

@@ -1,7 +1,7 @@
 """Private files: opened without following links, refused if other users could have written them.
 
-    open_file(RUN, "twin", "obligations.jsonl")
-        /  ─►  …  ─►  RUN  ─►  twin  ─►  obligations.jsonl
+    open_file(RUN, "twin", "undo_log.jsonl")
+        /  ─►  …  ─►  RUN  ─►  twin  ─►  undo_log.jsonl
         └─ above ──┘  └─ owned by this user, writable by no other, no link in between
               a folder that all users may write to has the sticky bit
 

@@ -33,7 +33,7 @@ _STOPPING_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ProcessStatus:
     """State of a process: R running, S sleeping, D in the kernel, T stopped, Z zombie, or gone."""
 
     state: str
@@ -41,7 +41,7 @@ class Look:
     cpu_s: float = 0.0
 
 
-GONE = Look(state="gone")
+GONE = ProcessStatus(state="gone")
 
 
 def processes() -> Iterator[psutil.Process]:
@@ -58,7 +58,7 @@ def processes() -> Iterator[psutil.Process]:
         yield process
 
 
-def look(identity: Identity) -> Look:
+def look(identity: Identity) -> ProcessStatus:
     """State of the process now; GONE if its pid belongs to another one."""
     if not is_same(identity):
         return GONE
@@ -66,18 +66,18 @@ def look(identity: Identity) -> Look:
         process = psutil.Process(identity.pid)  # which may be gone since
         with process.oneshot():
             used = process.cpu_times()
-            return Look(
+            return ProcessStatus(
                 state=_STATES.get(process.status(), "S"),
                 rss_bytes=process.memory_info().rss,
                 cpu_s=used.user + used.system,
             )
     except psutil.ZombieProcess:
-        return Look(state="Z")
+        return ProcessStatus(state="Z")
     except psutil.NoSuchProcess:
         return GONE
 
 
-def look_until_stopped(seen_now: Callable[[], Look]) -> Look:
+def look_until_stopped(seen_now: Callable[[], ProcessStatus]) -> ProcessStatus:
     """State of a process that was stopped, which may be inside the kernel: it is given time."""
     deadline = time.monotonic() + _STOPPING_S
     seen = seen_now()
@@ -87,7 +87,7 @@ def look_until_stopped(seen_now: Callable[[], Look]) -> Look:
     return seen
 
 
-def look_with_children(main: Identity) -> Look:
+def look_with_children(main: Identity) -> ProcessStatus:
     """State of the process, with the memory and CPU time of it and of those that it started."""
     seen = look(main)
     if seen.state == GONE.state:

@@ -62,9 +62,7 @@ class ProcessKill(HitsTogether, EndsProcess):
 
     name = "process.kill"
     summary = "end the process and all its children by a signal; of learners or of the syncer"
-    imitates = (
-        "a crash, a kill for want of memory, a lost machine; no chip error, no device is damaged"
-    )
+    imitates = "a crash, a kill out of memory, a lost machine; no chip error, no device is damaged"
     proof = "exit status with that signal; the syncer dropped the member; of the syncer, no round"
 
     def __post_init__(self) -> None:

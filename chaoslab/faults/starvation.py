@@ -127,7 +127,7 @@ class MemoryPressure(Stresses):
 
 
 class Killer(StrEnum):
-    """Who kills for want of memory."""
+    """Who kills out of memory."""
 
     KERNEL = "kernel"
     """The kernel: it finds that the cgroup of the learner has no memory left."""
@@ -137,7 +137,7 @@ class Killer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOom(Stresses):
-    """The learner is killed for want of memory; heal by starting its next incarnation.
+    """The learner is killed out of memory; heal by starting its next incarnation.
 
     By the kernel: the learner shares a limit of memory with processes that use it up, and is the
     first in its line; in a pod the cluster calls it OOMKilled. That needs memory cgroups;
@@ -151,7 +151,7 @@ class ProcessOom(Stresses):
     its container that counts."""
 
     name = "process.oom"
-    summary = "the kernel kills the learner for want of memory"
+    summary = "the kernel kills the learner out of memory"
     layer = Layer.MEMORY
     imitates = "a leak or an oversized batch in host memory; device memory is not touched"
     proof = "exit by SIGKILL, and the kernel's own count of such kills"
@@ -189,7 +189,7 @@ class ProcessOom(Stresses):
         return {"by": self.by.value}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """Its end, and who says that it was for want of memory."""
+        """Its end, and who says that it was out of memory."""
         exited, counted = window.exited, _counted(window)
         kills = (counted[-1].payload.oom_kills or 0) if counted else 0
         if window.incarnation is None:
@@ -207,11 +207,11 @@ class ProcessOom(Stresses):
             return Found(code=window.was_away(down_s), text=f"{text} short", measured=measured,
                          proof=(exited,))  # fmt: skip
         if not kills:
-            text = "was killed, and not by the kernel for want of memory"
+            text = "was killed, and not by the kernel out of memory"
             return no_evidence(Code.OTHER_CAUSE, text, **measured)
         return Found(
             code=window.was_away(down_s),
-            text="was killed by the kernel for want of memory (it counts "
+            text="was killed by the kernel out of memory (it counts "
             f"{plural(kills, 'kill')}, those of our own processes included) and was down for "
             f"{down_s:.1f} s",
             measured=measured,

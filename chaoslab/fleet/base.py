@@ -46,7 +46,7 @@ class Ability(StrEnum):
     CROWD = "crowd"
     """Put processes beside it that compute or hold memory."""
     MEMORY_LIMIT = "memory_limit"
-    """Let the kernel kill it for want of memory."""
+    """Let the kernel kill it out of memory."""
     VOLUME = "volume"
     """Let it keep its files on a volume of its own, which can be full."""
     CUT_POWER = "cut_power"

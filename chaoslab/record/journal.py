@@ -36,9 +36,9 @@ from chaoslab.core.payloads import (
     kind_of,
 )
 from chaoslab.core.secrets import Secrets
-from chaoslab.record.in_time import InTime
 from chaoslab.record.journal_file import JOURNAL, JournalFile, Seal, read_journal, sealed
 from chaoslab.record.proofs import WORK, outlived, proof_doubts
+from chaoslab.record.time_index import TimeIndex
 
 __all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "Seal"]
 
@@ -332,8 +332,8 @@ class History:
         """Events with start_s <= time_s <= end_s, of these kinds or of all."""
         return self.once(History._in_time, *kinds).between(start_s, end_s)
 
-    def _in_time(self, *kinds: Carried) -> InTime[Event]:
-        return InTime(self.of(*kinds) if kinds else self._events)
+    def _in_time(self, *kinds: Carried) -> TimeIndex[Event]:
+        return TimeIndex(self.of(*kinds) if kinds else self._events)
 
     @property
     def learners(self) -> tuple[str, ...]:

@@ -251,7 +251,7 @@ HINTS: Mapping[Code, str] = {
     Code.STOOD_STILL: _BUSY,
     Code.STEP_TIMES_FALSE: _PROTOCOL,
     Code.STEP_WENT_BACK: _PROTOCOL,
-    Code.EXIT_NOT_ASKED: "{stderr}; all that it wrote is in the record, under nodes/. See whether "
+    Code.UNEXPECTED_EXIT: "{stderr}; all that it wrote is in the record, under nodes/. See whether "
     "it happens again: `{again} --repeat 5 --until-failure`",
     Code.REPAIR_GIVEN_UP: "see what the provider said of the slice of {who} (`repair.moved` and "
     "`provider.reported` in the journal). More budget or more time: keys `repair` of the inventory",
@@ -259,8 +259,8 @@ HINTS: Mapping[Code, str] = {
     Code.NEVER_STARTED: "somebody else took part: end strays and what earlier runs left with "
     "`chaoslab halt`, look with `chaoslab doctor`, then repeat the run: `{again}`",
     Code.BEHIND: _MORE_TIME,
-    Code.DIALLED_TOO_OFTEN: "a learner should wait longer after each failed dial; its attempts are "
-    "`link.opened` in the journal: `chaoslab show {run} --all`",
+    Code.RECONNECTS_TOO_OFTEN: "a learner should wait longer after each failed dial; its attempts "
+    "are `link.opened` in the journal: `chaoslab show {run} --all`",
     # -- membership
     Code.NOT_MISSED: _DETECTION,
     Code.MISSED_TOO_LATE: _DETECTION,
@@ -282,7 +282,7 @@ HINTS: Mapping[Code, str] = {
     Code.TOKENS_MISCOUNTED: _PROTOCOL,
     Code.TOKENS_NOT_TRAINED: _PROTOCOL,
     Code.TOKENS_OVERLAP: _PROTOCOL,
-    Code.BELIEF_WRONG: _PROTOCOL,
+    Code.COMMITTED_TOKENS_MISMATCH: _PROTOCOL,
     Code.TOKEN_LOST: _PROTOCOL,
     Code.COMMITTED_DIFFER: _PROTOCOL,
     Code.RUNNING_SUM_WRONG: _PROTOCOL,

@@ -26,7 +26,7 @@ from chaoslab.core.process_tree import processes
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import (
-    OBLIGATIONS,
+    UNDO_LOG,
     holder_of,
     is_of_run,
     is_owned,
@@ -75,7 +75,7 @@ def find_runs(root: Path) -> tuple[Path, ...]:
     """Every run of this user that somebody runs or that owes something: below `root` by its undo
     log, anywhere else on this machine by its living processes.
     """
-    marked = (run for run in _marked() if (run / OBLIGATIONS).is_file())
+    marked = (run for run in _marked() if (run / UNDO_LOG).is_file())
     return tuple(
         run
         for run in sorted({path.resolve() for path in (*logged_runs(root), *marked)})

@@ -2,7 +2,7 @@
 
     RunLoop ── beat, twice a second ──► pipe ──► janitor: no beat for 5 s? undo what is overdue
           ◄── Silence: how long, what was undone ◄── undone.jsonl ◄──┘
-    Injector ── owing(for_s): what a fault opens meanwhile is due by then ──► obligations.jsonl
+    Injector ── owing(for_s): what a fault opens meanwhile is due by then ──► undo_log.jsonl
 
 Both ends of the pipe may be stopped, killed or slow, and neither ever waits for the other.
 """

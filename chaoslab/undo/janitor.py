@@ -2,7 +2,7 @@
 
     harness ── beats ──► pipe ──► janitor (own session) ── no beat for 5 s ─► what is overdue
        │                             └─ end of the pipe: the harness is gone ─► everything
-       └── obligations.jsonl ◄───────── how, from the run directory alone ──────┘
+       └── undo_log.jsonl ◄───────── how, from the run directory alone ──────┘
 
 `python -m chaoslab.undo.janitor RUN_DIR` is the janitor; its standard input is the pipe. `heal`
 does the same for any old run. Both may run twice, or at once, and never touch a process that got
@@ -66,7 +66,7 @@ def heal(run_directory: Path) -> Healed:
     if (why := unknown_holder(run_directory)) and may_owe(run_directory):
         unknown = (
             f"{run_directory}: {why}; if no process runs it any more, remove the lines with "
-            '"held_by" out of its obligations.jsonl and heal it here'
+            '"held_by" out of its undo_log.jsonl and heal it here'
         )
         return Healed(remaining=(unknown,))
     return perform(run_directory)

@@ -1,6 +1,6 @@
 """Undo log of a run: how to undo each thing that it does, written down before it is done.
 
-    harness ── open: how to undo, written BEFORE the action ──► obligations.jsonl ──► owed, holder
+    harness ── open: how to undo, written BEFORE the action ──► undo_log.jsonl ──► owed, holder
             ── close: undone and verified ──────────────────►
             ── held_by: this process runs it now ───────────►
 
@@ -43,8 +43,8 @@ from chaoslab.undo.actions import ends_with_boot, leftovers, lets_go, looks
 from chaoslab.undo.heartbeat import StillThere
 from chaoslab.undo.verbs import UndoEntry
 
-OBLIGATIONS = "obligations.jsonl"
-_PLACES = ((OBLIGATIONS,), ("twin", OBLIGATIONS))
+UNDO_LOG = "undo_log.jsonl"
+_PLACES = ((UNDO_LOG,), ("twin", UNDO_LOG))
 """Where the undo logs of a run and of its twin lie in the run directory."""
 _OWN = frozenset({"open", "do"})
 """What an entry says beside the facts of its verb."""
@@ -62,8 +62,8 @@ class UndoLogFile:
 
     def __init__(self, run_directory: Path) -> None:
         """Continues a file that is there; FleetError when the disk refuses."""
-        self._path = run_directory / OBLIGATIONS
-        log = _read(run_directory, (OBLIGATIONS,))
+        self._path = run_directory / UNDO_LOG
+        log = _read(run_directory, (UNDO_LOG,))
         self._next = log.next if log else 0
         self._until_s: float | None = None
         self._open: set[int] = set()
@@ -73,7 +73,7 @@ class UndoLogFile:
         if holder is not None:
             self._append({"held_by": {**holder.facts, "host": socket.gethostname()}})
         try:
-            self._file = open_file(run_directory, OBLIGATIONS, flags=os.O_RDONLY | os.O_CREAT)
+            self._file = open_file(run_directory, UNDO_LOG, flags=os.O_RDONLY | os.O_CREAT)
         except OSError as error:
             raise FleetError(f"{self._path} cannot be kept open: {error}") from error
 
@@ -294,8 +294,8 @@ def is_held(run_directory: Path) -> bool:
 
 def logged_runs(root: Path) -> Iterator[Path]:
     """Every run under `root` that has an undo log, but not by way of a link."""
-    runs = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}")}
-    runs |= {path.parent.parent for path in root.glob(f"*/*/twin/{OBLIGATIONS}")}
+    runs = {path.parent for path in root.glob(f"*/*/{UNDO_LOG}")}
+    runs |= {path.parent.parent for path in root.glob(f"*/*/twin/{UNDO_LOG}")}
     return (run for run in sorted(runs) if not (run.is_symlink() or run.parent.is_symlink()))
 
 
@@ -347,7 +347,7 @@ def _why_unknown(holder: Mapping[str, Json], run_directory: Path) -> str:
         return str(error)
     if is_of_others(who, run_directory):
         return (
-            f"it says that process {who.pid} runs it, which does not have its {OBLIGATIONS} open: "
+            f"it says that process {who.pid} runs it, which does not have its {UNDO_LOG} open: "
             "a copy of a record, whose own run is to be halted or healed"
         )
     return ""

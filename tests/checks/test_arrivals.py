@@ -58,7 +58,7 @@ def test_capacity_grows_by_whoever_holds_everything() -> None:
 def test_whoever_came_may_not_leave_before_it_is_asked() -> None:
     crashed = Story(reserve=NEW).baseline().bring_in("learner-4").train(8)
     finding = Survivors().judge(crashed.exit("learner-4", code=1).train(9).end().history())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.EXIT_NOT_ASKED,))
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.UNEXPECTED_EXIT,))
 
 
 def test_a_learner_that_was_never_there_is_missed_by_nobody() -> None:

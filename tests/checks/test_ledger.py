@@ -135,7 +135,7 @@ def unanswered() -> Story:
     return half_killed().end().without(Kind.PUSH_ACCEPTED).without(Kind.LEARNER_PUSHED)
 
 
-SUMS = (Code.BELIEF_WRONG, Code.RUNNING_SUM_WRONG, Code.COMMITTED_DIFFER)
+SUMS = (Code.COMMITTED_TOKENS_MISMATCH, Code.RUNNING_SUM_WRONG, Code.COMMITTED_DIFFER)
 CASES = {
     "a paused learner that joins again": passes(
         CHECK, lambda: Story().baseline().pause("learner-2", for_s=9).train(9).heal().train(9).end()
@@ -165,7 +165,7 @@ CASES = {
         ended(Kind.ROUND_MERGED, lambda e: {"contributors": e.data["contributors"][1:]}, 30),
         Code.PUSH_LOST,
         Code.RUNNING_SUM_WRONG,
-        Code.BELIEF_WRONG,
+        Code.COMMITTED_TOKENS_MISMATCH,
         Code.COMMITTED_DIFFER,
     ),
     "an accepted push whose round vanishes": fails(
@@ -182,19 +182,21 @@ CASES = {
         Code.MERGED_TWICE,
         Code.TOKENS_OVERLAP,
         Code.RUNNING_SUM_WRONG,
-        Code.BELIEF_WRONG,
+        Code.COMMITTED_TOKENS_MISMATCH,
         Code.COMMITTED_DIFFER,
     ),
     "a final account that adds up to more than the syncer booked": fails(
         CHECK, ended(Kind.LEARNER_FINAL, shifted), Code.COMMITTED_DIFFER
     ),
     "a learner that believes something else when it adopts": fails(
-        CHECK, ended(Kind.LEARNER_ADOPTED, more("committed_tokens", 1)), Code.BELIEF_WRONG
+        CHECK,
+        ended(Kind.LEARNER_ADOPTED, more("committed_tokens", 1)),
+        Code.COMMITTED_TOKENS_MISMATCH,
     ),
     "a learner credited with more than it did": fails(
         CHECK,
         ended(Kind.LEARNER_ADOPTED, lambda _: {"discarded_tokens": -1}),
-        Code.BELIEF_WRONG,
+        Code.COMMITTED_TOKENS_MISMATCH,
     ),
     "a total of a round that is no sum": fails(
         CHECK, ended(Kind.ROUND_MERGED, more("committed_tokens", 50)), Code.RUNNING_SUM_WRONG

@@ -24,7 +24,10 @@ def test_a_learner_that_dials_too_often_in_any_minute_fails_by_name() -> None:
     story = Story().baseline().cut("learner-2", for_s=90).train(90).heal().train(9).end()
     finding = Retries(max_per_minute=40).judge(story.history())
     assert (finding.outcome, finding.culprits) == (Outcome.FAIL, ("learner-2",))
-    assert (finding.codes, finding.margin) == ((Code.DIALLED_TOO_OFTEN,), pytest.approx(-21 / 40))
+    assert (finding.codes, finding.margin) == (
+        (Code.RECONNECTS_TOO_OFTEN,),
+        pytest.approx(-21 / 40),
+    )
     assert Retries(max_per_minute=61).judge(story.history()).outcome is Outcome.PASS
 
 

@@ -104,7 +104,7 @@ CASES = {
     "a stranger's kill": fails(
         CHECK,
         lambda: one_dies().train(2).strike("learner-2").train(4).heal().train(9).end(),
-        Code.EXIT_NOT_ASKED,
+        Code.UNEXPECTED_EXIT,
     ),
     "a step that goes back": fails(CHECK, lambda: went_back("learner-2", 1), Code.STEP_WENT_BACK),
     "a victim that begins again at an earlier step": passes(

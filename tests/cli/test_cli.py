@@ -590,7 +590,7 @@ LATE = '{"seq":20,"time_s":"late","source":"harness","kind":"run.settled","data"
     ("file", "text", "commands"),
     [
         ("verdict.json", "{", ["show"]),
-        ("obligations.jsonl", GARBAGE, ["heal"]),
+        ("undo_log.jsonl", GARBAGE, ["heal"]),
         (JOURNAL, None, ["show --judge", "show"]),
         (JOURNAL, GARBAGE, ["show --judge", "show", "show --judge --json", "show --json"]),
         (JOURNAL, LATE, ["show --judge", "show", "show --judge --json", "show --json"]),
@@ -635,7 +635,7 @@ def test_an_interrupt_right_after_the_heal_leaves_the_return_unknown(
 
 def test_a_dry_run_of_heal_says_what_is_owed_and_undoes_nothing(record: Path) -> None:
     assert json.loads(call("heal", "--dry-run", "--json").stdout) == {}
-    owed, log = record / "evidence/owed", record / "obligations.jsonl"
+    owed, log = record / "evidence/owed", record / "undo_log.jsonl"
     owed.write_text("")
     line = {"open": 99, "do": "remove_path", "path": str(owed)}
     log.write_text(log.read_text() + json.dumps(line) + "\n")

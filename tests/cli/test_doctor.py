@@ -25,7 +25,7 @@ from chaoslab.links.netem.netfilter import Drop
 from chaoslab.links.toxiproxy import server_binary
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.leftovers import Leftover
-from chaoslab.undo.log import OBLIGATIONS, UndoLogFile
+from chaoslab.undo.log import UNDO_LOG, UndoLogFile
 from chaoslab.undo.verbs import State
 from tests.contracts.fleet_kit import wait_until
 
@@ -128,7 +128,7 @@ def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
     assert owed.remedy == f"chaoslab heal {run}"
     assert heal(run).actions
     assert not residue(tmp_path, run)
-    assert (run / OBLIGATIONS).exists()
+    assert (run / UNDO_LOG).exists()
 
 
 def test_half_a_file_in_the_record_of_a_dead_run_is_residue_until_it_is_healed(

@@ -22,7 +22,7 @@ from chaoslab.core.private_files import (
 )
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.log import (
-    OBLIGATIONS,
+    UNDO_LOG,
     UndoLogFile,
     append,
     is_held,
@@ -137,7 +137,7 @@ def test_a_run_directory_is_its_owner_s_alone(tmp_path: Path) -> None:
     assert run.path.stat().st_mode & 0o777 == 0o700
     assert run.make_twin().path.stat().st_mode & 0o777 == 0o700
     UndoLogFile(run.path).open("end_process", **NOBODY)
-    assert (run.path / OBLIGATIONS).stat().st_mode & 0o777 == 0o600
+    assert (run.path / UNDO_LOG).stat().st_mode & 0o777 == 0o600
 
 
 def test_nothing_is_appended_through_a_link(tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ def test_nothing_is_appended_through_a_link(tmp_path: Path) -> None:
     precious.write_text("half a line")
     run = tmp_path / "run"
     make_folder(run)
-    (run / OBLIGATIONS).symlink_to(precious)
+    (run / UNDO_LOG).symlink_to(precious)
     with pytest.raises(FleetError):
-        append(run / OBLIGATIONS, {"close": 0})
+        append(run / UNDO_LOG, {"close": 0})
     assert precious.read_text() == "half a line"
 
 
@@ -155,7 +155,7 @@ def test_nothing_is_appended_through_a_link(tmp_path: Path) -> None:
 def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
     UndoLogFile(tmp_path).open("end_process", **NOBODY)
     assert may_owe(tmp_path)
-    os.chown(tmp_path / OBLIGATIONS, STRANGER, STRANGER)
+    os.chown(tmp_path / UNDO_LOG, STRANGER, STRANGER)
     with pytest.raises(NotOwned):
         undo_logs(tmp_path)
     assert not may_owe(tmp_path)
@@ -174,15 +174,15 @@ def test_the_record_of_another_user_is_judged_as_its_owner_judges_it(
     owed = undos_in_record(tmp_path)
     assert [one.number for one in owed] == [0]
     if do == "chown":
-        os.chown(tmp_path / OBLIGATIONS, STRANGER, STRANGER)
+        os.chown(tmp_path / UNDO_LOG, STRANGER, STRANGER)
     else:
-        os.chown(tmp_path / OBLIGATIONS, -1, STRANGER)
-        (tmp_path / OBLIGATIONS).chmod(0o664)
+        os.chown(tmp_path / UNDO_LOG, -1, STRANGER)
+        (tmp_path / UNDO_LOG).chmod(0o664)
     assert undos_in_record(tmp_path) == owed
     with pytest.raises(FleetError):
         open_undos(tmp_path)
-    (tmp_path / OBLIGATIONS).unlink()
-    (tmp_path / OBLIGATIONS).mkdir()
+    (tmp_path / UNDO_LOG).unlink()
+    (tmp_path / UNDO_LOG).mkdir()
     with pytest.raises(FleetError):
         undos_in_record(tmp_path)
 

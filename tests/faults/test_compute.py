@@ -247,12 +247,12 @@ def crowded(step_s: float, cpu_s: float) -> Record:
         )
     ),
     case(
-        "the kernel itself says that it killed for want of memory",
+        "the kernel itself says that it killed out of memory",
         Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=5),
         Code.AS_ASKED,
     ),
     case(
-        "a kill that the kernel does not count is not for want of memory",
+        "a kill that the kernel does not count is not out of memory",
         Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=0),
         Code.OTHER_CAUSE,
     ),

@@ -59,7 +59,7 @@ def without_power(*lost: Json, refused: str | None = "Input/output error") -> Re
     return record.add(15.0, Kind.NODE_STARTED, incarnation=2)
 
 
-LOST: dict[str, Json] = {"file": "tape.jsonl", "bytes_before": 900, "bytes_after": 512}
+LOST: dict[str, Json] = {"file": "commits.jsonl", "bytes_before": 900, "bytes_after": 512}
 BACK: dict[str, Json] = {"file": NEWEST, "bytes_before": None, "bytes_after": 100}
 
 

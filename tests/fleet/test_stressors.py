@@ -64,11 +64,11 @@ def counted(stage: Stage) -> Observation:
     return stage.until(Kind.NODE_COUNTED)
 
 
-def keepers(count: int = 0) -> list[psutil.Process]:
+def processes(count: int = 0) -> list[psutil.Process]:
     """Of this very process; so many are waited for, since each first has to become one."""
 
     def found() -> list[psutil.Process]:
-        return [one for one in psutil.Process().children() if "keeper.py" in words(one)]
+        return [one for one in psutil.Process().children() if "stress_program.py" in words(one)]
 
     wait_until(lambda: len(found()) >= count)
     return found()
@@ -127,17 +127,17 @@ def test_a_duty_cycle_stops_a_node_again_and_again_and_lets_it_go_on(calm: Stage
     wait_until(lambda: node.status() != psutil.STATUS_STOPPED)
     calm.fleet.relieve("n", "injection-0")
     assert node.status() != psutil.STATUS_STOPPED
-    assert not keepers()
+    assert not processes()
 
 
-def test_who_kills_the_keeper_of_a_duty_cycle_leaves_a_node_that_healing_lets_go_on(
+def test_who_kills_the_stress_process_of_a_duty_cycle_leaves_a_node_that_healing_lets_go_on(
     calm: Stage,
 ) -> None:
     put(calm, Slowness(factor=20, mechanism=Mechanism.DUTY_CYCLE))
     node = psutil.Process(int(str(calm.fleet.probe("n").data["pid"])))
     wait_until(lambda: node.status() == psutil.STATUS_STOPPED)
-    for keeper in keepers(1):
-        keeper.kill()
+    for process in processes(1):
+        process.kill()
     assert calm.until(Kind.NODE_RELIEVED).data["because"] != ""
     calm.fleet.relieve("n", "injection-0")
     wait_until(lambda: node.status() != psutil.STATUS_STOPPED)
@@ -153,7 +153,7 @@ def test_another_strength_is_no_second_burden(calm: Stage, undo_log: Remembered)
     opened = len(undo_log.opened)
     put(calm, Slowness(factor=5, mechanism=Mechanism.DUTY_CYCLE))
     assert len(undo_log.opened) == opened
-    assert len(keepers(1)) == 1
+    assert len(processes(1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,11 @@ def test_a_burden_beside_a_node_shows_and_is_gone_afterwards(
     put(stage, stressor)
     wait_until(lambda: float(str(counted(stage).data[shown])) > least)
     if isinstance(stressor, HeldMemory):
-        (keeper,) = keepers(1)
-        first_to_die = Path(f"/proc/{keeper.pid}/oom_score_adj").read_text().strip()
+        (process,) = processes(1)
+        first_to_die = Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip()
         assert first_to_die == "1000"
     stage.fleet.relieve("n", "injection-0")
-    assert not keepers()
+    assert not processes()
 
 
 def test_memory_that_is_promised_to_one_is_not_promised_to_another() -> None:
@@ -208,7 +208,7 @@ def test_the_kernel_kills_a_node_whose_limit_is_used_up(stage: Stage, undo_log: 
     stage.fleet.relieve("n", "injection-0")
     (owed,) = [one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP]
     assert not Path(str(owed["path"])).exists()
-    assert not keepers()
+    assert not processes()
 
 
 @pytest.mark.gate
@@ -217,6 +217,6 @@ def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, undo_log: Rem
     with LocalFleet(tmp_path, clock, undo_log=undo_log) as fleet:
         fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
         fleet.stress("n", "injection-0", Neighbours(count=1))
-        assert len(keepers(1)) == 1
-    assert not keepers()
+        assert len(processes(1)) == 1
+    assert not processes()
     assert sorted(undo_log.closed) == list(range(len(undo_log.opened)))

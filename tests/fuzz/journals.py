@@ -33,7 +33,7 @@ from chaoslab.report.page import run_page
 from chaoslab.report.web.page import page, page_data, record_facts
 from chaoslab.run.experiment import was_interrupted
 from chaoslab.run.records import history_of, run_json
-from chaoslab.undo.log import OBLIGATIONS
+from chaoslab.undo.log import UNDO_LOG
 from tests.fuzz.damage import HUGE, damaged_bytes, damaged_value
 from tests.histories import Story
 from tests.memory_folder import in_memory
@@ -170,7 +170,7 @@ def _record(story: Story, *, is_chained: bool) -> Record:
 
 
 def _write_run(path: Path, lines: Sequence[str], *, is_chained: bool) -> None:
-    """journal.jsonl, run.json, obligations.jsonl."""
+    """journal.jsonl, run.json, undo_log.jsonl."""
     facts: dict[str, Any] = {
         "plan": "fuzz", "seed": 1, "fleet": "local", "outcome": "completed",
         "started": "2026-11-20T05:07:42.123Z", "ended": "2026-11-20T05:08:42.123Z",
@@ -187,8 +187,8 @@ def _write_run(path: Path, lines: Sequence[str], *, is_chained: bool) -> None:
     else:
         (path / JOURNAL).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (path / RUN_JSON).write_text(json.dumps(facts, indent=2), encoding="utf-8")
-    (path / OBLIGATIONS).write_bytes(_BOOK)
-    (path / OBLIGATIONS).chmod(0o600)
+    (path / UNDO_LOG).write_bytes(_BOOK)
+    (path / UNDO_LOG).chmod(0o600)
 
 
 # ---------------------------------------------------------------- and what becomes of them
@@ -204,7 +204,7 @@ def _damaged(chance: random.Random, record: Record) -> dict[str, bytes]:
             files[name] = _damaged_json(chance, content)
         elif name.endswith("jsonl") and chance.random() < 0.3:
             files[name] = _damaged_line(chance, content)
-        elif name.endswith(OBLIGATIONS) and chance.random() < 0.2:
+        elif name.endswith(UNDO_LOG) and chance.random() < 0.2:
             files[name] = content + _DIED
         elif chance.random() < 0.02:
             files.pop(name, None)

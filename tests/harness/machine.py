@@ -22,7 +22,7 @@ import psutil
 from chaoslab.core.events import Kind
 from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, an_object, call
 from chaoslab.record.journal import JOURNAL
-from chaoslab.undo.log import OBLIGATIONS
+from chaoslab.undo.log import UNDO_LOG
 
 MARK = "CHAOSLAB_TEST_MARK"
 """Set for the harness under test; whatever comes of it inherits it."""
@@ -156,7 +156,7 @@ def _files(root: Path) -> Iterator[str]:
 
 
 def _owed(root: Path) -> Iterator[dict[str, object]]:
-    for path in root.rglob(OBLIGATIONS):
+    for path in root.rglob(UNDO_LOG):
         for line in path.read_text(errors="replace").splitlines():
             try:
                 yield json.loads(line)

@@ -157,7 +157,7 @@ def test_the_run_directory_holds_what_it_should(kill_half: Done) -> None:
     files = {path.name for path in record.iterdir()}
     assert files == {
         "run.json", "plan.source.yaml", "plan.resolved.yaml", "schedule.jsonl", "journal.jsonl",
-        "obligations.jsonl", "evidence", "nodes", "snapshots", "twin", "verdict.json",
+        "undo_log.jsonl", "evidence", "nodes", "snapshots", "twin", "verdict.json",
         "junit.xml", "report.md", "report.html", "tokens",
     }  # fmt: skip
     assert (kill_half.root / "kill_half" / "latest").resolve() == record

@@ -94,7 +94,7 @@ def test_codes_of_packages_and_old_verdicts_have_a_hint_too() -> None:
 
 
 def test_standard_error_is_read_above_only_if_something_of_it_stands_there() -> None:
-    dead = finding(Code.EXIT_NOT_ASKED)
+    dead = finding(Code.UNEXPECTED_EXIT)
     assert "above" in hint(dead, RECORD, {"learner-3": "Killed"})
     for stderr in ({"learner-3": ""}, {"learner-1": "Killed"}):
         assert "above" not in hint(dead, RECORD, stderr)

@@ -131,7 +131,7 @@ def test_everything_of_a_run_is_in_its_directory(watched: Watched) -> None:
     files = {path.name for path in run.path.iterdir() if path.is_file()}
     assert files == {
         "run.json", "plan.source.yaml", "plan.resolved.yaml", "schedule.jsonl", "journal.jsonl",
-        "obligations.jsonl",
+        "undo_log.jsonl",
     }  # fmt: skip
     assert len((run.path / "schedule.jsonl").read_text().splitlines()) == 2
     assert (facts["outcome"], facts["reason"], facts["exit_code"]) == ("completed", "", None)
@@ -231,7 +231,7 @@ def test_what_is_left_is_written_down_before_the_last_line(tmp_path: Path) -> No
 def test_a_record_with_an_open_undo_is_residue_wherever_it_is_judged(tmp_path: Path) -> None:
     run = conducted(tmp_path)
     assert judge(history_of(run), ()).residue == ()
-    append(run.path / "obligations.jsonl", {"open": 7, "do": "remove_cgroup", "path": "/gone"})
+    append(run.path / "undo_log.jsonl", {"open": 7, "do": "remove_cgroup", "path": "/gone"})
     verdict = judge(history_of(run), ())
     assert verdict.exit_code is ExitCode.BROKEN
     (left,) = verdict.residue
@@ -351,5 +351,5 @@ def test_the_janitor_watches_over_the_run_and_leaves_with_it(tmp_path: Path) -> 
     run = conducted(tmp_path)
 
     assert not (run.path / "janitor.log").exists()
-    lines = (run.path / "obligations.jsonl").read_text().splitlines()
+    lines = (run.path / "undo_log.jsonl").read_text().splitlines()
     assert json.loads(lines[-1]) == {"held_by": None}

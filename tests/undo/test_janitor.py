@@ -32,7 +32,7 @@ from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.halt import halt
 from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
-from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, holder_of, is_held, open_undos
+from chaoslab.undo.log import UNDO_LOG, UndoLogFile, holder_of, is_held, open_undos
 from chaoslab.undo.verbs import Healed, UndoEntry
 from tests.contracts.fleet_kit import wait_until
 
@@ -93,7 +93,7 @@ def known(pid: int) -> Identity:
 
 
 def forget_the_holder(run_directory: Path) -> None:
-    path = run_directory / OBLIGATIONS
+    path = run_directory / UNDO_LOG
     lines = [line for line in path.read_text().splitlines() if "held_by" not in line]
     path.write_text("".join(f"{line}\n" for line in lines))
 
@@ -114,7 +114,7 @@ def raising(error: Exception) -> Callable[..., NoReturn]:
 
 def test_a_torn_last_line_is_owed_by_nobody_and_spoils_nothing(tmp_path: Path) -> None:
     owe_what(tmp_path, "end_process", **NOBODY)
-    with (tmp_path / OBLIGATIONS).open("a") as file:
+    with (tmp_path / UNDO_LOG).open("a") as file:
         file.write('{"open": 1, "do": "end_pro')
     assert [owed.number for owed in open_undos(tmp_path)] == [0]
     heal(tmp_path)
@@ -137,8 +137,8 @@ def test_what_one_undo_runs_into_does_not_keep_the_others_from_theirs(
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
     for line in ("nonsense", "17", '{"open": "x"}', '{"close": null}', '{"held_by": {}}'):
-        (tmp_path / OBLIGATIONS).write_text(f"{{}}\n{line}\n{{}}\n")
-        with pytest.raises(FleetError, match=f"{OBLIGATIONS}:2"):
+        (tmp_path / UNDO_LOG).write_text(f"{{}}\n{line}\n{{}}\n")
+        with pytest.raises(FleetError, match=f"{UNDO_LOG}:2"):
             heal(tmp_path)
 
 
@@ -149,7 +149,7 @@ def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being
     for run in (damaged, other):
         run.mkdir(parents=True)
         UndoLogFile(run).open("end_process", **NOBODY)
-    with (damaged / OBLIGATIONS).open("a") as file:
+    with (damaged / UNDO_LOG).open("a") as file:
         file.write("nonsense\n")
     assert holder_of(damaged) == identify(os.getpid())
     assert {damaged, other} <= set(known_runs(tmp_path))
@@ -158,7 +158,7 @@ def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being
     assert find_runs(tmp_path) == (damaged, other)
     first, second = halt([damaged, other], within_s=0.0)
     (found,) = [one.what for one in residue.find(tmp_path) if one.where == str(damaged)]
-    assert all(f"{OBLIGATIONS}:2" in said for said in (first.remaining[0], found))
+    assert all(f"{UNDO_LOG}:2" in said for said in (first.remaining[0], found))
     assert second.remaining == open_undos(other) == ()
 
 
@@ -211,13 +211,13 @@ def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
 
 
 def hold(run_directory: Path, **held_by: Json) -> None:
-    with (run_directory / OBLIGATIONS).open("a") as file:
+    with (run_directory / UNDO_LOG).open("a") as file:
         file.write(json.dumps({"held_by": held_by}) + "\n")
 
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
     owe(tmp_path, sleeper)
-    with sleeping(tmp_path / OBLIGATIONS) as harness:
+    with sleeping(tmp_path / UNDO_LOG) as harness:
         hold(tmp_path, **known(harness.pid).facts)
         assert holder_of(tmp_path) == known(harness.pid)
         (said,) = heal(tmp_path).remaining
@@ -229,12 +229,12 @@ def test_a_copy_of_a_record_ends_nobody_while_its_run_goes_on(tmp_path: Path) ->
     run, copy = tmp_path / "run", tmp_path / "copy"
     run.mkdir()
     UndoLogFile(run)
-    with sleeping(mark=f"{run}/learner-0/1") as node, sleeping(run / OBLIGATIONS) as harness:
+    with sleeping(mark=f"{run}/learner-0/1") as node, sleeping(run / UNDO_LOG) as harness:
         owe(run, node)
         hold(run, **known(harness.pid).facts)
         shutil.copytree(run, copy)
-        text = (copy / OBLIGATIONS).read_text()
-        (copy / OBLIGATIONS).write_text(text.replace(f"{run}/", f"{copy}/"))
+        text = (copy / UNDO_LOG).read_text()
+        (copy / UNDO_LOG).write_text(text.replace(f"{run}/", f"{copy}/"))
 
         assert holder_of(copy) is None
         assert not is_held(copy)

@@ -8,7 +8,7 @@ import pytest
 
 from chaoslab.core.process_identity import Identity, boot_id, identify
 from chaoslab.undo import log
-from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, is_of_others
+from chaoslab.undo.log import UNDO_LOG, UndoLogFile, is_of_others
 from chaoslab.undo.verbs import UndoEntry
 
 
@@ -30,7 +30,7 @@ def test_what_ends_with_the_boot_is_written_without_waiting_for_the_disk(
     log = UndoLogFile(tmp_path)
     number = log.open("resume_process", node="learner-1", pid=1)
     log.close(number)
-    assert (tmp_path / OBLIGATIONS).read_text("utf-8").count("\n") == 3
+    assert (tmp_path / UNDO_LOG).read_text("utf-8").count("\n") == 3
     assert synced == []
 
 

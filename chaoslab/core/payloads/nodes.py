@@ -42,7 +42,7 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     last_words: str = ""
     """The end of its standard error, if it failed by itself."""
     out_of_memory: bool = False
-    """Of a container: the kernel killed it for want of memory, by the engine's word."""
+    """Of a container: the kernel killed it out of memory, by the engine's word."""
     host_lost: bool = False
     """Its host was lost, and the node with it; `last_words` says how."""
     lease_over: bool = False

@@ -60,7 +60,7 @@ class Steps(Protocol[State]):
     def unpack(self, payload: bytes | memoryview) -> State: ...
 
 
-class Together(Protocol):
+class GradientAverager(Protocol):
     """Makes steps together with other learners: `DataParallel`."""
 
     @property
@@ -98,7 +98,7 @@ class Replica:
         pace: Pace,
         *,
         seed: int,
-        parallel: Together | None = None,
+        parallel: GradientAverager | None = None,
     ) -> None:
         """`parallel`: makes the steps together with other learners, in place of `inner`."""
         self.counters = Counters()

@@ -2,7 +2,7 @@
 
     <directory>/specs.json            the tensors, written once
     <directory>/fragment-3.a, .b      two slots: the current version and the one before it
-    <directory>/tape.jsonl            one line for each merge: the commit log
+    <directory>/commits.jsonl            one line for each merge: the commit log
     <directory>/reserved.json         rounds and epochs that may have been assigned, merged or not
 
 A merge is written to the slot with the older version, flushed, and then committed by its line in
@@ -32,7 +32,7 @@ from chaoslab.diloco.node.files import File, atomic_write, flush_all, flush_fold
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved, latest, read_commit_log
 
 _SPECS = "specs.json"
-_COMMIT_LOG = "tape.jsonl"
+_COMMIT_LOG = "commits.jsonl"
 _RESERVED = "reserved.json"
 _SLOTS = ("a", "b")
 

@@ -104,7 +104,7 @@ def _let_go(engine: Engine, do: str, facts: ContainerFacts) -> tuple[str, ...]:
             engine.unpause(container)
         case _ if do == verbs.UNWEDGE:
             engine.kill(container, "SIGUSR2")
-            return (f"{container} was told to go on",)
+            return (f"{container} was resumed",)
     return (f"{container} was {_HELD[do]}, and is let go",) if is_held else ()
 
 

@@ -61,7 +61,7 @@ class Container(Incarnation):
         self._is_closing = False
         self._lost_error_bytes = 0
         self.was_out_of_memory = False
-        """Whether the engine reports that it was killed for want of memory."""
+        """Whether the engine reports that it was killed out of memory."""
         self._meter = Meter(self.engine, self.name)
         self._begin()
 

@@ -1,7 +1,7 @@
 """Neighbours of a container: others that compute, or hold memory, on the engine's machine.
 
-    Neighbours ─► one container with so many `keeper burn`, which counts for as many containers
-    HeldMemory ─► one container with a `keeper hold`, first in the kernel's line
+    Neighbours ─► one container with so many `stress_program burn`, counted as as many containers
+    HeldMemory ─► one container with a `stress_program hold`, first in the kernel's line
 
 No network, nothing of the node's is in reach. What they use is the engine's word. They end with
 their standard input, which is the harness's, or when their time is over; the run's labels remove
@@ -24,9 +24,9 @@ from chaoslab.fleet.docker.engine.engine import ContainerSpec, Missing
 from chaoslab.fleet.docker.engine.stream import Stream
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.local.neighbours import available_bytes, refuse_more_memory_than_there_is
-from chaoslab.fleet.stress import keeper
-from chaoslab.fleet.stress.keepers import until
+from chaoslab.fleet.stress import stress_program
 from chaoslab.fleet.stress.registry import StressDriver, Wish
+from chaoslab.fleet.stress.stress_process import until
 from chaoslab.fleet.stressors import HeldMemory, Neighbours
 
 _OWN_BYTES: Final = 64 << 20
@@ -107,7 +107,7 @@ class Beside(StressDriver):
 
     def _as_asked(self) -> ContainerSpec:
         run_resources, stressor = self._life.run_context.run_resources, self._stressor
-        source = Path(keeper.__file__).read_text(encoding="utf-8")
+        source = Path(stress_program.__file__).read_text(encoding="utf-8")
         keeps = ("python3", "-I", "-S", "-c", source)
         words: tuple[str, ...]
         if isinstance(stressor, HeldMemory):

@@ -138,7 +138,7 @@ class Starved(_Limited):
                 return
 
     def counts(self) -> Mapping[str, Json]:
-        """Whether it was killed for want of memory, by the engine's word."""
+        """Whether it was killed out of memory, by the engine's word."""
         return {"oom_kills": int(self.life.was_out_of_memory)}
 
     def end(self) -> None:

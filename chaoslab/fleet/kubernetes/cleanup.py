@@ -62,7 +62,7 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
                 with suppress(Missing):  # what was done to it is gone with it
                     if _runs(cluster, pod):
                         cluster.exec(pod, _COMMANDS[do])
-                        return (f"{pod} was told to go on",)
+                        return (f"{pod} was resumed",)
         return ()
 
 

@@ -4,7 +4,7 @@
     service  stable address of the syncer; those of learners of several hosts: `host_services`
     claim    volume that outlives the incarnations of a node
     secret   private files and secret environment of a node
-    keeper   Job that owns all of these: `keeper`
+    owner Job   Job that owns all of these: `owner_job`
 
     pod of a node: pause ─┬─ sh (entry) ─ exec ─► python3 -m chaoslab.diloco.learner …
     one process namespace └─ exec from the harness: signals to all of them
@@ -95,7 +95,7 @@ class Manifests:
     """Run directory on the harness's machine."""
     settings: PodSettings
     owner: str = ""
-    """Unique id of the keeper, once it is there."""
+    """Unique id of the owner Job, once it is there."""
 
     def name(self, *words: str) -> str:
         """Name of an object of this run."""
@@ -208,7 +208,7 @@ class Manifests:
         }
 
     def metadata(self, name: str) -> dict[str, Json]:
-        """That of an object of this run, which goes with its keeper."""
+        """That of an object of this run, which goes with its owner Job."""
         return self._metadata(name)
 
     # ---------------------------------------------------------------- inside

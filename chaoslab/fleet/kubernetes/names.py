@@ -23,7 +23,7 @@ LABEL_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
 LABEL_HOST: Final = "chaoslab/host"
 """Machine of the harness."""
 DIRECTORY: Final = "chaoslab/directory"
-"""Annotation of the keeper: the run directory on the machine of the harness."""
+"""Annotation of the owner Job: the run directory on the machine of the harness."""
 CORDONED_BY: Final = "chaoslab/cordoned-by"
 """Annotation of a machine: the run that cordoned it."""
 
@@ -50,7 +50,7 @@ _LABEL_MOST: Final = 63
 
 
 def own_name(run: str) -> str:
-    """Name of the run's keeper, with which the names of all its objects begin."""
+    """Name of the run's owner Job, with which the names of all its objects begin."""
     return f"chaoslab-{run}"
 
 

@@ -72,7 +72,7 @@ class PodIncarnation(Pods):
         self.job = own_job if replacement is None else replacement.job
         self._replacement, self._is_asked = replacement, is_asked
         self.was_out_of_memory = False
-        """Whether the kernel killed it for want of memory, by the cluster's word."""
+        """Whether the kernel killed it out of memory, by the cluster's word."""
         self._cpu: CpuCount | None = None
         self._state: PodState | None = None
         self._runs = threading.Event()

@@ -95,7 +95,7 @@ class PodState:
 
     @property
     def was_out_of_memory(self) -> bool:
-        """Whether the kernel killed it for want of memory, by the cluster's word."""
+        """Whether the kernel killed it out of memory, by the cluster's word."""
         return self.reason == _OUT_OF_MEMORY
 
 

@@ -4,8 +4,8 @@
     port ─► pod's address : 4700, 4701, …
     close ─► Job and Secret are deleted
 
-The pod belongs to the keeper and goes with the run. Where it ends, all links are lost: another pod
-would have another address.
+The pod belongs to the owner Job and goes with the run. Where it ends, all links are lost: another
+pod would have another address.
 """
 
 import secrets
@@ -74,7 +74,7 @@ class PodProxyHost(WithoutRules):
         settings: Callable[[], PodSettings],
         start_s: float,
     ) -> None:
-        """Nothing is asked before `open`; the run's keeper is there by then."""
+        """Nothing is asked before `open`; the run's owner Job is there by then."""
         self._directory = run_directory.resolve()
         self._connect, self._settings, self._start_s = connect, settings, start_s
         self._cluster: ForwardingCluster | None = None
@@ -95,10 +95,10 @@ class PodProxyHost(WithoutRules):
             cluster = self._cluster = self._connect()
             if_it_fails.callback(cluster.close)
             run = run_name(self._directory)
-            keeper = cluster.get(JOBS, names.own_name(run))
+            owner = cluster.get(JOBS, names.own_name(run))
             manifests = ProxyManifests(
                 run=run, directory=str(self._directory), settings=self._settings(),
-                owner=names.uid_of(keeper),
+                owner=names.uid_of(owner),
             )  # fmt: skip
             token = secrets.token_urlsafe()
             cluster.create(manifests.proxy_secret(token))

@@ -33,7 +33,7 @@ JOB_SET_RIGHTS: Final = (
 _RUN: Final = (
     Rule(group="batch", resource="jobs",
          verbs=("create", "get", "list", "watch", "patch", "delete"),
-         use="a Job for each incarnation of a node, and the keeper that owns all and is renewed"),
+         use="a Job for each incarnation of a node, and the one that owns all and is renewed"),
     Rule(group="", resource="pods", verbs=("get", "list", "watch", "delete"),
          use="their pods: watched, deleted"),
     Rule(group="", resource="pods/log", verbs=("get",), use="events that nodes print"),

@@ -1,7 +1,7 @@
-"""Objects of one run in a cluster: its keeper, which owns the others, and what nodes need.
+"""Objects of one run in a cluster: its owner Job, which owns the others, and what nodes need.
 
-    undo log ─► keeper (Job) ─ owns ─► Jobs of nodes or JobSets, Service, claims, Secrets
-    renewals ─► the keeper's deadline: nothing outlives a dead harness by more than a lease
+    undo log ─► owner Job (Job) ─ owns ─► Jobs of nodes or JobSets, Service, claims, Secrets
+    renewals ─► the owner Job's deadline: nothing outlives a dead harness by more than a lease
 
 One entry of the undo log, written before the first object is made, deletes them all.
 """
@@ -24,8 +24,8 @@ from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.kubernetes import host_services, names
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.job_sets import JobSets, NodeJob
-from chaoslab.fleet.kubernetes.keeper import keeper, renewal
 from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
+from chaoslab.fleet.kubernetes.owner_job import owner_job, renewal
 from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.fleet.kubernetes.pod_state import Hope, state_of
 from chaoslab.fleet.kubernetes.refusals import Missing
@@ -45,7 +45,7 @@ from chaoslab.undo.base import UndoLog
 _GONE_S: Final = 90.0
 """How long the cluster may take until the next object of a run is deleted."""
 _STARTED_S: Final = 30.0
-"""How long the cluster may take until it counts the time of the keeper."""
+"""How long the cluster may take until it counts the time of the owner Job."""
 _START_LOOK_S: Final = 0.05
 _SUSPENDED: Final = (
     "it was suspended, as Kueue does to Jobs without a queue (`manageJobsWithoutQueueName`): "
@@ -84,12 +84,12 @@ class RunObjects:
         """Jobs that were run beside nodes."""
         self._is_over = threading.Event()
         self._began_s: tuple[float, ...] = ()
-        """When the keeper was made, by each clock."""
+        """When the owner Job was made, by each clock."""
 
     # ---------------------------------------------------------------- beginning and end
 
     def open(self) -> None:
-        """Write down how to delete it all, then create the keeper. FleetError if that waits."""
+        """Write down how to delete it all, then create the owner Job. FleetError if that waits."""
         self._owed = self._undo_log.open(
             names.DELETE_RUN,
             server=self.cluster.server, context=self.cluster.context,
@@ -97,7 +97,7 @@ class RunObjects:
             **({"job_sets": names.JOB_SET_VERSION} if self._has_job_sets else {}),
         )  # fmt: skip
         self._began_s = _now_s()
-        made = self.cluster.create(keeper(self.manifests, self._lease_s))
+        made = self.cluster.create(owner_job(self.manifests, self._lease_s))
         self.manifests = replace(self.manifests, owner=names.uid_of(made))
         self._await_start()
         threading.Thread(target=self._renew, name="renewals", daemon=True).start()
@@ -112,11 +112,11 @@ class RunObjects:
         self._owed = None
 
     def abandon(self) -> None:
-        """Renew its lease no more: what is owed is left to others, at last to the keeper."""
+        """Renew its lease no more: what is owed is left to others, at last to the owner Job."""
         self._is_over.set()
 
     def _await_start(self) -> None:
-        """Until the cluster counts the keeper's time: before, nothing would end the run."""
+        """Until the cluster counts the owner Job's time: before, nothing would end the run."""
         deadline = time.monotonic() + _STARTED_S
         while "startTime" not in mapping(
             found := self.cluster.get(JOBS, self.manifests.name()), "status"
@@ -135,13 +135,13 @@ class RunObjects:
         return self.manifests.settings.in_job_sets
 
     def _renew(self) -> None:
-        """On a thread of its own: move the keeper's deadline on."""
+        """On a thread of its own: move the owner Job's deadline on."""
         while not self._is_over.wait(self._lease_s / _RENEWALS):
             lived_s = max(map(sub, _now_s(), self._began_s))
             changes: dict[str, Json] = {"spec": renewal(lived_s + self._lease_s)}
             try:
                 self.cluster.patch(JOBS, self.manifests.name(), changes)
-            except FleetError:  # the next one may pass; the keeper ends if none does
+            except FleetError:  # the next one may pass; the owner Job ends if none does
                 self.lost_renewals += 1
 
     def machines_of(self, job: str) -> frozenset[str]:
@@ -279,8 +279,8 @@ def _now_s() -> tuple[float, ...]:
 def empty(cluster: Cluster, run: str, *, has_job_sets: bool = False) -> tuple[str, ...]:
     """Delete all objects of a run and wait until they are gone; what was deleted.
 
-    FleetError names what is left, once nothing has gone for a while. The keeper's own deletion
-    takes its dependents with it; pods are deleted without grace, and what has lost its keeper is
+    FleetError names what is left, once nothing has gone for a while. The owner Job's own deletion
+    takes its dependents with it; pods are deleted without grace, and what has lost its owner Job is
     deleted by its labels.
     """
     first = left = _objects(cluster, run, has_job_sets)

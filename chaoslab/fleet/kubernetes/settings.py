@@ -206,14 +206,14 @@ class ClusterFleets:
     def abilities(self) -> frozenset[Ability]:
         """What it can do; AbilityError if no cluster answers, or this user lacks rights.
 
-        The server checks a keeper, a claim, and Jobs of a syncer and a learner, and, if there is to
-        be one, a JobSet of both; none is created.
+        The server checks an owner Job, a claim, and Jobs of a syncer and a learner, and, if there
+        is to be one, a JobSet of both; none is created.
         """
         from chaoslab.fleet.kubernetes.cpu_limit import require_resizes  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.job_sets import NodeJob, job_set  # noqa: PLC0415
-        from chaoslab.fleet.kubernetes.keeper import keeper  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
+        from chaoslab.fleet.kubernetes.owner_job import owner_job  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.resources import CLAIMS  # noqa: PLC0415  # lightkube
 
         pods = self.pods()
@@ -233,7 +233,7 @@ class ClusterFleets:
                 ]
                 jobs = [NodeJob(one, trial.node(one, 1, one.command, {})) for one in nodes]
                 for manifest in (
-                    keeper(trial, self.settings.lease_s), trial.claim("claim"),
+                    owner_job(trial, self.settings.lease_s), trial.claim("claim"),
                     *(one.job for one in jobs),
                     *([job_set(trial, trial.name(), jobs)] if pods.in_job_sets else []),
                 ):  # fmt: skip

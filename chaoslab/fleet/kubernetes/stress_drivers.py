@@ -20,9 +20,9 @@ from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.kubernetes.resources import PODS
-from chaoslab.fleet.stress.keepers import until
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.slowing import CpuShare, StepRest
+from chaoslab.fleet.stress.stress_process import until
 from chaoslab.fleet.stressors import Mechanism, MemoryLimit, Slowness
 
 
@@ -127,7 +127,7 @@ class Filled(StressDriver):
         self.life.execute(words)
 
     def counts(self) -> Mapping[str, Json]:
-        """Whether it was killed for want of memory, by the cluster's word."""
+        """Whether it was killed out of memory, by the cluster's word."""
         return {"oom_kills": int(self.life.was_out_of_memory)}
 
     def end(self) -> None:

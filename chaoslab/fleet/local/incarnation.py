@@ -240,7 +240,7 @@ class LocalIncarnation(Incarnation):
             cpu_s=seen.cpu_s,
         )
 
-    def _look(self) -> process_tree.Look:
+    def _look(self) -> process_tree.ProcessStatus:
         if self.is_over:
             return process_tree.GONE
         whole = self.spec.hosts is not None

@@ -1,9 +1,9 @@
 """Neighbours of a node: processes that compute, hold memory, or use a limit of memory up with it.
 
-    Neighbours  ─► so many `keeper burn` on the cores that the node may use
-    HeldMemory  ─► one `keeper hold`, which has touched every page
-    MemoryLimit ─► a memory cgroup with the node and a few `keeper hold` that want more than there
-                   is: the kernel kills, and the node is first in its line
+    Neighbours  ─► so many `stress_program burn` on the cores that the node may use
+    HeldMemory  ─► one `stress_program hold`, which has touched every page
+    MemoryLimit ─► a memory cgroup with the node and a few `stress_program hold` that want more
+                   than there is: the kernel kills, and the node is first in its line
 
 No stressor takes more than half of the memory that is available and not promised to another one,
 and who holds memory is the first whom the kernel kills for want of it: the machine survives the
@@ -22,9 +22,9 @@ from chaoslab.core.units import plural
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation
-from chaoslab.fleet.local.stress_driver import OwnCgroup, keeper
-from chaoslab.fleet.stress.keepers import Keeper
+from chaoslab.fleet.local.stress_driver import OwnCgroup, stress_process
 from chaoslab.fleet.stress.registry import StressDriver, Wish
+from chaoslab.fleet.stress.stress_process import StressProcess
 from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
 
 MEMORY_SHARE = 0.5
@@ -41,7 +41,7 @@ class Beside(StressDriver):
 
     def __init__(self, wish: Wish[LocalIncarnation], stressor: Neighbours | HeldMemory) -> None:
         self._wish, self._stressor = wish, stressor
-        self._keepers: list[Keeper] = []
+        self._processes: list[StressProcess] = []
 
     @property
     def mechanism(self) -> str:
@@ -54,7 +54,7 @@ class Beside(StressDriver):
     @property
     def is_broken(self) -> bool:
         """Whether one of them has ended."""
-        return any(one.is_over for one in self._keepers)
+        return any(one.is_over for one in self._processes)
 
     def begin(self) -> None:
         """Start all of them, then let them go at once."""
@@ -63,18 +63,18 @@ class Beside(StressDriver):
             refuse_more_memory_than_there_is(
                 stressor.size_bytes, available_bytes(), wish.promised_bytes
             )
-            self._keepers.append(keeper(wish, "hold", stressor.size_bytes, for_s=for_s))
-            _in_line(self._keepers[-1].identity.pid, _FIRST)
+            self._processes.append(stress_process(wish, "hold", stressor.size_bytes, for_s=for_s))
+            _in_line(self._processes[-1].identity.pid, _FIRST)
         else:
             cores = _cores_of(wish.life.identity.pid)
             for _ in range(stressor.count):
-                self._keepers.append(keeper(wish, "burn", cores, for_s=for_s))
-        for one in self._keepers:
+                self._processes.append(stress_process(wish, "burn", cores, for_s=for_s))
+        for one in self._processes:
             one.ask(1.0)
 
     def counts(self) -> Mapping[str, Json]:
         """What they have used and hold, and what the machine has left."""
-        seen = [one.look() for one in self._keepers]
+        seen = [one.look() for one in self._processes]
         return {
             "cpu_s": round(sum(one.cpu_s for one in seen), 3),
             "rss_bytes": sum(one.rss_bytes for one in seen),
@@ -85,10 +85,10 @@ class Beside(StressDriver):
     def promised_bytes(self) -> int:
         if not isinstance(self._stressor, HeldMemory) or self.is_broken:
             return 0
-        return _missing(self._stressor.size_bytes, self._keepers)
+        return _missing(self._stressor.size_bytes, self._processes)
 
     def end(self) -> None:
-        for one in self._keepers:
+        for one in self._processes:
             one.end()
 
 
@@ -98,7 +98,7 @@ class SharedLimit(StressDriver):
     def __init__(self, wish: Wish[LocalIncarnation], stressor: MemoryLimit) -> None:
         self._wish, self._stressor = wish, stressor
         self._own = OwnCgroup(wish, Controller.MEMORY)
-        self._eaters: list[Keeper] = []
+        self._eaters: list[StressProcess] = []
         self._marked: tuple[int, ...] = ()
 
     @property
@@ -117,7 +117,7 @@ class SharedLimit(StressDriver):
         group = self._own.make()
         group.limit_memory(limit_bytes)
         for _ in range(_EATERS):
-            eater = keeper(self._wish, "hold", limit_bytes, for_s=self._stressor.for_s)
+            eater = stress_process(self._wish, "hold", limit_bytes, for_s=self._stressor.for_s)
             self._eaters.append(eater)
         self._marked = self._wish.life.pids
         for pid in self._marked:
@@ -158,12 +158,12 @@ def available_bytes() -> float:
     return min(psutil.virtual_memory().available, cgroups.memory_left_bytes())
 
 
-def _missing(size_bytes: int, keepers: Iterable[Keeper]) -> int:
-    return max(0, size_bytes - sum(one.look().rss_bytes for one in keepers))
+def _missing(size_bytes: int, processes: Iterable[StressProcess]) -> int:
+    return max(0, size_bytes - sum(one.look().rss_bytes for one in processes))
 
 
 def _cores_of(pid: int) -> str:
-    """The cores that a process may use, as `keeper` reads them; empty where nobody says."""
+    """The cores that a process may use, as `stress_program` reads them; empty where nobody says."""
     try:
         return ",".join(str(core) for core in psutil.Process(pid).cpu_affinity() or ())
     except (psutil.Error, AttributeError):

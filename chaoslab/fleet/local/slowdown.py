@@ -1,7 +1,7 @@
 """A slower chip, by three mechanisms: CPU quota, stopping and continuing, the learner's own rests.
 
     auto ─► Quota      a part of the CPU time that it used before, by a cgroup of its own
-         ─► DutyCycle  the same part, by stopping and continuing it (`keeper duty`)
+         ─► DutyCycle  the same part, by stopping and continuing it (`stress_program duty`)
          ─► StepRest   the learner rests after each step, by its test hook
 
 The first two cut CPU time, so they do nothing to a chip that is no CPU; there the third is left.
@@ -15,10 +15,10 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation
-from chaoslab.fleet.local.stress_driver import OwnCgroup, keeper
-from chaoslab.fleet.stress.keepers import Keeper
+from chaoslab.fleet.local.stress_driver import OwnCgroup, stress_process
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.slowing import STEP_HOOK, CpuShare, StepRest
+from chaoslab.fleet.stress.stress_process import StressProcess
 from chaoslab.fleet.stressors import Mechanism, Slowness
 
 _BY_STOPPING = "stopping and continuing, looked at every 20 ms"
@@ -65,26 +65,26 @@ class DutyCycle(CpuShare):
     def __init__(self, wish: Wish[LocalIncarnation], stressor: Slowness) -> None:
         super().__init__(wish.life.spec.name, wish.calm_cores, stressor)
         self._wish = wish
-        self._keeper: Keeper | None = None
+        self._process: StressProcess | None = None
 
     @property
     def is_broken(self) -> bool:
-        return self._keeper is not None and self._keeper.is_over
+        return self._process is not None and self._process.is_over
 
     def begin(self) -> None:
         cores, who = self._cores, self._wish.life.identity
         for_s = self._stressor.for_s
-        self._keeper = keeper(self._wish, "duty", who.pid, who.start_ticks, for_s=for_s)
-        self._keeper.ask(cores)
+        self._process = stress_process(self._wish, "duty", who.pid, who.start_ticks, for_s=for_s)
+        self._process.ask(cores)
 
     def _apply(self) -> None:
-        if self._keeper is not None:
-            self._keeper.ask(self._cores)
+        if self._process is not None:
+            self._process.ask(self._cores)
 
     def end(self) -> None:
         """Let it go on, even if whoever stopped it was killed meanwhile."""
-        if self._keeper is not None:
-            self._keeper.end()
+        if self._process is not None:
+            self._process.end()
             life = self._wish.life
             if not life.is_over and not life.is_paused:
                 process_tree.signal_trees([life.identity], signal.SIGCONT)

@@ -1,6 +1,6 @@
-"""Means of the mechanisms that put a stressor on a local node: keepers, and a cgroup of its own.
+"""Means of the mechanisms that put a stressor on a local node: processes, and a cgroup of its own.
 
-    Wish ─► mechanism (`slowdown`, `neighbours`) ─┬─► keeper: a process
+    Wish ─► mechanism (`slowdown`, `neighbours`) ─┬─► stress process: a process
                                                   └─► OwnCgroup: a limit by the kernel
 
 How to undo both is written down before they are made.
@@ -12,16 +12,16 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Cgroup, Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation
-from chaoslab.fleet.stress.keepers import Keeper
 from chaoslab.fleet.stress.registry import Wish
+from chaoslab.fleet.stress.stress_process import StressProcess
 
 
-def keeper(
+def stress_process(
     wish: Wish[LocalIncarnation], program: str, *facts: object, for_s: float | None
-) -> Keeper:
+) -> StressProcess:
     """Start a process that keeps the stressor."""
     life = wish.life
-    return Keeper(
+    return StressProcess(
         program, *facts, for_s=for_s, mark=f"{life.mark}/{wish.injection}", node=life.spec.name,
         undo_log=life.place.undo_log,
     )  # fmt: skip

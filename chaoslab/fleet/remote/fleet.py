@@ -37,7 +37,7 @@ from chaoslab.fleet.remote.calls import HostCalls
 from chaoslab.fleet.remote.forwarded import ForwardsVerbs
 from chaoslab.fleet.remote.ground import Ground, HostSite
 from chaoslab.fleet.remote.host import Host
-from chaoslab.fleet.remote.host_keeper import HostKeeper
+from chaoslab.fleet.remote.host_manager import HostManager
 from chaoslab.fleet.remote.links import HostLinks
 from chaoslab.fleet.remote.members import Member, Placed
 from chaoslab.fleet.remote.protocol.messages import (
@@ -80,7 +80,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
             self._host_links.use(ground.loop, self._host_of)
         self._placed: dict[str, Placed] = {}
         self._observed: list[Observation] = []
-        self._keeper = HostKeeper(ground, undo_log, run_directory)
+        self._manager = HostManager(ground, undo_log, run_directory)
         self._reports = Reports(ground, clock, run_directory, self._placed)
         self._calls = HostCalls(ground.loop, undo_log)
         self._is_open = True
@@ -90,7 +90,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
     def __enter__(self) -> Self:
         """Start an agent on every host that there is."""
         try:
-            self._keeper.start(tuple(self.ground.hosts.values()))
+            self._manager.start(tuple(self.ground.hosts.values()))
             self._node_links.made_by.__enter__()
         except BaseException as error:
             self.__exit__(type(error), error, error.__traceback__)
@@ -109,7 +109,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         remaining = self._close_links()
         self._is_open = False
         self._calls.close()
-        remaining += self._keeper.part_with_all(self.is_gone_for_good)
+        remaining += self._manager.part_with_all(self.is_gone_for_good)
         for one in self._placed.values():
             one.node = replace(one.node, is_alive=False)
         self._loop.close()
@@ -165,7 +165,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         one = self._placed[name]
         if one.is_spread and one.is_whole:
             return one.node
-        self._keeper.require([member.host for member in one.members])
+        self._manager.require([member.host for member in one.members])
         if self._host_links is not None:
             self._host_links.follow(name)
         if one.is_spread:
@@ -261,7 +261,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
 
         That takes seconds, and any thread may call it. `rehost` does what was not done before.
         """
-        return partial(self._keeper.occupy, [self._keeper.take_in(found) for found in hosts])
+        return partial(self._manager.occupy, [self._manager.take_in(found) for found in hosts])
 
     def rehost(self, name: str, hosts: Sequence[HostAddress]) -> None:
         """The node is on these hosts from now on; `restart` starts it there.
@@ -275,11 +275,11 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
             return
         if one.node.is_alive:
             raise FleetError(f"{name} lives on {old[0].name}: it cannot be moved")
-        new = [self._keeper.take_in(found) for found in hosts]
-        self._keeper.occupy(new)
+        new = [self._manager.take_in(found) for found in hosts]
+        self._manager.occupy(new)
         for host in old:
             if all(host is not one for one in new):
-                self._keeper.forget(host)
+                self._manager.forget(host)
         one.members = [Member(host=host) for host in new]
 
     def hosts_of(self, name: str) -> list[str]:

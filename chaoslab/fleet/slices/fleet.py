@@ -1,11 +1,11 @@
 """Mixin of fleets whose nodes run on slices: verbs on slices, and repairs while the fleet is read.
 
     class TpuVmFleet(SlicedFleet, RemoteFleet): ...
-         poll ─► SliceKeeper.turn ─► observations of provider and repairs ─┐
-              └► RemoteFleet.poll ─► of nodes ─► SliceKeeper.hear ─────────┴─► run
+         poll ─► SliceManager.turn ─► observations of provider and repairs ─┐
+              └► RemoteFleet.poll ─► of nodes ─► SliceManager.hear ─────────┴─► run
 
 The other base is a `NodeFleet`, or any fleet with its verbs, that also has `make_ready` and `lose`
-of `keeper.Hosts`. Nodes without a slice by the inventory, such as the syncer, are its alone.
+of `manager.Hosts`. Nodes without a slice by the inventory, such as the syncer, are its alone.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Node
 from chaoslab.fleet.protocols import HasSlices
 from chaoslab.fleet.provider import Provider
-from chaoslab.fleet.slices.keeper import Hosts, SliceKeeper
 from chaoslab.fleet.slices.kept_slice import TAKEN
+from chaoslab.fleet.slices.manager import Hosts, SliceManager
 from chaoslab.fleet.slices.repair import Cause, RepairLimits
 
 _LOOK_S: Final = 0.2
-"""How often the keeper's threads are asked while the fleet is read."""
+"""How often the manager's threads are asked while the fleet is read."""
 
 
 class _Below(Protocol):
@@ -42,7 +42,7 @@ class SlicedFleet(HasSlices):
     _clock: Clock
     _provider: Provider
     _limits: RepairLimits
-    _slice_keeper: SliceKeeper | None = None
+    _slice_manager: SliceManager | None = None
 
     def use_slices(
         self,
@@ -53,7 +53,7 @@ class SlicedFleet(HasSlices):
         """Say whose slices they are; called once, before the fleet is entered."""
         self._provider, self._limits, self._clock = provider, limits, clock
 
-    # ---------------------------------------------------------------- what the keeper asks
+    # ---------------------------------------------------------------- what the manager asks
 
     def begin(self, name: str) -> int:
         """Start the next incarnation of a node on its new hosts; 0 if it is dead."""
@@ -63,7 +63,7 @@ class SlicedFleet(HasSlices):
     # ---------------------------------------------------------------- a fleet
 
     def __enter__(self) -> Self:
-        keeper = SliceKeeper(
+        manager = SliceManager(
             self._provider,
             self._limits,
             cast("Hosts", self),
@@ -72,43 +72,43 @@ class SlicedFleet(HasSlices):
         try:
             self._below.__enter__()
         except BaseException:
-            keeper.close()
+            manager.close()
             raise
-        self._slice_keeper = keeper
+        self._slice_manager = manager
         return self
 
     def __exit__(self, *error: Any) -> None:
         """Slices stay: `chaoslab doctor slices down` deletes them."""
         try:
-            if self._slice_keeper is not None:
-                self._slice_keeper.close()
+            if self._slice_manager is not None:
+                self._slice_manager.close()
         finally:
             self._below.__exit__(*error)
 
     def restart(self, name: str) -> Node:
         """A node whose slice is not up is started when that has been repaired: until then dead."""
-        keeper = self._kept
-        if name not in keeper.nodes:
+        manager = self._kept
+        if name not in manager.nodes:
             return self._below.restart(name)
         node: Node = self.nodes[name]  # type: ignore[attr-defined]  # of the other base
-        if not node.is_alive and not keeper.require(name, self._clock.now_s()):
+        if not node.is_alive and not manager.require(name, self._clock.now_s()):
             if not node.incarnation:
                 raise FleetError(
-                    f"the slice of {name} is {keeper.condition(name).value}: "
+                    f"the slice of {name} is {manager.condition(name).value}: "
                     "run `chaoslab doctor slices up` first"
                 )
             return node
         begun = self._below.restart(name)
-        keeper.note_begun(name, begun.incarnation)
+        manager.note_begun(name, begun.incarnation)
         return begun
 
     def poll(self, until_s: float) -> Sequence[Observation]:
-        keeper = self._kept
+        manager = self._kept
         while True:
             now_s = self._clock.now_s()
-            said = keeper.turn(now_s)
+            said = manager.turn(now_s)
             seen = self._below.poll(now_s if said else min(until_s, now_s + _LOOK_S))
-            keeper.hear(seen, self._clock.now_s())
+            manager.hear(seen, self._clock.now_s())
             if said or seen or now_s >= until_s:
                 return [*said, *seen]
 
@@ -134,16 +134,16 @@ class SlicedFleet(HasSlices):
 
     def is_taken(self, name: str) -> bool:
         """Whether the provider has taken the slice of a node for good, by its last word."""
-        keeper = self._slice_keeper
-        return keeper is not None and name in keeper.nodes and keeper.condition(name) in TAKEN
+        manager = self._slice_manager
+        return manager is not None and name in manager.nodes and manager.condition(name) in TAKEN
 
     # ---------------------------------------------------------------- inside
 
     @property
-    def _kept(self) -> SliceKeeper:
-        if self._slice_keeper is None:
+    def _kept(self) -> SliceManager:
+        if self._slice_manager is None:
             raise FleetError("the fleet was not entered")
-        return self._slice_keeper
+        return self._slice_manager
 
     @property
     def _below(self) -> _Below:

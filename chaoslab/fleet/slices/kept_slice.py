@@ -1,6 +1,6 @@
 """State of one slice of a fleet: what is known of it, whether it is lost, and its repair.
 
-It decides nothing: `keeper` does.
+It decides nothing: `manager` does.
 """
 
 from collections.abc import Iterator, Mapping

@@ -262,7 +262,7 @@ class StandingProcess(StandingNode):
             cpu_s=seen.cpu_s,
         )
 
-    def _look(self) -> process_tree.Look:
+    def _look(self) -> process_tree.ProcessStatus:
         return process_tree.GONE if self.is_over else process_tree.look(self._identity)
 
     def _printed(self) -> bytes:

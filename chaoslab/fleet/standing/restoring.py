@@ -265,4 +265,4 @@ def release(recipe: ProcessRecipe) -> tuple[str, ...]:
     if found is None or not _handles(found.pid, signal.SIGUSR2):
         return ()  # somebody has started it again, and it would die of the signal
     send(found, signal.SIGUSR2)
-    return (f"{recipe.node} (process {found.pid}) was told to go on",)
+    return (f"{recipe.node} (process {found.pid}) was resumed",)

@@ -34,7 +34,7 @@ def release(recipe: ContainerRecipe) -> tuple[str, ...]:
         if not engine.inspect(recipe.container).is_alive:
             return ()
         engine.kill(recipe.container, "SIGUSR2")
-        return (f"{recipe.node} ({recipe.container}) was told to go on",)
+        return (f"{recipe.node} ({recipe.container}) was resumed",)
 
 
 def connect(engine: Engine, recipe: ContainerRecipe) -> None:

@@ -55,7 +55,7 @@ def release(recipe: PodRecipe) -> tuple[str, ...]:
     """Tell its training thread to go on; whether that hung cannot be seen from here."""
     with _found(recipe) as (cluster, nodes):
         return tuple(
-            f"{recipe.node} (pod {node.pod}) was told to go on"
+            f"{recipe.node} (pod {node.pod}) was resumed"
             for node in nodes
             if (_unless_ended(cluster, node, _released) or {}).get("is_sent")
         )

@@ -1,6 +1,6 @@
 """Fleet of hosts of which some come from a provider, and are replaced during a run.
 
-    SliceKeeper ─ make_ready (its thread) ──► code and libraries on the new hosts
+    SliceManager ─ make_ready (its thread) ──► code and libraries on the new hosts
                 ├ take_in (the fleet's) ────► their undo entries
                 ├ start_hosts (its thread) ─► their agents
                 └ begin (the fleet's) ──────► rehost: the node's place is there now ─► restart
@@ -36,21 +36,21 @@ class TpuVmFleet(SlicedFleet, RemoteFleet):
         self._bring, self._ready, self._agents = bring, {}, {}
 
     def make_ready(self, name: str, hosts: Sequence[ProvidedHost]) -> None:
-        """See `keeper.Hosts`."""
+        """See `manager.Hosts`."""
         self._ready[name] = self._loop.run(self._bring(name, hosts), within_s=_READY_S)
 
     def take_in_hosts(self, name: str) -> None:
-        """See `keeper.Hosts`. A node that lives keeps its own."""
+        """See `manager.Hosts`. A node that lives keeps its own."""
         if not self.nodes[name].is_alive:
             self._agents[name] = self.take_in(self._ready[name])
 
     def start_hosts(self, name: str) -> None:
-        """See `keeper.Hosts`."""
+        """See `manager.Hosts`."""
         if start := self._agents.pop(name, None):
             start()
 
     def lose(self, name: str, why: str) -> None:
-        """See `keeper.Hosts`."""
+        """See `manager.Hosts`."""
         if name in self.nodes:
             self.lost(name, why)
 

@@ -28,7 +28,7 @@ from tests.diloco.hand_learner import (
 from tests.diloco.syncer.test_program import still_merges
 from tests.diloco.syncer.test_store import SHAPES, SPECS, holds, tensors
 
-PARTS = pytest.mark.parametrize("part", ["specs.json", "fragment-1.a", ".tape.jsonl.partial"])
+PARTS = pytest.mark.parametrize("part", ["specs.json", "fragment-1.a", ".commits.jsonl.partial"])
 """What `begin` writes first, between, and last."""
 
 
@@ -135,7 +135,7 @@ def test_a_beginning_of_which_only_the_name_was_not_flushed_is_flushed_by_the_ne
     store = SyncerStore(tmp_path)
 
     def refuse(folder: Path) -> None:
-        if (folder / "tape.jsonl").exists():
+        if (folder / "commits.jsonl").exists():
             raise OSError("Input/output error")
 
     with monkeypatch.context() as disk:

@@ -143,7 +143,7 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
 
 def test_reading_changes_no_file(tmp_path: Path) -> None:
     trained(tmp_path, 5)
-    with (tmp_path / "tape.jsonl").open("ab") as commit_log:
+    with (tmp_path / "commits.jsonl").open("ab") as commit_log:
         commit_log.write(b'{"torn')
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     loaded(tmp_path)
@@ -166,10 +166,10 @@ def no_file_larger_than(size: int) -> Iterator[None]:
 
 def test_a_disk_that_refuses_leaves_the_state_before(tmp_path: Path) -> None:
     versions = trained(tmp_path, 6)
-    tape_bytes = (tmp_path / "tape.jsonl").stat().st_size
+    log_bytes = (tmp_path / "commits.jsonl").stat().st_size
     with closing(SyncerStore(tmp_path, durable=False)) as store:
         store.load()
-        for room in (10, tape_bytes + 100):  # no room for the slot; none for the whole line
+        for room in (10, log_bytes + 100):  # no room for the slot; none for the whole line
             with no_file_larger_than(room), pytest.raises(OSError, match=TOO_LARGE):
                 merge(store, 7, list(versions))
             assert holds(loaded(tmp_path), versions)
@@ -208,14 +208,14 @@ def test_a_merge_whose_undo_is_refused_as_well_is_committed_once_by_a_later_try(
 
 def test_a_torn_line_longer_than_the_next_one_leaves_nothing_of_itself(tmp_path: Path) -> None:
     versions = trained(tmp_path, 6)
-    with (tmp_path / "tape.jsonl").open("ab") as commit_log:
+    with (tmp_path / "commits.jsonl").open("ab") as commit_log:
         commit_log.write(b'{"blake2b":"' + b"0" * 5000)
     with closing(SyncerStore(tmp_path, durable=False)) as store:
         merge(store, 7, versions)
         merge(store, 8, versions)
     assert holds(loaded(tmp_path), versions)
-    tape_lines = (tmp_path / "tape.jsonl").read_bytes().splitlines()
-    assert len(tape_lines) == len(SHAPES) + 8
+    log_lines = (tmp_path / "commits.jsonl").read_bytes().splitlines()
+    assert len(log_lines) == len(SHAPES) + 8
 
 
 def test_momentum_belongs_to_a_tensor_by_name_whatever_the_order(tmp_path: Path) -> None:
@@ -251,11 +251,13 @@ def test_a_damaged_byte_anywhere_is_found_and_named(tmp_path: Path, at: int, is_
     directory = tmp_path / "state"
     shutil.rmtree(directory, ignore_errors=True)
     versions = trained(directory, 4)
-    damaged = slot_of(directory, 1, versions[1]) if is_slot else directory / "tape.jsonl"
+    damaged = slot_of(directory, 1, versions[1]) if is_slot else directory / "commits.jsonl"
     content = bytearray(damaged.read_bytes())
     content[at % (len(content) - 1)] ^= 0x40  # without its last newline a line is torn
     damaged.write_bytes(content)
-    with pytest.raises(CorruptState, match=str(damaged) if is_slot else r"tape\.jsonl: line \d+"):
+    with pytest.raises(
+        CorruptState, match=str(damaged) if is_slot else r"commits\.jsonl: line \d+"
+    ):
         loaded(directory)
 
 
@@ -319,7 +321,7 @@ def test_any_history_of_merges_and_crashes_keeps_what_was_committed(
         store.close()
         if death != "quietly" and merges:
             versions[merges[-1]] -= 1
-            commit_log = directory / "tape.jsonl"
+            commit_log = directory / "commits.jsonl"
             size = len(commit_log.read_bytes().splitlines(keepends=True)[-1])
             with commit_log.open("r+b") as file:
                 cut = size if death == "before the line" else min(bytes_lost, size)

@@ -23,14 +23,14 @@ from tests.waiting import wait_until
 
 
 class Server(FakeCluster):
-    """It starts keepers, unless it has no controller that does, or suspends them."""
+    """It starts owner Jobs, unless it has no controller that does, or suspends them."""
 
-    def __init__(self, **keeper: Any) -> None:
+    def __init__(self, **owner: Any) -> None:
         super().__init__()
-        self._keeper = keeper or {"status": {"startTime": "2026-11-29T01:00:00Z"}}
+        self._owner = owner or {"status": {"startTime": "2026-11-29T01:00:00Z"}}
 
     def create(self, manifest: Any, **_: object) -> Any:
-        return super().create({**manifest, **self._keeper})
+        return super().create({**manifest, **self._owner})
 
 
 class Broken(NoLinks):
@@ -96,15 +96,15 @@ def test_where_its_links_do_not_begin_the_lease_is_renewed_no_more(
     assert is_left_to_others(server, undo_log)
 
 
-@pytest.mark.parametrize(("keeper", "why"), [
+@pytest.mark.parametrize(("owner", "why"), [
     ({"spec": {"suspend": True}}, "manageJobsWithoutQueueName"),
     ({"status": {}}, "controller of Jobs"),
 ])  # fmt: skip
 def test_a_run_that_nothing_would_end_for_a_dead_harness_does_not_begin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper: dict[str, Any], why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: dict[str, Any], why: str
 ) -> None:
     monkeypatch.setattr(run_objects, "_STARTED_S", 0.1)
-    server, undo_log = Server(**keeper), Remembered()
+    server, undo_log = Server(**owner), Remembered()
     with (
         pytest.raises(FleetError, match=why),
         fleet_of(server, tmp_path, undo_log, NoLinks()),

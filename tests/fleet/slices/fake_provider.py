@@ -82,7 +82,7 @@ class FakeProvider:
 
 
 class FakeHosts:
-    """Implements `keeper.Hosts`: counts incarnations; those a test says cannot be reached."""
+    """Implements `manager.Hosts`: counts incarnations; those a test says cannot be reached."""
 
     def __init__(self) -> None:
         self.rehosted: list[tuple[str, str]] = []

@@ -6,7 +6,7 @@
                        agent.sock         there, unless the kernel finds this path too long
                        host_agent.log     what it complained of
                        spool.jsonl        what it has seen
-                       obligations.jsonl  its undo log
+                       undo_log.jsonl  its undo log
                        nodes/…            as in a run directory
 ~/.chaoslab/code, environments, cache     kept for later runs
 """

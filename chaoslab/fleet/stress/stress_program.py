@@ -1,12 +1,12 @@
 """Program that applies stress to a node, and ends the stress whatever happens to the harness.
 
-    StressDriver ── 0.25, the strength ──► keeper ── SIGSTOP, SIGCONT, load, memory ──► the node
+    StressDriver ── 0.25, the strength ──► program ── SIGSTOP, SIGCONT, load, memory ──► the node
       end of input, SIGTERM, or its time is over ──► ends the stress, and itself
 
-Run as a script by a bare interpreter (`python -I -S keeper.py PROGRAM FOR_S [ARG …]`), so it
-imports nothing of chaoslab. It does nothing before the first line on its standard input, which the
-harness sends after it wrote the undo entry. It ends by itself after FOR_S seconds (`inf`: never),
-so a harness that is stopped leaves no stress behind.
+Run as a script by a bare interpreter (`python -I -S stress_program.py PROGRAM FOR_S [ARG …]`), so
+it imports nothing of chaoslab. It does nothing before the first line on its standard input, which
+the harness sends after it wrote the undo entry. It ends by itself after FOR_S seconds (`inf`:
+never), so a harness that is stopped leaves no stress behind.
 
     duty PID START_TICKS   the node's group runs until it has used its share of the time, then stops
     burn CORE,CORE COUNT   computes without end on these cores, in so many processes
@@ -173,7 +173,7 @@ def print_available() -> None:
 
 
 def take_priority() -> None:
-    """Take a realtime priority if allowed: a keeper that waits for a core stops nodes late."""
+    """Take a realtime priority if allowed: a program that waits for a core stops nodes late."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except (AttributeError, OSError):  # another system, or no right to: nodes stop a little late

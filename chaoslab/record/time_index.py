@@ -31,7 +31,7 @@ class Timed(Protocol):
 _T = TypeVar("_T", bound=Timed)
 
 
-class InTime(Generic[_T]):
+class TimeIndex(Generic[_T]):
     """Events that are known by then, with an index of their times."""
 
     def __init__(self, events: Sequence[_T]) -> None:

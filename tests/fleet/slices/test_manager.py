@@ -1,4 +1,4 @@
-"""Keeper of slices: losses are repaired, faults hold them, time ends it, outages are said."""
+"""Manager of slices: losses are repaired, faults hold them, time ends it, outages are said."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.provider import Condition, Refusal
-from chaoslab.fleet.slices.keeper import SliceKeeper
+from chaoslab.fleet.slices.manager import SliceManager
 from chaoslab.fleet.slices.repair import Cause
 from chaoslab.fleet.tpu.inventory import Repair
 from tests.fleet.slices.fake_provider import NODES, FakeHosts, FakeProvider, refusal
@@ -17,20 +17,20 @@ LOST, OTHER = NODES
 
 
 class Kept:
-    """A keeper with a clock of its own, and what it has said."""
+    """A manager with a clock of its own, and what it has said."""
 
     def __init__(self, *, limits: Repair | None = None, every_s: float = 0.001) -> None:
         self.provider, self.hosts = FakeProvider(), FakeHosts()
         self.now_s = 0.0
-        self.keeper = SliceKeeper(self.provider, limits or Repair(), self.hosts, every_s=every_s)
+        self.manager = SliceManager(self.provider, limits or Repair(), self.hosts, every_s=every_s)
         for name in NODES:
-            self.keeper.note_begun(name, 1)
+            self.manager.note_begun(name, 1)
         self.said: list[Observation] = []
 
     def until(self, is_so: Callable[[], bool]) -> None:
         def is_so_after_a_turn() -> bool:
             self.now_s += 0.01
-            self.said += self.keeper.turn(self.now_s)
+            self.said += self.manager.turn(self.now_s)
             return is_so()
 
         wait_until(is_so_after_a_turn)
@@ -44,7 +44,7 @@ class Kept:
 
     def hears(self, kind: Kind, incarnation: int, name: str = LOST, **data: Json) -> None:
         facts: dict[str, Json] = {"incarnation": incarnation, **data}
-        self.keeper.hear([Observation(source=name, kind=kind, data=facts)], self.now_s)
+        self.manager.hear([Observation(source=name, kind=kind, data=facts)], self.now_s)
 
     def loses(self, condition: Condition) -> None:
         """The provider takes a slice, and its node ends with it."""
@@ -54,7 +54,7 @@ class Kept:
     def loses_hosts(self, condition: Condition) -> None:
         """The hosts of a slice do not answer any more, and the provider says this."""
         self.provider.turns(LOST, condition)
-        self.until(lambda: self.keeper.condition(LOST) is condition)
+        self.until(lambda: self.manager.condition(LOST) is condition)
         self.hears(Kind.NODE_EXITED, incarnation=1, sent=[], host_lost=True)
 
     def last(self) -> Observation:
@@ -71,7 +71,7 @@ def make() -> Iterator[Callable[..., Kept]]:
 
     yield one
     for kept in made:
-        kept.keeper.close()
+        kept.manager.close()
 
 
 @pytest.fixture
@@ -98,14 +98,14 @@ def test_what_a_fault_asked_for_is_looked_for_at_once_however_seldom_the_provide
     make: Callable[..., Kept],
 ) -> None:
     kept = make(every_s=3600.0)
-    kept.keeper.act(kept.provider.delete, LOST)
+    kept.manager.act(kept.provider.delete, LOST)
     kept.provider.turns(LOST, Condition.ABSENT)
-    kept.until(lambda: kept.keeper.condition(LOST) is Condition.ABSENT)
+    kept.until(lambda: kept.manager.condition(LOST) is Condition.ABSENT)
 
 
 def test_the_providers_word_alone_takes_no_slice_from_a_node_that_lives(kept: Kept) -> None:
     kept.provider.turns(LOST, Condition.PREEMPTED)
-    kept.until(lambda: kept.keeper.condition(LOST) is Condition.PREEMPTED)
+    kept.until(lambda: kept.manager.condition(LOST) is Condition.PREEMPTED)
     kept.hears(Kind.LEARNER_STEP, incarnation=1)
     kept.until(lambda: True)
     assert (kept.stages(), kept.hosts.gone, kept.provider.changes()) == ([], [], [])
@@ -154,7 +154,7 @@ def test_a_node_that_ends_on_a_slice_that_is_up_is_not_repaired(kept: Kept) -> N
 def test_what_the_provider_says_is_told_when_it_changes(kept: Kept) -> None:
     kept.until(lambda: len(kept.said) >= 2)
     kept.provider.turns(OTHER, Condition.MAINTAINED)
-    kept.until(lambda: kept.keeper.condition(OTHER) is Condition.MAINTAINED)
+    kept.until(lambda: kept.manager.condition(OTHER) is Condition.MAINTAINED)
     told = [(one.source, one.data["condition"]) for one in kept.said]
     assert told == [(LOST, "up"), (OTHER, "up"), (OTHER, "maintained")]
 
@@ -166,12 +166,12 @@ def test_what_the_provider_says_is_told_when_it_changes(kept: Kept) -> None:
 def test_a_slice_that_a_fault_holds_is_lost_and_repaired_when_it_is_healed(
     kept: Kept, verb: str, condition: Condition, mended: str
 ) -> None:
-    assert not kept.keeper.repair(LOST, Cause.FAULT, kept.now_s), "nothing was done to it yet"
-    kept.keeper.act(getattr(kept.provider, verb), LOST)
-    kept.until(lambda: kept.keeper.condition(LOST) is condition)
+    assert not kept.manager.repair(LOST, Cause.FAULT, kept.now_s), "nothing was done to it yet"
+    kept.manager.act(getattr(kept.provider, verb), LOST)
+    kept.until(lambda: kept.manager.condition(LOST) is condition)
     kept.until(lambda: True)
     assert (kept.stages(), kept.hosts.gone) == ([], [LOST])
-    kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
+    kept.manager.repair(LOST, Cause.FAULT, kept.now_s)
     kept.until(kept.has_reached("trial"))
     assert kept.provider.changes() == [f"{verb} {LOST}", f"{mended} {LOST}"]
     assert kept.last().data["preemptions"] == 0
@@ -179,15 +179,15 @@ def test_a_slice_that_a_fault_holds_is_lost_and_repaired_when_it_is_healed(
 
 def test_a_node_on_hosts_by_address_has_no_slice_to_lose(kept: Kept) -> None:
     with pytest.raises(FleetError, match="learner-9"):
-        kept.keeper.act(kept.provider.stop, LOST, "learner-9")
+        kept.manager.act(kept.provider.stop, LOST, "learner-9")
     assert kept.provider.changes() == []
-    assert not kept.keeper.repair("learner-9", Cause.FAULT, kept.now_s)
+    assert not kept.manager.repair("learner-9", Cause.FAULT, kept.now_s)
 
 
 def test_several_are_asked_for_side_by_side_and_those_refused_are_named(kept: Kept) -> None:
     kept.provider.refusals[f"stop {OTHER}"] = refusal(Refusal.STATE)
     with pytest.raises(FleetError, match=OTHER):
-        kept.keeper.act(kept.provider.stop, *NODES)
+        kept.manager.act(kept.provider.stop, *NODES)
     assert sorted(kept.provider.changes()) == [f"stop {LOST}", f"stop {OTHER}"]
 
 
@@ -200,8 +200,8 @@ def test_a_slice_is_held_unless_it_is_sure_that_nothing_was_done_to_it(
 ) -> None:
     kept.provider.refusals[f"stop {LOST}"] = refusal(code)
     with pytest.raises(FleetError):
-        kept.keeper.act(kept.provider.stop, LOST)
-    assert kept.keeper.repair(LOST, Cause.FAULT, kept.now_s) is is_held
+        kept.manager.act(kept.provider.stop, LOST)
+    assert kept.manager.repair(LOST, Cause.FAULT, kept.now_s) is is_held
     kept.until(lambda: True)
     assert kept.stages() == (["begun"] if is_held else [])
 
@@ -225,7 +225,7 @@ def test_a_node_that_the_harness_ends_on_trial_is_no_failure(kept: Kept) -> None
     kept.hears(Kind.NODE_EXITED, incarnation=2, sent=["SIGKILL"])
     kept.until(lambda: True)
     assert kept.stages()[-1] == "trial"
-    assert kept.keeper.require(LOST, kept.now_s), "whoever ended it may start it again"
+    assert kept.manager.require(LOST, kept.now_s), "whoever ended it may start it again"
 
 
 def test_hosts_that_do_not_answer_yet_are_asked_again(kept: Kept) -> None:
@@ -258,10 +258,10 @@ def test_nothing_is_requested_or_started_once_the_time_is_over(
     kept.until(lambda: True)
     kept.until(lambda: True)
     assert caplog.text.count("is not replaced") == 1, "it is said once, when it is reached"
-    kept.keeper.act(kept.provider.delete, LOST)
+    kept.manager.act(kept.provider.delete, LOST)
     kept.provider.turns(LOST, condition)
-    kept.until(lambda: kept.keeper.condition(LOST) is condition)
-    kept.keeper.repair(LOST, Cause.FAULT, kept.now_s)
+    kept.until(lambda: kept.manager.condition(LOST) is condition)
+    kept.manager.repair(LOST, Cause.FAULT, kept.now_s)
     kept.until(kept.has_reached("given_up"))
     assert kept.provider.changes() == [f"delete {LOST}"]
     assert "the time of vines is over" in str(kept.last().data["detail"])
@@ -269,13 +269,13 @@ def test_nothing_is_requested_or_started_once_the_time_is_over(
 
 def test_an_outage_of_the_provider_is_no_loss(kept: Kept) -> None:
     kept.provider.refusals["look"] = refusal(Refusal.UNAVAILABLE)
-    kept.until(lambda: kept.keeper.condition(LOST) is Condition.UNKNOWN)
+    kept.until(lambda: kept.manager.condition(LOST) is Condition.UNKNOWN)
     assert (kept.stages(), kept.hosts.gone) == ([], [])
-    assert kept.keeper.require(LOST, kept.now_s), "its hosts may answer all the same"
+    assert kept.manager.require(LOST, kept.now_s), "its hosts may answer all the same"
     kept.until(lambda: True)
     assert kept.stages() == []
     kept.provider.refusals.clear()
-    kept.until(lambda: kept.keeper.condition(LOST) is Condition.UP)
+    kept.until(lambda: kept.manager.condition(LOST) is Condition.UP)
 
 
 def test_a_defect_of_the_watch_is_raised_and_not_swallowed(kept: Kept) -> None:
@@ -285,9 +285,9 @@ def test_a_defect_of_the_watch_is_raised_and_not_swallowed(kept: Kept) -> None:
 
 
 def test_a_node_whose_slice_is_lost_is_started_by_its_repair_alone(kept: Kept) -> None:
-    assert kept.keeper.require(LOST, kept.now_s)
+    assert kept.manager.require(LOST, kept.now_s)
     kept.provider.after_request = Condition.WAITING
     kept.loses(Condition.PREEMPTED)
     kept.until(kept.has_reached("waiting"))
-    assert not kept.keeper.require(LOST, kept.now_s)
-    assert kept.keeper.require(OTHER, kept.now_s)
+    assert not kept.manager.require(LOST, kept.now_s)
+    assert kept.manager.require(OTHER, kept.now_s)

@@ -1,6 +1,6 @@
-"""Manifest of a run's keeper: the Job without pods that owns all other objects of the run.
+"""Manifest of a run's owner Job: the Job without pods that owns all other objects of the run.
 
-    harness ─ moves its deadline on ─► keeper ─ the deadline passes ─► it fails, and is deleted
+    harness ─ moves its deadline on ─► owner Job ─ the deadline passes ─► it fails, and is deleted
                                          └─ owns ─► all the rest, deleted with it
 
 So nothing of a run outlives a harness that is gone by more than the run's lease. The cluster's Job
@@ -19,11 +19,11 @@ _DEADLINE: Final = "activeDeadlineSeconds"
 """Counted from the Job's own start, by the cluster's clock."""
 
 
-def keeper(manifests: Manifests, lease_s: float) -> Mapping[str, Json]:
+def owner_job(manifests: Manifests, lease_s: float) -> Mapping[str, Json]:
     """The owner of everything else; deleted by the cluster `lease_s` after its start."""
     settings, labels = manifests.settings, names.labels_of(manifests.run)
     container: dict[str, Json] = {
-        "name": "keeper",
+        "name": "owner",
         "image": settings.image,
         "imagePullPolicy": settings.pull,
         "command": ["true"],

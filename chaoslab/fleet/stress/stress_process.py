@@ -1,9 +1,9 @@
-"""Processes that apply stress to nodes (`keeper`), started, asked and ended by the fleet.
+"""Processes that apply stress to nodes (`stress_program`), started, asked and ended by the fleet.
 
-    Keeper(…) ─ start ─► waits ─ undo entry written ─ ask(strength) ─► applies ─ end ─► gone
+    StressProcess(…) ─ start ─► waits ─ undo entry written ─ ask(strength) ─► applies ─ end ─► gone
 
-A keeper ends by itself when its input ends, so it does not outlive the harness; if that fails, the
-janitor ends it by its undo entry.
+A stress process ends by itself when its input ends, so it does not outlive the harness; if that
+fails, the janitor ends it by its undo entry.
 """
 
 import os
@@ -16,17 +16,17 @@ from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify
-from chaoslab.core.process_tree import Look
+from chaoslab.core.process_tree import ProcessStatus
 from chaoslab.undo.base import PendingUndos, UndoLog
 
-_PROGRAM = Path(__file__).with_name("keeper.py")
+_PROGRAM = Path(__file__).with_name("stress_program.py")
 _END_S = 5.0
 _SPARE_S = 2.0
-"""Time by which a keeper outlasts its fault, so that a harness that runs heals first."""
+"""Time by which a stress process outlasts its fault, so that a harness that runs heals first."""
 
 
-class Keeper:
-    """One keeper process. `ask` begins the stress, `end` ends it."""
+class StressProcess:
+    """One process that applies stress. `ask` begins the stress, `end` ends it."""
 
     def __init__(
         self, program: str, *facts: object, for_s: float | None, mark: str, node: str,
@@ -61,15 +61,15 @@ class Keeper:
         return self._process.poll() is not None
 
     def ask(self, strength: float) -> None:
-        """Apply it with this strength from now on; FleetError if the keeper has ended."""
+        """Apply it with this strength from now on; FleetError if the stress process has ended."""
         if self._process.stdin is None:
-            raise HarnessBug("a keeper was started without a stdin pipe")
+            raise HarnessBug("a stress process was started without a stdin pipe")
         try:
             self._process.stdin.write(f"{strength!r}\n".encode())
         except OSError as error:
             raise FleetError(f"what kept a burden (process {self.identity.pid}) is gone") from error
 
-    def look(self) -> Look:
+    def look(self) -> ProcessStatus:
         """State of the process."""
         return process_tree.look(self.identity)
 
@@ -88,5 +88,5 @@ class Keeper:
 
 
 def until(for_s: float | None) -> str:
-    """Seconds after which a keeper ends by itself, as its argument."""
+    """Seconds after which a stress process ends by itself, as its argument."""
     return "inf" if for_s is None else f"{for_s + _SPARE_S:g}"

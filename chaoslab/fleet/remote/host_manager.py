@@ -33,7 +33,7 @@ _OF_NODE: Final = re.compile(r"nodes/[\w-]+/\d+/[a-z]+\.(log|json)")
 _OF_AGENT: Final = re.compile(r"[a-z_]+\.(log|jsonl)")
 
 
-class HostKeeper:
+class HostManager:
     """The hosts of one run. Used from one thread."""
 
     def __init__(self, ground: Ground, undo_log: UndoLog, run_directory: Path) -> None:

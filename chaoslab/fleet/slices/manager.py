@@ -1,4 +1,4 @@
-"""Keeper of a fleet's slices: watches them, carries out repairs, and says what it sees.
+"""Manager of a fleet's slices: watches them, carries out repairs, and says what it sees.
 
     thread: Provider.look, again and again ──► reports ─┐
     threads: calls of the provider, hosts made ready ───┼─► turn ─► observations
@@ -44,7 +44,7 @@ _THREADS = 8
 
 
 class Hosts(Protocol):
-    """What the keeper asks of the fleet whose nodes run on the slices."""
+    """What the manager asks of the fleet whose nodes run on the slices."""
 
     def make_ready(self, name: str, hosts: Sequence[ProvidedHost]) -> None:
         """Make these hosts ready for the next incarnation of a node; another thread may ask.
@@ -81,7 +81,7 @@ class _Acting:
     """Of a start: its hosts were taken in, and are being started."""
 
 
-class SliceKeeper:
+class SliceManager:
     """Slices of a fleet. `close` ends its threads; what it has asked for stays."""
 
     def __init__(

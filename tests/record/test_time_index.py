@@ -5,7 +5,7 @@ import random
 import pytest
 
 from chaoslab.core.events import Event, Kind
-from chaoslab.record.in_time import InTime
+from chaoslab.record.time_index import TimeIndex
 
 
 def events(*times_s: float) -> list[Event]:
@@ -16,9 +16,9 @@ def events(*times_s: float) -> list[Event]:
 
 
 def test_a_stretch_without_events_is_empty() -> None:
-    assert InTime(events(1.0, 4.0)).between(2.0, 3.0) == []
-    assert InTime(events(1.0, 4.0)).between(3.0, 2.0) == []
-    assert InTime(events()).between(0.0, 9.0) == []
+    assert TimeIndex(events(1.0, 4.0)).between(2.0, 3.0) == []
+    assert TimeIndex(events(1.0, 4.0)).between(3.0, 2.0) == []
+    assert TimeIndex(events()).between(0.0, 9.0) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -27,7 +27,7 @@ def test_times_that_do_not_rise_hide_nothing(seed: int) -> None:
     known = events(*(round(place / 5 + chance.uniform(-2, 2), 1) for place in range(60)))
     start_s, end_s = sorted(round(chance.uniform(-2, 14), 1) for _ in range(2))
     by_looking_at_each = [event for event in known if start_s <= event.time_s <= end_s]
-    assert InTime(known).between(start_s, end_s) == by_looking_at_each
+    assert TimeIndex(known).between(start_s, end_s) == by_looking_at_each
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -36,4 +36,4 @@ def test_what_comes_later_in_the_record_is_found_up_to_a_time(seed: int) -> None
     known = events(*(round(place / 5 + chance.uniform(-2, 2), 1) for place in range(60)))
     since, until_s = chance.choice(known), round(chance.uniform(-2, 14), 1)
     by_looking_at_each = [e for e in known if e.seq > since.seq and e.time_s <= until_s]
-    assert list(InTime(known).after(since, until_s)) == by_looking_at_each
+    assert list(TimeIndex(known).after(since, until_s)) == by_looking_at_each

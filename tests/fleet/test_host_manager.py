@@ -8,7 +8,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.remote.contact import Terms
-from chaoslab.fleet.remote.host_keeper import HostKeeper
+from chaoslab.fleet.remote.host_manager import HostManager
 from tests.fleet.fake_agents import FakeHost, fake_ground
 from tests.fleet.local_stage import Remembered
 
@@ -29,9 +29,7 @@ def link(kind: bytes) -> tarfile.TarInfo:
     """To the undo log of the run."""
     found = tarfile.TarInfo(OUTPUT)
     found.type = kind
-    found.linkname = (
-        "obligations.jsonl" if kind == tarfile.LNKTYPE else "../../../obligations.jsonl"
-    )
+    found.linkname = "undo_log.jsonl" if kind == tarfile.LNKTYPE else "../../../undo_log.jsonl"
     return found
 
 
@@ -41,9 +39,9 @@ def left_with(record: bytes, run_directory: Path) -> list[str]:
     host.record = record
     ground = fake_ground([host], Terms(), {"learner-0": ["10.0.0.3"]})
     try:
-        keeper = HostKeeper(ground, Remembered(), run_directory)
-        keeper.start(list(ground.hosts.values()))
-        return keeper.part_with_all(lambda _: False)
+        manager = HostManager(ground, Remembered(), run_directory)
+        manager.start(list(ground.hosts.values()))
+        return manager.part_with_all(lambda _: False)
     finally:
         ground.loop.close()
 
@@ -54,10 +52,10 @@ def test_one_machine_by_two_names_is_refused(tmp_path: Path) -> None:
         host.session = "one"
     ground = fake_ground(hosts, Terms(), {"learner-0": ["10.0.0.3", "three.example"]})
     try:
-        keeper = HostKeeper(ground, Remembered(), tmp_path)
+        manager = HostManager(ground, Remembered(), tmp_path)
         with pytest.raises(FleetError, match=r"10\.0\.0\.3 .*three\.example"):
-            keeper.start(list(ground.hosts.values()))
-        keeper.part_with_all(lambda _: False)
+            manager.start(list(ground.hosts.values()))
+        manager.part_with_all(lambda _: False)
     finally:
         ground.loop.close()
 
@@ -75,7 +73,7 @@ def test_records_of_nodes_and_of_the_agent_are_kept(tmp_path: Path) -> None:
 def test_a_record_that_leads_elsewhere_changes_nothing_of_the_run(
     kind: bytes, tmp_path: Path
 ) -> None:
-    undo_log = tmp_path / "obligations.jsonl"
+    undo_log = tmp_path / "undo_log.jsonl"
     undo_log.write_text("what is owed")
     record = packed((link(kind), b""), (tarfile.TarInfo(OUTPUT), b"written by the host"))
     (said,) = left_with(record, tmp_path)
@@ -84,9 +82,7 @@ def test_a_record_that_leads_elsewhere_changes_nothing_of_the_run(
     assert undo_log.read_text() == "what is owed"
 
 
-@pytest.mark.parametrize(
-    "name", ["obligations.jsonl", "nodes/../events.jsonl", "nodes/a/1/x/y.log"]
-)
+@pytest.mark.parametrize("name", ["undo_log.jsonl", "nodes/../events.jsonl", "nodes/a/1/x/y.log"])
 def test_only_files_with_the_names_of_records_are_taken(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / name).exists()
     left_with(packed((tarfile.TarInfo(name), b"written by the host")), tmp_path)
