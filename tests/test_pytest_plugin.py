@@ -140,7 +140,7 @@ def test_a_marked_function_is_a_test_for_each_finding_of_one_run(pytester: pytes
 @pytest.mark.gate
 def test_the_test_of_a_check_that_is_left_out_is_skipped(pytester: pytest.Pytester) -> None:
     expect = "[{check: continuity}, {check: loss_parity}, {check: rejoin, within: 5s}]"
-    settings = f"set={{'expect': '{expect}', 'twin': 'none'}}"
+    settings = f"set={{'expect': '{expect}', 'twin': False}}"
     done = run(pytester, MARKED.replace("seed=5", settings), "-v")
     done.assert_outcomes(passed=3, skipped=1)
     done.stdout.fnmatch_lines(["*::test_one_dies[[]loss_parity] SKIPPED*"])

@@ -129,7 +129,8 @@ class LittleSyncer:
             round=self.rounds, fragment=0, version=self.rounds, base_version=self.rounds - 1,
             contributors=[contribution(seat) for seat in working],
             committed_tokens=self.rounds * TOKENS_PER_STEP,
-            digest=f"{self.rounds:016x}", momentum_digest=f"{self.rounds:016x}", members=members,
+            digest=f"{self.rounds:016x}", momentum_digest=f"{self.rounds:016x}",
+            members=len(members),
             missed=sorted(set(members) - {seat.learner for seat in working}),
             quorum_s=0.0, grace_s=0.0, sync_s=0.0,
         )  # fmt: skip
