@@ -410,6 +410,11 @@ class Observation(NamedTuple):
     data: Mapping[str, Json]
     node_s: float | None = None
 
+    @classmethod
+    def of(cls, source: str, said: Payload) -> "Observation":
+        """What somebody who watches a node says of it."""
+        return cls(source=source, kind=kind_of(type(said)), data=data_of(said))
+
     @property
     def event(self) -> Event:
         """As an event that is in no journal yet."""

@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind, Observation
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import NodeProbed
 from chaoslab.undo.facts import is_loopback
 
 
@@ -284,15 +285,14 @@ def probed(
     cpu_s: float = 0.0,
 ) -> Observation:
     """The NODE_PROBED observation of a process; by default of one that is gone."""
-    return Observation(
-        source=name,
-        kind=Kind.NODE_PROBED,
-        data={
-            "node": name,
-            "incarnation": incarnation,
-            "pid": pid,
-            "state": state,
-            "rss_bytes": rss_bytes,
-            "cpu_s": cpu_s,
-        },
+    return Observation.of(
+        name,
+        NodeProbed(
+            node=name,
+            incarnation=incarnation,
+            pid=pid,
+            state=state,
+            rss_bytes=rss_bytes,
+            cpu_s=cpu_s,
+        ),
     )

@@ -11,11 +11,12 @@ that noticed the end of another and ended by itself is not the one that was lost
 It kills nobody: `due` says who is to be killed, and when.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Json, Observation
+from chaoslab.core.payloads import HostLost, HostStarted
 from chaoslab.fleet.base import NodeSpec
 
 _PEER_LOST: Final = 75
@@ -57,8 +58,13 @@ class HostsLife:
 
     def host_started(self, number: int, incarnation: Json) -> Observation:
         """HOST_STARTED of a host in `pids`."""
-        pid = self.pids[number]
-        return self._of_host(Kind.HOST_STARTED, incarnation, host=number, pid=pid)
+        started = HostStarted(
+            learner=self.node,
+            incarnation=int(str(incarnation)),
+            host=number,
+            pid=self.pids[number],
+        )
+        return Observation.of(self.node, started)
 
     def exited(self, number: int, seen: Observation, now_s: float) -> list[Observation]:
         """What is to be told of NODE_EXITED of one host: HOST_LOST and NODE_EXITED of the last."""
@@ -88,12 +94,14 @@ class HostsLife:
         reason = f"ended by {by}" if by else f"exit code {seen.data.get('exit_code')}"
         if seen.data.get("host_lost"):
             reason = str(seen.data.get("last_words"))
-        found: dict[str, Json] = {"host": number, "reason": reason, "signal": by}
-        return [self._of_host(Kind.HOST_LOST, seen.data["incarnation"], **found)]
-
-    def _of_host(self, kind: Kind, incarnation: Json, **facts: Json) -> Observation:
-        data: Mapping[str, Json] = {"learner": self.node, "incarnation": incarnation, **facts}
-        return Observation(source=self.node, kind=kind, data=data)
+        lost = HostLost(
+            learner=self.node,
+            incarnation=int(str(seen.data["incarnation"])),
+            host=number,
+            reason=reason,
+            signal=str(by) if by else None,
+        )
+        return [Observation.of(self.node, lost)]
 
     # ---------------------------------------------------------------- ends
 

@@ -14,7 +14,16 @@ from dataclasses import asdict, dataclass, field
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import (
+    LinkCleared,
+    LinkCounted,
+    LinkLost,
+    LinkRemade,
+    LinkShaped,
+    LinkStarted,
+    Payload,
+)
 from chaoslab.links.base import Counters, Link, Links, NoLinks, Remakes
 from chaoslab.links.effects import Direction, Effect, Shaping
 
@@ -44,13 +53,10 @@ class NodeLinks:
         """A link, with the standing effects of its node on it."""
         link = _Reported(self, self.made_by.create(name, upstream))
         self._links[name] = link
-        self.report(
-            Kind.LINK_STARTED,
-            name,
-            kind=self.made_by.kind,
-            address=link.address,
-            upstream=upstream,
+        started = LinkStarted(
+            link=name, kind=self.made_by.kind, address=link.address, upstream=upstream
         )
+        self.report(started)
         for direction, effect in self.standing.get(name, ()):
             link.shape(STANDING, direction, effect)
         return link
@@ -64,7 +70,7 @@ class NodeLinks:
         link = self._links.get(name)
         counters = self._counters(link) if link else None
         if counters is not None and any(value is not None for value in asdict(counters).values()):
-            self.report(Kind.LINK_COUNTED, name, **asdict(counters))
+            self.report(LinkCounted(link=name, **asdict(counters)))
 
     def observed(self) -> list[Observation]:
         """What is to be reported since the last call; looks for a loss twice a second."""
@@ -73,8 +79,8 @@ class NodeLinks:
             self.look()
         if isinstance(self.made_by, Remakes):
             for remade in self.made_by.remade():
-                facts: dict[str, Json] = {"streams": remade.streams, "reason": remade.reason}
-                self.report(Kind.LINK_REMADE, remade.link, **facts)
+                streams, reason = remade.streams, remade.reason
+                self.report(LinkRemade(link=remade.link, streams=streams, reason=reason))
         observed, self._observed = self._observed, []
         return observed
 
@@ -83,14 +89,13 @@ class NodeLinks:
         troubles = () if self._is_lost or self.is_excused() else self.made_by.troubles()
         if troubles:
             self._is_lost = True
-            data: dict[str, Json] = {"kind": self.made_by.kind, "links": sorted(self._links)}
-            data["reason"] = "; ".join(troubles)
-            self._observed.append(Observation(source=HARNESS, kind=Kind.LINK_LOST, data=data))
+            links, reason = tuple(sorted(self._links)), "; ".join(troubles)
+            self.report(LinkLost(kind=self.made_by.kind, links=links, reason=reason))
         return self._is_lost
 
-    def report(self, event: Kind, name: str, /, **facts: Json) -> None:
-        """Queue an observation about one link."""
-        self._observed.append(Observation(source=HARNESS, kind=event, data={"link": name, **facts}))
+    def report(self, said: Payload) -> None:
+        """Queue an observation about links."""
+        self._observed.append(Observation.of(HARNESS, said))
 
     def _counters(self, link: "_Reported") -> Counters | None:
         try:
@@ -120,14 +125,14 @@ class _Reported:
         """As the link does, and reported once it holds."""
         self._link.shape(injection, direction, effect)
         self._shaped_by.add(injection)
-        self._node_links.report(
-            Kind.LINK_SHAPED,
-            self.name,
+        shaped = LinkShaped(
+            link=self.name,
             injection=injection,
             direction=direction.value,
             effect=effect.kind,
             settings=asdict(effect),
         )
+        self._node_links.report(shaped)
 
     def clear(self, injection: str) -> None:
         """As the link does, unless what carried it is lost, and its effects with it."""
@@ -138,7 +143,7 @@ class _Reported:
                 raise
         if injection in self._shaped_by:
             self._shaped_by.discard(injection)
-            self._node_links.report(Kind.LINK_CLEARED, self.name, injection=injection)
+            self._node_links.report(LinkCleared(link=self.name, injection=injection))
 
     def counters(self) -> Counters:
         return self._link.counters()

@@ -89,7 +89,7 @@ def test_a_loss_is_noticed_within_half_a_second_and_reported_once(links: FakeLin
     clock.advance_to(0.6)
     (lost,) = node_links.observed()
     assert lost.kind is Kind.LINK_LOST
-    assert lost.data == {"kind": "fake", "links": ["learner-0"], "reason": links.broken}
+    assert lost.data == {"kind": "fake", "links": ("learner-0",), "reason": links.broken}
     clock.advance_to(2.0)
     assert not node_links.observed()
 

@@ -464,7 +464,7 @@ def test_a_host_that_hears_nothing_lets_go_of_what_is_overdue_and_of_nothing_els
         assert held.status() == psutil.STATUS_STOPPED
         block(stage, is_blocked=False)
         noted = stage.until(Kind.HARNESS_STALLED)
-        assert noted.data["undone"] == [f"learner-0 (process {overdue.pid}) is stopped, resumed"]
+        assert noted.data["undone"] == (f"learner-0 (process {overdue.pid}) is stopped, resumed",)
         able(stage.fleet, Pausable).resume("learner-0")
         stage.until(Kind.LEARNER_STEP, node="learner-0")
         assert all(node.is_alive for node in stage.fleet.nodes.values())

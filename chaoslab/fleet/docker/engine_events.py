@@ -14,7 +14,8 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Json, Observation
+from chaoslab.core.payloads import EngineReported
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.labels import LABEL_RUN
 from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
@@ -93,17 +94,16 @@ class EngineEvents:
             return None
         node, incarnation = who
         code, signal = attributes.get("exitCode"), attributes.get("signal")
-        return Observation(
-            source=ENGINE,
-            kind=Kind.ENGINE_REPORTED,
-            data={
-                "node": node,
-                "incarnation": incarnation,
-                "action": action,
-                "exit_code": None if code is None else int(str(code)),
-                "signal": None if signal is None else str(signal),
-                "health": state.strip() if action == "health_status" else None,
-            },
+        return Observation.of(
+            ENGINE,
+            EngineReported(
+                node=node,
+                incarnation=incarnation,
+                action=action,
+                exit_code=None if code is None else int(str(code)),
+                signal=None if signal is None else str(signal),
+                health=state.strip() if action == "health_status" else None,
+            ),
         )
 
 

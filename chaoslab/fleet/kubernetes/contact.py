@@ -14,7 +14,8 @@ from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import HarnessStalled
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
@@ -79,13 +80,12 @@ class Contact:
         return True
 
     def _report(self, since_s: float) -> None:
-        data: dict[str, Json] = {
-            "silent_s": self._clock.now_s() - since_s,
-            "since_s": since_s,
-            "undone": [],
-            "host": f"the API server of {self._cluster.context}",
-        }
-        seen = Observation(source="harness", kind=Kind.HARNESS_STALLED, data=data)
+        stalled = HarnessStalled(
+            silent_s=self._clock.now_s() - since_s,
+            since_s=since_s,
+            host=f"the API server of {self._cluster.context}",
+        )
+        seen = Observation.of("harness", stalled)
         arrival = Arrival(observe=lambda: (seen,))
         hand_over(self._arrivals, arrival, lambda: not self._is_closing.is_set())
 

@@ -7,6 +7,7 @@ job_restart  its count of the node's Job went up (`jobRestarts`): it makes that 
 from collections.abc import Iterator, Mapping
 
 from chaoslab.core.events import Json
+from chaoslab.core.payloads import EngineReported
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.job_sets import ACTION
@@ -43,12 +44,18 @@ class JobSetWatch(Watch):
     def _lose(self, uid: str) -> None:
         del self._counts[uid]
 
-    def _tell(self, node: str, action: str, restarts: int, **facts: Json) -> None:
-        seen: dict[str, Json] = {
-            "node": node, "incarnation": restarts, "action": action,
-            "restarts": restarts,
-        }  # fmt: skip
-        self._report({**seen, **facts})
+    def _tell(
+        self, node: str, action: str, restarts: int, *, uid: str = "", reason: str = ""
+    ) -> None:
+        said = EngineReported(
+            node=node,
+            incarnation=restarts,
+            action=action,
+            restarts=restarts,
+            uid=uid,
+            reason=reason,
+        )
+        self._report(said)
 
 
 def restarts_of(job_set: Mapping[str, Json]) -> Mapping[str, int]:

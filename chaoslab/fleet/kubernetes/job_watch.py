@@ -4,8 +4,10 @@ job       there is one, with its unique id        job_gone   there is none any m
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from chaoslab.core.events import Json
+from chaoslab.core.payloads import EngineReported
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.resources import JOBS
@@ -20,8 +22,8 @@ class JobWatch(Watch):
 
     def __init__(self, cluster: Cluster, selector: str, arrivals: Arrivals) -> None:
         super().__init__(cluster, selector, arrivals)
-        self._jobs: dict[str, Mapping[str, Json]] = {}
-        """By unique id: what is reported of those that are there."""
+        self._jobs: dict[str, EngineReported] = {}
+        """By unique id: the report of those that are there."""
 
     @property
     def _there(self) -> frozenset[str]:
@@ -30,20 +32,20 @@ class JobWatch(Watch):
     def _see(self, found: Mapping[str, Json]) -> None:
         uid = names.uid_of(found)
         if uid not in self._jobs:
-            self._jobs[uid] = facts_of(found)
-            self._report({**self._jobs[uid], "action": "job"})
+            self._jobs[uid] = reported(found)
+            self._report(self._jobs[uid])
 
     def _lose(self, uid: str) -> None:
-        self._report({**self._jobs.pop(uid), "action": "job_gone"})
+        self._report(replace(self._jobs.pop(uid), action="job_gone"))
 
 
-def facts_of(job: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Node, incarnation and unique id of a Job."""
+def reported(job: Mapping[str, Json]) -> EngineReported:
+    """That there is a Job, of which node and incarnation."""
     labels = names.labels_in(job)
-    return {
-        "node": labels.get(names.LABEL_NODE, ""),
-        "incarnation": sum(
-            int(labels.get(one, "0")) for one in (names.LABEL_INCARNATION, names.LABEL_ATTEMPT)
-        ),
-        "uid": names.uid_of(job),
-    }
+    lives = (names.LABEL_INCARNATION, names.LABEL_ATTEMPT)
+    return EngineReported(
+        node=labels.get(names.LABEL_NODE, ""),
+        incarnation=sum(int(labels.get(one, "0")) for one in lives),
+        action="job",
+        uid=names.uid_of(job),
+    )

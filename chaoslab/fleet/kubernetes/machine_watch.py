@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind, Observation
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import EngineReported
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.cordon import MACHINES
 from chaoslab.fleet.kubernetes.parts import mappings
@@ -67,14 +68,14 @@ class MachineWatch:
         self._is_cordoned = is_cordoned
 
     def _tell(self, whose: Whose, action: str) -> None:
-        seen = Observation(
-            source=CLUSTER,
-            kind=Kind.ENGINE_REPORTED,
-            data={
-                "node": whose.node, "incarnation": whose.incarnation, "action": action,
-                "reason": _CORDONED, "machine": self.machine,
-            },
-        )  # fmt: skip
+        reported = EngineReported(
+            node=whose.node,
+            incarnation=whose.incarnation,
+            action=action,
+            reason=_CORDONED,
+            machine=self.machine,
+        )
+        seen = Observation.of(CLUSTER, reported)
         hand_over(
             self._arrivals, Arrival(observe=lambda: (seen,)), lambda: not self._cluster.is_closing
         )

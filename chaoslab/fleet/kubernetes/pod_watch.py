@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from chaoslab.core.events import Json, Observation
+from chaoslab.core.payloads import EngineReported
 from chaoslab.fleet.incarnation_files import end_by_code
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
@@ -192,19 +193,20 @@ def changes(before: PodState | None, now: PodState) -> Iterator[str]:
             yield action
 
 
-def report(state: PodState, action: str) -> Mapping[str, Json]:
-    """What ENGINE_REPORTED says of a change; `reason` is the cluster's word for it."""
+def report(state: PodState, action: str) -> EngineReported:
+    """What is reported of a change; `reason` is the cluster's word for it."""
     code = state.exit_code if action in ("die", "oom") else None
     reasons = {
         "evict": state.disruption, "die": state.reason, "oom": state.reason,
         "no_image": state.waiting_for,
     }  # fmt: skip
-    return {
-        "node": state.node,
-        "incarnation": state.incarnation,
-        "action": action,
-        "exit_code": code,
-        "signal": None if code is None else end_by_code(code)["signal"],
-        "reason": reasons.get(action, ""),
-        "machine": state.machine,
-    }
+    signal = None if code is None else end_by_code(code)["signal"]
+    return EngineReported(
+        node=state.node,
+        incarnation=state.incarnation,
+        action=action,
+        exit_code=code,
+        signal=None if signal is None else str(signal),
+        reason=reasons.get(action, ""),
+        machine=state.machine,
+    )

@@ -16,7 +16,8 @@ from functools import partial
 from typing import ClassVar, Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Json, Observation
+from chaoslab.core.payloads import EngineReported
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
@@ -129,6 +130,5 @@ class Watch(ABC):
     def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
         hand_over(self._arrivals, Arrival(observe=observe), self._is_wanted)
 
-    def _report(self, data: Mapping[str, Json]) -> None:
-        seen = Observation(source=CLUSTER, kind=Kind.ENGINE_REPORTED, data=data)
-        self._hand_over(partial(tuple, (seen,)))
+    def _report(self, said: EngineReported) -> None:
+        self._hand_over(partial(tuple, (Observation.of(CLUSTER, said),)))

@@ -13,6 +13,7 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.payloads import NodeExited
 from chaoslab.fleet.base import Node, NodeSpec
 from chaoslab.fleet.hosts_life import HostsLife, of_one_host
 from chaoslab.fleet.remote.host import Host
@@ -146,13 +147,16 @@ class Placed:
         if numbers[0] in life.exits:
             return []
         pid = life.pids.get(numbers[0], self.pid)
-        data: dict[str, Json] = {
-            "node": self.spec.name, "incarnation": self.node.incarnation, "pid": pid,
-            "exit_code": None, "signal": None, "refused_lines": 0, "sent": [],
-            "host_lost": True, "lease_over": by_lease, "last_words": why,
-        }  # fmt: skip
-        seen = Observation(source=self.spec.name, kind=Kind.NODE_EXITED, data=data)
-        return self._exited(numbers[0], seen, now_s)
+        exited = NodeExited(
+            node=self.spec.name,
+            incarnation=self.node.incarnation,
+            pid=pid,
+            sent=(),
+            host_lost=True,
+            lease_over=by_lease,
+            last_words=why,
+        )
+        return self._exited(numbers[0], Observation.of(self.spec.name, exited), now_s)
 
     def _life(self, incarnation: Json) -> HostsLife:
         life = HostsLife(node=self.spec.name, count=len(self.members))

@@ -12,7 +12,8 @@ from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import ChaoslabError
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Kind, Observation
+from chaoslab.core.payloads import HarnessStalled
 from chaoslab.fleet.node_links import HARNESS
 from chaoslab.fleet.remote.contact import GAP_S, AgentLost, Gap
 from chaoslab.fleet.remote.ground import Ground, News
@@ -70,13 +71,13 @@ class Reports:
 
     def _out_of_reach(self, host: Host, gap: Gap) -> Observation:
         """What came before this came late, as after a time in which the harness stood still."""
-        data: dict[str, Json] = {
-            "silent_s": gap.for_s,
-            "since_s": self._clock.now_s() - gap.for_s,
-            "undone": list(gap.undone),
-            "host": host.name,
-        }
-        return Observation(source=HARNESS, kind=Kind.HARNESS_STALLED, data=data)
+        stalled = HarnessStalled(
+            silent_s=gap.for_s,
+            since_s=self._clock.now_s() - gap.for_s,
+            undone=tuple(gap.undone),
+            host=host.name,
+        )
+        return Observation.of(HARNESS, stalled)
 
     def _gone_with(self, host: Host, why: ChaoslabError) -> list[Observation]:
         """The exits of all nodes of a host that is lost."""

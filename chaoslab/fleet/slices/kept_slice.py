@@ -3,10 +3,11 @@
 It decides nothing: `manager` does.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import RepairMoved
 from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.slices.repair import LATE_S, Cause, Counts, SliceRepair, Stage
 
@@ -82,15 +83,15 @@ class KeptSlice:
         if now == self.said:
             return
         self.said = now
-        data: Mapping[str, Json] = {
-            "node": repair.node,
-            "cause": repair.cause.value,
-            "stage": repair.stage.value,
-            "attempt": repair.attempt,
-            "lost": repair.lost,
-            "resource": repair.expected,
-            "preemptions": repair.counts.preemptions,
-            "failures": repair.counts.failures,
-            "detail": repair.detail,
-        }
-        yield Observation(source=repair.node, kind=Kind.REPAIR_MOVED, data=data)
+        moved = RepairMoved(
+            node=repair.node,
+            cause=repair.cause.value,
+            stage=repair.stage.value,
+            attempt=repair.attempt,
+            lost=repair.lost,
+            resource=repair.expected,
+            preemptions=repair.counts.preemptions,
+            failures=repair.counts.failures,
+            detail=repair.detail,
+        )
+        yield Observation.of(repair.node, moved)

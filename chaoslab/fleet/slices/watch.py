@@ -11,7 +11,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from chaoslab.core.events import Kind, Observation
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import ProviderReported
 from chaoslab.fleet.provider import Condition, Provider, ProviderError, SliceReport
 
 _HURRIED_S: Final = 1.0
@@ -79,17 +80,16 @@ class SliceWatch:
 
 def reported(report: SliceReport) -> Observation:
     """What the provider says, for the record."""
-    return Observation(
-        source=report.node,
-        kind=Kind.PROVIDER_REPORTED,
-        data={
-            "node": report.node,
-            "condition": report.condition.value,
-            "resource": report.resource,
-            "state": report.state,
-            "health": report.health,
-            "request": report.request,
-            "detail": report.detail,
-            "is_by_us": report.is_gone_by_us,
-        },
+    return Observation.of(
+        report.node,
+        ProviderReported(
+            node=report.node,
+            condition=report.condition.value,
+            resource=report.resource,
+            state=report.state,
+            health=report.health,
+            request=report.request,
+            detail=report.detail,
+            is_by_us=report.is_gone_by_us,
+        ),
     )

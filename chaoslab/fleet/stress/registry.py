@@ -20,8 +20,8 @@ from typing import Generic, Protocol, TypeVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.payloads import LearnerStep
+from chaoslab.core.events import Json, Kind, Observation, Payload
+from chaoslab.core.payloads import LearnerStep, NodeCounted, NodeRelieved, NodeStressed
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.stressors import Slowness, Stressor
 
@@ -169,10 +169,8 @@ class StressRegistry(Generic[LifeT]):
                 standing.driver.end()
                 del self._standing[key]
                 raise
-        self._say(
-            Kind.NODE_STRESSED, key, standing,
-            mechanism=standing.driver.mechanism, settings=asdict(stressor),
-        )  # fmt: skip
+        how, settings = standing.driver.mechanism, asdict(stressor)
+        self._say(NodeStressed, key, standing, mechanism=how, settings=settings)
 
     def relieve(self, name: str, injection: str) -> None:
         """End it, if it is applied. FleetError says what could not be ended."""
@@ -182,7 +180,7 @@ class StressRegistry(Generic[LifeT]):
             standing.driver.end()
             del self._standing[key]
             self._used.pop(name, None)  # another time begins
-            self._say(Kind.NODE_RELIEVED, key, standing, because="")
+            self._say(NodeRelieved, key, standing, because="")
 
     def relieve_all(self) -> list[str]:
         """End all stress; messages of what could not be ended."""
@@ -199,7 +197,7 @@ class StressRegistry(Generic[LifeT]):
         for key, standing in self._standing.items():
             is_there = key[0] == name and not standing.driver.is_broken
             if is_there and (counts := standing.driver.counts()):
-                self._say(Kind.NODE_COUNTED, key, standing, **counts)
+                self._say(NodeCounted, key, standing, **counts)
 
     def hear(self, observations: Iterable[Observation]) -> None:
         """Take note of the step times that nodes report."""
@@ -226,7 +224,7 @@ class StressRegistry(Generic[LifeT]):
                 _steer(standing)
                 if standing.driver.is_broken and not standing.is_broken:
                     standing.is_broken = True
-                    self._say(Kind.NODE_RELIEVED, key, standing, because="it let go by itself")
+                    self._say(NodeRelieved, key, standing, because="it let go by itself")
         found, self._observations = self._observations, []
         return found
 
@@ -276,15 +274,21 @@ class StressRegistry(Generic[LifeT]):
         return self._calm.get(name, 0.0)
 
     def _say(
-        self, kind: Kind, key: tuple[str, str], standing: _Standing[LifeT], /, **facts: Json
+        self,
+        kind: Callable[..., Payload],
+        key: tuple[str, str],
+        standing: _Standing[LifeT],
+        /,
+        **facts: Json,
     ) -> None:
-        who: dict[str, Json] = {
-            "node": key[0],
-            "incarnation": standing.life.incarnation,
-            "injection": key[1],
-            "stressor": standing.kind,
-        }
-        self._observations.append(Observation(source=HARNESS, kind=kind, data={**who, **facts}))
+        said = kind(
+            node=key[0],
+            incarnation=standing.life.incarnation,
+            injection=key[1],
+            stressor=standing.kind,
+            **facts,
+        )
+        self._observations.append(Observation.of(HARNESS, said))
 
 
 def _factor(stressor: Stressor) -> float:

@@ -11,7 +11,7 @@ from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.kubernetes import pod_state
 from chaoslab.fleet.kubernetes.cluster import pod_of
 from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch
-from chaoslab.fleet.kubernetes.job_watch import JobWatch, facts_of
+from chaoslab.fleet.kubernetes.job_watch import JobWatch, reported
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import Hope, PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch, changes, report
@@ -96,14 +96,14 @@ def test_an_eviction_is_reported_with_the_clusters_reason() -> None:
     told = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     evicted = seen(conditions=told, deleted=True)
     assert list(changes(seen(), evicted)) == ["evict", "delete"]
-    assert report(evicted, "evict")["reason"] == "EvictionByEvictionAPI"
+    assert report(evicted, "evict").reason == "EvictionByEvictionAPI"
 
 
 def test_each_change_is_reported_once() -> None:
     died = seen(ended(137))
     assert list(changes(died, died)) == []
-    data = report(died, "die")
-    assert (data["node"], data["incarnation"], data["exit_code"], data["signal"]) == (
+    said = report(died, "die")
+    assert (said.node, said.incarnation, said.exit_code, said.signal) == (
         "learner-0", 2, 137, "SIGKILL",
     )  # fmt: skip
 
@@ -112,7 +112,7 @@ def test_an_image_that_cannot_be_had_is_reported_once_by_the_clusters_word() -> 
     refused = seen(waiting("ErrImagePull", "no such host"))
     again = seen(waiting("ImagePullBackOff"))
     assert list(changes(None, refused)) == ["no_image"]
-    assert report(refused, "no_image")["reason"] == "ErrImagePull"
+    assert report(refused, "no_image").reason == "ErrImagePull"
     assert list(changes(refused, again)) == []
 
 
@@ -150,8 +150,7 @@ def test_whatever_is_watched_is_in_the_role(watch: type[Watch]) -> None:
 
 
 def test_a_job_is_reported_with_its_unique_id() -> None:
-    assert facts_of({"metadata": {"uid": "u", "labels": LABELS}}) == {
-        "node": "learner-0", "incarnation": 2, "uid": "u",
-    }  # fmt: skip
+    said = reported({"metadata": {"uid": "u", "labels": LABELS}})
+    assert (said.node, said.incarnation, said.uid) == ("learner-0", 2, "u")
     again = {**LABELS, "jobset.sigs.k8s.io/job-restart-attempt": "1"}
-    assert facts_of({"metadata": {"uid": "v", "labels": again}})["incarnation"] == 3
+    assert reported({"metadata": {"uid": "v", "labels": again}}).incarnation == 3
