@@ -60,7 +60,7 @@ name: scale
 seed: 3
 training: {{learners: {learners}, model: nano, step_time: 100ms, stop: {{rounds: 60}}}}
 baseline: {{warmup: 6 rounds, window: 12 rounds}}
-control: none
+twin: false
 limits: {{min_alive: 1, max_affected: 100%}}
 fleet:
   kind: kubernetes
