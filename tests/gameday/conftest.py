@@ -22,5 +22,6 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("one_dies.yaml").write_text(PLAN)
         Path("day.txt").write_text(DAY)
         done = call("one_dies.yaml", "--script", "day.txt", "--by", "Ann")
+        assert Path("runs", "latest").exists(), done.output
         assert "not carried out" not in done.stderr, done.output
     return folder
