@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "chaoslab"
 
 PACKAGES = (
     "core",
+    "trainers",
     "plan",
     "record",
     "undo",

@@ -1,0 +1,292 @@
+r"""What a trainer says in its output: steps, losses, saved and resumed checkpoints.
+
+    bytes ─► Reader.feed ─► lines, split at \r and \n, without colours ─► Patterns ─► [Said, …]
+                                                                      └► nearest: none matched
+
+A line that matches as it stands is taken as it stands. Otherwise it is tried without the prefix of
+its rank (`[rank0]:`), then with quotes as spaces and `nan` and `inf` as numbers, so that a pattern
+written for `loss: 2.31` also reads `'loss': '2.31'` and does not lose sight of a loss that became
+`nan`. The program's own lines (`chaoslab: step=12 loss=3.25`) are read whatever the patterns are.
+
+Lines are cut after 2,000 characters, and a pattern that repeats a repetition, as `(\w+\s*)+`, is
+refused: Python's `re` has no time limit, and such a pattern takes exponential time on a line that
+it does not match. Alternatives that overlap, as `(\w|\d)+`, are not recognized as that.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Final
+
+from chaoslab.core.errors import PlanError
+
+MAX_CHARACTERS: Final = 2_000
+"""Of a line; what is beyond is not read."""
+_MAX_SHOWN: Final = 300
+_GROUPS: Final = ("step", "loss", "lr", "rank", "epoch", "steps_per_epoch")
+
+
+class What(StrEnum):
+    """What a line says."""
+
+    PROGRESS = "progress"
+    SAVED = "saved"
+    """A checkpoint is complete; one that was begun or scheduled is not."""
+    RESUMED = "resumed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a trainer said in one line."""
+
+    what: What
+    step: int | None
+    """Optimizer step, as the trainer counts; None if the line has none."""
+    loss: float | None = None
+    """May be nan or infinite."""
+    learning_rate: float | None = None
+    rank: int | None = None
+    """From a group `rank`, or from a prefix such as `[rank1]:` or `[GPU1]`."""
+    line: str = ""
+    """As it was read, without colours, at most 300 characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """Regular expressions, searched for in each line, with named groups.
+
+    `step`, `loss`, `lr` and `rank` are numbers. A `step` that counts from 0 in each epoch becomes
+    `epoch * steps_per_epoch + step` where the line has these groups too, with epochs from 0.
+    """
+
+    progress: re.Pattern[str]
+    saved: re.Pattern[str] | None = None
+    resumed: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(
+        cls, *, progress: str, saved: str | None = None, resumed: str | None = None
+    ) -> "Patterns":
+        """Those of a plan; PlanError with the key of one that cannot be used."""
+        made = _compiled(What.PROGRESS, progress)
+        if not {"step", "loss"} & made.groupindex.keys():
+            raise PlanError(
+                f"needs a named group for the step or the loss, as in step (?P<step>\\d+), "
+                f"got `{progress}`",
+                key=What.PROGRESS,
+            )
+        return cls(
+            progress=made,
+            saved=None if saved is None else _compiled(What.SAVED, saved),
+            resumed=None if resumed is None else _compiled(What.RESUMED, resumed),
+        )
+
+    def read(self, line: str) -> list[Said]:
+        """What one line says; empty if it matches nothing.
+
+        `resumed from step 50` is no 50th step: a line that says so says nothing else, and one that
+        says that a checkpoint was saved is progress too only if it has a loss.
+        """
+        if self.resumed and (resumed := _said(What.RESUMED, self.resumed, line)):
+            return [resumed]
+        progress = _said(What.PROGRESS, self.progress, line)
+        saved = _said(What.SAVED, self.saved, line) if self.saved else None
+        if saved and progress and progress.loss is None:
+            progress = None
+        return [one for one in (progress, saved) if one]
+
+
+class Reader:
+    """One stream of a trainer's output; `feed` takes bytes as they come."""
+
+    def __init__(self, patterns: Patterns) -> None:
+        self.nearest = ""
+        """Of the lines that matched nothing, before any was progress: the one that has a number
+        and most of the words step, iteration, loss, epoch and batch."""
+        self._patterns = patterns
+        self._rest = b""
+        self._nearness = 0
+        self._is_understood = False
+
+    def feed(self, chunk: bytes) -> list[Said]:
+        """What the lines say that end in this chunk."""
+        *lines, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        self._rest = rest[: 4 * MAX_CHARACTERS]
+        return [said for line in lines if line for said in self._read(plain(line))]
+
+    def end(self) -> list[Said]:
+        """What a last line says that was not ended."""
+        return self.feed(b"\n")
+
+    def _read(self, line: str) -> list[Said]:
+        found = OWN_LINES.read(line) if "chaoslab: " in line else []
+        found = found or self._patterns.read(line)
+        if any(said.what is What.PROGRESS for said in found):
+            self._is_understood = True
+        elif not found and not self._is_understood:
+            self._remember(line)
+        return found
+
+    def _remember(self, line: str) -> None:
+        words = line.lower()
+        nearness = sum(word in words for word in _WORDS)
+        if nearness > self._nearness and _DIGIT.search(line):
+            self._nearness, self.nearest = nearness, line[:_MAX_SHOWN]
+
+
+def plain(line: bytes) -> str:
+    """A line without its end and without colours and other control sequences, cut if too long."""
+    text = line[: 4 * MAX_CHARACTERS].decode(errors="replace")
+    if "\x1b" in text:
+        text = _CONTROL.sub("", text)
+    return text.rstrip()[:MAX_CHARACTERS]
+
+
+# ---------------------------------------------------------------- a line
+
+_CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_PREFIX = re.compile(
+    r"\s*\[(?:(?:rank|gpu|default|worker)[ :]?(\d+)\]:?|\d+,(\d+)\]<std(?:out|err)>:)\s*",
+    re.IGNORECASE,
+)
+"""Of torchrun (`[rank0]:`, `[default0]:`), of programs (`[GPU0]`, `[Rank 0]`), of mpirun."""
+_WORDS = ("step", "iter", "loss", "epoch", "batch")
+_DIGIT = re.compile(r"\d")
+_NOT_FINITE = re.compile(r"(?:[nN][aA][nN]|[iI][nN][fF](?:inity)?)(?![A-Za-z_])")
+_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf)", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?:,\d{3})+(?!\d|[.,]\d)")
+_THOUSANDS_OR_MORE = re.compile(r"(?:,\d{3})+(?:\.\d+)?(?!\d|[.,]\d)")
+
+
+def _said(what: What, pattern: re.Pattern[str], line: str) -> Said | None:
+    """What a line says by a pattern; None if it does not match, or has a word for a number."""
+    prefix = _PREFIX.match(line) if "[" in line else None
+    for searched, text in _readings(what, line, prefix):
+        if match := pattern.search(searched):
+            try:
+                rank = _whole(match, "rank", text)
+                if rank is None and prefix:
+                    rank = int(prefix[1] or prefix[2])
+                return Said(
+                    what=what,
+                    step=_step(match, text),
+                    loss=_value(match, "loss", text),
+                    learning_rate=_value(match, "lr", text),
+                    rank=rank,
+                    line=line[:_MAX_SHOWN],
+                )
+            except ValueError:
+                continue
+    return None
+
+
+def _readings(what: What, line: str, prefix: re.Match[str] | None) -> Iterator[tuple[str, str]]:
+    """What a pattern is searched in, and the text of the same length that has the values."""
+    yield line, line
+    if prefix:
+        line = line[prefix.end() :]
+        yield line, line
+    if what is What.PROGRESS:
+        softened = line.replace("'", " ").replace('"', " ")
+        softened = _NOT_FINITE.sub(lambda found: "9.".ljust(len(found[0]), "9"), softened)
+        if softened != line:
+            yield softened, line
+
+
+def _step(match: re.Match[str], text: str) -> int | None:
+    step, epoch, per_epoch = (
+        _whole(match, name, text) for name in ("step", "epoch", "steps_per_epoch")
+    )
+    if step is None or epoch is None or per_epoch is None:
+        return step
+    return epoch * per_epoch + step
+
+
+def _whole(match: re.Match[str], name: str, text: str) -> int | None:
+    value = _value(match, name, text, thousands=_THOUSANDS)
+    if value is None:
+        return None
+    if not value.is_integer():
+        raise ValueError(value)
+    return int(value)
+
+
+def _value(
+    match: re.Match[str], name: str, text: str, thousands: re.Pattern[str] = _THOUSANDS_OR_MORE
+) -> float | None:
+    """The number of a group, with the thousands that follow it: `1,234` is no 1.
+
+    None if the pattern or the line has no such group; ValueError if it is no number.
+    """
+    if name not in match.re.groupindex or match.start(name) < 0:
+        return None
+    start, end = match.span(name)
+    value = text[start:end]
+    if end - start <= 3 and value.isdigit() and (more := thousands.match(text, end)):
+        value += more[0]
+    if not (number := _NUMBER.search(value.replace(",", ""))):
+        raise ValueError(value)
+    return float(number[0])
+
+
+# ---------------------------------------------------------------- patterns of a plan
+
+_PARTS = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^]\\])*\]|\(\?>|\(|\)|(?P<repeat>(?:[*+]|\{\d*,\})(?P<possessive>\+?))",
+    re.DOTALL,
+)
+
+
+def _compiled(key: str, pattern: str) -> re.Pattern[str]:
+    try:
+        made = re.compile(pattern)
+    except re.error as wrong:
+        raise PlanError(
+            f"is no regular expression: {wrong.msg} at character {(wrong.pos or 0) + 1} of "
+            f"`{pattern}`; put a backslash before a character that is meant as it is",
+            key=key,
+        ) from None
+    for name in made.groupindex:
+        if name not in _GROUPS:
+            near = get_close_matches(name, _GROUPS, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise PlanError(
+                f"unknown group {name!r}{meant} Groups are {', '.join(_GROUPS)}", key=key
+            )
+    if repeated := _repeats_a_repetition(pattern):
+        raise PlanError(
+            f"`{repeated}` repeats what is repeated in it, which takes exponential time on a line "
+            f"that does not match: write .*? for any text, or a limit such as {{1,9}}",
+            key=key,
+        )
+    return made
+
+
+def _repeats_a_repetition(pattern: str) -> str:
+    """The first group without limit in which something is repeated without limit; or empty."""
+    groups: list[int] = []
+    repeats = [False]
+    for part in _PARTS.finditer(pattern):
+        if part["repeat"]:
+            repeats[-1] |= not part["possessive"]
+        elif part[0] in {"(", "(?>"}:
+            groups.append(part.start())
+            repeats.append(False)
+        elif part[0] == ")":
+            start = groups.pop()
+            is_repeating = repeats.pop() and not pattern.startswith("(?>", start)
+            after = _PARTS.match(pattern, part.end())
+            if is_repeating and after and after["repeat"] and not after["possessive"]:
+                return pattern[start : after.end()]
+            repeats[-1] |= is_repeating
+    return ""
+
+
+OWN_LINES: Final = Patterns.of(
+    progress=r"chaoslab: step=(?P<step>\d+)(?: loss=(?P<loss>\S+))?(?: lr=(?P<lr>\S+))?",
+    saved=r"chaoslab: saved step=(?P<step>\d+)",
+    resumed=r"chaoslab: resumed step=(?P<step>\d+)",
+)
+"""The lines that a program prints itself, for chaoslab."""
