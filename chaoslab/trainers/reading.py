@@ -4,9 +4,9 @@ r"""What a trainer says in its output: steps, losses, saved and resumed checkpoi
                                                                       └► nearest: none matched
 
 A line that matches as it stands is taken as it stands. Otherwise it is tried without the prefix of
-its rank (`[rank0]:`), then with quotes as spaces and `nan` and `inf` as numbers, so that a pattern
-written for `loss: 2.31` also reads `'loss': '2.31'` and does not lose sight of a loss that became
-`nan`. The program's own lines (`chaoslab: step=12 loss=3.25`) are read whatever the patterns are.
+its rank (`[rank0]:`), then with `nan` and `inf` as numbers, then with quotes as spaces, so that a
+pattern written for `loss: 2.31` also reads `'loss': '2.31'` and does not lose sight of a loss that
+became `nan`. Lines printed for chaoslab (`chaoslab: step=12 loss=3.25`) are read by any Reader.
 
 Lines are cut after 2,000 characters, and a pattern that repeats a repetition, as `(\w+\s*)+`, is
 refused: Python's `re` has no time limit, and such a pattern takes exponential time on a line that
@@ -25,7 +25,7 @@ from chaoslab.core.errors import PlanError
 MAX_CHARACTERS: Final = 2_000
 """Of a line; what is beyond is not read."""
 _MAX_SHOWN: Final = 300
-_GROUPS: Final = ("step", "loss", "lr", "rank", "epoch", "steps_per_epoch")
+_GROUPS: Final = ("step", "loss", "lr", "rank", "epoch", "epoch_from_1", "steps_per_epoch")
 
 
 class What(StrEnum):
@@ -57,8 +57,9 @@ class Said:
 class Patterns:
     """Regular expressions, searched for in each line, with named groups.
 
-    `step`, `loss`, `lr` and `rank` are numbers. A `step` that counts from 0 in each epoch becomes
-    `epoch * steps_per_epoch + step` where the line has these groups too, with epochs from 0.
+    `step`, `loss`, `lr` and `rank` are numbers. A `step` that counts anew in each epoch becomes
+    `epoch * steps_per_epoch + step` where the line has these groups too. Epochs count from 0, or
+    from 1 with the group `epoch_from_1`.
     """
 
     progress: re.Pattern[str]
@@ -71,7 +72,7 @@ class Patterns:
     ) -> "Patterns":
         """Those of a plan; PlanError with the key of one that cannot be used."""
         made = _compiled(What.PROGRESS, progress)
-        if not {"step", "loss"} & made.groupindex.keys():
+        if not {"step", "loss", "steps_per_epoch"} & made.groupindex.keys():
             raise PlanError(
                 f"needs a named group for the step or the loss, as in step (?P<step>\\d+), "
                 f"got `{progress}`",
@@ -189,19 +190,21 @@ def _readings(what: What, line: str, prefix: re.Match[str] | None) -> Iterator[t
         line = line[prefix.end() :]
         yield line, line
     if what is What.PROGRESS:
-        softened = line.replace("'", " ").replace('"', " ")
-        softened = _NOT_FINITE.sub(lambda found: "9.".ljust(len(found[0]), "9"), softened)
-        if softened != line:
-            yield softened, line
+        finite = _NOT_FINITE.sub(lambda found: "9.".ljust(len(found[0]), "9"), line)
+        if finite != line:
+            yield finite, line
+        unquoted = finite.replace("'", " ").replace('"', " ")
+        if unquoted != finite:
+            yield unquoted, line
 
 
 def _step(match: re.Match[str], text: str) -> int | None:
-    step, epoch, per_epoch = (
-        _whole(match, name, text) for name in ("step", "epoch", "steps_per_epoch")
-    )
-    if step is None or epoch is None or per_epoch is None:
-        return step
-    return epoch * per_epoch + step
+    step, epoch = _whole(match, "step", text), _whole(match, "epoch", text)
+    from_1 = _whole(match, "epoch_from_1", text)
+    per_epoch = _whole(match, "steps_per_epoch", text)
+    if from_1 is not None:
+        epoch = from_1 - 1
+    return step if epoch is None or per_epoch is None else epoch * per_epoch + (step or 0)
 
 
 def _whole(match: re.Match[str], name: str, text: str) -> int | None:

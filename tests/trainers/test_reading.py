@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoslab.core.errors import PlanError
@@ -121,6 +121,7 @@ def test_a_programs_own_line_has_a_loss_of_any_kind_and_a_learning_rate() -> Non
     assert math.isnan(worse.loss)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.integers(min_value=1, max_value=60), max_size=20))
 def test_where_output_is_cut_changes_nothing(cuts: list[int]) -> None:
     output = "\x1b[32m[rank0]:\x1b[0m step 1,234 loss 2.5 é\r\nsaved checkpoint step 7\n".encode()
