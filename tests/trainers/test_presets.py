@@ -131,7 +131,7 @@ LINES: dict[str, list[tuple[str, tuple[What, int | None, float | None] | None]]]
     "maxtext": [
         (
             (
-                "completed step: 12, seconds: 0.512, TFLOP/s/device: 1.234, Tokens/s/device: 512.0, "
+                "completed step: 12, seconds: 0.512, TFLOP/s/device: 1.2, Tokens/s/device: 512.0, "
                 "total_weights: 4096, loss: 3.250, lm_loss: 3.250, perplexity: 25.790"
             ),
             (PROGRESS, 12, 3.25),
