@@ -76,8 +76,8 @@ def test_a_learner_comes_back_by_its_certificate_and_a_stranger_does_not_get_in(
     stage.until(Kind.ROUND_MERGED)
     assert not (tmp_path / "tokens").exists()
     assert no_key_in(tmp_path)
-    (owed,) = (one for one in undo_log.opened if one["do"] == UNDO_PRIVATE)
-    folder = Path(str(owed["folder"]))
+    (entry,) = (one for one in undo_log.opened if one["do"] == UNDO_PRIVATE)
+    folder = Path(str(entry["folder"]))
     assert {one.name for one in folder.iterdir()} == {"syncer", *PLAN.training.learner_names}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     stage.fleet.__exit__(None, None, None)

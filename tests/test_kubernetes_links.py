@@ -121,23 +121,23 @@ def test_links_by_a_pod_are_shaped_healed_by_others_and_missed(
         counters = stage.link.counters()
         assert (counters.connections, counters.opened) == (1, 1)
         assert (counters.down_bytes or 0) >= 1_000_000
-        # another process heals what this one would owe if it were dead
+        # another process undoes its open entries, as if this one were dead
         stage.link.shape("injection-2", BOTH, Refuse())
         with pytest.raises(ConnectionRefusedError):
             dial(stage.link.address)
-        owed = open_undos(directory)
-        assert [one.do for one in owed] == [
+        entries = open_undos(directory)
+        assert [one.do for one in entries] == [
             "clear_pod_effects", "clear_pod_effects", "enable_pod_proxy",
         ]  # fmt: skip
-        assert all(map(leftovers, owed))
-        assert [undo(one).remaining for one in owed] == [(), (), ()]
-        assert not any(map(leftovers, owed))
+        assert all(map(leftovers, entries))
+        assert [undo(one).remaining for one in entries] == [(), (), ()]
+        assert not any(map(leftovers, entries))
         assert is_open(stage.connect())
         # what somebody else did to the links is told, and so is the end of the proxy
         assert links.troubles()
         end_the_proxy(here, directory)
         wait_until(lambda: any("carries no link any more" in one for one in links.troubles()))
-        assert [undo(one).remaining for one in owed] == [(), (), ()]
+        assert [undo(one).remaining for one in entries] == [(), (), ()]
     assert not here.list(JOBS, f"chaoslab/run={run_name(directory)},!chaoslab/node")[0][1:]
 
 

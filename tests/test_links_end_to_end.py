@@ -83,7 +83,7 @@ def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> N
 def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(folder: Path) -> None:
     run = begin(PLAN.replace("FAULTS", FAR_AND_CUT), folder)
     record = await_round(folder, 10)
-    (proxy,) = [owed for owed in open_undos(record) if "proxy" in str(owed.facts.get("node"))]
+    (proxy,) = [entry for entry in open_undos(record) if "proxy" in str(entry.facts.get("node"))]
     os.kill(int(str(proxy.facts["pid"])), signal.SIGKILL)
     ran = ended(run, folder)
     lost = ran.history.last(Kind.LINK_LOST)

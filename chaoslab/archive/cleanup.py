@@ -21,7 +21,7 @@ from chaoslab.archive.index import PastRun, plans
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import FleetError
 from chaoslab.run.twin import TWINS
-from chaoslab.undo.log import is_held, is_owned, may_owe
+from chaoslab.undo.log import is_held, is_owned, may_have_open_undos
 
 _BLOCK_BYTES = 512
 _GOING = ".removing-"
@@ -185,7 +185,7 @@ def _keep(run: PastRun, rules: Rules, *, is_newest: bool) -> Keep | None:
         return Keep.OTHER_USER
     if is_held(path):
         return Keep.RUNNING
-    if may_owe(path):
+    if may_have_open_undos(path):
         return Keep.OWES
     if is_newest:
         return Keep.NEWEST

@@ -5,7 +5,7 @@
                                                ├─► learner.final       everybody alive at the end
                                                └─► syncer.final        in memory and read from disk
 
-Learners that are under a fault when training ends owe no final account.
+No final account is expected of a learner that is under a fault when training ends.
 """
 
 from collections.abc import Iterator, Mapping

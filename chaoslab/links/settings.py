@@ -38,4 +38,4 @@ class Direct:
 
     def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
         """There are none."""
-        return lambda _, *, undo_log: NoLinks()  # noqa: ARG005 - nothing is owed
+        return lambda _, *, undo_log: NoLinks()  # noqa: ARG005 - nothing to undo

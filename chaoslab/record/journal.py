@@ -213,7 +213,7 @@ class History:
         self.seal = seal
         """Of the file that it was read from; None for one that was written without chains."""
         self.left_open = tuple(left_open)
-        """What, where and remedy of each undo that the run, or its twin, still owes."""
+        """What, where and remedy of each open undo entry of the run and its twin."""
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
         self._views: dict[object, tuple[int, object]] = {}

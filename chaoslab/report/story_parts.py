@@ -77,7 +77,7 @@ class Node:
     contributed_s: float | None = None
     back_s: float | None = None
     """Since when it is on its way back, as a verdict counts it: from the beginning of the heal.
-    None while no contribution is owed."""
+    None while no contribution is expected."""
     gone_s: float = 0.0
     """When it was last seen to be gone."""
     is_new: bool = False

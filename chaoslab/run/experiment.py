@@ -247,7 +247,7 @@ def _heartbeat(means: _Means, directory: RunDirectory) -> Heartbeat:
     return Heartbeat(
         beat=means.guard.beat,
         lapse=means.guard.lapse,
-        owing=means.undo_log.due_within,
+        due_within=means.undo_log.due_within,
         residue=partial(residue, directory, leftovers),
     )
 

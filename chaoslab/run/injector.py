@@ -42,7 +42,7 @@ from chaoslab.run.evidence import gather
 from chaoslab.run.open_injection import OpenInjection
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.waiting import WaitingInjections
-from chaoslab.undo.heartbeat import Owing, nothing_owed
+from chaoslab.undo.heartbeat import DueWithin, no_undo_log
 
 _AGAIN_S = 1.0
 """After this a heal that failed is tried again."""
@@ -74,7 +74,7 @@ class Injector:
     is_kept: bool = False
     """Whether operators may still ask for something, so that training must not end."""
     begun: list[Injection] = field(default_factory=list)
-    owing: Owing = nothing_owed
+    due_within: DueWithin = no_undo_log
     """While a fault is carried out that holds for so long: what it opens is due by then."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
@@ -89,7 +89,7 @@ class Injector:
             phase_triggers=self._phase_triggers,
             injections=self.injections,
             holds=self.holds,
-            owing=self.owing,
+            due_within=self.due_within,
         )
 
     # ---------------------------------------------------------------- what the run asks
@@ -282,7 +282,7 @@ class Injector:
         """Whether the world let us. If not, what was half done is undone at once."""
         left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.recorder.now_s)
         try:
-            with self.owing(left_s) as still_there:
+            with self.due_within(left_s) as still_there:
                 one.still_there.append(still_there)
                 verb()
         except FleetError as error:

@@ -1,4 +1,4 @@
-"""Records as commands read them: one run in a list, its journal, what it still owes."""
+"""Records as commands read them: one run in a list, its journal, its open undo entries."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -73,7 +73,7 @@ def history_of(directory: RunDirectory) -> History:
 def residue(
     directory: RunDirectory, tell: Callable[[UndoEntry], Iterable[str]]
 ) -> Iterator[Mapping[str, Json]]:
-    """What `tell` says of each undo that the run or its twin still owes, and how to remove it."""
+    """What `tell` says of each open undo entry of the run and its twin, and how to remove it."""
     return _told(directory, open_undos, tell)
 
 
@@ -84,17 +84,17 @@ def _left_open(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
     return _told(
         directory,
         undos_in_record,
-        lambda owed: [f"undo {owed.number} ({owed.do}), which is still open"],
+        lambda entry: [f"undo {entry.number} ({entry.do}), which is still open"],
     )
 
 
 def _told(
     directory: RunDirectory,
-    owed: Callable[[Path], Iterable[UndoEntry]],
+    read: Callable[[Path], Iterable[UndoEntry]],
     tell: Callable[[UndoEntry], Iterable[str]],
 ) -> Iterator[Mapping[str, Json]]:
     try:
-        entries = owed(directory.path)
+        entries = read(directory.path)
     except FleetError as error:
         yield directory.residue(str(error))
         return

@@ -106,7 +106,7 @@ class Run:
             limits=plan.limits,
             injections=self.injections,
             holds=plan.held if interrupts.inbox else frozenset(),
-            owing=heartbeat.owing,
+            due_within=heartbeat.due_within,
         )
         self.pacer = Pacer(training=plan.training, recorder=self.recorder)
         self.run_loop = RunLoop(

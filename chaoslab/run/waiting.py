@@ -23,7 +23,7 @@ from chaoslab.run.blast_radius import Forbidden
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.triggers import due_s, is_near
-from chaoslab.undo.heartbeat import Owing, StillThere, nothing_owed
+from chaoslab.undo.heartbeat import DueWithin, StillThere, no_undo_log
 
 _NEAR_ROUND_S = 2.0
 """How long the rounds before one that a trigger names may take: so much longer a fault that is
@@ -39,7 +39,7 @@ class WaitingInjections:
     injections: Sequence[Injection]
     holds: frozenset[str] = frozenset()
     """Ids of the plan's entries of which an operator decides."""
-    owing: Owing = nothing_owed
+    due_within: DueWithin = no_undo_log
     _by_time: list[tuple[float, int, Injection]] = field(default_factory=list)
     """When it is due, once that is settled, and its number; the earliest first."""
     _later: list[Injection] = field(default_factory=list)
@@ -246,7 +246,7 @@ class WaitingInjections:
         if injection.id in self._prepared or not isinstance(fault, PreparesTargets):
             return
         for_s = None if injection.for_s is None else left_s + injection.for_s
-        with self.owing(for_s) as still_there:
+        with self.due_within(for_s) as still_there:
             self._prepared[injection.id] = still_there
             try:
                 fault.prepare(injection, self.recorder.fleet)

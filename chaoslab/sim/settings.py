@@ -90,7 +90,7 @@ class SimFleets:
         run_directory: Path,  # noqa: ARG002 - the protocol's
         clock: Clock,
         *,
-        undo_log: UndoLog,  # noqa: ARG002 - nothing is owed
+        undo_log: UndoLog,  # noqa: ARG002 - nothing to undo
         node_links: NodeLinks,
     ) -> Fleet:
         """Make the fleet of one run."""
@@ -99,5 +99,5 @@ class SimFleets:
         return SimFleet(clock, costs=self.costs, seed=self.seed, node_links=node_links)
 
 
-def _links(_: Path, /, *, undo_log: UndoLog) -> SimLinks:  # noqa: ARG001 - nothing is owed
+def _links(_: Path, /, *, undo_log: UndoLog) -> SimLinks:  # noqa: ARG001 - nothing to undo
     return SimLinks()

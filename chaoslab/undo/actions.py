@@ -18,41 +18,41 @@ from chaoslab.undo.facts import AnyFacts, decode
 from chaoslab.undo.verbs import Healed, UndoEntry, Verb
 
 
-def undo(owed: UndoEntry) -> Healed:
+def undo(entry: UndoEntry) -> Healed:
     """Do it. What cannot be done is said and does not keep the others from it."""
     try:
-        verb = verb_of(owed.do)
+        verb = verb_of(entry.do)
         if verb is None:
-            return Healed(remaining=(f"this version does not know how to undo {owed.do!r}",))
-        return verb.undo(_facts(owed, verb))
+            return Healed(remaining=(f"this version does not know how to undo {entry.do!r}",))
+        return verb.undo(_facts(entry, verb))
     except (FleetError, PackageError, OSError, psutil.Error) as error:
         return Healed(remaining=(str(error),))
 
 
-def leftovers(owed: UndoEntry) -> tuple[str, ...]:
+def leftovers(entry: UndoEntry) -> tuple[str, ...]:
     """What an entry is about and is there now, in a few words each."""
     try:
-        verb = verb_of(owed.do)
-        return verb.left(_facts(owed, verb)) if verb else (f"something to undo by {owed.do!r}",)
+        verb = verb_of(entry.do)
+        return verb.left(_facts(entry, verb)) if verb else (f"something to undo by {entry.do!r}",)
     except (FleetError, PackageError, OSError, psutil.Error) as error:
         return (str(error),)
 
 
-def looks(owed: UndoEntry) -> bool:
+def looks(entry: UndoEntry) -> bool:
     """Whether the world shows if it was done."""
-    verb = _known(owed.do)
+    verb = _known(entry.do)
     return verb is not None and verb.looks
 
 
-def lets_go(owed: UndoEntry) -> bool:
+def lets_go(entry: UndoEntry) -> bool:
     """Whether it may be done in the midst of a run, when its time is over."""
-    verb = _known(owed.do)
+    verb = _known(entry.do)
     return verb is not None and verb.lets_go
 
 
-def is_last(owed: UndoEntry) -> bool:
+def is_last(entry: UndoEntry) -> bool:
     """Whether it waits until all else is undone."""
-    verb = _known(owed.do)
+    verb = _known(entry.do)
     return verb is not None and verb.is_last
 
 
@@ -69,10 +69,10 @@ def _known(do: str) -> Verb[Any] | None:
         return None  # which `undo` and `leftovers` say
 
 
-def _facts(owed: UndoEntry, verb: Verb[AnyFacts]) -> AnyFacts:
+def _facts(entry: UndoEntry, verb: Verb[AnyFacts]) -> AnyFacts:
     try:
-        return decode(verb.facts, owed.facts, owed.directory)
+        return decode(verb.facts, entry.facts, entry.directory)
     except FleetError as error:
         raise FleetError(
-            f"undo entry {owed.number} ({owed.do}) of {owed.directory} is refused: {error}"
+            f"undo entry {entry.number} ({entry.do}) of {entry.directory} is refused: {error}"
         ) from error

@@ -44,43 +44,43 @@ class NoUndoLog:
 
 
 class PendingUndos:
-    """What one thing owes now, by verb and by `whose`: which injection, where several may owe."""
+    """Open entries of one node, link or file, by verb and by `whose`: its injection, if any."""
 
     def __init__(self, log: UndoLog) -> None:
         self._log = log
-        self._owed: dict[tuple[str, str], int] = {}
+        self._open: dict[tuple[str, str], int] = {}
 
-    def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
-        """Write it down before it is done; FleetError when the disk refuses."""
-        if (do, whose) not in self._owed:
-            self._owed[do, whose] = self._log.open(do, **facts)
+    def open(self, do: str, whose: str = "", /, **facts: Json) -> None:
+        """Write it down before it is done, once; FleetError when the disk refuses."""
+        if (do, whose) not in self._open:
+            self._open[do, whose] = self._log.open(do, **facts)
 
     @property
-    def is_owing(self) -> bool:
-        """Whether anything is still to be undone."""
-        return bool(self._owed)
+    def has_open(self) -> bool:
+        """Whether any entry is open."""
+        return bool(self._open)
 
-    def owes(self, do: str, whose: str = "") -> bool:
-        """Whether this is still to be undone."""
-        return (do, whose) in self._owed
+    def is_open(self, do: str, whose: str = "") -> bool:
+        """Whether this entry is open."""
+        return (do, whose) in self._open
 
     def hand_over(self, to: "PendingUndos", do: str, whose: str = "") -> None:
-        """From now on another thing owes it."""
-        number = self._owed.pop((do, whose), None)
+        """Leave an entry, if it is open, to another node, link or file."""
+        number = self._open.pop((do, whose), None)
         if number is not None:
             to.take_over(number, do, whose)
 
     def take_over(self, number: int, do: str, whose: str = "") -> None:
-        """Owe what was written down for another thing."""
-        self._owed[do, whose] = number
+        """Close this entry, too, in future: it was opened by another."""
+        self._open[do, whose] = number
 
-    def settle(self, do: str, whose: str = "") -> None:
-        """It is undone, and that was verified; nothing if it was not owed."""
-        number = self._owed.pop((do, whose), None)
+    def close(self, do: str, whose: str = "") -> None:
+        """It is undone, and that was verified; nothing if it is not open."""
+        number = self._open.pop((do, whose), None)
         if number is not None:
             self._log.close(number)
 
-    def settle_all(self) -> None:
-        """What owed it is gone, and all of it with that."""
-        for do, whose in tuple(self._owed):
-            self.settle(do, whose)
+    def close_all(self) -> None:
+        """All is gone with what the entries were about."""
+        for do, whose in tuple(self._open):
+            self.close(do, whose)

@@ -31,7 +31,7 @@ from chaoslab.undo.log import (
     is_of_run,
     is_owned,
     logged_runs,
-    may_owe,
+    may_have_open_undos,
     open_undos,
 )
 from chaoslab.undo.verbs import Healed
@@ -72,14 +72,15 @@ class _Ending:
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
-    """Every run of this user that somebody runs or that owes something: below `root` by its undo
+    """Every run of this user that somebody runs or that has open entries: below `root` by its undo
     log, anywhere else on this machine by its living processes.
     """
     marked = (run for run in _marked() if (run / UNDO_LOG).is_file())
     return tuple(
         run
         for run in sorted({path.resolve() for path in (*logged_runs(root), *marked)})
-        if is_owned(run) and (_is_mine(who.pid) if (who := _holder(run)) else may_owe(run))
+        if is_owned(run)
+        and (_is_mine(who.pid) if (who := _holder(run)) else may_have_open_undos(run))
     )
 
 
@@ -132,7 +133,7 @@ def _kill(one: _Ending) -> None:
 
 
 def _finish(one: _Ending) -> Halted:
-    """Heal what is still owed: nothing, where the harness did it."""
+    """Heal what is still open: nothing, where the harness did it."""
     try:
         healed = heal(one.run)
     except FleetError as error:
@@ -148,12 +149,12 @@ def _finish(one: _Ending) -> Halted:
 
 
 def _left(run: Path) -> tuple[str, ...]:
-    """What is owed and still there; nothing that is known, if the undo log cannot be read."""
+    """What open entries name and is still there; nothing, if the undo log cannot be read."""
     try:
-        owing = open_undos(run)
+        entries = open_undos(run)
     except FleetError:
         return ()
-    return tuple(dict.fromkeys(what for owed in owing for what in leftovers(owed)))
+    return tuple(dict.fromkeys(what for entry in entries for what in leftovers(entry)))
 
 
 def _send(one: _Ending, number: int) -> None:

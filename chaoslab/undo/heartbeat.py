@@ -2,7 +2,7 @@
 
     RunLoop ── beat, twice a second ──► pipe ──► janitor: no beat for 5 s? undo what is overdue
           ◄── Silence: how long, what was undone ◄── undone.jsonl ◄──┘
-    Injector ── owing(for_s): what a fault opens meanwhile is due by then ──► undo_log.jsonl
+    Injector ── due_within(for_s): what a fault opens meanwhile is due by then ──► undo_log.jsonl
 
 Both ends of the pipe may be stopped, killed or slow, and neither ever waits for the other.
 """
@@ -31,10 +31,10 @@ BEAT_S = 0.5
 
 StillThere: TypeAlias = Callable[[], Sequence[str]]
 """How much of what a fault has done is still there, in words, by a look at the world."""
-Owing: TypeAlias = Callable[[float | None], AbstractContextManager[StillThere]]
+DueWithin: TypeAlias = Callable[[float | None], AbstractContextManager[StillThere]]
 
 
-def nothing_owed(_for_s: float | None) -> AbstractContextManager[StillThere]:
+def no_undo_log(_for_s: float | None) -> AbstractContextManager[StillThere]:
     """Where nobody keeps an undo log."""
     return nullcontext(tuple)
 
@@ -56,7 +56,7 @@ class Heartbeat:
     """Show that it lives; the silence that this ends, if it lasted for `STALL_S`."""
     lapse: Callable[[], JanitorDied | None] = lambda: None
     """The death of the janitor, once each; another one has been started, if that could be."""
-    owing: Owing = nothing_owed
+    due_within: DueWithin = no_undo_log
     """While a fault is carried out that holds for so long: what it opens is due then."""
     residue: Callable[[], Iterable[Mapping[str, Json]]] = tuple
     """What is left when every fault is healed and every node ended: what, where and remedy."""

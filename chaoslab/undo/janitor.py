@@ -34,7 +34,7 @@ from chaoslab.undo.log import (
     holder_of,
     is_held,
     logged_runs,
-    may_owe,
+    may_have_open_undos,
     undo_logs,
     unknown_holder,
 )
@@ -51,10 +51,10 @@ _SLACK_S = 1.0
 
 
 def heal(run_directory: Path) -> Healed:
-    """Do what a dead harness still owes. A run that is going on is left alone and reported, and so
-    is one of which nobody can tell from here whether it goes on, such as another machine's.
+    """Carry out the open entries of a dead harness. A run that is going on is left alone and
+    reported, and so is one that may be going on, such as another machine's.
 
-    FleetError when the file of obligations cannot be read.
+    FleetError when the undo log cannot be read.
     """
     holder = holder_of(run_directory)
     if holder is not None and holder.pid != os.getpid():
@@ -63,7 +63,7 @@ def heal(run_directory: Path) -> Healed:
             "end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
         )
         return Healed(remaining=(running,))
-    if (why := unknown_holder(run_directory)) and may_owe(run_directory):
+    if (why := unknown_holder(run_directory)) and may_have_open_undos(run_directory):
         unknown = (
             f"{run_directory}: {why}; if no process runs it any more, remove the lines with "
             '"held_by" out of its undo_log.jsonl and heal it here'
@@ -81,14 +81,14 @@ def perform(run_directory: Path) -> Healed:
     actions: list[str] = []
     remaining: list[str] = []
     for log in undo_logs(run_directory):
-        for owed in sorted(log.owed, key=is_last):
-            if remaining and is_last(owed):
+        for entry in sorted(log.open, key=is_last):
+            if remaining and is_last(entry):
                 continue  # what remains needs it
-            done = undo(owed)
+            done = undo(entry)
             actions += done.actions
             remaining += done.remaining
             if not done.remaining:
-                _close(log.path, owed, done)
+                _close(log.path, entry, done)
     for path in half_written(run_directory):
         with suppress(NotPrivate):  # what lies behind a link is not the run's, and stays
             remove(run_directory, *path.relative_to(run_directory).parts)
@@ -96,13 +96,13 @@ def perform(run_directory: Path) -> Healed:
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
-    """Runs of this user under `root` that owe something and that nobody runs any more."""
-    return tuple(run for run in logged_runs(root) if may_owe(run) and not is_held(run))
+    """Runs of this user under `root` that have open entries and no harness."""
+    return tuple(run for run in logged_runs(root) if may_have_open_undos(run) and not is_held(run))
 
 
-def _close(path: Path, owed: UndoEntry, done: Healed) -> None:
+def _close(path: Path, entry: UndoEntry, done: Healed) -> None:
     try:
-        append(path, {"close": owed.number, "by": "janitor", "did": list(done.actions)})
+        append(path, {"close": entry.number, "by": "janitor", "did": list(done.actions)})
     except OSError as error:
         logging.getLogger(__name__).warning("%s cannot be written: %s", path, error)
 
@@ -229,18 +229,22 @@ class Overdue:
         did: list[str] = []
         now_s = time.monotonic()
         for log in undo_logs(self.run_directory):
-            for owed in log.owed:
-                is_due = owed.until_s is not None and now_s >= owed.until_s + _SLACK_S
-                if is_due and lets_go(owed) and (log.path, owed.number) not in self._done:
-                    did += self._undo(log.path, owed)
+            for entry in log.open:
+                is_due = entry.until_s is not None and now_s >= entry.until_s + _SLACK_S
+                if is_due and lets_go(entry) and (log.path, entry.number) not in self._done:
+                    did += self._undo(log.path, entry)
         return did
 
-    def _undo(self, path: Path, owed: UndoEntry) -> tuple[str, ...]:
-        done = undo(owed)
+    def _undo(self, path: Path, entry: UndoEntry) -> tuple[str, ...]:
+        done = undo(entry)
         if not done.remaining:
-            self._done.add((path, owed.number))
+            self._done.add((path, entry.number))
         if done.actions:
-            facts: dict[str, Json] = {"open": owed.number, "do": owed.do, "did": list(done.actions)}
+            facts: dict[str, Json] = {
+                "open": entry.number,
+                "do": entry.do,
+                "did": list(done.actions),
+            }
             append(self.run_directory / UNDONE, facts)
         return done.actions
 
@@ -270,7 +274,7 @@ class _Watchdog:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Stand by until standard input ends, then do what is owed; 1 if something remains."""
+    """Stand by until standard input ends, then undo what is open; 1 if something remains."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     if len(arguments) != 1:

@@ -1,6 +1,6 @@
 """Leftovers of earlier runs on this machine, each with the command that removes it.
 
-    undo logs of dead runs ─► what is owed and still there, and half-written files in their records
+    undo logs of dead runs ─► what is open and still there, and half-written files in their records
     the machine itself ─────► what no undo log that is known names: its record is elsewhere, or gone
 
 The second part is said by whoever may have left it (`verbs.Maintenance`). Looking changes nothing.
@@ -21,7 +21,7 @@ from chaoslab.undo.verbs import Leftover
 
 def find(runs_root: Path) -> tuple[Leftover, ...]:
     """Everything, looked for on the machine and below `runs_root`, which need not exist."""
-    return (*_owed(runs_root), *_half_written(runs_root), *unnamed(runs_root))
+    return (*_open(runs_root), *_half_written(runs_root), *unnamed(runs_root))
 
 
 def unnamed(runs_root: Path) -> Iterator[Leftover]:
@@ -30,11 +30,11 @@ def unnamed(runs_root: Path) -> Iterator[Leftover]:
         yield from source.leftovers(runs_root)
 
 
-def _owed(runs_root: Path) -> Iterator[Leftover]:
+def _open(runs_root: Path) -> Iterator[Leftover]:
     """What is left of runs whose harness is dead."""
     for run in find_runs(runs_root):
         try:
-            left = sorted({what for owed in open_undos(run) for what in leftovers(owed)})
+            left = sorted({what for entry in open_undos(run) for what in leftovers(entry)})
         except FleetError as error:
             yield Leftover(what=f"an undo log that cannot be read: {error}", where=str(run),
                           remedy=_heal(run))  # fmt: skip
@@ -59,5 +59,5 @@ def _half_written(runs_root: Path) -> Iterator[Leftover]:
 
 
 def _heal(run: Path) -> str:
-    """The command that undoes what a run owes, for a shell: a record may be called anything."""
+    """The command that heals a run, quoted for a shell: a record may be called anything."""
     return f"chaoslab heal {shlex.quote(str(run))}"

@@ -1,6 +1,6 @@
 """Undo log of a run: how to undo each thing that it does, written down before it is done.
 
-    harness ── open: how to undo, written BEFORE the action ──► undo_log.jsonl ──► owed, holder
+    harness ── open: how to undo, written BEFORE the action ──► undo_log.jsonl ──► open entries
             ── close: undone and verified ──────────────────►
             ── held_by: this process runs it now ───────────►
 
@@ -128,20 +128,22 @@ class UndoLogFile:
             self._until_s = self._opening = None
 
     def _still_there(self, opened: list[UndoEntry]) -> tuple[str, ...]:
-        """What was closed all the same is owed again. Of what nobody can see the log tells."""
+        """What is there although its entry was closed is opened again. Where `looks` is false, the
+        log alone tells.
+        """
         found: list[str] = []
-        for index, owed in enumerate(opened):
-            if not lets_go(owed):
+        for index, entry in enumerate(opened):
+            if not lets_go(entry):
                 continue
-            is_open = owed.number in self._open
-            if not looks(owed):
-                where = owed.facts.get("node") or "a link"
-                found += [f"{owed.do} is not undone for {where}"] if is_open else []
-            elif there := leftovers(owed):
+            is_open = entry.number in self._open
+            if not looks(entry):
+                where = entry.facts.get("node") or "a link"
+                found += [f"{entry.do} is not undone for {where}"] if is_open else []
+            elif there := leftovers(entry):
                 found += there
                 if not is_open:
-                    facts = {key: value for key, value in owed.facts.items() if key not in _OWN}
-                    opened[index] = replace(owed, number=self.open(owed.do, **facts))
+                    facts = {key: value for key, value in entry.facts.items() if key not in _OWN}
+                    opened[index] = replace(entry, number=self.open(entry.do, **facts))
         return tuple(found)
 
     def _append(self, facts: Mapping[str, Json], *, durable: bool = False) -> None:
@@ -177,7 +179,7 @@ def append(path: Path, facts: Mapping[str, Json], *, durable: bool = False) -> N
 
 
 def _cut_torn_line(file: IO[bytes]) -> None:
-    """A writer that died within a line did not begin the action: nobody owes for it."""
+    """A writer that died within a line did not begin the action: it is no entry."""
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - 1))
     if file.read(1) not in (b"", b"\n"):
@@ -193,7 +195,7 @@ class UndoLogContent:
     """What one file says."""
 
     path: Path
-    owed: tuple[UndoEntry, ...]
+    open: tuple[UndoEntry, ...]
     """Oldest first."""
     next: int
     """The number after the greatest."""
@@ -209,8 +211,8 @@ def undo_logs(run_directory: Path) -> tuple[UndoLogContent, ...]:
 
 
 def open_undos(run_directory: Path) -> tuple[UndoEntry, ...]:
-    """What is still owed for a run and its twin, oldest first."""
-    return tuple(owed for log in undo_logs(run_directory) for owed in log.owed)
+    """The open entries of a run and its twin, oldest first."""
+    return tuple(entry for log in undo_logs(run_directory) for entry in log.open)
 
 
 def undos_in_record(run_directory: Path) -> tuple[UndoEntry, ...]:
@@ -219,11 +221,11 @@ def undos_in_record(run_directory: Path) -> tuple[UndoEntry, ...]:
     FleetError, which names the line, if a log cannot be read.
     """
     found = (_read(run_directory, names, _read_of_anybody) for names in _PLACES)
-    return tuple(owed for log in found if log is not None for owed in log.owed)
+    return tuple(entry for log in found if log is not None for entry in log.open)
 
 
-def may_owe(run_directory: Path) -> bool:
-    """Whether it owes something; a log that cannot be read may, another user's is not asked."""
+def may_have_open_undos(run_directory: Path) -> bool:
+    """Whether it has open entries; a log that cannot be read may, another user's is not asked."""
     try:
         return bool(open_undos(run_directory))
     except NotOwned:
@@ -306,18 +308,18 @@ def _read(
     if lines is None:
         return None
     path = run_directory.joinpath(*names)
-    owed: dict[int, UndoEntry] = {}
+    open_: dict[int, UndoEntry] = {}
     following = 0
     for facts in _entries(path, lines):
         if "open" in facts:
             number = _number(facts["open"])
             following = max(following, number + 1)
-            owed[number] = UndoEntry(
+            open_[number] = UndoEntry(
                 number=number, do=str(facts.get("do")), facts=facts, directory=path.parent
             )
         elif "close" in facts:
-            owed.pop(_number(facts["close"]), None)
-    return UndoLogContent(path=path, owed=tuple(owed.values()), next=following)
+            open_.pop(_number(facts["close"]), None)
+    return UndoLogContent(path=path, open=tuple(open_.values()), next=following)
 
 
 def _holders(run_directory: Path) -> list[Mapping[str, Json]]:

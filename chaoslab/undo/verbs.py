@@ -20,7 +20,7 @@ from chaoslab.undo.facts import AnyFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoEntry:
-    """One undo that is still owed."""
+    """One open entry of an undo log."""
 
     number: int
     do: str
@@ -107,7 +107,7 @@ class Maintenance:
     verbs: Mapping[str, Verb[Any]] = field(default_factory=dict)
     """By the name under which an undo log has them."""
     leftovers: Callable[[Path], Iterable[Leftover]] = lambda _: ()
-    """What is on this machine that no run under this folder owes; looking changes nothing."""
+    """What is on this machine that no undo log under this folder names; looking changes nothing."""
     diagnose: Callable[[], Iterable[Examined]] = tuple
     """What this machine can do; looking changes nothing and takes a few seconds at most."""
     repairs: Mapping[str, Callable[[], str]] = field(default_factory=dict)

@@ -61,7 +61,7 @@ def test_young_runs_and_the_last_n_stay(tmp_path: Path) -> None:
     assert len(of(tmp_path, Rules(older_than_s=50 * DAY_S, keep_last=4)).removed) == 1
 
 
-def test_a_run_that_goes_on_owes_something_or_is_foreign_stays(
+def test_a_run_that_goes_on_has_open_entries_or_is_foreign_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = record(tmp_path, {"rejoin": 0.5})

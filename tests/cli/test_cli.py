@@ -633,17 +633,17 @@ def test_an_interrupt_right_after_the_heal_leaves_the_return_unknown(
     assert "0 of 1, 1 unknown" in call("list").stdout
 
 
-def test_a_dry_run_of_heal_says_what_is_owed_and_undoes_nothing(record: Path) -> None:
+def test_a_dry_run_of_heal_names_open_entries_and_undoes_nothing(record: Path) -> None:
     assert json.loads(call("heal", "--dry-run", "--json").stdout) == {}
-    owed, log = record / "evidence/owed", record / "undo_log.jsonl"
-    owed.write_text("")
-    line = {"open": 99, "do": "remove_path", "path": str(owed)}
+    left, log = record / "evidence/left", record / "undo_log.jsonl"
+    left.write_text("")
+    line = {"open": 99, "do": "remove_path", "path": str(left)}
     log.write_text(log.read_text() + json.dumps(line) + "\n")
     before = log.read_text()
     assert "would undo remove_path" in call("heal", "--dry-run").stdout
     (undos,) = json.loads(call("heal", "--dry-run", "--json").stdout).values()
     assert [(one["undo"], one["do"]) for one in undos] == [(99, "remove_path")]
-    assert (log.read_text(), owed.exists()) == (before, True)
+    assert (log.read_text(), left.exists()) == (before, True)
 
 
 def test_heal_has_nothing_to_do_after_a_run_that_healed_itself(

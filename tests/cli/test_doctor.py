@@ -116,7 +116,7 @@ def test_a_node_without_its_harness_is_residue(tmp_path: Path, orphan: psutil.Pr
     assert mine.remedy == f"kill -KILL {orphan.pid}"
 
 
-def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
+def test_a_run_that_left_living_processes_is_residue_until_it_is_healed(
     tmp_path: Path, orphan: psutil.Process
 ) -> None:
     run = tmp_path / "kill_half" / "20260101T000000Z-abcdef"
@@ -124,8 +124,8 @@ def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
     orphaned = identify(orphan.pid)
     with UndoLogFile(run) as log:
         log.open("end_process", **orphaned.facts, mark=f"{run}/learner-0/1")
-    (owed,) = residue(tmp_path, run)
-    assert owed.remedy == f"chaoslab heal {run}"
+    (left,) = residue(tmp_path, run)
+    assert left.remedy == f"chaoslab heal {run}"
     assert heal(run).actions
     assert not residue(tmp_path, run)
     assert (run / UNDO_LOG).exists()

@@ -26,7 +26,7 @@ from chaoslab.undo.log import (
     UndoLogFile,
     append,
     is_held,
-    may_owe,
+    may_have_open_undos,
     open_undos,
     undo_logs,
     undos_in_record,
@@ -154,11 +154,11 @@ def test_nothing_is_appended_through_a_link(tmp_path: Path) -> None:
 @needs_root
 def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
     UndoLogFile(tmp_path).open("end_process", **NOBODY)
-    assert may_owe(tmp_path)
+    assert may_have_open_undos(tmp_path)
     os.chown(tmp_path / UNDO_LOG, STRANGER, STRANGER)
     with pytest.raises(NotOwned):
         undo_logs(tmp_path)
-    assert not may_owe(tmp_path)
+    assert not may_have_open_undos(tmp_path)
     assert is_held(tmp_path)
 
 
@@ -171,14 +171,14 @@ def test_the_record_of_another_user_is_judged_as_its_owner_judges_it(
     log = UndoLogFile(tmp_path)
     log.open("end_process", **NOBODY)
     log.close(log.open("end_process", **NOBODY))
-    owed = undos_in_record(tmp_path)
-    assert [one.number for one in owed] == [0]
+    entries = undos_in_record(tmp_path)
+    assert [one.number for one in entries] == [0]
     if do == "chown":
         os.chown(tmp_path / UNDO_LOG, STRANGER, STRANGER)
     else:
         os.chown(tmp_path / UNDO_LOG, -1, STRANGER)
         (tmp_path / UNDO_LOG).chmod(0o664)
-    assert undos_in_record(tmp_path) == owed
+    assert undos_in_record(tmp_path) == entries
     with pytest.raises(FleetError):
         open_undos(tmp_path)
     (tmp_path / UNDO_LOG).unlink()

@@ -54,7 +54,7 @@ class LocalSlices(SlicedFleet, LocalFleet):
         """The host is this machine."""
 
     def take_in_hosts(self, name: str) -> None:
-        """Nothing is owed for it."""
+        """Without an undo entry."""
 
     def start_hosts(self, name: str) -> None:
         """Nor to be started on it."""

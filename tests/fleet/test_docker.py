@@ -157,8 +157,8 @@ def test_a_node_that_is_unplugged_lives_on_and_is_plugged_in_again(
     for _ in range(2):
         stage.fleet.plug(spec.name)
         assert engine.inspect(name).address
-    owed = [number for number, one in enumerate(undo_log.opened) if one["do"] == labels.PLUG]
-    assert owed == undo_log.closed
+    numbers = [number for number, one in enumerate(undo_log.opened) if one["do"] == labels.PLUG]
+    assert numbers == undo_log.closed
 
 
 def test_the_next_life_runs_the_release_that_was_asked_for(
@@ -220,8 +220,8 @@ def test_a_slow_node_has_its_limits_back_when_it_is_relieved(
     stage.fleet.relieve("learner-0", "injection-0")
     stage.until(Kind.NODE_RELIEVED)
     assert before_us < quota_us(engine, container) == round(LIMITS.cpus * CPU_PERIOD_US)
-    owed = [number for number, one in enumerate(undo_log.opened) if one["do"] == labels.UNLIMIT]
-    assert set(owed) <= set(undo_log.closed)
+    numbers = [number for number, one in enumerate(undo_log.opened) if one["do"] == labels.UNLIMIT]
+    assert set(numbers) <= set(undo_log.closed)
 
 
 # ---------------------------------------------------------------- output and files
@@ -294,9 +294,9 @@ def test_what_is_left_is_healed_from_the_run_directory_alone(
         fleet.__enter__()
         fleet.start(spec)
         fleet.pause(spec.name)
-    owed = open_undos(tmp_path)
-    assert {one.do for one in owed} == {labels.EMPTY_RUN_RESOURCES, labels.UNPAUSE}
-    assert any(spec.name in text for one in owed for text in leftovers(one))
+    entries = open_undos(tmp_path)
+    assert {one.do for one in entries} == {labels.EMPTY_RUN_RESOURCES, labels.UNPAUSE}
+    assert any(spec.name in text for one in entries for text in leftovers(one))
     done = heal(tmp_path)
     assert not done.remaining
     assert done.actions
@@ -337,7 +337,7 @@ def test_what_no_harness_answers_for_is_named_with_its_remedy(
     assert not [one for one in residue.find(tmp_path) if run_resources.run in one.what]
 
 
-def test_an_engine_that_is_gone_keeps_nothing_from_being_owed(tmp_path: Path) -> None:
+def test_an_engine_that_is_gone_leaves_its_entries_open(tmp_path: Path) -> None:
     with UndoLogFile(tmp_path) as undo_log:
         undo_log.open(
             labels.EMPTY_RUN_RESOURCES,

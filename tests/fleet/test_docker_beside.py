@@ -46,7 +46,7 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture
 def stage(tmp_path: Path, engine: Engine) -> Iterator[Stage]:
     clock = WallClock()
-    with UndoLogFile(tmp_path) as owed, small_fleet(tmp_path, clock, engine, owed) as fleet:
+    with UndoLogFile(tmp_path) as log, small_fleet(tmp_path, clock, engine, log) as fleet:
         yield Stage(fleet=fleet, clock=clock)
 
 
@@ -127,11 +127,11 @@ def test_a_full_volume_gets_room_again_from_its_obligation_alone(
     stage.fleet.start(replace(writer, has_volume=True))
     stage.fleet.fill_disk(writer.name)
     says(stage, tmp_path, "full")
-    owed = next(one for one in open_undos(tmp_path) if one.do == verbs.FREE_VOLUME)
-    assert lets_go(owed)
-    gone = replace(owed, facts={**owed.facts, "image": "chaoslab-node:removed-meanwhile"})
+    entry = next(one for one in open_undos(tmp_path) if one.do == verbs.FREE_VOLUME)
+    assert lets_go(entry)
+    gone = replace(entry, facts={**entry.facts, "image": "chaoslab-node:removed-meanwhile"})
     assert "removed-meanwhile" in undo(gone).remaining[0]
-    assert len(leftovers(owed)) == len(undo(owed).actions) == 1
+    assert len(leftovers(entry)) == len(undo(entry).actions) == 1
     says(stage, tmp_path, "room")
     assert beside(engine, tmp_path) == {f"chaoslab-{run_name(tmp_path)}-learner-0.volume"}
 

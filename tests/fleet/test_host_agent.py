@@ -213,8 +213,8 @@ def test_below_a_long_path_it_listens_in_a_private_folder_elsewhere(tmp_path: Pa
         with listening(folder, undo_log) as (_, path):
             reach(path)
             assert path.parent.stat().st_mode & 0o777 == 0o700
-            (owed,) = open_undos(folder)
-            assert owed.facts["folder"] == str(path.parent)
+            (entry,) = open_undos(folder)
+            assert entry.facts["folder"] == str(path.parent)
         assert not path.parent.exists()
         assert not list(open_undos(folder))
 
@@ -253,7 +253,7 @@ def test_a_folder_of_another_machine_in_the_same_home_is_left_alone(
         life.start(folder, lease_s=30.0)
     assert life.halt(folder) == {"had_agent": False, "actions": []}
     assert not folder.remove()
-    assert len(open_undos(folder.path)) == 1, "what the other machine owes stays owed"
+    assert len(open_undos(folder.path)) == 1, "the entries of the other machine stay open"
 
 
 def test_a_process_that_is_not_the_agent_is_not_ended_for_its_file(
@@ -289,10 +289,10 @@ def test_what_nobody_needs_any_more_is_removed(home: Path, monkeypatch: pytest.M
     ended = make("runs/0000000001", 8)
     old = make("code/" + "a" * 64, 31)
     kept = [make("runs/0000000002", 6), make("code/" + "b" * 64, 29), make("runs/notes", 99)]
-    owing = make("runs/0000000003", 8)
-    with UndoLogFile(owing) as log:
+    unhealed = make("runs/0000000003", 8)
+    with UndoLogFile(unhealed) as log:
         log.open("end_process", pid=2, node="x")
-    os.utime(owing, (now_s - 8 * day_s,) * 2)
+    os.utime(unhealed, (now_s - 8 * day_s,) * 2)
     assert prune(now_s) == (ended, old)
     assert not any(path.exists() for path in (ended, old))
-    assert all(path.exists() for path in (*kept, owing))
+    assert all(path.exists() for path in (*kept, unhealed))

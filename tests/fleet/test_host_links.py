@@ -116,7 +116,7 @@ def test_a_link_comes_back_as_it_was_with_its_host_or_on_another(
             link.shape("injection-2", Direction.DOWN, DELAYED)
         link.clear("injection-1")
         on_link = [n for n, one in enumerate(undo_log.opened) if "proxy" in one]
-        assert set(on_link) <= set(undo_log.closed), "nothing is owed for a link that is gone"
+        assert set(on_link) <= set(undo_log.closed), "the entries of a link that is gone are closed"
         if moves:
             stage.fleet.rehost("learner-0", [HostAddress(address=new.name)])
         assert restarted(stage, "learner-0").incarnation == 2

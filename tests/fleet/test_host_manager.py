@@ -74,12 +74,12 @@ def test_a_record_that_leads_elsewhere_changes_nothing_of_the_run(
     kind: bytes, tmp_path: Path
 ) -> None:
     undo_log = tmp_path / "undo_log.jsonl"
-    undo_log.write_text("what is owed")
+    undo_log.write_text("its entries")
     record = packed((link(kind), b""), (tarfile.TarInfo(OUTPUT), b"written by the host"))
     (said,) = left_with(record, tmp_path)
     assert "10.0.0.3" in said
     assert OUTPUT in said
-    assert undo_log.read_text() == "what is owed"
+    assert undo_log.read_text() == "its entries"
 
 
 @pytest.mark.parametrize("name", ["undo_log.jsonl", "nodes/../events.jsonl", "nodes/a/1/x/y.log"])

@@ -113,7 +113,7 @@ def test_several_are_paused_and_killed_together_or_none_of_them(stage: Stage) ->
 # ---------------------------------------------------------------- prepared
 
 
-def test_a_prepared_pause_is_owed_once_and_until_it_is_unprepared_or_over(
+def test_a_prepared_pause_has_one_entry_until_it_is_unprepared_or_over(
     stage: Stage, spec: NodeSpec, undo_log: Remembered
 ) -> None:
     stage.fleet.start(spec)
@@ -125,7 +125,7 @@ def test_a_prepared_pause_is_owed_once_and_until_it_is_unprepared_or_over(
     stage.fleet.prepare(spec.name, to_pause=True)
     stage.fleet.pause(spec.name)
     stage.fleet.unprepare(spec.name)
-    assert undo_log.closed == [1], "a pause that holds stays owed"
+    assert undo_log.closed == [1], "the entry of a pause that holds stays open"
     stage.fleet.resume(spec.name)
     assert (len(undo_log.opened), undo_log.closed) == (3, [1, 2])
 
@@ -257,7 +257,7 @@ def test_an_unknown_signal_is_refused(stage: Stage, spec: NodeSpec) -> None:
 # ---------------------------------------------------------------- the record
 
 
-def test_each_life_leaves_its_files_and_is_owed_until_its_end(
+def test_each_life_leaves_its_files_and_has_an_entry_until_its_end(
     stage: Stage, spec: NodeSpec, tmp_path: Path, undo_log: Remembered
 ) -> None:
     stage.fleet.start(replace(spec, environment={"NPROC": "1"}))
@@ -357,7 +357,7 @@ def all_gone(processes: list[psutil.Process]) -> bool:
 
 
 @pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
-def test_a_volume_lives_as_long_as_its_fleet_and_its_undo_is_owed_meanwhile(
+def test_a_volume_lives_as_long_as_its_fleet_and_its_entry_is_open_meanwhile(
     tmp_path: Path, undo_log: Remembered
 ) -> None:
     kept = tmp_path / "nodes" / "learner-0" / "kept"
@@ -368,7 +368,7 @@ def test_a_volume_lives_as_long_as_its_fleet_and_its_undo_is_owed_meanwhile(
         fleet.fill_disk("learner-0")
         with pytest.raises(OSError, match=f"Errno {errno.ENOSPC}"):
             (kept / "more").write_bytes(bytes(10_000))
-        assert [owed["do"] for owed in undo_log.opened] == [
+        assert [entry["do"] for entry in undo_log.opened] == [
             "unmount", "end_process", "free_volume",
         ]  # fmt: skip
         fleet.free_disk("learner-0")

@@ -246,7 +246,7 @@ def _host(far: Far, name: str) -> Any:
     return far.fleet.ground.hosts[name]
 
 
-def test_what_may_be_left_on_a_host_that_is_gone_stays_owed_and_is_no_error(
+def test_what_may_be_left_on_a_host_that_is_gone_keeps_its_entry_and_is_no_error(
     make: Make, undo_log: Remembered
 ) -> None:
     far = make()
@@ -255,7 +255,7 @@ def test_what_may_be_left_on_a_host_that_is_gone_stays_owed_and_is_no_error(
     assert not undo_log.closed
 
 
-def test_nothing_is_owed_for_a_slice_that_the_provider_has_taken(
+def test_no_entry_stays_open_for_a_slice_that_the_provider_has_taken(
     make: Make, undo_log: Remembered
 ) -> None:
     far = make(kind=TpuVmFleet)

@@ -117,11 +117,11 @@ def test_a_disk_whose_harness_died_is_taken_away_from_its_books(
     storage: Storage, tmp_path: Path
 ) -> None:
     write(kept(tmp_path) / "flushed", b"f" * 100, is_flushed=False)
-    (owed,) = open_undos(tmp_path)
-    assert owed.do == UNDO_VOLUME
-    assert leftovers(owed) == (f"the volume at {kept(tmp_path)}",)
-    undo(owed)
-    assert leftovers(owed) == ()
+    (entry,) = open_undos(tmp_path)
+    assert entry.do == UNDO_VOLUME
+    assert leftovers(entry) == (f"the volume at {kept(tmp_path)}",)
+    undo(entry)
+    assert leftovers(entry) == ()
     assert (kept(tmp_path) / "flushed").read_bytes() == b"f" * 100
 
 

@@ -37,7 +37,7 @@ def learner(name: str = "learner-0") -> NodeSpec:
     )
 
 
-def test_only_this_user_may_read_them_and_the_undo_is_owed_before(
+def test_only_this_user_may_read_them_and_the_undo_is_written_before(
     tmp_path: Path, temporary: Path
 ) -> None:
     class Looking(Remembered):

@@ -251,9 +251,9 @@ def test_hosts_clean_themselves_when_the_harness_is_killed(
     else:
         wait_until(lambda: all(holder_of(folder) is None for folder in folders))
         wait_until(lambda: not any(open_undos(folder) for folder in folders))
-        for owed, host, folder in zip(open_undos(tmp_path), hosts, folders, strict=True):
+        for entry, host, folder in zip(open_undos(tmp_path), hosts, folders, strict=True):
             told = f"the folder {folder} of run {run}"
-            assert leftovers(owed) == (f"{host.access.host}: {told}",)
-            assert undo(owed) == Healed(actions=(f"{host.access.host}: {told}, removed",))
-            assert (leftovers(owed), undo(owed)) == ((), Healed()), "nothing is removed twice"
+            assert leftovers(entry) == (f"{host.access.host}: {told}",)
+            assert undo(entry) == Healed(actions=(f"{host.access.host}: {told}, removed",))
+            assert (leftovers(entry), undo(entry)) == ((), Healed()), "nothing is removed twice"
         assert not any(folder.exists() for folder in folders)

@@ -98,10 +98,10 @@ def test_a_quota_keeps_a_node_from_the_cores_and_is_gone_afterwards(
 ) -> None:
     put(calm, Slowness(factor=4, mechanism=Mechanism.CGROUP))
     wait_until(lambda: float(str(counted(calm).data["throttled_s"])) > 0.1)
-    (owed,) = [one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP]
+    (entry,) = [one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP]
     calm.fleet.relieve("n", "injection-0")
-    assert not Path(str(owed["path"])).exists()
-    assert undo_log.opened.index(owed) in undo_log.closed
+    assert not Path(str(entry["path"])).exists()
+    assert undo_log.opened.index(entry) in undo_log.closed
 
 
 @needs_quota
@@ -111,9 +111,9 @@ def test_the_janitor_s_undo_removes_a_cgroup_with_the_node_still_in_it(
     put(calm, Slowness(factor=2, mechanism=Mechanism.CGROUP))
     facts = next(one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP)
     do = cgroups.UNDO_CGROUP
-    owed = UndoEntry(number=0, do=do, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
-    assert len(undo(owed).actions) == 1
-    assert undo(owed).actions == ()
+    entry = UndoEntry(number=0, do=do, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    assert len(undo(entry).actions) == 1
+    assert undo(entry).actions == ()
     assert calm.until(Kind.NODE_RELIEVED).data["because"]
     calm.fleet.relieve("n", "injection-0")
 
@@ -206,8 +206,8 @@ def test_the_kernel_kills_a_node_whose_limit_is_used_up(stage: Stage, undo_log: 
     assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
     assert int(str(counted(stage).data["oom_kills"])) >= 1
     stage.fleet.relieve("n", "injection-0")
-    (owed,) = [one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP]
-    assert not Path(str(owed["path"])).exists()
+    (entry,) = [one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP]
+    assert not Path(str(entry["path"])).exists()
     assert not processes()
 
 

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     volume.release(folder)
 
 
-def owing(do: str, folder: Path) -> UndoEntry:
+def undo_entry(do: str, folder: Path) -> UndoEntry:
     """As the book of RUN says it of the volume at RUN/nodes/learner-1/<folder>."""
     facts = {"node": "learner-1", "folder": str(folder)}
     return UndoEntry(number=0, do=do, facts=facts, directory=folder.parents[2])
@@ -86,22 +86,22 @@ def test_a_full_disk_beneath_loses_what_was_in_it_and_nothing_else(tmp_path: Pat
     (folder / "kept").write_bytes(bytes(100_000))
     (beneath / "more").write_bytes(bytes(10_000))
     volume.fill(beneath)
-    owed = owing("unmount", folder)
-    assert not undo(owed).remaining
+    entry = undo_entry("unmount", folder)
+    assert not undo(entry).remaining
     assert not volume.is_mounted(folder)
     volume.release(beneath)
     assert not volume.is_mounted(beneath)
 
 
 def test_a_full_volume_gets_room_again_from_its_obligation_alone(folder: Path) -> None:
-    owed = owing("free_volume", folder)
+    entry = undo_entry("free_volume", folder)
     (folder / "kept").write_bytes(bytes(10_000))
-    assert leftovers(owed) == ()
+    assert leftovers(entry) == ()
     volume.fill(folder)
-    assert lets_go(owed)
-    assert str(folder) in leftovers(owed)[0]
-    assert len(undo(owed).actions) == 1
-    assert undo(owed).actions == leftovers(owed) == ()
+    assert lets_go(entry)
+    assert str(folder) in leftovers(entry)[0]
+    assert len(undo(entry).actions) == 1
+    assert undo(entry).actions == leftovers(entry) == ()
     (folder / "new").write_bytes(bytes(10_000))
 
 

@@ -48,14 +48,14 @@ def look(mark: str, root: Path, *, toxiproxy: str | None = None) -> Machine:
     """The machine now, seen for the harness whose environment holds `mark` and that writes below
     `root`, with its temporary files in root/tmp.
     """
-    owed = list(_owed(root))
+    entries = list(_entries(root))
     return Machine(
         processes=frozenset(_processes(mark, root)),
         sessions=frozenset(_sessions(mark, root)),
         proxies=frozenset(_proxies(toxiproxy)),
-        cgroups=frozenset(_cgroups(owed)),
+        cgroups=frozenset(_cgroups(entries)),
         mounts=frozenset(_mounts(root)),
-        rules=frozenset(_rules(owed)),
+        rules=frozenset(_rules(entries)),
         files=frozenset(_files(root)),
     )
 
@@ -116,8 +116,8 @@ def _proxies(api: str | None) -> Iterator[str]:
     yield from (f"{name} at {api}" for name in found if name.startswith("chaoslab-"))
 
 
-def _cgroups(owed: list[dict[str, object]]) -> Iterator[str]:
-    paths = (Path(str(facts["path"])) for facts in owed if facts.get("do") == "remove_cgroup")
+def _cgroups(entries: list[dict[str, object]]) -> Iterator[str]:
+    paths = (Path(str(facts["path"])) for facts in entries if facts.get("do") == "remove_cgroup")
     yield from (str(path) for path in paths if path.exists())
 
 
@@ -127,15 +127,15 @@ def _mounts(root: Path) -> Iterator[str]:
     yield from (where for where in (line.split()[1] for line in lines) if str(root) in where)
 
 
-def _rules(owed: list[dict[str, object]]) -> Iterator[str]:
+def _rules(entries: list[dict[str, object]]) -> Iterator[str]:
     """Those with a comment of ours that a book names; and every netem qdisc."""
-    comments = {str(facts["comment"]) for facts in owed if "comment" in facts}
+    comments = {str(facts["comment"]) for facts in entries if "comment" in facts}
     listing = ""
     if comments:
         for command in (("iptables", "-S"), ("nft", "list", "ruleset")):
             listing += _said_by(*command)
     yield from (comment for comment in comments if comment in listing)
-    if any(facts.get("do") == "close_bands" for facts in owed):
+    if any(facts.get("do") == "close_bands" for facts in entries):
         yield from (
             line for line in _said_by("tc", "qdisc", "show").splitlines() if "netem" in line
         )
@@ -155,7 +155,7 @@ def _files(root: Path) -> Iterator[str]:
     yield from (str(path) for path in hidden if path.name != ".gitignore")
 
 
-def _owed(root: Path) -> Iterator[dict[str, object]]:
+def _entries(root: Path) -> Iterator[dict[str, object]]:
     for path in root.rglob(UNDO_LOG):
         for line in path.read_text(errors="replace").splitlines():
             try:

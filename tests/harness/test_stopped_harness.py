@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.deep]
 def toxics(harness: Harness) -> Sequence[Json]:
     """What the proxy of the run says is on the link of learner-2, asked from outside."""
     assert harness.record is not None
-    owed = [one for one in open_undos(harness.record) if one.do == "clear_effects"]
-    (link,) = (one for one in owed if one.facts["proxy"] == "learner-2")
+    entries = [one for one in open_undos(harness.record) if one.do == "clear_effects"]
+    (link,) = (one for one in entries if one.facts["proxy"] == "learner-2")
     api = Endpoint(address=str(link.facts["api"]), token=str(link.facts["token"]))
     found = an_object(call(api, "GET", "/proxies/learner-2"))["toxics"]
     assert isinstance(found, list)

@@ -228,8 +228,8 @@ def test_it_is_written_down_before_it_runs_and_crossed_out_when_it_is_gone(
 ) -> None:
     undo_log = Remembered()
     with EmbeddedLinks(tmp_path, undo_log=undo_log) as links:
-        (owed,) = undo_log.opened
-        assert (owed["do"], owed["pid"]) == ("end_process", links.host.pid)
+        (entry,) = undo_log.opened
+        assert (entry["do"], entry["pid"]) == ("end_process", links.host.pid)
         assert not undo_log.closed
         pid = links.host.pid
     assert undo_log.closed == [0]

@@ -79,7 +79,7 @@ def test_a_rule_is_removed_exactly(tool: Iptables) -> None:
     assert rules() == before
 
 
-def test_rules_are_owed_before_they_are_made_and_closed_when_they_are_gone() -> None:
+def test_rules_have_entries_before_they_are_made_and_closed_when_they_are_gone() -> None:
     needs_loss()
     undo_log = Remembered()
     packets = KernelPackets(undo_log)
@@ -112,11 +112,11 @@ def test_what_a_dead_harness_left_is_undone_from_its_obligation(
     packets = KernelPackets(undo_log, run=run_of(tmp_path))
     packets.add("injection-0", PORT, Direction.UP, effect)
     (facts,) = undo_log.opened
-    owed = UndoEntry(number=0, do=verb, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
-    assert leftovers(owed), "a heal that leaves it is no heal"
+    entry = UndoEntry(number=0, do=verb, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    assert leftovers(entry), "a heal that leaves it is no heal"
     for _ in range(2):
-        assert not undo(owed).remaining
-        assert not leftovers(owed)
+        assert not undo(entry).remaining
+        assert not leftovers(entry)
     assert "chaoslab" not in rules()
     assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
     packets.close()

@@ -91,7 +91,7 @@ def test_other_peoples_proxies_are_left_as_they_are(
     with ToxiproxyLinks(tmp_path, address=shared.address, undo_log=undo_log) as links:
         link = links.create("learner-0", upstream.address)
         link.shape("injection-0", Direction.BOTH, Latency(mean_s=0.01))
-        assert [owed["do"] for owed in undo_log.opened].count(DELETE_PROXY) == 1
+        assert [entry["do"] for entry in undo_log.opened].count(DELETE_PROXY) == 1
         assert not links.troubles()
     assert call(shared, "GET", "/proxies") == before
     assert sorted(undo_log.closed) == list(range(len(undo_log.opened)))

@@ -118,20 +118,22 @@ def test_a_refused_preparation_leaves_the_refusal_to_the_injection(tmp_path: Pat
     assert [story.status for story in history.faults] == ["proved"]
 
 
-def test_what_is_prepared_is_owed_until_the_heal_and_asked_for_after_it(tmp_path: Path) -> None:
-    owed: list[tuple[float, float | None]] = []
+def test_what_is_prepared_has_an_entry_until_the_heal_and_asked_for_after_it(
+    tmp_path: Path,
+) -> None:
+    due: list[tuple[float, float | None]] = []
     asked: list[float] = []
 
-    def owing(for_s: float | None) -> AbstractContextManager[StillThere]:
+    def due_within(for_s: float | None) -> AbstractContextManager[StillThere]:
         now_s = stage.clock.now_s()
-        owed.append((now_s, for_s))
+        due.append((now_s, for_s))
         return nullcontext(lambda: asked.append(now_s) or ())
 
-    stage = Stage(tmp_path, [at(9.0)], heartbeat=Heartbeat(owing=owing))
+    stage = Stage(tmp_path, [at(9.0)], heartbeat=Heartbeat(due_within=due_within))
     stage.execute()
-    assert [now_s + for_s for now_s, for_s in owed if for_s is not None] == pytest.approx([11, 11])
-    assert len({now_s for now_s, _ in owed}) == 2
-    assert sorted(asked) == sorted(now_s for now_s, _ in owed)
+    assert [now_s + for_s for now_s, for_s in due if for_s is not None] == pytest.approx([11, 11])
+    assert len({now_s for now_s, _ in due}) == 2
+    assert sorted(asked) == sorted(now_s for now_s, _ in due)
 
 
 def test_triggers_by_time_that_the_baseline_overtook_move_later_together(tmp_path: Path) -> None:

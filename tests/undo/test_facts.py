@@ -247,12 +247,12 @@ def refused(directory: Path, do: str, facts: dict[str, Json]) -> str:
     """What is said of an entry that is not done: the same by `undo` and by `leftovers`."""
     with pytest.raises(FleetError):
         decode(own_verbs()[do].facts, {"open": 3, "do": do, **facts}, directory)
-    owed = UndoEntry(number=3, do=do, facts={"open": 3, "do": do, **facts}, directory=directory)
-    healed = undo(owed)
+    entry = UndoEntry(number=3, do=do, facts={"open": 3, "do": do, **facts}, directory=directory)
+    healed = undo(entry)
     assert not healed.actions
     (said,) = healed.remaining
     assert said.startswith(f"undo entry 3 ({do}) of {directory}"), said
-    assert leftovers(owed) == (said,)
+    assert leftovers(entry) == (said,)
     return said
 
 
@@ -322,10 +322,10 @@ def test_a_volume_of_a_run_is_its_owner_s_alone(tmp_path: Path) -> None:
     volume.mount(folder)
     try:
         assert folder.stat().st_mode & 0o777 == 0o700
-        owed = UndoEntry(
+        entry = UndoEntry(
             number=0, do="unmount", facts=sound(tmp_path)["unmount"], directory=tmp_path
         )
-        assert not undo(owed).remaining
+        assert not undo(entry).remaining
         assert not os.path.ismount(folder)
     finally:
         volume.release(folder)
@@ -390,8 +390,8 @@ def test_a_queue_like_ours_that_is_another_s_is_left_and_said(
 ) -> None:
     other = "qdisc prio 1: root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
     monkeypatch.setattr(bands, "run", lambda *_: other)
-    owed = UndoEntry(number=0, do="close_bands", facts={"interface": "lo"}, directory=tmp_path)
-    assert len(undo(owed).remaining) == 1
+    entry = UndoEntry(number=0, do="close_bands", facts={"interface": "lo"}, directory=tmp_path)
+    assert len(undo(entry).remaining) == 1
 
 
 @pytest.mark.gate

@@ -66,16 +66,16 @@ def sleeper(tmp_path: Path) -> Iterator[psutil.Process]:
         yield process
 
 
-def owe(run_directory: Path, process: psutil.Process, *, off_by_ticks: int = 0) -> None:
+def open_process(run_directory: Path, process: psutil.Process, *, off_by_ticks: int = 0) -> None:
     """Write down that the process must be ended, as a harness that is gone would have."""
     who = known(process.pid)
     facts = replace(who, start_ticks=who.start_ticks + off_by_ticks).facts
     mark = f"{run_directory}/learner-0/1"
-    owe_what(run_directory, "end_process", node="learner-0", **facts, mark=mark)
+    open_entry(run_directory, "end_process", node="learner-0", **facts, mark=mark)
 
 
-def owe_what(run_directory: Path, do: str, **facts: Json) -> UndoEntry:
-    """What a harness that is gone owes: the last of it."""
+def open_entry(run_directory: Path, do: str, **facts: Json) -> UndoEntry:
+    """Leave one more entry, as a harness that is gone."""
     UndoLogFile(run_directory).open(do, **facts)
     forget_the_holder(run_directory)
     return open_undos(run_directory)[-1]
@@ -112,11 +112,11 @@ def raising(error: Exception) -> Callable[..., NoReturn]:
 # ---------------------------------------------------------------- the file
 
 
-def test_a_torn_last_line_is_owed_by_nobody_and_spoils_nothing(tmp_path: Path) -> None:
-    owe_what(tmp_path, "end_process", **NOBODY)
+def test_a_torn_last_line_is_no_entry_and_spoils_nothing(tmp_path: Path) -> None:
+    open_entry(tmp_path, "end_process", **NOBODY)
     with (tmp_path / UNDO_LOG).open("a") as file:
         file.write('{"open": 1, "do": "end_pro')
-    assert [owed.number for owed in open_undos(tmp_path)] == [0]
+    assert [entry.number for entry in open_undos(tmp_path)] == [0]
     heal(tmp_path)
     assert heal(tmp_path) == Healed()
 
@@ -132,7 +132,7 @@ def test_what_one_undo_runs_into_does_not_keep_the_others_from_theirs(
     monkeypatch.setattr(actions, "verb_of", ChainMap(verbs, own_verbs()).get)
     (left,) = heal(tmp_path).remaining
     assert str(error) in left
-    assert [owed.do for owed in open_undos(tmp_path)] == ["resume_process"]
+    assert [entry.do for entry in open_undos(tmp_path)] == ["resume_process"]
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_a_disk_that_refuses_stops_the_start(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- healing
 
 
-def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil.Process) -> None:
-    owe(tmp_path, sleeper)
+def test_heal_undoes_open_entries_and_says_so_once(tmp_path: Path, sleeper: psutil.Process) -> None:
+    open_process(tmp_path, sleeper)
     healed = heal(tmp_path)
     assert not healed.remaining
     assert len(healed.actions) == 1
@@ -185,7 +185,7 @@ def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil
 def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
     tmp_path: Path, sleeper: psutil.Process, off_by_ticks: int
 ) -> None:
-    owe(tmp_path, sleeper, off_by_ticks=off_by_ticks)
+    open_process(tmp_path, sleeper, off_by_ticks=off_by_ticks)
     assert heal(tmp_path) == Healed()
     assert not is_gone(sleeper)
     assert not open_undos(tmp_path)
@@ -216,7 +216,7 @@ def hold(run_directory: Path, **held_by: Json) -> None:
 
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
-    owe(tmp_path, sleeper)
+    open_process(tmp_path, sleeper)
     with sleeping(tmp_path / UNDO_LOG) as harness:
         hold(tmp_path, **known(harness.pid).facts)
         assert holder_of(tmp_path) == known(harness.pid)
@@ -230,7 +230,7 @@ def test_a_copy_of_a_record_ends_nobody_while_its_run_goes_on(tmp_path: Path) ->
     run.mkdir()
     UndoLogFile(run)
     with sleeping(mark=f"{run}/learner-0/1") as node, sleeping(run / UNDO_LOG) as harness:
-        owe(run, node)
+        open_process(run, node)
         hold(run, **known(harness.pid).facts)
         shutil.copytree(run, copy)
         text = (copy / UNDO_LOG).read_text()
@@ -258,10 +258,10 @@ def test_an_entry_ends_and_wakes_no_process_that_the_run_did_not_start(
     with sleeping() as stranger:
         stranger.suspend()
         wait_until(lambda: stranger.status() == psutil.STATUS_STOPPED)
-        owed = owe_what(tmp_path, do, node="learner-0", **known(stranger.pid).facts)
+        entry = open_entry(tmp_path, do, node="learner-0", **known(stranger.pid).facts)
         (said,) = perform(tmp_path).remaining
         assert str(stranger.pid) in said
-        assert open_undos(tmp_path) == (owed,)
+        assert open_undos(tmp_path) == (entry,)
         assert stranger.status() == psutil.STATUS_STOPPED
 
 
@@ -270,7 +270,7 @@ def test_a_run_or_a_twin_of_another_machine_is_left_alone(
     tmp_path: Path, sleeper: psutil.Process, folder: str
 ) -> None:
     (tmp_path / "twin").mkdir()
-    owe(tmp_path / folder, sleeper)
+    open_process(tmp_path / folder, sleeper)
     hold(tmp_path / folder, pid=1, start_ticks=0, host="another")
     (said,) = heal(tmp_path).remaining
     assert "another" in said
@@ -286,11 +286,11 @@ def test_what_makes_no_sense_does_not_keep_the_rest_from_being_done(tmp_path: Pa
     log.open("end_process", node="learner-0")
     log.open("end_process", node="learner-1", **NOBODY)
     assert ["calm_the_sea" in said for said in heal(tmp_path).remaining] == [True, False]
-    assert [owed.number for owed in open_undos(tmp_path)] == [0, 1]
+    assert [entry.number for entry in open_undos(tmp_path)] == [0, 1]
 
 
-def test_find_runs_finds_those_that_owe_and_nobody_runs(tmp_path: Path) -> None:
-    for name in ("owes", "runs", "done"):
+def test_find_runs_finds_those_with_open_entries_that_nobody_runs(tmp_path: Path) -> None:
+    for name in ("unhealed", "runs", "done"):
         run = tmp_path / "kill_half" / name
         run.mkdir(parents=True)
         log = UndoLogFile(run)
@@ -299,8 +299,8 @@ def test_find_runs_finds_those_that_owe_and_nobody_runs(tmp_path: Path) -> None:
             log.close(number)
         if name != "runs":
             forget_the_holder(run)
-    (tmp_path / "kill_half" / "latest").symlink_to("owes")
-    assert find_runs(tmp_path) == (tmp_path / "kill_half" / "owes",)
+    (tmp_path / "kill_half" / "latest").symlink_to("unhealed")
+    assert find_runs(tmp_path) == (tmp_path / "kill_half" / "unhealed",)
 
 
 # ---------------------------------------------------------------- a look at what was undone
@@ -387,8 +387,8 @@ def test_what_links_left_is_named_and_undone(
     monkeypatch.setattr(toxiproxy_undo_verbs, "delete", lambda *done: undone.append(done))
     if do == packet_rules.UNDO_DROPS:
         facts = {**facts, "comment": f"chaoslab:{packet_rules.run_of(tmp_path)}:injection-0:1:up:0"}
-    owed = owe_what(tmp_path, do, **facts)
-    assert what in leftovers(owed)[0]
+    entry = open_entry(tmp_path, do, **facts)
+    assert what in leftovers(entry)[0]
     assert what in heal(tmp_path).actions[0]
     assert len(undone) == 1
     assert not open_undos(tmp_path)
@@ -396,8 +396,8 @@ def test_what_links_left_is_named_and_undone(
 
 def test_a_proxy_that_is_gone_with_its_server_is_not_left(tmp_path: Path) -> None:
     with closing(HeldPort()) as port:  # nobody listens there
-        owed = owe_what(tmp_path, "delete_proxy", api=port.address, proxy="chaoslab-a-b")
-        assert leftovers(owed) == ()
+        entry = open_entry(tmp_path, "delete_proxy", api=port.address, proxy="chaoslab-a-b")
+        assert leftovers(entry) == ()
         assert heal(tmp_path).actions == ()
     assert not open_undos(tmp_path)
 
@@ -429,8 +429,8 @@ def end(process: subprocess.Popen[str], by: signal.Signals) -> None:
 
 def private_folder(run_directory: Path) -> Path:
     """Where the keys of a harness's nodes are."""
-    owed = [one for one in open_undos(run_directory) if one.do == UNDO_PRIVATE]
-    (folder,) = (Path(str(one.facts["folder"])) for one in owed)
+    entries = [one for one in open_undos(run_directory) if one.do == UNDO_PRIVATE]
+    (folder,) = (Path(str(one.facts["folder"])) for one in entries)
     assert {key.read_bytes() for key in folder.glob("*/key.pem")} == {b"the key of a node"}
     return folder
 
@@ -474,7 +474,7 @@ def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> No
 def test_the_janitor_stands_apart_and_is_deaf_to_signals(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
-    owe(tmp_path, sleeper)
+    open_process(tmp_path, sleeper)
     with start_janitor(tmp_path) as guard:
         pid = guard.pid
         assert pid is not None
@@ -506,7 +506,7 @@ def ignores(pid: int, number: signal.Signals) -> bool:
 def test_a_janitor_that_is_killed_is_replaced_and_its_successor_does_the_work(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
-    owe(tmp_path, sleeper)
+    open_process(tmp_path, sleeper)
     with start_janitor(tmp_path) as guard:
         assert guard.lapse() is None
         lapse = killed(guard)
@@ -523,7 +523,7 @@ def test_a_janitor_that_is_killed_is_replaced_and_its_successor_does_the_work(
 def test_a_run_whose_janitors_all_die_is_told_and_does_their_work_itself(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
-    owe(tmp_path, sleeper)
+    open_process(tmp_path, sleeper)
     with start_janitor(tmp_path) as guard:
         lapses = [killed(guard) for _ in range(RESTARTS + 1)]
         assert [lapse.successor is None for lapse in lapses] == [False] * RESTARTS + [True]

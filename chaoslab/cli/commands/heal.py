@@ -98,27 +98,27 @@ def _remove(found: Leftover) -> Healed:
 def _foretell(
     paths: Sequence[Path], removable: Sequence[Leftover], *, as_json: bool, is_busy: bool
 ) -> None:
-    """What each run owes, and what of that is there; an undo log that cannot be read says why."""
-    owed: dict[str, list[Json]] = {}
+    """Open undo entries of each run with what is still there; why, if a log cannot be read."""
+    found: dict[str, list[Json]] = {}
     told: list[str] = []
     for path in paths:
         try:
             for one in open_undos(path):
                 there = leftovers(one)
-                owed.setdefault(str(path), []).append(
+                found.setdefault(str(path), []).append(
                     {"undo": one.number, "do": one.do, "there": list(there)}
                 )
                 left = "; ".join(there) or "nothing is left"
                 told.append(f"{path}: would undo {one.do}: {left}")
         except FleetError as error:
-            owed[str(path)] = [{"undo": None, "do": str(error), "there": []}]
+            found[str(path)] = [{"undo": None, "do": str(error), "there": []}]
             told.append(f"{path}: cannot be read: {error}")
     for left_over in removable:
         does = f"by {left_over.remedy}"
-        owed[left_over.where] = [{"undo": None, "do": does, "there": [left_over.what]}]
+        found[left_over.where] = [{"undo": None, "do": does, "there": [left_over.what]}]
         told.append(f"{left_over.where}: would undo {does}: {left_over.what}")
     if as_json:
-        print_json(owed)
+        print_json(found)
         return
     for sentence in told:
         click.echo(sentence)

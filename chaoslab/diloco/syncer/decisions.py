@@ -44,7 +44,7 @@ class Member:
     epoch: int
     joined_s: float
     last_step_s: float
-    """Time until which it owed no step: at which its step last advanced, or it said that it waits;
+    """Time up to which no step was due: at which its step last advanced, or it said that it waits;
     at first, when it joined."""
     stepped_s: float
     """The same, without waits for other learners of a communicator."""

@@ -5,8 +5,8 @@
                  └───────── hello again: epoch n + k ◄──────┘
 
 Liveness is measured by training progress: only a higher step counts, so a learner that hangs while
-its heartbeats continue is dropped like a dead one. A member that waits for a round, as `blocking`
-demands, owes no step until it is over, only reports. Processes of a learner are ordered by
+its heartbeats continue is dropped like a dead one. While a member waits for a round, as `blocking`
+demands, only reports are due from it. Processes of a learner are ordered by
 incarnation, its memberships by epoch; messages of older ones are refused.
 
 Part of the policy: no I/O, no clock, standard library only.
@@ -134,7 +134,7 @@ class Membership:
     def trust(self, now_s: float, member: Member) -> list[SuspicionChange]:
         """Count its time without a step from now on; the end of the member's suspicion, if any.
 
-        For a step, and for a report of a member that waits for a round and owes no step.
+        For a step, and for a report of a member that waits for a round, so that no step is due.
         """
         member.stepped_s, member.has_stepped = now_s, True
         return self.excuse(now_s, member, member.step_s)

@@ -197,7 +197,9 @@ class Container(Incarnation):
         """Take it from the run's network; its open connections are not closed."""
         seen, network = self.engine.inspect(self.name), self.run_context.run_resources.network
         if seen.address:
-            self.owe(labels.PLUG, network=network, aliases=[self.spec.name], address=seen.address)
+            self.open_undo(
+                labels.PLUG, network=network, aliases=[self.spec.name], address=seen.address
+            )
             self.engine.disconnect(network, self.name)
 
     def plug(self) -> None:
@@ -207,7 +209,7 @@ class Container(Incarnation):
         if not self.engine.inspect(self.name).address:
             network = self.run_context.run_resources.network
             self.engine.reconnect(network, self.name, [self.spec.name], "")
-        self.pending_undos.settle(labels.PLUG)
+        self.pending_undos.close(labels.PLUG)
 
     def _write(self, line: bytes) -> None:
         self._stream.write(line)
@@ -279,7 +281,7 @@ class Container(Incarnation):
         self._meter.close()
         self._files.log.close()
         self._errors.close()
-        self.pending_undos.settle_all()
+        self.pending_undos.close_all()
 
     def _ending(self, seen: Seen) -> dict[str, Json]:
         return {**ending_of(seen), "out_of_memory": self.was_out_of_memory}

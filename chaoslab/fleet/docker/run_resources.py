@@ -44,7 +44,7 @@ class RunResources:
     run: str = ""
     """Which run, in labels and names; the same for the same directory on the same machine."""
     _volumes: set[str] = field(default_factory=set)
-    _owed: int | None = None
+    _entry: int | None = None
 
     def __post_init__(self) -> None:
         self.run = run_name(self.run_directory)
@@ -74,8 +74,8 @@ class RunResources:
 
     def open(self) -> None:
         """Write down how to empty it, then make the network. FleetError if the engine refuses."""
-        if self._owed is None:
-            self._owed = self.undo_log.open(
+        if self._entry is None:
+            self._entry = self.undo_log.open(
                 EMPTY_RUN_RESOURCES, engine=self.engine.url, run=self.run
             )
             self.engine.create_network(self.network, self.labels)
@@ -97,13 +97,13 @@ class RunResources:
 
     def close(self) -> None:
         """Leave nothing; FleetError names what could not be removed."""
-        if self._owed is None:
+        if self._entry is None:
             return
         empty(self.engine, self.run)
         if left := remains(self.engine, self.run):
             raise FleetError(f"on the engine at {self.engine.url} there still are {left}")
-        self.undo_log.close(self._owed)
-        self._owed = None
+        self.undo_log.close(self._entry)
+        self._entry = None
 
 
 def empty(engine: Engine, run: str) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class VolumeFiles:
         raise FleetError(f"the disk of {self._node} cannot lose its power: use --fleet local")
 
     def take_volume(self) -> None:
-        self._pending_undos.settle_all()
+        self._pending_undos.close_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
         """As the image's own user, who owns the files."""
@@ -94,7 +94,7 @@ class VolumeFiles:
 
     def fill(self) -> Space:
         place = self._place()
-        self._pending_undos.owe(
+        self._pending_undos.open(
             verbs.FREE_VOLUME,
             engine=place.engine.url, run=self._run_context.run_resources.run,
             volume=place.volume, image=place.image,
@@ -103,7 +103,7 @@ class VolumeFiles:
 
     def free(self) -> Space:
         space = resize(self._place(), "free")
-        self._pending_undos.settle(verbs.FREE_VOLUME)
+        self._pending_undos.close(verbs.FREE_VOLUME)
         return space
 
     def _place(self, *, is_in_memory: bool = False) -> Place:

@@ -63,11 +63,11 @@ class _Limited(StressDriver):
         self._whole = wish.life.run_context.setup.limits
         """Limits while nothing is upon it."""
 
-    def _owe(self) -> None:
-        self.life.owe(labels.UNLIMIT, self.injection, **asdict(self._whole))
+    def _open_undo(self) -> None:
+        self.life.open_undo(labels.UNLIMIT, self.injection, **asdict(self._whole))
 
-    def _settle(self) -> None:
-        self.life.pending_undos.settle(labels.UNLIMIT, self.injection)
+    def _close_undo(self) -> None:
+        self.life.pending_undos.close(labels.UNLIMIT, self.injection)
 
 
 class Quota(CpuShare, _Limited):
@@ -82,13 +82,13 @@ class Quota(CpuShare, _Limited):
         return f"CPU quota of its container, {self._cores:.2f} cores"
 
     def begin(self) -> None:
-        self._owe()
+        self._open_undo()
         self._apply()
 
     def end(self) -> None:
         if not self.life.has_exited:
             self.life.limit(replace(self.life.limits, cpus=self._whole.cpus))
-            self._settle()
+            self._close_undo()
 
     def _apply(self) -> None:
         self.life.limit(replace(self.life.limits, cpus=min(self._whole.cpus, self._cores)))
@@ -115,7 +115,7 @@ class Starved(_Limited):
         used_bytes = usage.memory_bytes if usage is not None else 0
         most_bytes = self._stressor.limit_bytes
         limit_bytes = max(_LEAST_BYTES, min(most_bytes, used_bytes * 4 // 5 or most_bytes))
-        self._owe()
+        self._open_undo()
         while True:
             try:
                 life.limit(replace(life.limits, memory_bytes=limit_bytes))
@@ -144,4 +144,4 @@ class Starved(_Limited):
     def end(self) -> None:
         if not self.life.has_exited:
             self.life.limit(replace(self.life.limits, memory_bytes=self._whole.memory_bytes))
-            self._settle()
+            self._close_undo()

@@ -5,8 +5,8 @@
                            a container goes on
     free_container_volume  a container's volume that is full has room again
 
-`cleanup` asks the engine when it comes to that: few runs owe this, and the SDK, which this module
-does not import, may be missing.
+`cleanup` asks the engine when it comes to that: few logs have this verb, and the SDK,
+which this module does not import, may be missing.
 """
 
 import shlex
@@ -27,7 +27,7 @@ from chaoslab.fleet.docker.undo_facts import (
     RunResourcesFacts,
     StoreFacts,
 )
-from chaoslab.undo.log import is_held, may_owe
+from chaoslab.undo.log import is_held, may_have_open_undos
 from chaoslab.undo.verbs import (
     Examined,
     Healed,
@@ -84,7 +84,7 @@ def _unheld(_: Path) -> Iterator[Leftover]:
         if not path.exists() or not is_held(holding):
             label = shlex.quote(f"label={LABEL_RUN}={run}")
             network = shlex.quote(own_name(run))
-            is_known = path.exists() and may_owe(holding)
+            is_known = path.exists() and may_have_open_undos(holding)
             yield Leftover(
                 what=f"containers, a network or volumes labelled {LABEL_RUN}={run}",
                 where=url,

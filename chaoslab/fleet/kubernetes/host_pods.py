@@ -207,14 +207,14 @@ class HostPods(Pods):
     def resume(self) -> None:
         together(self._hosts, HostPod.resume)
 
-    def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
+    def open_undo(self, do: str, whose: str = "", /, **facts: Json) -> None:
         """An entry for each pod."""
         for one in self._hosts:
-            one.owe(do, whose, **facts)
+            one.open_undo(do, whose, **facts)
 
-    def settle(self, do: str) -> None:
+    def close_undo(self, do: str) -> None:
         for one in self._hosts:
-            one.settle(do)
+            one.close_undo(do)
 
     def delete(self) -> None:
         self._end_by(lambda: together(self._hosts, HostPod.delete))

@@ -36,7 +36,7 @@ class Machines:
         for machine in machines:
             cordon.require_free(self._cluster, machine)
         for machine in machines:
-            self._undos.owe(
+            self._undos.open(
                 names.UNCORDON, machine, server=self._cluster.server,
                 context=self._cluster.context, namespace=self._cluster.namespace, run=self._run,
                 machine=machine,
@@ -54,7 +54,7 @@ class Machines:
         """Let the machines that it drained take pods again. FleetError if the cluster refuses."""
         for watch in tuple(self._cordoned[injection]):
             cordon.uncordon(self._cluster, watch.machine, self._run)
-            self._undos.settle(names.UNCORDON, watch.machine)
+            self._undos.close(names.UNCORDON, watch.machine)
             watch.close()
             self._cordoned[injection].remove(watch)
 

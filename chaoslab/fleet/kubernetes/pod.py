@@ -337,7 +337,7 @@ class PodIncarnation(Pods):
         self._follower.close()
         self._files.log.close()
         self._errors.close()
-        self.pending_undos.settle_all()
+        self.pending_undos.close_all()
 
 
 def ending_of(state: PodState | None, sent: Sequence[str]) -> dict[str, Json]:

@@ -76,7 +76,7 @@ class RunObjects:
         self.job_sets = JobSets(cluster, lambda: self.manifests)
         self.lost_renewals = 0
         """Renewals that the server did not take."""
-        self._owed: int | None = None
+        self._entry: int | None = None
         self._claims: set[str] = set()
         self._secrets: set[str] = set()
         self._addresses: dict[str, str] = {}
@@ -90,7 +90,7 @@ class RunObjects:
 
     def open(self) -> None:
         """Write down how to delete it all, then create the owner Job. FleetError if that waits."""
-        self._owed = self._undo_log.open(
+        self._entry = self._undo_log.open(
             names.DELETE_RUN,
             server=self.cluster.server, context=self.cluster.context,
             namespace=self.cluster.namespace, run=self.run,
@@ -105,14 +105,14 @@ class RunObjects:
     def close(self) -> None:
         """Delete all of it, and wait until it is gone. FleetError names what is left."""
         self._is_over.set()
-        if self._owed is None:
+        if self._entry is None:
             return
         empty(self.cluster, self.run, has_job_sets=self._has_job_sets)
-        self._undo_log.close(self._owed)
-        self._owed = None
+        self._undo_log.close(self._entry)
+        self._entry = None
 
     def abandon(self) -> None:
-        """Renew its lease no more: what is owed is left to others, at last to the owner Job."""
+        """Renew its lease no more: open entries are left to others, at last to the owner Job."""
         self._is_over.set()
 
     def _await_start(self) -> None:

@@ -73,7 +73,7 @@ class Quota(CpuShare):
 
     def begin(self) -> None:
         """FleetError unless the kubelet does it."""
-        self.life.owe(
+        self.life.open_undo(
             names.UNLIMIT_POD, self._injection,
             limit=self._whole.limit, request=self._whole.request,
         )  # fmt: skip
@@ -94,10 +94,10 @@ class Quota(CpuShare):
     def end(self) -> None:
         """Unless its pod has ended, and its limit with it."""
         life = self.life
-        if not life.pending_undos.owes(names.UNLIMIT_POD, self._injection) or life.has_exited:
+        if not life.pending_undos.is_open(names.UNLIMIT_POD, self._injection) or life.has_exited:
             return
         if unless_ended(lambda: self._resized(self._whole), lambda: life.has_exited, within_s=0.0):
-            life.pending_undos.settle(names.UNLIMIT_POD, self._injection)
+            life.pending_undos.close(names.UNLIMIT_POD, self._injection)
 
     def _resized(self, asked: CpuLimit) -> bool:
         """True once the kubelet has done it. FleetError if it does not."""
@@ -123,7 +123,7 @@ class Filled(StressDriver):
         """FleetError if its container has no limit: then the machine would be short of memory."""
         program = Path(memory_filler.__file__).read_text(encoding="utf-8")
         words = ("python3", "-I", "-S", "-c", program, until(self._stressor.for_s))
-        self.life.owe(names.RELIEVE_POD)
+        self.life.open_undo(names.RELIEVE_POD)
         self.life.execute(words)
 
     def counts(self) -> Mapping[str, Json]:
@@ -134,4 +134,4 @@ class Filled(StressDriver):
         """Unless its pod has ended, and all that was filled with it."""
         if not self.life.has_exited:
             self.life.execute(scripts.RELIEVE)
-            self.life.pending_undos.settle(names.RELIEVE_POD)
+            self.life.pending_undos.close(names.RELIEVE_POD)

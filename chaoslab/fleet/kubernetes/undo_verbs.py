@@ -7,7 +7,7 @@
     uncordon_machine         a machine takes pods again
     clear_pod_effects, enable_pod_proxy    a link through the proxy in a pod is as it was
 
-`cleanup` asks the cluster when it comes to that: few runs owe this, and lightkube, which this
+`cleanup` asks the cluster when it comes to that: few logs have this verb, and lightkube, which this
 module does not import, may be missing.
 """
 

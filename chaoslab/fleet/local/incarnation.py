@@ -266,7 +266,7 @@ class LocalIncarnation(Incarnation):
         """Kill what is left of its tree; its undo entry is closed once all of it is gone."""
         self.remaining = process_tree.end_tree(self.identity, self.mark, limit_s=limit_s)
         if not self.remaining:
-            self.pending_undos.settle_all()
+            self.pending_undos.close_all()
             self.place.undo_log.close(self.undo_entry)
 
     def _drain(self) -> list[Observation]:

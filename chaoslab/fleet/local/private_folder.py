@@ -56,7 +56,7 @@ class PrivateFolder:
         """Remove all of them; FleetError if that is refused. May be repeated."""
         if self._root is not None:
             remove(self._root)
-            self._pending_undos.settle_all()
+            self._pending_undos.close_all()
             self._root = None
             self._folders.clear()
 
@@ -74,7 +74,7 @@ class PrivateFolder:
         if self._root is None:
             name = f"chaoslab-private-{os.getpid()}-{self._run}-{secrets.token_hex(4)}"
             root = _place() / name
-            self._pending_undos.owe(UNDO_PRIVATE, folder=str(root))
+            self._pending_undos.open(UNDO_PRIVATE, folder=str(root))
             make_folder(root)
             self._root = root
         return self._root

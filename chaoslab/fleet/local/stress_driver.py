@@ -39,28 +39,28 @@ class OwnCgroup:
         name = f"{os.getpid()}-{life.spec.name}-{life.incarnation}-{wish.injection}"
         self.home, self.group = home, Cgroup(home, name)
         self._node, self._undo_log = life.spec.name, life.place.undo_log
-        self._owed: int | None = None
+        self._entry: int | None = None
 
     def make(self) -> Cgroup:
         """Write down how to remove it, then make it."""
         facts = {"path": str(self.group.path), "back": str(self.home.back)}
-        self._owed = self._undo_log.open(cgroups.UNDO_CGROUP, node=self._node, **facts)
+        self._entry = self._undo_log.open(cgroups.UNDO_CGROUP, node=self._node, **facts)
         self.group.make()
         return self.group
 
     @property
     def is_gone(self) -> bool:
         """Whether it was made, and somebody else removed it."""
-        return self._owed is not None and not self.group.path.is_dir()
+        return self._entry is not None and not self.group.path.is_dir()
 
     @property
     def is_there(self) -> bool:
         """Whether it was made, and nobody has removed it since."""
-        return self._owed is not None and self.group.path.is_dir()
+        return self._entry is not None and self.group.path.is_dir()
 
     def remove(self) -> None:
         """Its processes go back to where they were, if it was made at all."""
-        if self._owed is not None:
+        if self._entry is not None:
             cgroups.remove(self.group.path, self.home.back)
-            self._undo_log.close(self._owed)
-            self._owed = None
+            self._undo_log.close(self._entry)
+            self._entry = None

@@ -218,18 +218,18 @@ class NodeFleet(
         for life in lives:
             life.prepare()
             if to_pause:
-                life.owe(life.undo_pause)
+                life.open_undo(life.undo_pause)
 
     def unprepare(self, *names: str) -> None:
         for life in filter(None, map(self._latest, names)):
             life.unprepare()
             if not life.is_over and not life.is_paused:
-                life.settle(life.undo_pause)
+                life.close_undo(life.undo_pause)
 
     def pause(self, *names: str) -> None:
         lives = [self._running(name) for name in names]
         for life in lives:
-            life.owe(life.undo_pause)
+            life.open_undo(life.undo_pause)
         self._pause(lives)
         for life in lives:
             life.is_paused = True
@@ -239,12 +239,12 @@ class NodeFleet(
         if life is not None and not life.is_over:
             life.is_paused = False
             life.resume()
-            life.settle(life.undo_pause)
+            life.close_undo(life.undo_pause)
 
     def wedge(self, name: str) -> None:
         """SIGUSR1 to the main process."""
         life = self._running(name)
-        life.owe(life.undo_wedge)
+        life.open_undo(life.undo_wedge)
         life.signal("SIGUSR1")
 
     def unwedge(self, name: str) -> None:
@@ -252,7 +252,7 @@ class NodeFleet(
         life = self._latest(name)
         if life is not None and not life.is_over:
             life.signal("SIGUSR2")
-            life.settle(life.undo_wedge)
+            life.close_undo(life.undo_wedge)
 
     def notice(self, name: str) -> None:
         """SIGHUP to the main process."""

@@ -123,13 +123,13 @@ class Incarnation(ABC):
         except OSError as error:
             raise FleetError(f"{self.spec.name} does not take in what it is told") from error
 
-    def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
+    def open_undo(self, do: str, whose: str = "", /, **facts: Json) -> None:
         """Write an undo entry before the action; one for each verb and each `whose`."""
-        self.pending_undos.owe(do, whose, **self.undo_facts, **facts)
+        self.pending_undos.open(do, whose, **self.undo_facts, **facts)
 
-    def settle(self, do: str) -> None:
-        """What it owed by this verb is undone, and that was verified; nothing if it owed none."""
-        self.pending_undos.settle(do)
+    def close_undo(self, do: str) -> None:
+        """Close the entry of this verb, once its undo is verified; nothing if none is open."""
+        self.pending_undos.close(do)
 
     def note_sent(self, name: str) -> None:
         """Remember a signal that is sent to end it; others are left out."""

@@ -3,7 +3,7 @@
     undo entry ─► agent started ─► … ─► left: nodes ended ─► records fetched ─► agent dismissed
                                         lost, or refuses ─► agent halted ─► records, folder removed
 
-A host that is gone for good is forgotten: nothing is owed for it any more. For one that cannot be
+A host that is gone for good is forgotten: its entry is closed. For one that cannot be
 reached at the end its undo entry stays open.
 """
 
@@ -38,7 +38,7 @@ class HostManager:
 
     def __init__(self, ground: Ground, undo_log: UndoLog, run_directory: Path) -> None:
         self._ground, self._undo_log, self._run_directory = ground, undo_log, run_directory
-        self._owed: dict[str, int] = {}
+        self._entries: dict[str, int] = {}
         """Undo entries by host."""
         self._starting: dict[str, Future[None]] = {}
         """Starts of agents that were begun and not asked for since, by host."""
@@ -48,7 +48,7 @@ class HostManager:
         done; FleetError if two of these hosts are one.
         """
         for host in hosts:
-            self._owe(host)
+            self._open_undo(host)
         first_error(self._ground.loop.together((h.start() for h in hosts), within_s=_START_S))
         by_session: dict[str, Host] = {}
         for host in hosts:
@@ -66,7 +66,7 @@ class HostManager:
         for host in away:
             begun = self._starting.get(host.name)
             if begun is None or begun.done():
-                self._owe(host)
+                self._open_undo(host)
                 self._starting[host.name] = self._ground.loop.begin(host.start())
             if begun is not None and begun.done():
                 begun.result()
@@ -81,7 +81,7 @@ class HostManager:
             return known
         ready = self._ground.make_ready(found)
         host = self._ground.add(*self._ground.loop.run(ready, within_s=_READY_S))
-        self._owe(host)
+        self._open_undo(host)
         return host
 
     def occupy(self, hosts: Sequence[Host]) -> None:
@@ -93,13 +93,13 @@ class HostManager:
         """It is gone for good, and all that was on it."""
         if self._ground.hosts.get(host.name) is host:
             del self._ground.hosts[host.name]
-            self._settle(host)
+            self._close_undo(host)
             self._ground.loop.begin(_abandon(host))
 
     def part_with_all(self, is_gone: Callable[[str], bool]) -> list[str]:
         """Leave every host as it was found; what remains, in words.
 
-        What is left on one that cannot be reached stays owed, unless that `is_gone` for good.
+        The entry of one that cannot be reached stays open, unless it `is_gone` for good.
         """
         for begun in self._starting.values():
             begun.cancel()
@@ -108,21 +108,21 @@ class HostManager:
         remaining: list[str] = []
         for host, said in zip(hosts, ends, strict=True):
             if said is None or (isinstance(said, Unreached) and is_gone(host.name)):
-                self._settle(host)
+                self._close_undo(host)
             elif isinstance(said, Unreached):
                 _log.warning("%s; what runs there ends when its lease is over", said)
             else:
                 remaining.append(f"{host.name}: {said}")
         return remaining
 
-    def _owe(self, host: Host) -> None:
-        if host.name not in self._owed:
+    def _open_undo(self, host: Host) -> None:
+        if host.name not in self._entries:
             facts = self._ground.undo_facts(host.name)
-            self._owed[host.name] = self._undo_log.open(END_AGENT, **facts)
+            self._entries[host.name] = self._undo_log.open(END_AGENT, **facts)
 
-    def _settle(self, host: Host) -> None:
-        if host.name in self._owed:
-            self._undo_log.close(self._owed.pop(host.name))
+    def _close_undo(self, host: Host) -> None:
+        if host.name in self._entries:
+            self._undo_log.close(self._entries.pop(host.name))
 
     # ---------------------------------------------------------------- on the loop
 
@@ -130,7 +130,7 @@ class HostManager:
         try:
             if host.is_up:
                 await self._dismiss(host)
-            elif host.name in self._owed:
+            elif host.name in self._entries:
                 await self._halt(host)
         finally:
             await host.reach.close()

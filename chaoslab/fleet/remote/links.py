@@ -119,7 +119,7 @@ class HostLink:
     def clear(self, injection: str) -> None:
         """As promised; what was on a host that is lost is gone with it."""
         if self._carrier.at.is_gone:
-            self._link.pending_undos.settle_all()
+            self._link.pending_undos.close_all()
         else:
             self._link.clear(injection)
         self._effects = {key: one for key, one in self._effects.items() if key[0] != injection}
@@ -227,7 +227,7 @@ class HostLinks(Links):
             raise HarnessBug("links on hosts are used by a fleet that has none")
         carrier = self._carriers.get(host.name)
         if carrier is not None and carrier.at.is_gone:
-            carrier.__exit__(None, None, None)  # nothing is owed for it any more
+            carrier.__exit__(None, None, None)  # its entry is closed
             carrier = None
         if carrier is None:
             carrier = AgentLinks(

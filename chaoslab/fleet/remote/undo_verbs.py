@@ -111,7 +111,7 @@ def _asked(facts: AgentFacts, command: str, *, within_s: float) -> dict[str, Any
 def _leftovers(_: Path) -> Iterator[Leftover]:
     """On this machine, where it was a host itself: runs whose agent is dead."""
     for run in find_runs(home()):
-        left = sorted({what for owed in open_undos(run) for what in leftovers(owed)})
+        left = sorted({what for entry in open_undos(run) for what in leftovers(entry)})
         what = f"what a host agent left ({', '.join(left[:5]) or 'an undo log'})"
         remedy = shlex.join((sys.executable, "-m", AGENT, "halt", run.name))
         yield Leftover(what=what, where=str(run), remedy=remedy)

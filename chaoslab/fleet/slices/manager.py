@@ -54,7 +54,7 @@ class Hosts(Protocol):
         ...
 
     def take_in_hosts(self, name: str) -> None:
-        """Write down what is owed for hosts that were made ready, on the fleet's thread."""
+        """Open undo entries for hosts that were made ready, on the fleet's thread."""
         ...
 
     def start_hosts(self, name: str) -> None:

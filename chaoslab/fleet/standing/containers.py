@@ -342,11 +342,11 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
     def unplug(self, name: str) -> None:
         """Take it from its networks; its open connections are not closed."""
         life = self._running(name)
-        life.owe(life.undo_pause)
+        life.open_undo(life.undo_pause)
         life.unplug()
 
     def plug(self, name: str) -> None:
         """Connect it to them again, under its names."""
         if (life := self._latest(name)) is not None and not life.is_over:
             life.plug()
-            life.pending_undos.settle(life.undo_pause)
+            life.pending_undos.close(life.undo_pause)

@@ -6,7 +6,7 @@
 
 What brings nodes back beside chaoslab (a supervisor, the engine's restart policy) may do so: a
 node that runs again is taken up as its next incarnation. With `restarts: false` only they do: a
-node that ended stays dead until others have started it, and nothing is owed for that.
+node that ended stays dead until others have started it, without an undo entry.
 """
 
 import time
@@ -151,7 +151,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
         before = self._lives[spec.name]
         begun = self._begun(spec, incarnation)
         begun.take_over(before)
-        before.pending_undos.settle_all()
+        before.pending_undos.close_all()
         return begun
 
     @property
@@ -181,13 +181,13 @@ class StandingFleet(NodeFleet[_Node], Standing):
     def _bring_back(self, name: str) -> None:
         self.unwedge(name)
         pending_undos = self._lives[name].pending_undos
-        if pending_undos.is_owing:
+        if pending_undos.has_open:
             self._restore(name)
-            pending_undos.settle_all()
+            pending_undos.close_all()
 
     def _forget(self) -> None:
         """The recipes, unless somebody still has to bring a node back."""
-        if not any(life.pending_undos.is_owing for life in self._lives.values()):
+        if not any(life.pending_undos.has_open for life in self._lives.values()):
             self._private_folder.close()
 
     def _give_back(self) -> None:
@@ -202,24 +202,24 @@ class StandingFleet(NodeFleet[_Node], Standing):
 
     def notice(self, name: str) -> None:
         """It may leave because of that."""
-        self._owe_restart(self._running(name), "SIGHUP")
+        self._open_restore(self._running(name), "SIGHUP")
         super().notice(name)
 
     def unwedge(self, name: str) -> None:
         """Only the life that was hung: another one may not know the signal yet, and would die."""
         life = self._latest(name)
-        if life is not None and life.pending_undos.owes(life.undo_wedge):
+        if life is not None and life.pending_undos.is_open(life.undo_wedge):
             super().unwedge(name)
 
     def _signal(self, lives: Sequence[_Node], name: str) -> None:
         for life in lives:
-            self._owe_restart(life, name)
+            self._open_restore(life, name)
         together(lives, lambda life: life.signal_all(name))
 
-    def _owe_restart(self, life: _Node, signal: str) -> None:
+    def _open_restore(self, life: _Node, signal: str) -> None:
         """Before a signal that may end it, unless others start it again."""
         if self._restarts:
-            life.owe_restart(signal)
+            life.open_restore(signal)
         else:
             life.note_sent(signal)
 
@@ -255,7 +255,7 @@ class StandingFleet(NodeFleet[_Node], Standing):
             for life in list(self._lives.values()):
                 if not life.is_over and life.has_exited:
                     self._observed += life.finish()
-                life.settle_if_it_stays()
+                life.close_restore_if_it_stays()
             self._take_up_returned()
             left_s = deadline - time.monotonic()
             if (len(self._observed), len(self._troubles)) != known or left_s <= 0:

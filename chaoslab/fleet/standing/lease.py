@@ -51,7 +51,7 @@ class Lease:
         if there is not None:
             self._remove_if_expired(there)
         run = run_name(self._run_directory)
-        self._pending_undos.owe(
+        self._pending_undos.open(
             names.DELETE_LEASE,
             server=self._cluster.server, context=self._cluster.context,
             namespace=self._cluster.namespace, run=run,
@@ -73,7 +73,7 @@ class Lease:
         self._is_over.set()
         if self._version:
             release(self._cluster, run_name(self._run_directory))
-        self._pending_undos.settle_all()
+        self._pending_undos.close_all()
 
     def require(self) -> None:
         """FleetError if it is not held any more: another run may break the same training."""

@@ -23,7 +23,7 @@ from chaoslab.fleet.standing.restoring import RELEASE, RESTORE
 from chaoslab.record.exits import ENDING_SIGNALS
 
 _STAYS_S: Final = 10.0
-"""How long a node that was started again has to live until nothing more is owed for it."""
+"""How long a node that was started again has to live until its entry is closed."""
 _ENDED = "ended"
 """In the undo log, what was done to a node that was ended, apart from what holds it up."""
 
@@ -111,11 +111,11 @@ class StandingNode(Incarnation):
         self._detach()
         self._files.log.close()
 
-    def owe_restart(self, signal: str) -> None:
+    def open_restore(self, signal: str) -> None:
         """Before a signal is sent that may end it."""
         if signal in ENDING_SIGNALS:
             self._trial_s = math.inf
-            self.owe(RESTORE, _ENDED, **self.whom)
+            self.open_undo(RESTORE, _ENDED, **self.whom)
             self.note_sent(signal)
 
     def take_over(self, before: "StandingNode") -> None:
@@ -123,11 +123,11 @@ class StandingNode(Incarnation):
         before.pending_undos.hand_over(self.pending_undos, RESTORE, _ENDED)
         self._trial_s = time.monotonic() + _STAYS_S
 
-    def settle_if_it_stays(self) -> None:
+    def close_restore_if_it_stays(self) -> None:
         """Not before: who crashes at once would be left dead."""
         if not self.is_over and time.monotonic() >= self._trial_s:
             self._trial_s = math.inf
-            self.pending_undos.settle(RESTORE, _ENDED)
+            self.pending_undos.close(RESTORE, _ENDED)
 
     def _write(self, line: bytes) -> None:
         raise OSError(f"{self.spec.name} has no standard input of ours ({len(line)} bytes)")

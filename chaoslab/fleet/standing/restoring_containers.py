@@ -49,8 +49,8 @@ def connect(engine: Engine, recipe: ContainerRecipe) -> None:
 def _lacks(engine: Engine, recipe: ContainerRecipe) -> tuple[str, ...]:
     seen = engine.inspect(recipe.container)
     if not seen.is_alive:
-        is_owed = recipe.is_ours_to_start
-        return (f"{recipe.node} ({recipe.container}) does not run",) if is_owed else ()
+        is_down = f"{recipe.node} ({recipe.container}) does not run"
+        return (is_down,) if recipe.is_ours_to_start else ()
     missing = set(recipe.networks) - set(engine.made_as(recipe.container).networks)
     found = [f"{recipe.node} ({recipe.container}) is not on the network {one}" for one in missing]
     if seen.status == "paused":

@@ -124,7 +124,7 @@ class FilesHere:
         return str(self._folder)
 
     def give_volume(self) -> None:
-        self._owe(UNDO_VOLUME)
+        self._open_undo(UNDO_VOLUME)
         (volume.mount_powered if self._loses_power else volume.mount)(self._folder)
 
     def cut_power(self) -> Cut:
@@ -134,7 +134,7 @@ class FilesHere:
     def take_volume(self) -> None:
         """Unmount it; what is in it stays in the folder."""
         volume.release(self._folder)
-        self._pending_undos.settle_all()
+        self._pending_undos.close_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
         try:
@@ -143,13 +143,13 @@ class FilesHere:
             raise FleetError(f"what {self._node} keeps cannot be damaged: {error}") from error
 
     def fill(self) -> Space:
-        self._owe(UNDO_FILLED)
+        self._open_undo(UNDO_FILLED)
         return volume.fill(self._folder)
 
     def free(self) -> Space:
         space = volume.free(self._folder)
-        self._pending_undos.settle(UNDO_FILLED)
+        self._pending_undos.close(UNDO_FILLED)
         return space
 
-    def _owe(self, do: str) -> None:
-        self._pending_undos.owe(do, node=self._node, folder=str(self._folder))
+    def _open_undo(self, do: str) -> None:
+        self._pending_undos.open(do, node=self._node, folder=str(self._folder))

@@ -53,7 +53,7 @@ class StressProcess:
             raise HarnessBug(f"process {self._process.pid} was reaped by somebody else")
         self.identity: Identity = found
         about: dict[str, Json] = {"node": f"{node} ({program})", "incarnation": 0, "mark": mark}
-        self._pending_undos.owe("end_process", **found.facts, **about)
+        self._pending_undos.open("end_process", **found.facts, **about)
 
     @property
     def is_over(self) -> bool:
@@ -84,7 +84,7 @@ class StressProcess:
         if remaining:
             raise FleetError(f"what kept a burden cannot be ended: {remaining}")
         self._process.wait(_END_S)
-        self._pending_undos.settle_all()
+        self._pending_undos.close_all()
 
 
 def until(for_s: float | None) -> str:

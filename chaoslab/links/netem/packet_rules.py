@@ -135,7 +135,7 @@ class KernelPackets:
             self._remove(key)
         if self._has_bands:
             bands.close_bands(self._interface)
-            self._pending_undos.settle(UNDO_BANDS)
+            self._pending_undos.close(UNDO_BANDS)
             self._has_bands = False
 
     def count(self, port: int) -> tuple[int, int] | None:
@@ -175,7 +175,7 @@ class KernelPackets:
 
     def _drop(self, key: _Key, drop: Drop) -> None:
         tool = self._place.drops()
-        self._pending_undos.owe(UNDO_DROPS, drop.comment, tool=tool.tool, comment=drop.comment)
+        self._pending_undos.open(UNDO_DROPS, drop.comment, tool=tool.tool, comment=drop.comment)
         self._rules[key] = drop
         tool.add(drop)
 
@@ -186,7 +186,7 @@ class KernelPackets:
     def _add_netem(self, key: _Key, port: int, way: Direction, effect: PacketEffect) -> None:
         """Record a rule, then write it; on FleetError neither, or `remove` takes it away."""
         if not self._has_bands:
-            self._pending_undos.owe(UNDO_BANDS, interface=self._interface)
+            self._pending_undos.open(UNDO_BANDS, interface=self._interface)
             self._has_bands = True
             bands.open_bands(self._interface)
         band = next((one.band for one in self._netem_rules if one.effect == effect), None)
@@ -230,7 +230,7 @@ class KernelPackets:
         if key not in self._gone:  # else its removal failed, and a part of it may be gone
             self._gone[key] = tool.seen(rule.comment)
         tool.remove(rule.comment)
-        self._pending_undos.settle(UNDO_DROPS, rule.comment)
+        self._pending_undos.close(UNDO_DROPS, rule.comment)
 
 
 def _free(taken: Iterable[int], first: int) -> int:

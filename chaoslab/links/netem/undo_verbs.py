@@ -88,7 +88,7 @@ def _unnamed_rules(runs_root: Path) -> Iterator[Leftover]:
     if not kernel.may_administer_network():
         return
     named = {
-        str(owed.facts.get("comment")) for run in find_runs(runs_root) for owed in _legible(run)
+        str(entry.facts.get("comment")) for run in find_runs(runs_root) for entry in _legible(run)
     }
     code, listed = kernel.ask(("iptables", "-S", "INPUT"))
     for line in listed.splitlines() if code == 0 else ():

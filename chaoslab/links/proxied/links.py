@@ -76,14 +76,14 @@ class ProxiedLink:
             case Reset():
                 self._proxy_client.reset(self.proxy)
             case Refuse():
-                self._owe(self._links.undo_refusal)
+                self._open_undo(self._links.undo_refusal)
                 self._refused_by.add(injection)
                 self._proxy_client.switch(self.proxy, is_on=False)
             case Loss() | Duplicate() | Reorder() | Corrupt():
                 self._rules_by.add(injection)
                 self._packets.add(injection, self._port.number, direction, effect)
             case _:
-                self._owe(self._links.undo_effects, injection)
+                self._open_undo(self._links.undo_effects, injection)
                 self._put(injection, direction, effect)
 
     def clear(self, injection: str) -> None:
@@ -96,14 +96,14 @@ class ProxiedLink:
                 self._undo(verb, toxic)
         for key in keys:
             self._strike(key)
-        self.pending_undos.settle(self._links.undo_effects, injection)
+        self.pending_undos.close(self._links.undo_effects, injection)
         if injection in self._rules_by:
             self._packets.remove(injection, self._port.number)
             self._rules_by.remove(injection)
         if injection in self._refused_by:
             if self._refused_by == {injection}:
                 self._proxy_client.switch(self.proxy, is_on=True)
-                self.pending_undos.settle(self._links.undo_refusal)
+                self.pending_undos.close(self._links.undo_refusal)
             self._refused_by.remove(injection)
 
     def counters(self) -> Counters:
@@ -124,9 +124,9 @@ class ProxiedLink:
         doubted = {toxic.name for key in self._in_doubt for toxic in self._standing[key]}
         return interference(ours, doubted, seen, f"the link of {self.name}")
 
-    def _owe(self, do: str, injection: str = "") -> None:
+    def _open_undo(self, do: str, injection: str = "") -> None:
         facts = self._links.api.facts
-        self.pending_undos.owe(do, injection, **facts, proxy=self.proxy, injection=injection)
+        self.pending_undos.open(do, injection, **facts, proxy=self.proxy, injection=injection)
 
     def _put(self, injection: str, direction: Direction, effect: Effect) -> None:
         key = (injection, direction, effect.kind)
@@ -227,7 +227,7 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
                 port.close()
             self._end()
             for link in self._links.values():  # its effects are gone with the server
-                link.pending_undos.settle_all()
+                link.pending_undos.close_all()
             self._client = None
 
     def _end(self) -> None:

@@ -147,7 +147,7 @@ class Server(LocalServer):
                 process.wait(_END_S)
         if process.poll() is None:
             raise FleetError(f"{self.name} (process {process.pid}) cannot be ended")
-        self._pending_undos.settle_all()
+        self._pending_undos.close_all()
 
     # ---------------------------------------------------------------- beginning
 
@@ -183,7 +183,7 @@ class Server(LocalServer):
         found = identify(process.pid)
         if found is not None:
             facts = {"node": self.name, **found.facts, "mark": self._mark}
-            self._pending_undos.owe("end_process", **facts)
+            self._pending_undos.open("end_process", **facts)
 
     def _await_answer(self) -> None:
         deadline_s = time.monotonic() + _READY_S

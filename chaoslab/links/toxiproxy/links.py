@@ -78,7 +78,7 @@ class ToxiproxyLinks(ProxiedLinks):
         self._place = proxy_host or _server(address, directory, log)
         super().__init__(directory, log, self._place)
         self._address, self._run = address, secrets.token_hex(3)
-        self._owed: dict[str, int] = {}
+        self._entries: dict[str, int] = {}
 
     def _client_of(self, api: Endpoint) -> ProxyClient:
         return ToxiproxyClient(api, self._place)
@@ -94,16 +94,16 @@ class ToxiproxyLinks(ProxiedLinks):
     def _end(self) -> None:
         """Also delete our proxies from a server that others use."""
         super()._end()
-        for proxy, owed in self._owed.items():
+        for proxy, entry in self._entries.items():
             delete(Endpoint(address=str(self._address)), proxy)
-            self.undo_log.close(owed)
-        self._owed.clear()
+            self.undo_log.close(entry)
+        self._entries.clear()
 
     def _proxy_name(self, link: str) -> str:
         """Unique on a server that others use; its undo entry is written before it is created."""
         name = f"chaoslab-{self._run}-{link}"
         if self._address is not None:
-            self._owed[name] = self.undo_log.open(DELETE_PROXY, api=self._address, proxy=name)
+            self._entries[name] = self.undo_log.open(DELETE_PROXY, api=self._address, proxy=name)
         return name
 
     # ---------------------------------------------------------------- limits of Toxiproxy

@@ -53,7 +53,7 @@ class IdleResume(LocalFleet):
     def resume(self, name: str) -> None:
         life = self._lives[name]
         life.is_paused = False
-        life.pending_undos.settle(life.undo_pause)
+        life.pending_undos.close(life.undo_pause)
 
 
 class MessyFleet(LocalFleet):

@@ -197,7 +197,7 @@ def test_no_reported_step_time_stops_the_rounds(quorum: int, step_s: float) -> N
 
 
 @pytest.mark.parametrize(("mode", "is_excused"), [("off", False), ("elastic", True)])
-def test_only_with_data_parallelism_a_learner_that_says_it_waits_for_others_owes_no_step(
+def test_only_with_data_parallelism_a_learner_that_says_it_waits_for_others_need_not_advance(
     mode: str, is_excused: bool
 ) -> None:
     policy = Policy(rules(**TOGETHER, data_parallel=mode))

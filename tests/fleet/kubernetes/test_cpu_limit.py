@@ -1,4 +1,4 @@
-"""CPU limits of pods: what is asked of the cluster, what is owed meanwhile, how it is undone."""
+"""CPU limits of pods: what the cluster is asked, which undo entry is open, how it is undone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -164,7 +164,7 @@ class Life:
 
     def __post_init__(self) -> None:
         self.pending_undos = PendingUndos(self.log)
-        self.owe = self.pending_undos.owe
+        self.open_undo = self.pending_undos.open
 
     def cpu_used(self) -> tuple[float, float] | None:
         return (9.0, 9.0) if self.is_measured else None
@@ -181,7 +181,7 @@ def quota(life: Life) -> Quota:
     return Quota(pod, cast("Any", wish), SLOW)
 
 
-def test_a_limit_is_owed_before_it_is_lowered_and_until_it_is_restored() -> None:
+def test_the_entry_of_a_limit_is_open_before_it_is_lowered_and_until_it_is_restored() -> None:
     life = Life()
     driver = quota(life)
     driver.begin()
@@ -208,7 +208,7 @@ def test_a_limit_that_the_kubelet_does_not_lower_is_an_error_and_is_taken_back()
     assert life.log.closed == [0]
 
 
-def test_a_limit_that_the_kubelet_does_not_restore_yet_stays_owed() -> None:
+def test_a_limit_that_the_kubelet_does_not_restore_yet_keeps_its_entry() -> None:
     life = Life()
     driver = quota(life)
     driver.begin()

@@ -122,10 +122,10 @@ def test_memory_that_is_given_back_in_time_kills_nobody(
         fleet.start(spec)
         stage.until(Kind.LEARNER_STEP)
         fleet.stress(spec.name, "injection-0", MemoryLimit(limit_bytes=1, for_s=30.0))
-        (owed,) = [n for n, one in enumerate(undo_log.opened) if one["do"] == "relieve_pod"]
-        assert owed not in undo_log.closed
+        (entry,) = [n for n, one in enumerate(undo_log.opened) if one["do"] == "relieve_pod"]
+        assert entry not in undo_log.closed
         fleet.relieve(spec.name, "injection-0")
-        assert owed in undo_log.closed
+        assert entry in undo_log.closed
         assert fleet.probe(spec.name).data["state"] != "gone"
 
 

@@ -80,9 +80,9 @@ def test_a_node_that_cannot_be_killed_at_the_end_goes_with_the_objects_of_the_ru
 
 
 def is_left_to_others(server: Server, undo_log: Remembered) -> bool:
-    """Whether the run is not deleted, and owed."""
-    owed = [one["do"] for one in undo_log.opened]
-    return server.is_closing and (owed, undo_log.closed) == (["delete_kubernetes_run"], [])
+    """Whether the run is not deleted, and its entry open."""
+    opened = [one["do"] for one in undo_log.opened]
+    return server.is_closing and (opened, undo_log.closed) == (["delete_kubernetes_run"], [])
 
 
 def test_where_its_links_do_not_begin_the_lease_is_renewed_no_more(

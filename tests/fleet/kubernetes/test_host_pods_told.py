@@ -166,13 +166,13 @@ def test_a_deletion_that_was_done_by_others_is_not_ours(found: Learner) -> None:
 
 def test_all_hosts_are_stopped_and_each_has_its_own_undo_entry(found: Learner) -> None:
     found.starts(0, 1)
-    found.life.owe(found.life.undo_pause)
+    found.life.open_undo(found.life.undo_pause)
     found.life.stop()
     assert sorted(found.server.calls) == ["exec pods/pod-0: STOP", "exec pods/pod-1: STOP"]
-    owed = [(one["do"], one["pod"]) for one in found.undo_log.opened]
-    assert owed == [("resume_pod", "pod-0"), ("resume_pod", "pod-1")]
+    opened = [(one["do"], one["pod"]) for one in found.undo_log.opened]
+    assert opened == [("resume_pod", "pod-0"), ("resume_pod", "pod-1")]
     found.life.resume()
-    found.life.settle(found.life.undo_pause)
+    found.life.close_undo(found.life.undo_pause)
     assert found.undo_log.closed == [0, 1]
 
 

@@ -75,7 +75,7 @@ def limits(fleet: KubernetesFleet) -> list[CpuLimit]:
     return [limit_of(fleet._cluster.get(PODS, fleet._lives[name].pod)) for name in VICTIMS]
 
 
-def owed(run_directory: Path) -> list[str]:
+def open_verbs(run_directory: Path) -> list[str]:
     """What is to be undone by limits alone."""
     return [one.do for one in open_undos(run_directory) if one.do == names.UNLIMIT_POD]
 
@@ -88,7 +88,7 @@ def test_a_lower_limit_slows_learners_and_is_lifted(
     monkeypatch.setattr(
         ComputeSlow, "heal",
         lambda fault, injection, on: (
-            while_it_holds.append((limits(fleet), owed(tmp_path))),
+            while_it_holds.append((limits(fleet), open_verbs(tmp_path))),
             super(ComputeSlow, fault).heal(injection, on),
         ),
     )  # fmt: skip
@@ -98,22 +98,22 @@ def test_a_lower_limit_slows_learners_and_is_lifted(
     assert {"CPU limit" in one.payload.mechanism for one in history.of(NodeStressed)} == {True}
     counted = {one.payload.node: one.payload.throttled_s for one in history.of(NodeCounted)}
     assert {name for name, kept_s in counted.items() if (kept_s or 0.0) > 1.0} == set(VICTIMS)
-    ((lowered, owing),) = while_it_holds
+    ((lowered, verbs),) = while_it_holds
     assert all(one.cores < 0.2 for one in lowered)
-    assert owing == [names.UNLIMIT_POD] * 2
+    assert verbs == [names.UNLIMIT_POD] * 2
     assert limits(fleet) == [WHOLE, WHOLE]
-    assert owed(tmp_path) == []
+    assert open_verbs(tmp_path) == []
 
 
 def test_a_limit_that_a_killed_harness_lowered_is_restored(tmp_path: Path, here: Cluster) -> None:
     killed_when("limited", tmp_path, "--limited")
-    (owing,) = [one for one in open_undos(tmp_path) if one.do == names.UNLIMIT_POD]
-    pod = str(owing.facts["pod"])
+    (entry,) = [one for one in open_undos(tmp_path) if one.do == names.UNLIMIT_POD]
+    pod = str(entry.facts["pod"])
     assert limit_of(here.get(PODS, pod)).cores < 0.2
     overdue = Overdue(run_directory=tmp_path)  # what a janitor does while a harness is silent
     wait_until(lambda: overdue.let_go() == [f"{pod} has its CPU limit of 500m again"])
     assert limit_of(here.get(PODS, pod)) == WHOLE
-    assert undo(owing) == Healed(), "it may be done twice"
+    assert undo(entry) == Healed(), "it may be done twice"
     assert heal(tmp_path).remaining == ()
     assert remains(here, run_name(tmp_path)) == ()
-    assert undo(owing) == Healed(), "and when the pod is gone"
+    assert undo(entry) == Healed(), "and when the pod is gone"

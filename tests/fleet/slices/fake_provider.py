@@ -103,7 +103,7 @@ class FakeHosts:
         self.taken_in.append(name)
 
     def start_hosts(self, name: str) -> None:
-        assert name in self.taken_in, "what is owed is written down before"
+        assert name in self.taken_in, "its entry is written before"
 
     def lose(self, name: str, why: str) -> None:
         self.gone.append(name)

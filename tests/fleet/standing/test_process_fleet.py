@@ -310,7 +310,7 @@ def test_who_is_started_by_others_is_waited_for_and_taken_up(training: StandIns)
     assert training.alive() == ALL
 
 
-def test_nobody_owes_the_start_of_who_is_started_by_others(training: StandIns) -> None:
+def test_a_node_that_others_start_again_has_no_undo_entry(training: StandIns) -> None:
     fleet = attached(training, restarts=False)
     fleet.pause("learner-0")
     fleet.notice(VICTIM)

@@ -4,9 +4,9 @@
     doctor ───── the same in words, and what earlier runs left here
     left RUN ─── what a run still has here
     start RUN ── a process in a session of its own: serve RUN ── once it listens: where, as JSON
-    halt RUN ─── SIGTERM to the agent, then what it still owes is undone
+    halt RUN ─── SIGTERM to the agent, then its open entries are undone
     record RUN ─ what its nodes printed and how they ended, as a tar file
-    remove RUN ─ the folder of a run that owes nothing
+    remove RUN ─ the folder of a run without open entries
 
 What commands find is one JSON object on standard output, or the tar file; a refusal is one on
 standard error, with exit code 1. They are called over ssh and by tests.
@@ -95,8 +95,8 @@ def _left(folder: HostFolder) -> Iterator[str]:
         yield f"the host agent of run {folder.run} (process {who.pid})"
     if folder.path.is_dir() and not folder.is_elsewhere:
         yield f"the folder {folder.path} of run {folder.run}"
-        for owed in open_undos(folder.path):
-            yield from still_there(owed)
+        for entry in open_undos(folder.path):
+            yield from still_there(entry)
 
 
 def _remove(folder: HostFolder) -> Mapping[str, Json]:

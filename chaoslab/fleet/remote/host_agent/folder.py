@@ -29,7 +29,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import make_folder
 from chaoslab.core.process_identity import Identity, identity_of, is_running, is_same
-from chaoslab.undo.log import may_owe
+from chaoslab.undo.log import may_have_open_undos
 
 RUN: Final = re.compile(r"[0-9a-f]{10}")
 _DAY_S: Final = 86400.0
@@ -141,21 +141,21 @@ class HostFolder:
         """Remove all of it; whether it was there. FleetError if something is still to be undone."""
         if not self.path.is_dir() or self.is_elsewhere:
             return False
-        if may_owe(self.path):
-            raise FleetError(f"{self.path} still owes something: run `chaoslab heal` there")
+        if may_have_open_undos(self.path):
+            raise FleetError(f"{self.path} has open undo entries: run `chaoslab heal` there")
         shutil.rmtree(self.path)
         return True
 
 
 def prune(now_s: float) -> tuple[Path, ...]:
-    """Remove what nobody needs any more: runs that ended long ago and owe nothing, and code and
+    """Remove what nobody needs any more: runs that ended long ago without open entries, code and
     environments that were not used for long. What was removed; OSError if that is refused.
     """
     gone = []
     for path in sorted(runs().glob("*")):
         if RUN.fullmatch(path.name) and _age_s(path, now_s) > _RUN_S:
             folder = HostFolder(run=path.name)
-            if folder.agent is None and not may_owe(path):
+            if folder.agent is None and not may_have_open_undos(path):
                 folder.remove()
                 gone.append(path)
     for path in (*home().glob("code/*"), *home().glob("environments/*")):

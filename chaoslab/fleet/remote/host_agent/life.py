@@ -2,7 +2,7 @@
 
 start ── a process ──► serve: janitor, undo log, spool, fleet, socket ─► AgentLoop
   ◄── agent.json: it can be found now ──┘
-halt ─── SIGTERM, in the end SIGKILL ──► what it still owes is undone
+halt ─── SIGTERM, in the end SIGKILL ──► its open entries are undone
 """
 
 import logging

@@ -126,7 +126,7 @@ def came(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
     return counted
 
 
-def test_nobody_owes_heartbeats_before_all_are_there(
+def test_no_heartbeat_is_expected_before_all_are_there(
     came: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, beating = f"@chaoslab-test-{secrets.token_hex(8)}", threading.Semaphore(0)
