@@ -14,8 +14,8 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.coordination_v1 import Lease
 from lightkube.resources.core_v1 import Namespace, Pod, Secret, Service
 
+from chaoslab.fleet.attached.pod_search import PodSearch, ask
 from chaoslab.fleet.kubernetes.cluster import Cluster
-from chaoslab.fleet.standing.pod_search import PodSearch, ask
 from tests.cluster import CONTEXT, image
 
 FILE = Path(__file__).parent.parent / "docker" / "kubernetes-example" / "training.yaml"

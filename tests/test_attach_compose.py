@@ -1,4 +1,4 @@
-"""docker/compose.yaml, standing: found, broken by a plan, and left healthy."""
+"""docker/compose.yaml, attached: found, broken by a plan, and left healthy."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ NODES = ["learner-0", "learner-1", "learner-2", "learner-3", "syncer"]
 PATIENCE_S = 240.0
 PLAN = """
 version: 1
-name: standing
+name: attached
 training: {learners: 4}
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 200%}
 limits: {min_alive: 1, max_affected: 50%, timeout: 10m}

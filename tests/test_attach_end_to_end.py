@@ -13,7 +13,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.core.process_tree import processes
-from chaoslab.fleet.standing.processes import find
+from chaoslab.fleet.attached.processes import find
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.record.journal import History
 from tests.whole_runs import await_event, whole
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 PATIENCE_S = 180.0
 PLAN = """
 version: 1
-name: standing
+name: attached
 training: {learners: 4}
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 200%}
 limits: {min_alive: 1, max_affected: 50%, timeout: 10m}

@@ -1,4 +1,4 @@
-"""docker/kubernetes-example, standing: found, broken by a plan, and left running."""
+"""docker/kubernetes-example, attached: found, broken by a plan, and left running."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ NAMESPACE = "chaoslab-attach-test"
 TARGET = f"namespace:{NAMESPACE}@{CONTEXT}"
 PLAN = """
 version: 1
-name: standing
+name: attached
 training: {learners: 3}
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 300%}
 limits: {min_alive: 1, max_affected: 50%, timeout: 8m}

@@ -1,4 +1,4 @@
-"""A standing gate in a real cluster: green with the image of this source, red with a broken one.
+"""A scheduled gate in a real cluster: green with the image of this source, red with a broken one.
 
 docker/gate ─► kubectl apply -k ─► CronJob ─► Job ─► `chaoslab run --fleet kubernetes` in a pod
 the broken release: learners of a later incarnation answer no pull of the syncer
@@ -94,7 +94,7 @@ def namespace() -> Iterator[None]:
 @pytest.mark.soak  # four minutes
 @pytest.mark.deep
 @pytest.mark.kubernetes
-def test_a_broken_image_turns_the_standing_gate_red(
+def test_a_broken_image_turns_the_scheduled_gate_red(
     tmp_path: Path, namespace: None, harness_image: str, broken_image: str
 ) -> None:
     apply(tmp_path / "first", harness_image, nodes=image())

@@ -2,7 +2,7 @@
 
     runs/ ─► index ─► PastRun, … ─┬─► compare    two of them, and what changed in between
                                   ├─► trend      margins of one plan over its runs
-                                  ├─► standing   the last verdict of each plan, and if it holds
+                                  ├─► last_verdicts  of each plan, and whether they are still valid
                                   └─► cleanup    which to remove
 
 Everything is read from the run directories at each call: there is no file that could grow old.

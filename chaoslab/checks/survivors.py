@@ -48,7 +48,7 @@ from chaoslab.record.journal import History
 _CONTRADICTION, _HEARD_LATE_S = 1.5, 1.0
 """Reported times that differ from the counter's pace by more are not true."""
 _DUE_FACTOR = 2.0
-"""Standing still needs a fault long enough for this many times the samples that were asked for."""
+"""A hang needs a fault long enough for this many times the samples that were asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)

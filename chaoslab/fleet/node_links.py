@@ -1,6 +1,6 @@
 """Links of a fleet's nodes: made, reported when something is done to them, and missed when lost.
 
-    Fleet.link ──► NodeLinks ──► Links.create, then the standing effects of the node
+    Fleet.link ──► NodeLinks ──► Links.create, then the initial effects of the node
     faults ──► Fleet.links[name].shape ──► the link itself ──► LINK_SHAPED
     Fleet.poll ◄── observed ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED,
                               LINK_REMADE, LINK_LOST
@@ -28,7 +28,7 @@ from chaoslab.links.base import Counters, Link, Links, NoLinks, Remakes
 from chaoslab.links.effects import Direction, Effect, Shaping
 
 HARNESS = "harness"
-STANDING = "standing"
+INITIAL = "initial"
 """In place of an injection: what holds from the start, whatever faults do."""
 _LOOK_S = 0.5
 """How often it is asked whether all is well with what carries the links."""
@@ -40,7 +40,7 @@ class NodeLinks:
 
     clock: Clock
     made_by: Links = field(default_factory=NoLinks)
-    standing: Mapping[str, Sequence[Shaping]] = field(default_factory=dict)
+    initial_effects: Mapping[str, Sequence[Shaping]] = field(default_factory=dict)
     """By node: effects that its link has from the start."""
     is_excused: Callable[[], bool] = lambda: False
     """Whether what is not as it was left is the janitor's work, and no loss."""
@@ -50,15 +50,15 @@ class NodeLinks:
     _is_lost: bool = False
 
     def create(self, name: str, upstream: str) -> Link:
-        """A link, with the standing effects of its node on it."""
+        """A link, with the initial effects of its node on it."""
         link = _Reported(self, self.made_by.create(name, upstream))
         self._links[name] = link
         started = LinkStarted(
             link=name, kind=self.made_by.kind, address=link.address, upstream=upstream
         )
         self.report(started)
-        for direction, effect in self.standing.get(name, ()):
-            link.shape(STANDING, direction, effect)
+        for direction, effect in self.initial_effects.get(name, ()):
+            link.shape(INITIAL, direction, effect)
         return link
 
     @property

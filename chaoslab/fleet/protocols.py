@@ -258,7 +258,7 @@ class HearsLate(Protocol):
 
 
 @runtime_checkable
-class Standing(Protocol):
+class Attached(Protocol):
     """Has nodes that others started, and that go on after the run. No ability to ask for."""
 
     def adopt(self, labels: Mapping[str, Mapping[str, str]]) -> Sequence[Node]:

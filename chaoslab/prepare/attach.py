@@ -13,9 +13,9 @@ from typing import Final
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
+from chaoslab.fleet.attached.found import FindsNodes, Found
+from chaoslab.fleet.attached.settings import Compose, Namespace, Processes
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.standing.found import FindsNodes, Found
-from chaoslab.fleet.standing.settings import Compose, Namespace, Processes
 from chaoslab.prepare.plans import Asked
 
 _ENDLESS_ROUNDS: Final = 1_000_000_000
@@ -29,7 +29,7 @@ _DATA_PARALLEL: Final = {"rigid": "data_parallel", "elastic": "elastic_data_para
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A standing training, as the command line names it."""
+    """An attached training, as the command line names it."""
 
     kind: str
     settings: FindsNodes

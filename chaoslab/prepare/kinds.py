@@ -33,9 +33,9 @@ FLEETS: Final[Mapping[str, type[FleetSettings]]] = OnDemand(
         "kubernetes": "chaoslab.fleet.kubernetes.settings:Kubernetes",
         "ssh": "chaoslab.fleet.remote.settings:Ssh",
         "tpu-vm": "chaoslab.fleet.tpu_vm.settings:TpuVm",
-        "processes": "chaoslab.fleet.standing.settings:Processes",
-        "compose": "chaoslab.fleet.standing.settings:Compose",
-        "namespace": "chaoslab.fleet.standing.settings:Namespace",
+        "processes": "chaoslab.fleet.attached.settings:Processes",
+        "compose": "chaoslab.fleet.attached.settings:Compose",
+        "namespace": "chaoslab.fleet.attached.settings:Namespace",
         "sim": "chaoslab.sim.settings:Sim",
     }
 )

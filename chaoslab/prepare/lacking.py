@@ -12,17 +12,17 @@ from chaoslab.checks.left_out import left_out
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.payloads import Need
 from chaoslab.core.units import Pacing
-from chaoslab.fleet.standing.found import FindsNodes
+from chaoslab.fleet.attached.found import FindsNodes
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import fleet_of
 
 
 def lacking(plan: FaultPlan, *, is_gameday: bool = False) -> frozenset[Need]:
     """What checks may need, and a run of this plan is not to have."""
-    is_standing = _is_standing(plan)
+    is_attached = _is_attached(plan)
     found = {
-        Need.TWIN: not plan.twin or is_gameday or is_standing,
-        Need.WHOLE: is_standing,
+        Need.TWIN: not plan.twin or is_gameday or is_attached,
+        Need.WHOLE: is_attached,
         Need.STEP_TIME: plan.training.step_time is Pacing.OFF,
     }
     return frozenset(need for need, is_lacking in found.items() if is_lacking)
@@ -35,7 +35,7 @@ def not_judged(plan: FaultPlan) -> Iterator[str]:
     """
     without = lacking(plan)
     found = [one for spec in plan.expect for one in left_out(spec.settings, without)]
-    if _is_standing(plan) and 0 < len(plan.expect) == sum(not one.setting for one in found):
+    if _is_attached(plan) and 0 < len(plan.expect) == sum(not one.setting for one in found):
         names = ", ".join(one.check for one in found)
         raise AbilityError(
             f"{names} cannot be judged on a training that continues after the run: expect other "
@@ -53,5 +53,5 @@ def never_judged(plan: FaultPlan, names: Iterable[str]) -> frozenset[str]:
     return frozenset(one.check for one in found if not one.setting)
 
 
-def _is_standing(plan: FaultPlan) -> bool:
+def _is_attached(plan: FaultPlan) -> bool:
     return isinstance(fleet_of(plan), FindsNodes)

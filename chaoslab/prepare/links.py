@@ -25,7 +25,7 @@ def link_setup(plan: FaultPlan) -> LinkSetup:
     """How the learners of a plan reach the syncer; PlanError for an unknown profile."""
     kind = link_kind(plan)
     factory = fleet_of(plan).links(kind, links_of(plan, kind), plan.seed)
-    return LinkSetup(factory=factory, standing=standing(plan))
+    return LinkSetup(factory=factory, initial_effects=initial_effects(plan))
 
 
 def link_kind(plan: FaultPlan) -> str:
@@ -43,7 +43,7 @@ def why_this_kind(plan: FaultPlan) -> str:
     return f"the plan does not say, and {needs}"
 
 
-def standing(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
+def initial_effects(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
     """By learner: what its region's profile puts on its link from the start."""
     profiles = plan.fleet.profiles
     regions = {name: labels.get(REGION) for name, labels in plan.labels.items()}
@@ -59,7 +59,7 @@ def caveats(plan: FaultPlan, schedule: Schedule) -> tuple[str, ...]:
     """Where these links differ from what the plan asks of them, each once."""
     setup = link_setup(plan)
     links = setup.ask()
-    asked = [shaping for shapings in setup.standing.values() for shaping in shapings]
+    asked = [shaping for shapings in setup.initial_effects.values() for shaping in shapings]
     for injection in schedule.injections:
         if isinstance(injection.settings, ShapesLinks):
             asked += injection.settings.shapings()

@@ -50,7 +50,7 @@ def refuse_impossible(
             "fleet cannot reach: write a duration, such as 60ms"
         )
     links = setup.ask()
-    for shapings in setup.standing.values():
+    for shapings in setup.initial_effects.values():
         require_all(links, shapings)
     places = {spec.id: spec.where for spec in plan.faults}
     asked: frozenset[Ability] = frozenset()

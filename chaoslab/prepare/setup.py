@@ -29,7 +29,7 @@ class LinkSetup:
     """By which links the learners of a plan reach the syncer, and what holds from the start."""
 
     factory: LinksFactory = field(default_factory=lambda: Direct().factory(0))
-    standing: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)
+    initial_effects: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)
     """By learner: the profile of its region."""
 
     def ask(self) -> Links:

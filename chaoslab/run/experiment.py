@@ -188,7 +188,7 @@ def _carry_out(
         node_links = NodeLinks(
             clock=clock,
             made_by=means.links.factory(directory.path, undo_log=undo_log),
-            standing=means.links.standing,
+            initial_effects=means.links.initial_effects,
             is_excused=(directory.path / UNDONE).exists,
         )
         run = Run(

@@ -28,7 +28,7 @@ from chaoslab.core.payloads import (
     RunStarted,
 )
 from chaoslab.fleet.base import Fleet
-from chaoslab.fleet.protocols import Standing
+from chaoslab.fleet.protocols import Attached
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
@@ -141,7 +141,7 @@ class Run:
 
     def _start(self) -> None:
         self._enter("start")
-        if isinstance(self.fleet, Standing):
+        if isinstance(self.fleet, Attached):
             self.fleet.adopt(self.plan.labels)
         else:
             self._start_nodes()
@@ -263,7 +263,7 @@ class Run:
     def _stop(self) -> None:
         """What is open is healed. Training ends by its own rule, unless others had started it."""
         self._enter("stop")
-        if isinstance(self.fleet, Standing):
+        if isinstance(self.fleet, Attached):
             self.injector.close("the run is over")
             return
         least_tokens, seen = cache(self.basis.least_tokens), self.progress
@@ -356,7 +356,7 @@ class Run:
         try:
             yield
         finally:
-            if isinstance(self.fleet, Standing):
+            if isinstance(self.fleet, Attached):
                 self.run_loop.leave_nodes()
             else:
                 self.run_loop.end_nodes("SIGTERM", within_s=END_S)

@@ -30,7 +30,7 @@ from chaoslab.core.payloads import (
 from chaoslab.core.process_identity import identify
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.protocols import HearsLate, Standing, able
+from chaoslab.fleet.protocols import Attached, HearsLate, able
 from chaoslab.plan.model import SYNCER, FaultPlan
 from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
@@ -180,7 +180,7 @@ class RunLoop:
             RunLeft(
                 nodes=alive,
                 gone=tuple(name for name in fleet.nodes if name not in alive),
-                refused_lines=able(fleet, Standing).refused_lines,
+                refused_lines=able(fleet, Attached).refused_lines,
             )
         )
 

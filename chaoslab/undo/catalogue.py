@@ -26,7 +26,7 @@ _MODULES = {
     "docker": "chaoslab.fleet.docker.undo_verbs",
     "kubernetes": "chaoslab.fleet.kubernetes.undo_verbs",
     "remote": "chaoslab.fleet.remote.undo_verbs",
-    "standing": "chaoslab.fleet.standing.undo_verbs",
+    "attached": "chaoslab.fleet.attached.undo_verbs",
 }
 """Each has its `MAINTENANCE`."""
 

@@ -264,7 +264,7 @@ class _Watchdog:
             if is_heard and not os.read(pipe, 4096):
                 return
             now_s = time.monotonic()
-            passed_s = min(now_s - looked_s, 2 * _LOOK_S)  # our own standing still does not count
+            passed_s = min(now_s - looked_s, 2 * _LOOK_S)  # our own stall does not count
             self.silent_s, looked_s = (0.0 if is_heard else self.silent_s + passed_s), now_s
             if self.silent_s >= SILENT_S:
                 try:

@@ -33,7 +33,7 @@ def test_a_jump_a_wrong_base_a_repeat_and_a_reused_round_fail(
     assert finding.evidence
 
 
-def standing_still(moves: str = "") -> Story:
+def frozen(moves: str = "") -> Story:
     """All versions of fragment 1 hold the same, but that something of it moves."""
     still: dict[str, Json] = {"digest": "p", "momentum_digest": "v"}
     still.pop(moves, None)
@@ -46,7 +46,7 @@ def of_fragment_1(event: Event) -> bool:
 
 def untrained() -> Story:
     """Fragment 1 stands still, and what is pushed for it are zeros."""
-    return rewritten(standing_still(), Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0}, of_fragment_1)
+    return rewritten(frozen(), Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0}, of_fragment_1)
 
 
 def alternating() -> Story:
@@ -76,11 +76,11 @@ def lost_version() -> Story:
 
 
 CASES = {
-    "versions of a fragment that hold the same": fails(CHECK, standing_still, Code.NOTHING_CHANGED),
+    "versions of a fragment that hold the same": fails(CHECK, frozen, Code.NOTHING_CHANGED),
     "versions that hold one of two values": fails(CHECK, alternating, Code.NOTHING_CHANGED),
     "a fragment that holds nothing to train": passes(CHECK, untrained),
-    "a fragment whose parameters move": passes(CHECK, lambda: standing_still("digest")),
-    "a fragment whose momentum moves": passes(CHECK, lambda: standing_still("momentum_digest")),
+    "a fragment whose parameters move": passes(CHECK, lambda: frozen("digest")),
+    "a fragment whose momentum moves": passes(CHECK, lambda: frozen("momentum_digest")),
     "a lost version": fails(CHECK, lost_version),
     "a second syncer beside the first": fails(
         CHECK, lambda: other_syncer("other"), Code.TWO_SYNCERS

@@ -13,7 +13,7 @@ from chaoslab.links.effects import Direction
 from chaoslab.links.netem import netfilter
 from chaoslab.plan.model import FaultPlan, FaultSpec, FleetSpec, Outage, Target, Trigger
 from chaoslab.plan.schedule import roster_of, schedule
-from chaoslab.prepare.links import caveats, link_kind, standing
+from chaoslab.prepare.links import caveats, initial_effects, link_kind
 
 PLAN = """
 version: 1
@@ -81,9 +81,9 @@ def plan_with(*faults: NetworkBandwidth, **fleet: object) -> FaultPlan:
     )
 
 
-def test_only_learners_of_a_region_with_a_profile_have_standing_effects() -> None:
+def test_only_learners_of_a_region_with_a_profile_have_initial_effects() -> None:
     plan = plan_with(regions={"eu": ("learner-2",), "us": 2}, profiles={"eu": "transatlantic"})
-    held = standing(plan)
+    held = initial_effects(plan)
     assert list(held) == ["learner-2"]
     assert {direction for direction, _ in held["learner-2"]} == {Direction.BOTH}
     assert link_kind(plan) == "embedded"

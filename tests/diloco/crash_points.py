@@ -101,7 +101,7 @@ class Account:
         """The newest one."""
         return self.promises[-1][1]
 
-    def standing(self, operations: int) -> Promise:
+    def promised(self, operations: int) -> Promise:
         """What had been promised when so many operations were done."""
         return [what for after, what in self.promises if after <= operations][-1]
 
@@ -355,7 +355,7 @@ def _cut_everywhere(
 def _start(subject: Subject, account: Account, place: Path, state: State, done: int) -> Outcome:
     with TemporaryDirectory(dir=place) as root:
         lay_out(state, Path(root))
-        return subject.starts(Path(root), account, account.standing(done))
+        return subject.starts(Path(root), account, account.promised(done))
 
 
 def _where(done: int, operation: Operation) -> str:

@@ -281,7 +281,7 @@ def test_the_record_shows_how_the_process_ended(case: Case) -> None:
         Code.AS_ASKED,
     ),
     case(
-        "a hang is proved by standing still while alive",
+        "a hang is proved by a step that stays the same while alive",
         alive(ProcessHang())
         .probe(10.0, "S")
         .stepping(10.4)

@@ -9,7 +9,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.fleet.node_links import STANDING, NodeLinks
+from chaoslab.fleet.node_links import INITIAL, NodeLinks
 from chaoslab.links.base import Remade
 from chaoslab.links.effects import Direction, Freeze, Latency
 from chaoslab.undo.base import NoUndoLog
@@ -68,13 +68,13 @@ def test_clearing_what_never_was_is_not_reported(node_links: NodeLinks) -> None:
     assert kinds(node_links.observed()) == [Kind.LINK_STARTED]
 
 
-def test_a_standing_effect_is_on_the_link_before_anybody_dials(links: FakeLinks) -> None:
+def test_an_initial_effect_is_on_the_link_before_anybody_dials(links: FakeLinks) -> None:
     effect = Latency(mean_s=0.04)
-    standing = {"learner-1": ((Direction.BOTH, effect),)}
-    node_links = NodeLinks(clock=VirtualClock(), made_by=links, standing=standing)
+    initial_effects = {"learner-1": ((Direction.BOTH, effect),)}
+    node_links = NodeLinks(clock=VirtualClock(), made_by=links, initial_effects=initial_effects)
     for name in ("learner-0", "learner-1"):
         node_links.create(name, UP)
-    assert links.made["learner-1"].effects == {(STANDING, Direction.BOTH, "latency"): effect}
+    assert links.made["learner-1"].effects == {(INITIAL, Direction.BOTH, "latency"): effect}
     assert not links.made["learner-0"].effects
 
 

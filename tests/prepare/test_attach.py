@@ -1,4 +1,4 @@
-"""Plans against a standing training: which, and what of the plan gives way to it."""
+"""Plans against an attached training: which, and what of the plan gives way to it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import AbilityError, PlanError
+from chaoslab.fleet.attached.found import Command, Found
+from chaoslab.fleet.attached.settings import Compose, Namespace, Processes
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.standing.found import Command, Found
-from chaoslab.fleet.standing.settings import Compose, Namespace, Processes
 from chaoslab.prepare.attach import Target, attached
 from chaoslab.prepare.plans import Asked, decode
 

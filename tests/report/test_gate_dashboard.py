@@ -1,4 +1,4 @@
-"""Metrics of all dashboards exist, and that of a standing gate goes by its names and limits."""
+"""Metrics of all dashboards exist, and that of a scheduled gate goes by its names and limits."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -162,19 +162,19 @@ def test_a_twin_runs_after_the_run_without_its_faults(watched: Watched) -> None:
 def test_a_janitor_stands_behind_what_is_made_of_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    standing = []
+    running = []
 
     @contextmanager
     def janitor(run_directory: Path) -> Iterator[Heartbeat]:
-        standing.append(run_directory)
+        running.append(run_directory)
         yield Heartbeat()
-        standing.remove(run_directory)
+        running.remove(run_directory)
 
     monkeypatch.setattr(experiment, "start_janitor", janitor)
     fleet_setup = FleetSetup(fleet=FakeFleets(), clock=VirtualClock)
     with run_plan(PLAN, SCHEDULE, text=TEXT, root=tmp_path, fleet_setup=fleet_setup) as directory:
-        assert standing == [directory.path]
-    assert not standing
+        assert running == [directory.path]
+    assert not running
 
 
 def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:

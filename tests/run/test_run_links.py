@@ -13,7 +13,7 @@ from chaoslab.faults.base import Fault
 from chaoslab.faults.network import NetworkLatency
 from chaoslab.faults.network_cut import NetworkPartition
 from chaoslab.faults.region import RegionOutage
-from chaoslab.fleet.node_links import STANDING
+from chaoslab.fleet.node_links import INITIAL
 from chaoslab.links.effects import Direction, Latency, LinkAbility
 from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.plan.schedule import Schedule
@@ -174,15 +174,15 @@ def test_links_that_are_lost_before_anybody_joined_end_the_run_at_once(tmp_path:
 # ---------------------------------------------------------------- what holds from the start
 
 
-def test_a_twin_has_the_links_and_the_standing_effects_of_its_run(tmp_path: Path) -> None:
+def test_a_twin_has_the_links_and_the_initial_effects_of_its_run(tmp_path: Path) -> None:
     roads = Roads()
-    setup = LinkSetup(factory=roads, standing={"learner-2": ((Direction.BOTH, FAR),)})
+    setup = LinkSetup(factory=roads, initial_effects={"learner-2": ((Direction.BOTH, FAR),)})
     plan = replace(PLAN, twin=True)
     _, history = conducted(tmp_path, plan=plan, links=setup)
     assert history.twin is not None
     for record in (history, history.twin):
         shaped = the(record, Kind.LINK_SHAPED)
-        assert (shaped.payload.link, shaped.payload.injection) == ("learner-2", STANDING)
+        assert (shaped.payload.link, shaped.payload.injection) == ("learner-2", INITIAL)
     assert len(roads.used) == 2
 
 
@@ -198,7 +198,7 @@ FAR_FROM_THE_START = {"learner-0": ((Direction.BOTH, FAR),)}
     [
         (LinkSetup(), [injection(NetworkLatency())], AbilityError, "fault-0"),
         (LinkSetup(factory=NO_FREEZE), [injection(NetworkPartition())], AbilityError, "freeze"),
-        (LinkSetup(standing=FAR_FROM_THE_START), [], AbilityError, "latency"),
+        (LinkSetup(initial_effects=FAR_FROM_THE_START), [], AbilityError, "latency"),
         (
             LinkSetup(factory=Roads()),
             [injection(NetworkLatency(), targets=("syncer",))],

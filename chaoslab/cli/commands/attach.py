@@ -25,7 +25,7 @@ from chaoslab.cli.commands.output import (
 from chaoslab.cli.commands.run import finish, run_told
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import plural
-from chaoslab.fleet.standing.found import Found
+from chaoslab.fleet.attached.found import Found
 from chaoslab.prepare.attach import Target, attached
 from chaoslab.prepare.plans import Asked, prepare
 
@@ -113,7 +113,7 @@ def confirm(context: click.Context, nodes: Sequence[Found], plan: str) -> None:
 
 
 def attached_to(target: str | None, asked: Asked) -> tuple[Asked, Sequence[Found]]:
-    """The same plan on a standing training, with its nodes; as it was without a target."""
+    """The same plan on an attached training, with its nodes; as it was without a target."""
     if target is None:
         return asked, ()
     if asked.fleet is not None:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.archive.index import index
-from chaoslab.archive.standing import Standing, State, code_here, standings, worst
+from chaoslab.archive.last_verdicts import LastVerdict, State, code_here, last_verdicts, worst
 from chaoslab.cli.commands.options import age
 from chaoslab.cli.commands.output import fitting, named, print_result, shown_path, typed
 from chaoslab.core.errors import ExitCode
@@ -29,7 +29,7 @@ def show_status(
     out: Path, plan: str | None, *, max_age_s: float | None, any_code: bool, as_json: bool
 ) -> ExitCode:
     """Print what each plan is known to do, or one; the worst of it as an exit code."""
-    found = standings(
+    found = last_verdicts(
         index(out, plan),
         datetime.now(UTC),
         max_age_s=max_age_s,
@@ -41,7 +41,7 @@ def show_status(
     return code
 
 
-def _next(found: Sequence[Standing], out: Path) -> tuple[str, str]:
+def _next(found: Sequence[LastVerdict], out: Path) -> tuple[str, str]:
     for one in found:
         if one.state in (State.FAIL, State.UNKNOWN):
             run = typed(one.run.directory, out)
@@ -60,7 +60,7 @@ def _next(found: Sequence[Standing], out: Path) -> tuple[str, str]:
     return "chaoslab run kill_half", "make a first run"
 
 
-def _page(found: Sequence[Standing], out: Path) -> RenderableType:
+def _page(found: Sequence[LastVerdict], out: Path) -> RenderableType:
     if not found:
         return Text(f"no runs under {out} yet", no_wrap=True, overflow="ignore")
     rows = [
@@ -88,7 +88,7 @@ def _commit(commit: str | None) -> str:
     return commit[:_COMMIT_CHARACTERS] + ("+" if commit.endswith("+") else "")
 
 
-def _json(one: Standing) -> Mapping[str, Json]:
+def _json(one: LastVerdict) -> Mapping[str, Json]:
     return {
         "plan": one.plan,
         "fleet": one.fleet,

@@ -149,7 +149,7 @@ class RunSettled(Payload, kind=Kind.RUN_SETTLED):
 
 
 class RunLeft(Payload, kind=Kind.RUN_LEFT):
-    """The nodes of a standing training that run on: others started them, and nobody ends them."""
+    """The nodes of an attached training that run on: others started them, and nobody ends them."""
 
     nodes: tuple[str, ...]
     gone: tuple[str, ...] = ()

@@ -76,7 +76,7 @@ def _silenced_before(window: EvidenceWindow, way: Direction) -> str | None:
     two injections in one moment the first one's report may follow after the second one began.
     """
     cut = _own_effect(window)
-    standing: dict[str, None] = {}
+    silencing: dict[str, None] = {}
     for event in [*window.before, *window.during]:
         if cut is None and event.time_s > window.begin_s:
             break
@@ -84,10 +84,10 @@ def _silenced_before(window: EvidenceWindow, way: Direction) -> str | None:
             break
         said = event.payload
         if isinstance(said, LinkCleared):
-            standing.pop(said.injection, None)
+            silencing.pop(said.injection, None)
         elif isinstance(said, LinkShaped) and _silences(window, said, way):
-            standing[said.injection] = None
-    return next(iter(standing), None)
+            silencing[said.injection] = None
+    return next(iter(silencing), None)
 
 
 def _silenced_by(window: EvidenceWindow, way: Direction, until_s: float) -> str | None:

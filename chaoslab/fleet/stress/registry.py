@@ -119,7 +119,7 @@ class Wish(Generic[LifeT]):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Standing(Generic[LifeT]):
+class _ActiveStress(Generic[LifeT]):
     """Stress that is applied to a node."""
 
     life: LifeT
@@ -141,7 +141,7 @@ class StressRegistry(Generic[LifeT]):
     clock: Clock
     driver: Callable[[Wish[LifeT]], StressDriver]
     """Makes the driver of a stressor; FleetError if there is none."""
-    _standing: dict[tuple[str, str], _Standing[LifeT]] = field(default_factory=dict)
+    _active: dict[tuple[str, str], _ActiveStress[LifeT]] = field(default_factory=dict)
     _used: dict[str, deque[tuple[LifeT, float, float]]] = field(default_factory=dict)
     """By node, without stress: incarnation, time, and CPU seconds used until then."""
     _calm: dict[str, float] = field(default_factory=dict)
@@ -154,38 +154,38 @@ class StressRegistry(Generic[LifeT]):
     def put(self, life: LifeT, injection: str, stressor: Stressor) -> None:
         """Apply a stressor, or change its strength. FleetError if that fails."""
         key = (life.spec.name, injection)
-        standing = self._standing.get(key)
-        if standing is not None and standing.kind == stressor.kind:
+        stress = self._active.get(key)
+        if stress is not None and stress.kind == stressor.kind:
             if isinstance(stressor, Slowness):
-                standing.driver.set(stressor)
-            standing.factor = _factor(stressor)
-            standing.heard.clear()
+                stress.driver.set(stressor)
+            stress.factor = _factor(stressor)
+            stress.heard.clear()
         else:
-            standing = self._stand(life, injection, stressor)
-            self._standing[key] = standing
+            stress = self._stand(life, injection, stressor)
+            self._active[key] = stress
             try:
-                standing.driver.begin()
+                stress.driver.begin()
             except FleetError:  # undo what was applied, and forget it
-                standing.driver.end()
-                del self._standing[key]
+                stress.driver.end()
+                del self._active[key]
                 raise
-        how, settings = standing.driver.mechanism, asdict(stressor)
-        self._say(NodeStressed, key, standing, mechanism=how, settings=settings)
+        how, settings = stress.driver.mechanism, asdict(stressor)
+        self._say(NodeStressed, key, stress, mechanism=how, settings=settings)
 
     def relieve(self, name: str, injection: str) -> None:
         """End it, if it is applied. FleetError says what could not be ended."""
         key = (name, injection)
-        standing = self._standing.get(key)
-        if standing is not None:
-            standing.driver.end()
-            del self._standing[key]
+        stress = self._active.get(key)
+        if stress is not None:
+            stress.driver.end()
+            del self._active[key]
             self._used.pop(name, None)  # another time begins
-            self._say(NodeRelieved, key, standing, because="")
+            self._say(NodeRelieved, key, stress, because="")
 
     def relieve_all(self) -> list[str]:
         """End all stress; messages of what could not be ended."""
         failed = []
-        for name, injection in tuple(self._standing):
+        for name, injection in tuple(self._active):
             try:
                 self.relieve(name, injection)
             except FleetError as error:
@@ -194,50 +194,50 @@ class StressRegistry(Generic[LifeT]):
 
     def count(self, name: str) -> None:
         """Report what the drivers of a node have measured."""
-        for key, standing in self._standing.items():
-            is_there = key[0] == name and not standing.driver.is_broken
-            if is_there and (counts := standing.driver.counts()):
-                self._say(NodeCounted, key, standing, **counts)
+        for key, stress in self._active.items():
+            is_there = key[0] == name and not stress.driver.is_broken
+            if is_there and (counts := stress.driver.counts()):
+                self._say(NodeCounted, key, stress, **counts)
 
     def hear(self, observations: Iterable[Observation]) -> None:
         """Take note of the step times that nodes report."""
         for one in observations:
             said = one.event.payload if one.kind is Kind.LEARNER_STEP else None
             if isinstance(said, LearnerStep) and 0 < said.step_s < math.inf:
-                bears = [it for (name, _), it in self._standing.items() if name == one.source]
-                for standing in bears:
-                    standing.heard.append((said.steps, said.step_s))
+                bears = [it for (name, _), it in self._active.items() if name == one.source]
+                for stress in bears:
+                    stress.heard.append((said.steps, said.step_s))
                 if not bears:
                     kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
                     kept.append(said.step_s)
 
     def observations(self, lives: Iterable[LifeT]) -> list[Observation]:
         """Observations since the last call; measures all nodes once a second."""
-        for standing in self._standing.values():
-            standing.driver.tend()
+        for stress in self._active.values():
+            stress.driver.tend()
         now_s = self.clock.now_s()
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S
             for life in lives:
                 self._note_use(life)
-            for key, standing in self._standing.items():
-                _steer(standing)
-                if standing.driver.is_broken and not standing.is_broken:
-                    standing.is_broken = True
-                    self._say(NodeRelieved, key, standing, because="it let go by itself")
+            for key, stress in self._active.items():
+                _steer(stress)
+                if stress.driver.is_broken and not stress.is_broken:
+                    stress.is_broken = True
+                    self._say(NodeRelieved, key, stress, because="it let go by itself")
         found, self._observations = self._observations, []
         return found
 
-    def _stand(self, life: LifeT, injection: str, stressor: Stressor) -> _Standing[LifeT]:
+    def _stand(self, life: LifeT, injection: str, stressor: Stressor) -> _ActiveStress[LifeT]:
         wish = Wish(
             life=life,
             injection=injection,
             stressor=stressor,
             calm_cores=self._cores(life),
-            others=tuple(one.driver for one in self._standing.values()),
+            others=tuple(one.driver for one in self._active.values()),
         )
         calm_s = self._steps_s.get(life.spec.name)
-        return _Standing(
+        return _ActiveStress(
             life=life,
             driver=self.driver(wish),
             kind=stressor.kind,
@@ -249,7 +249,7 @@ class StressRegistry(Generic[LifeT]):
 
     def _note_use(self, life: LifeT) -> None:
         name = life.spec.name
-        if life.is_over or any(node == name for node, _ in self._standing):
+        if life.is_over or any(node == name for node, _ in self._active):
             return  # it is stressed
         seen = life.cpu_used()
         if seen is None:
@@ -277,15 +277,15 @@ class StressRegistry(Generic[LifeT]):
         self,
         kind: Callable[..., Payload],
         key: tuple[str, str],
-        standing: _Standing[LifeT],
+        stress: _ActiveStress[LifeT],
         /,
         **facts: Json,
     ) -> None:
         said = kind(
             node=key[0],
-            incarnation=standing.life.incarnation,
+            incarnation=stress.life.incarnation,
             injection=key[1],
-            stressor=standing.kind,
+            stressor=stress.kind,
             **facts,
         )
         self._observations.append(Observation.of(HARNESS, said))
@@ -295,13 +295,13 @@ def _factor(stressor: Stressor) -> float:
     return stressor.factor if isinstance(stressor, Slowness) else 1.0
 
 
-def _steer(standing: _Standing[LifeT]) -> None:
+def _steer(stress: _ActiveStress[LifeT]) -> None:
     """Correct a slowness towards the requested factor, by the node's own step times."""
-    heard = standing.heard[_SETTLING:]
+    heard = stress.heard[_SETTLING:]
     took_s = sum(steps * step_s for steps, step_s in heard)
-    is_known = standing.own_s is not None and len(heard) >= _TELLING and took_s >= _TELLING_S
-    if standing.factor > 1 and standing.own_s and is_known and not standing.driver.is_broken:
+    is_known = stress.own_s is not None and len(heard) >= _TELLING and took_s >= _TELLING_S
+    if stress.factor > 1 and stress.own_s and is_known and not stress.driver.is_broken:
         mean_s = took_s / sum(steps for steps, _ in heard)
-        correction = (mean_s / (standing.own_s * standing.factor)) ** _HASTE
-        standing.driver.steer(max(1 / _AT_MOST, min(_AT_MOST, correction)))
-        standing.heard.clear()
+        correction = (mean_s / (stress.own_s * stress.factor)) ** _HASTE
+        stress.driver.steer(max(1 / _AT_MOST, min(_AT_MOST, correction)))
+        stress.heard.clear()

@@ -62,7 +62,7 @@ class ForwardedLink:
         self.name, self.upstream = name, upstream
         self.address = f"{links.host}:{port}"
         self._port, self._links = port, links
-        self._standing: dict[_Key, Effect] = {}
+        self._applied: dict[_Key, Effect] = {}
         """Effects in force, or of which something may be."""
         self._untold: dict[str, list[Ends]] = {}
         """By injection: ends of connections that must still be told of their end."""
@@ -86,14 +86,14 @@ class ForwardedLink:
 
     def clear(self, injection: str) -> None:
         """See `base.Link.clear`. Goes on where it failed when it is repeated."""
-        mine = [key for key in self._standing if key[0] == injection]
+        mine = [key for key in self._applied if key[0] == injection]
         untold = self._untold_by(injection)
         if not mine and not untold:
             return
         with self._links.changing() as rules:
             if untold:
                 rules.tell(untold, self._silence(injection))
-            if any(isinstance(self._standing[key], Blackhole) for key in mine):
+            if any(isinstance(self._applied[key], Blackhole) for key in mine):
                 rules.end(self._port, untold)
             for key in mine:
                 self._take_away(key)
@@ -123,13 +123,13 @@ class ForwardedLink:
 
     def _put(self, key: _Key, effect: Effect) -> None:
         """Record an effect, then apply it in the kernel; on FleetError neither, or `clear` does."""
-        before = self._standing.get(key)
-        self._standing[key] = effect
+        before = self._applied.get(key)
+        self._applied[key] = effect
         try:
             self._apply(key, effect)
         except FleetError as error:
             if before is not None:
-                self._standing[key] = before
+                self._applied[key] = before
                 raise
             try:
                 self._take_away(key)
@@ -141,24 +141,24 @@ class ForwardedLink:
         if isinstance(effect, Loss):
             self._links.packets.add(key[0], self._port, key[1], effect)
         elif isinstance(effect, Queued):
-            self._queue(key[1], self._standing)
+            self._queue(key[1], self._applied)
         else:
             self._rule(key, is_on=True)
 
     def _take_away(self, key: _Key) -> None:
         """Take an effect out of the kernel, then forget it."""
-        effect = self._standing[key]
+        effect = self._applied[key]
         if isinstance(effect, Loss):
             self._links.packets.remove(key[0], self._port)
         elif isinstance(effect, Queued):
-            others = {one: effect for one, effect in self._standing.items() if one != key}
+            others = {one: effect for one, effect in self._applied.items() if one != key}
             self._queue(key[1], others)
         else:
             self._rule(key, is_on=False)
-        del self._standing[key]
+        del self._applied[key]
 
-    def _queue(self, way: Direction, standing: Mapping[_Key, Effect]) -> None:
-        effects = [one for (_, to, _), one in standing.items() if to is way]
+    def _queue(self, way: Direction, applied: Mapping[_Key, Effect]) -> None:
+        effects = [one for (_, to, _), one in applied.items() if to is way]
         self._links.rules.queues.put(self._port, way, effects)
 
     def _untold_by(self, injection: str) -> list[Ends]:

@@ -44,9 +44,7 @@ class Queues:
 
     run: Run
     interface: str
-    _standing: dict[tuple[int, Direction], tuple[int, tuple[str, ...]]] = field(
-        default_factory=dict
-    )
+    _used: dict[tuple[int, Direction], tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     """By port and direction: the class, and the arguments of its queue; none while they are unknown
     because a call failed.
     """
@@ -69,19 +67,19 @@ class Queues:
         leaf = _leaf(shaping, rate)
         own = 2 * port + (way is Direction.DOWN)
         minor = self._shared(leaf) if all(isinstance(one, Duplicate) for one in shaping) else own
-        before = self._standing.get((port, way))
+        before = self._used.get((port, way))
         if before is not None and (before[0] != minor or not before[1]):
             self._remove(port, way)
-        known = (hangs for used, hangs in self._standing.values() if used == minor and hangs)
+        known = (hangs for used, hangs in self._used.values() if used == minor and hangs)
         hangs = next(known, None)
-        self._standing[port, way] = minor, ()
+        self._used[port, way] = minor, ()
         self._tc("class", "replace", "parent", "1:", "classid", _id(minor), "htb", *limits)
         if hangs != leaf:
             if hangs is not None and hangs[0] != leaf[0]:
                 self._tc("qdisc", "del", "parent", _id(minor))
             self._tc("qdisc", "replace", "parent", _id(minor), "handle", f"{minor:x}:", *leaf)
         self._classify(minor, port, way)
-        self._standing[port, way] = minor, leaf
+        self._used[port, way] = minor, leaf
 
     def _add_root(self) -> None:
         if not self._has_root:
@@ -92,22 +90,22 @@ class Queues:
 
     def _shared(self, leaf: tuple[str, ...]) -> int:
         """Class with this queue, or a new one; numbered below the classes of single links."""
-        classes = {hangs: minor for minor, hangs in self._standing.values()}
-        used = {minor for minor, _ in self._standing.values()}
+        classes = {hangs: minor for minor, hangs in self._used.values()}
+        used = {minor for minor, _ in self._used.values()}
         return classes.get(leaf) or next(n for n in count(2) if n not in used)
 
     def _remove(self, port: int, way: Direction) -> None:
         """Forget a queue when the kernel has; what is gone already is passed over."""
-        if (port, way) not in self._standing:
+        if (port, way) not in self._used:
             return
-        minor, _ = self._standing[port, way]
-        self._standing[port, way] = minor, ()
+        minor, _ = self._used[port, way]
+        self._used[port, way] = minor, ()
         self._rules.remove(_comment(port, way))
-        if [one for one, _ in self._standing.values()].count(minor) == 1:
+        if [one for one, _ in self._used.values()].count(minor) == 1:
             listed = [line.split() for line in self._tc("class", "show").splitlines()]
             if _id(minor) in [words[2] for words in listed]:
                 self._tc("class", "del", "classid", _id(minor))  # with its queue
-        del self._standing[port, way]
+        del self._used[port, way]
 
     def _classify(self, minor: int, port: int, way: Direction) -> None:
         """Rule that sends packets to the class, by the port that the connection was opened to."""

@@ -60,7 +60,7 @@ class ProxiedLink:
         self._port, self._links = port, links
         self._proxy_client, self._packets = client, links.packets
         self.pending_undos = PendingUndos(links.undo_log)
-        self._standing: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
+        self._applied: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
         """Toxics by injection, direction and kind of effect."""
         self._in_doubt: set[tuple[str, Direction, str]] = set()
         """Those whose last call did not succeed, so that their state is unknown."""
@@ -88,8 +88,8 @@ class ProxiedLink:
 
     def clear(self, injection: str) -> None:
         """See `base.Link.clear`. Goes on where it failed when it is repeated."""
-        keys = [key for key in self._standing if key[0] == injection]
-        toxics = [toxic for key in keys for toxic in self._standing[key]]
+        keys = [key for key in self._applied if key[0] == injection]
+        toxics = [toxic for key in keys for toxic in self._applied[key]]
         self._in_doubt.update(keys)
         for verb in (self._proxy_client.release, self._proxy_client.remove):
             for toxic in reversed(toxics):  # what bytes meet last holds up what they meet first
@@ -120,8 +120,8 @@ class ProxiedLink:
         if seen.is_on == bool(self._refused_by):
             how = "on" if seen.is_on else "off"
             return f"somebody else switched the link of {self.name} {how}"
-        ours = {toxic.name: toxic for key in self._standing for toxic in self._standing[key]}
-        doubted = {toxic.name for key in self._in_doubt for toxic in self._standing[key]}
+        ours = {toxic.name: toxic for key in self._applied for toxic in self._applied[key]}
+        doubted = {toxic.name for key in self._in_doubt for toxic in self._applied[key]}
         return interference(ours, doubted, seen, f"the link of {self.name}")
 
     def _open_undo(self, do: str, injection: str = "") -> None:
@@ -132,18 +132,18 @@ class ProxiedLink:
         key = (injection, direction, effect.kind)
         name = f"{injection}.{effect.kind}.{direction}"
         toxics = self._proxy_client.toxics(name, direction, effect)
-        if key not in self._standing:
-            self._standing[key] = toxics
+        if key not in self._applied:
+            self._applied[key] = toxics
             self._in_doubt.add(key)
             self._add_all(key, toxics)
             self._in_doubt.remove(key)
             return
-        if [one.name for one in self._standing[key]] != [one.name for one in toxics]:
-            raise HarnessBug(f"{name} would change from {self._standing[key]} to {toxics}")
+        if [one.name for one in self._applied[key]] != [one.name for one in toxics]:
+            raise HarnessBug(f"{name} would change from {self._applied[key]} to {toxics}")
         self._in_doubt.add(key)
         for toxic in toxics:
             self._proxy_client.change(self.proxy, toxic)
-        self._standing[key] = toxics
+        self._applied[key] = toxics
         self._in_doubt.remove(key)
 
     def _add_all(self, key: tuple[str, Direction, str], toxics: Sequence[Toxic]) -> None:
@@ -161,7 +161,7 @@ class ProxiedLink:
             raise
 
     def _strike(self, key: tuple[str, Direction, str]) -> None:
-        del self._standing[key]
+        del self._applied[key]
         self._in_doubt.discard(key)
 
     def _undo(self, verb: Callable[[str, Toxic], None], toxic: Toxic) -> None:

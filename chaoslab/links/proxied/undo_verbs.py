@@ -31,7 +31,7 @@ from chaoslab.undo.facts import Facts, is_loopback, require, require_match
 from chaoslab.undo.verbs import Healed, Maintenance, Verb
 
 CLEAR_EFFECTS, ENABLE_PROXY = "clear_effects", "enable_proxy"
-_INJECTION = re.compile(r"injection-\d+|standing")
+_INJECTION = re.compile(r"injection-\d+|initial")
 _PROXY = re.compile(r"[\w-][\w.-]{0,120}")
 _FLUSH_S = 0.1
 """For what a freeze held back to get through before the freeze is removed."""

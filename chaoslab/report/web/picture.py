@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from chaoslab.core.events import Json
-from chaoslab.fleet.node_links import STANDING
+from chaoslab.fleet.node_links import INITIAL
 from chaoslab.report.samples import Samples, bucket_s, digits, ranges, rates, stretches
 from chaoslab.report.sentences import Tone
 from chaoslab.report.story import COUNTS, RunStory
@@ -182,7 +182,7 @@ def _links(story: RunStory, samples: Samples, width_s: float) -> Mapping[str, Js
     shaped = [
         name
         for name, link in story.links.items()
-        if any(one.injection != STANDING for one in link.effects)
+        if any(one.injection != INITIAL for one in link.effects)
     ][:_LINKS_MOST]
     measured = {name for name, _ in samples.rates} | set(samples.round_trips_ms)
     others = sorted({*story.links, *measured} - set(shaped))

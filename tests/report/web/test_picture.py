@@ -102,7 +102,7 @@ def test_the_asked_rate_is_the_tightest_and_delays_add_up() -> None:
 
 def test_the_network_of_the_plan_itself_is_no_fault_of_a_link() -> None:
     story = Story().start()
-    story.say(Kind.LINK_SHAPED, link="learner-0", injection="standing", effect="latency",
+    story.say(Kind.LINK_SHAPED, link="learner-0", injection="initial", effect="latency",
               direction="both", settings={"mean_s": 0.02})  # fmt: skip
     assert drawn(story.train(3).events)["links"]["rows"] == []
 

@@ -1,4 +1,4 @@
-"""Standing nodes that are pods of a Kubernetes namespace.
+"""Attached nodes that are pods of a Kubernetes namespace.
 
     pods of a namespace ─► `pod_search` ─► Found
     the log of a pod ─► a thread (`pod_log`) ─► the bytes that `read` takes
@@ -21,6 +21,15 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.attached.fleet import AttachedFleet
+from chaoslab.fleet.attached.found import Found
+from chaoslab.fleet.attached.lease import Lease
+from chaoslab.fleet.attached.node import AttachedNode, Keep
+from chaoslab.fleet.attached.past import Past
+from chaoslab.fleet.attached.pod_log import PodLog, past_of
+from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, ask, found_of, stopped
+from chaoslab.fleet.attached.restoring import PodRecipe, written
+from chaoslab.fleet.attached.restoring_pods import restore, resume
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.cluster_protocols import HasPods
 from chaoslab.fleet.incarnation_files import Place
@@ -35,15 +44,6 @@ from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, news, together
-from chaoslab.fleet.standing.fleet import StandingFleet
-from chaoslab.fleet.standing.found import Found
-from chaoslab.fleet.standing.lease import Lease
-from chaoslab.fleet.standing.node import Keep, StandingNode
-from chaoslab.fleet.standing.past import Past
-from chaoslab.fleet.standing.pod_log import PodLog, past_of
-from chaoslab.fleet.standing.pod_search import NodePod, PodSearch, ask, found_of, stopped
-from chaoslab.fleet.standing.restoring import PodRecipe, written
-from chaoslab.fleet.standing.restoring_pods import restore, resume
 from chaoslab.undo.base import UndoLog
 
 _LAST_LINES_S: Final = 0.3
@@ -57,7 +57,7 @@ _PAGE: Final = 4096
 _ARRIVALS_MOST: Final = 8192
 
 
-class StandingPod(StandingNode):
+class AttachedPod(AttachedNode):
     """A life of a container, found, or begun by whoever deployed it."""
 
     def __init__(
@@ -239,7 +239,7 @@ class AdoptedPods(PodReader):
         return node.name, incarnation
 
 
-class NamespaceFleet(StandingFleet[StandingPod], HasPods, HeardThroughServer):
+class NamespaceFleet(AttachedFleet[AttachedPod], HasPods, HeardThroughServer):
     """A training whose nodes are pods of a Kubernetes namespace."""
 
     kind = "namespace"
@@ -326,7 +326,7 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods, HeardThroughServer):
         self._recipes[found.name] = recipe
         return written(recipe)
 
-    def _adopted(self, spec: NodeSpec, found: Found) -> StandingPod:
+    def _adopted(self, spec: NodeSpec, found: Found) -> AttachedPod:
         node, position = self._nodes[found.name], LogPosition()
         past = past_of(self._cluster, node, position)
         past.require_complete(
@@ -336,7 +336,7 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods, HeardThroughServer):
         )  # fmt: skip
         return self._life(spec, past.incarnation or 1, position, past)
 
-    def _begun(self, spec: NodeSpec, incarnation: int) -> StandingPod:
+    def _begun(self, spec: NodeSpec, incarnation: int) -> AttachedPod:
         if self._nodes[spec.name] is self._lives[spec.name].node:
             raise FleetError(f"{spec.name} has ended as soon as it was started")
         return self._life(spec, incarnation)
@@ -347,10 +347,10 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods, HeardThroughServer):
         incarnation: int,
         position: LogPosition | None = None,
         past: Past | None = None,
-    ) -> StandingPod:
+    ) -> AttachedPod:
         node = self._nodes[spec.name]
         self._adopted_pods.add(node, incarnation)
-        return StandingPod(
+        return AttachedPod(
             spec, incarnation, self._place, self._keep,
             cluster=self._cluster, node=node, position=position, past=past,
         )  # fmt: skip
@@ -367,18 +367,18 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods, HeardThroughServer):
     def _restore(self, name: str) -> None:
         restore(self._recipes[name])
 
-    def _pause(self, lives: Sequence[StandingPod]) -> None:
+    def _pause(self, lives: Sequence[AttachedPod]) -> None:
         """What they printed before is read at once, or it would seem to be printed meanwhile."""
         try:
             super()._pause(lives)
-            together(lives, StandingPod.catch_up)
+            together(lives, AttachedPod.catch_up)
         except FleetError:
             for life in lives:
                 with suppress(FleetError):
                     life.resume()
             raise
 
-    def _await_end(self, life: StandingPod) -> None:
+    def _await_end(self, life: AttachedPod) -> None:
         """Of a pod that was taken away only a moment, while the run goes on: it is asked again."""
         if not life.is_taken_away:
             super()._await_end(life)
@@ -387,14 +387,14 @@ class NamespaceFleet(StandingFleet[StandingPod], HasPods, HeardThroughServer):
         if not life.is_over:
             raise FleetError(f"{life.spec.name} ({life.where}) has not ended yet")
 
-    def _thaw(self, life: StandingPod) -> None:
+    def _thaw(self, life: AttachedPod) -> None:
         if life.is_paused:
             life.resume()
 
     def delete_pod(self, *names: str) -> None:
         """By force, without grace."""
-        together([self._running(name) for name in names], StandingPod.delete)
+        together([self._running(name) for name in names], AttachedPod.delete)
 
     def evict_pod(self, *names: str) -> None:
         """By the eviction API, which respects budgets. FleetError: those it refused run on."""
-        together([self._running(name) for name in names], StandingPod.evict)
+        together([self._running(name) for name in names], AttachedPod.evict)

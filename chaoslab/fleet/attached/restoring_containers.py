@@ -1,12 +1,12 @@
-"""What brings a container of a standing training back; see `restoring`.
+"""What brings a container of an attached training back; see `restoring`.
 
 ContainerRecipe ─► Engine: unpause, connect, start
 """
 
 from contextlib import closing
 
+from chaoslab.fleet.attached.restoring import ContainerRecipe
 from chaoslab.fleet.docker.engine.engine import Engine
-from chaoslab.fleet.standing.restoring import ContainerRecipe
 
 
 def lacks(recipe: ContainerRecipe) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("docker.errors", reason="the Docker SDK is missing", exc_type=ImportError)
 
-from chaoslab.fleet.standing import restoring_containers
-from chaoslab.fleet.standing.restoring import ContainerRecipe
+from chaoslab.fleet.attached import restoring_containers
+from chaoslab.fleet.attached.restoring import ContainerRecipe
 
 LOST = ContainerRecipe(
     node="learner-1",

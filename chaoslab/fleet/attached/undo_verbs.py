@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Final, Literal
 
 from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.attached import restoring
+from chaoslab.fleet.attached.restoring import RELEASE, RESTORE, PodRecipe, ProcessRecipe, Recipe
 from chaoslab.fleet.kubernetes.names import DELETE_LEASE
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.local.private_folder import is_made_for, lies_here
-from chaoslab.fleet.standing import restoring
-from chaoslab.fleet.standing.restoring import RELEASE, RESTORE, PodRecipe, ProcessRecipe, Recipe
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Healed, Maintenance, Verb
 
-_CONTAINERS: Final = "chaoslab.fleet.standing.restoring_containers"
+_CONTAINERS: Final = "chaoslab.fleet.attached.restoring_containers"
 """It needs the SDK of the engine."""
-_PODS: Final = "chaoslab.fleet.standing.restoring_pods"
+_PODS: Final = "chaoslab.fleet.attached.restoring_pods"
 """It needs lightkube."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts(Facts):
-    """A standing node, and the private folder of the run, which holds its recipe."""
+    """An attached node, and the private folder of the run, which holds its recipe."""
 
     node: str
     folder: str

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from chaoslab.archive.index import index
-from chaoslab.archive.standing import CodeOf, Standing, State, code_here, standings, worst
+from chaoslab.archive.last_verdicts import (
+    CodeOf,
+    LastVerdict,
+    State,
+    code_here,
+    last_verdicts,
+    worst,
+)
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import ExitCode
 from chaoslab.prepare.plans import Asked, prepare
@@ -19,9 +26,11 @@ from tests.archive.records import BEGAN, CODE, PLAN, record
 DAY_S = 86400.0
 
 
-def now(root: Path, *, max_age_s: float | None = None, code_of: CodeOf | None = None) -> Standing:
+def now(
+    root: Path, *, max_age_s: float | None = None, code_of: CodeOf | None = None
+) -> LastVerdict:
     at = BEGAN + timedelta(days=10)
-    (one,) = standings(index(root), at, max_age_s=max_age_s, code_of=code_of)
+    (one,) = last_verdicts(index(root), at, max_age_s=max_age_s, code_of=code_of)
     return one
 
 
@@ -78,7 +87,7 @@ def test_a_simulated_pass_holds_on_the_same_code_whatever_computes(tmp_path: Pat
     assert here is not None
 
     def state(code: CodeOf) -> State:
-        (one,) = standings([run], datetime.now(UTC), max_age_s=None, code_of=code)
+        (one,) = last_verdicts([run], datetime.now(UTC), max_age_s=None, code_of=code)
         return one.state
 
     assert state(code_here) is State.PASS
@@ -100,7 +109,7 @@ def test_a_run_that_goes_on_hides_no_verdict_and_one_that_ended_without_any_does
 
 
 def states(root: Path) -> list[tuple[str, str, State]]:
-    found = standings(index(root), BEGAN, max_age_s=None, code_of=None)
+    found = last_verdicts(index(root), BEGAN, max_age_s=None, code_of=None)
     return sorted((one.plan, one.fleet, one.state) for one in found)
 
 
@@ -113,7 +122,7 @@ def test_a_pass_on_another_fleet_or_of_other_settings_hides_no_fail(tmp_path: Pa
         ("kill_half", "local", State.FAIL), ("kill_half", "local", State.PASS),
         ("kill_half", "sim", State.PASS),
     ]  # fmt: skip
-    found = standings(index(tmp_path), BEGAN, max_age_s=None, code_of=None)
+    found = last_verdicts(index(tmp_path), BEGAN, max_age_s=None, code_of=None)
     assert worst(found) is ExitCode.FAIL
     assert len({one.version for one in found}) == 2
 
@@ -170,7 +179,7 @@ def test_a_pass_before_a_damaged_run_does_not_stand(tmp_path: Path) -> None:
 def test_the_worst_plan_decides_and_no_plan_is_no_pass(tmp_path: Path) -> None:
     for plan, found in (("a", 0.5), ("b", Outcome.UNKNOWN), ("c", -0.5)):
         record(tmp_path, {"rejoin": found}, plan=plan)
-    found = standings(index(tmp_path), BEGAN, max_age_s=None, code_of=None)
+    found = last_verdicts(index(tmp_path), BEGAN, max_age_s=None, code_of=None)
     assert [worst(found[:upto]) for upto in (1, 2, 3)] == [
         ExitCode.PASS, ExitCode.UNKNOWN, ExitCode.FAIL,
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The fleets of standing trainings as a plan names them.
+"""Fleets of attached trainings, as a plan names them.
 
 fleet: {kind: processes}                           ─► ProcessFleet
 fleet: {kind: compose, project: chaoslab-training} ─► ComposeFleet
@@ -14,12 +14,12 @@ from typing import ClassVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.kubernetes.settings import connect, require_rights
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
-from chaoslab.fleet.standing.found import Found
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS
@@ -41,7 +41,7 @@ class Processes:
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        from chaoslab.fleet.standing.processes import find  # noqa: PLC0415  # as late as it is needed
+        from chaoslab.fleet.attached.processes import find  # noqa: PLC0415  # as late as it is needed
 
         return find(self.syncer)
 
@@ -75,7 +75,7 @@ class Compose:
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        containers = import_module("chaoslab.fleet.standing.containers")  # needs the SDK
+        containers = import_module("chaoslab.fleet.attached.containers")  # needs the SDK
         with closing(containers.Engine.connect()) as engine:
             found: Sequence[Found] = containers.find(engine, self.project)
             return found
@@ -109,7 +109,7 @@ class Namespace:
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        search = import_module("chaoslab.fleet.standing.pod_search")  # needs lightkube
+        search = import_module("chaoslab.fleet.attached.pod_search")  # needs lightkube
         with closing(connect(self.context, self.namespace)) as cluster:
             found: Sequence[Found] = search.find(cluster)
             return found
@@ -147,7 +147,7 @@ class ProcessFleets:
     @property
     def abilities(self) -> frozenset[Ability]:
         """What can be done to nodes that others have started."""
-        from chaoslab.fleet.standing.processes import ProcessFleet  # noqa: PLC0415
+        from chaoslab.fleet.attached.processes import ProcessFleet  # noqa: PLC0415
 
         return abilities_of(ProcessFleet)
 
@@ -155,7 +155,7 @@ class ProcessFleets:
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> Fleet:
         """Make the fleet of one run."""
-        from chaoslab.fleet.standing.processes import ProcessFleet  # noqa: PLC0415
+        from chaoslab.fleet.attached.processes import ProcessFleet  # noqa: PLC0415
 
         return ProcessFleet(
             run_directory, clock, undo_log=undo_log, node_links=node_links,
@@ -175,7 +175,7 @@ class ComposeFleets:
     @property
     def abilities(self) -> frozenset[Ability]:
         """What can be done to containers that others have started; AbilityError without the SDK."""
-        from chaoslab.fleet.standing.containers import ComposeFleet  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.attached.containers import ComposeFleet  # noqa: PLC0415  # needs the SDK
 
         return abilities_of(ComposeFleet)
 
@@ -183,8 +183,8 @@ class ComposeFleets:
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> Fleet:
         """Make the fleet of one run."""
+        from chaoslab.fleet.attached.containers import ComposeFleet  # noqa: PLC0415
         from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
-        from chaoslab.fleet.standing.containers import ComposeFleet  # noqa: PLC0415
 
         return ComposeFleet(
             run_directory, clock, undo_log=undo_log, node_links=node_links,
@@ -207,7 +207,7 @@ class NamespaceFleets:
 
         AbilityError if no cluster answers, or this user lacks rights.
         """
-        from chaoslab.fleet.standing.pods import NamespaceFleet  # noqa: PLC0415  # lightkube
+        from chaoslab.fleet.attached.pods import NamespaceFleet  # noqa: PLC0415  # lightkube
 
         try:
             with closing(connect(self.settings.context, self.settings.namespace)) as cluster:
@@ -220,7 +220,7 @@ class NamespaceFleets:
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> Fleet:
         """Make the fleet of one run."""
-        from chaoslab.fleet.standing.pods import NamespaceFleet  # noqa: PLC0415  # lightkube
+        from chaoslab.fleet.attached.pods import NamespaceFleet  # noqa: PLC0415  # lightkube
 
         return NamespaceFleet(
             run_directory, clock, undo_log=undo_log, node_links=node_links,

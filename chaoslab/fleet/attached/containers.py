@@ -1,4 +1,4 @@
-"""Standing nodes that are containers of a Docker Compose project.
+"""Attached nodes that are containers of a Docker Compose project.
 
     com.docker.compose.project=NAME ─► containers that run chaoslab's programs ─► Found
     the engine's log of a container ─► a thread ─► the bytes that `read` takes
@@ -18,6 +18,12 @@ from typing import Final, Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.attached.fleet import AttachedFleet
+from chaoslab.fleet.attached.found import Found, command_of, training_of
+from chaoslab.fleet.attached.node import AttachedNode, Keep
+from chaoslab.fleet.attached.past import Past
+from chaoslab.fleet.attached.restoring import ContainerRecipe, written
+from chaoslab.fleet.attached.restoring_containers import connect, restore
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.docker.container import ending_of
 from chaoslab.fleet.docker.engine.container_facts import epoch_s
@@ -29,12 +35,6 @@ from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, news
 from chaoslab.fleet.protocols import Unpluggable
-from chaoslab.fleet.standing.fleet import StandingFleet
-from chaoslab.fleet.standing.found import Found, command_of, training_of
-from chaoslab.fleet.standing.node import Keep, StandingNode
-from chaoslab.fleet.standing.past import Past
-from chaoslab.fleet.standing.restoring import ContainerRecipe, written
-from chaoslab.fleet.standing.restoring_containers import connect, restore
 from chaoslab.undo.base import UndoLog
 
 PROJECT: Final = "com.docker.compose.project"
@@ -85,7 +85,7 @@ def past_of(engine: Engine, found: Found, until_s: float) -> Past:
     return past
 
 
-class StandingContainer(StandingNode):
+class AttachedContainer(AttachedNode):
     """A container, found or started again."""
 
     def __init__(
@@ -236,7 +236,7 @@ def clock_s(engine: Engine) -> float:
 # ---------------------------------------------------------------- all of them
 
 
-class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
+class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
     """A training whose nodes are the containers of a Docker Compose project."""
 
     kind = "compose"
@@ -300,13 +300,13 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
         self._ids[self._engine.made_as(found.handle).id] = found.name
         return written(recipe)
 
-    def _adopted(self, spec: NodeSpec, found: Found) -> StandingContainer:
+    def _adopted(self, spec: NodeSpec, found: Found) -> AttachedContainer:
         since_s = clock_s(self._engine)
         past = past_of(self._engine, found, since_s)
         past.require_complete(spec.name, spec.role)
         return self._life(spec, past.incarnation or 1, since_s, past)
 
-    def _begun(self, spec: NodeSpec, incarnation: int) -> StandingContainer:
+    def _begun(self, spec: NodeSpec, incarnation: int) -> AttachedContainer:
         since_s, recipe = clock_s(self._engine), self._recipes[spec.name]
         connect(self._engine, recipe)
         seen = self._engine.inspect(recipe.container)
@@ -320,8 +320,8 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
 
     def _life(
         self, spec: NodeSpec, incarnation: int, since_s: float, past: Past | None = None
-    ) -> StandingContainer:
-        return StandingContainer(
+    ) -> AttachedContainer:
+        return AttachedContainer(
             spec, incarnation, self._place, self._keep,
             engine=self._engine, recipe=self._recipes[spec.name], since_s=since_s, past=past,
         )  # fmt: skip
@@ -334,7 +334,7 @@ class ComposeFleet(StandingFleet[StandingContainer], Unpluggable):
     def _restore(self, name: str) -> None:
         restore(self._recipes[name])
 
-    def _pause(self, lives: Sequence[StandingContainer]) -> None:
+    def _pause(self, lives: Sequence[AttachedContainer]) -> None:
         """By the engine, which freezes the whole containers."""
         for life in lives:
             life.pause()

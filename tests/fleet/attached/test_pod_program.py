@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chaoslab.fleet.standing import pod_program
+from chaoslab.fleet.attached import pod_program
 
 PROGRAM = Path(pod_program.__file__)
 NODE = Path(__file__).with_name("stand_in.py")

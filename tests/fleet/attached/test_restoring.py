@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.standing import restoring
-from chaoslab.fleet.standing.restoring import ContainerRecipe, ProcessRecipe
+from chaoslab.fleet.attached import restoring
+from chaoslab.fleet.attached.restoring import ContainerRecipe, ProcessRecipe
 from tests.waiting import wait_until
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(float(sys.argv[1]))"
@@ -90,7 +90,7 @@ def test_a_process_is_started_once_as_it_was_and_let_go_on(tmp_path: Path) -> No
 def test_the_process_outlives_who_restores_it(tmp_path: Path) -> None:
     recipe = recipe_in(tmp_path)
     script = (
-        "import json, sys; from chaoslab.fleet.standing import restoring;"
+        "import json, sys; from chaoslab.fleet.attached import restoring;"
         "found = json.loads(sys.stdin.read()); found['command'] = tuple(found['command']);"
         "restoring._STAYS_S = 0.05; print(*restoring.restore(restoring.ProcessRecipe(**found)))"
     )

@@ -18,14 +18,14 @@ from typing import Final, TypeAlias
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
+from chaoslab.fleet.attached import pod_program
+from chaoslab.fleet.attached.found import Command, Found, command_of, training_of
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.names import LABEL_RUN
 from chaoslab.fleet.kubernetes.parts import mapping
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import PODS
-from chaoslab.fleet.standing import pod_program
-from chaoslab.fleet.standing.found import Command, Found, command_of, training_of
 
 _PACKAGE: Final = "chaoslab.diloco."
 """Of the programs of nodes, wherever a command has it."""
@@ -173,7 +173,7 @@ def find(cluster: Cluster) -> Sequence[Found]:
 
 
 def found_of(nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
-    """The same as any standing training has them; AbilityError as of `find`."""
+    """The same as any attached training has them; AbilityError as of `find`."""
     for node in nodes:
         if node.pid == 1:
             raise AbilityError(

@@ -3,8 +3,8 @@
 import pytest
 
 from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.attached.found import Found, command_of, training_of
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.standing.found import Found, command_of, training_of
 
 
 def node(*words: str) -> Found:

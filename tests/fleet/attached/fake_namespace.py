@@ -1,6 +1,6 @@
 """A namespace whose pods are stand-ins on this machine, and a cluster that shows them.
 
-It has what a standing fleet asks of `kubernetes.cluster.Cluster`: list, get, exec, lines, delete,
+It has what an attached fleet asks of `kubernetes.cluster.Cluster`: list, get, exec, lines, delete,
 create, patch. The kubelet and the owners of pods are the test: `restart_in_place`, `another_pod`.
 """
 
@@ -19,11 +19,11 @@ from typing import Any
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.fleet.attached import pod_program
+from chaoslab.fleet.attached.pods import NamespaceFleet
 from chaoslab.fleet.kubernetes.cluster import pod_of
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import LEASES, PODS, Resource
-from chaoslab.fleet.standing import pod_program
-from chaoslab.fleet.standing.pods import NamespaceFleet
 from tests.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("stand_in.py")

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from chaoslab.core.errors import FleetError
+from chaoslab.fleet.attached.past import Past
+from chaoslab.fleet.attached.pod_search import NodePod
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.log_follower import LogPosition
 from chaoslab.fleet.kubernetes.pod_state import PodState, previous_of, state_of
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
-from chaoslab.fleet.standing.past import Past
-from chaoslab.fleet.standing.pod_search import NodePod
 
 _SILENT_S: Final = 10.0
 """A stream without a byte for so long is opened again: perhaps it hangs."""

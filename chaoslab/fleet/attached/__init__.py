@@ -1,9 +1,9 @@
 """Nodes of a training that chaoslab did not start: found, broken, restored, and left running.
 
-    found ─► StandingFleet ─┬─ processes   the programs of this machine, by their command lines
+    found ─► AttachedFleet ─┬─ processes   the programs of this machine, by their command lines
                             ├─ containers  those of a Docker Compose project
                             └─ pods        those of a Kubernetes namespace
 
-A standing training goes on after the run. What is done to a node is undone before the fleet is
+An attached training goes on after the run. What is done to a node is undone before the fleet is
 left, and by the janitor if the harness dies (`restoring`).
 """

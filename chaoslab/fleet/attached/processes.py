@@ -1,4 +1,4 @@
-"""Standing nodes that are processes of this machine.
+"""Attached nodes that are processes of this machine.
 
 /proc ─► command lines of chaoslab's programs ─► Found
 /proc/PID/fd/1 ─► the file that a node prints to, followed as it grows
@@ -29,14 +29,11 @@ from chaoslab.core.process_identity import (
     send,
 )
 from chaoslab.core.process_tree import processes
-from chaoslab.fleet.base import NodeSpec, Role, probed
-from chaoslab.fleet.incarnation_files import Place, signal_name
-from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.standing.fleet import StandingFleet
-from chaoslab.fleet.standing.found import Found, command_of, training_of
-from chaoslab.fleet.standing.node import Keep, StandingNode
-from chaoslab.fleet.standing.past import Past
-from chaoslab.fleet.standing.restoring import (
+from chaoslab.fleet.attached.fleet import AttachedFleet
+from chaoslab.fleet.attached.found import Found, command_of, training_of
+from chaoslab.fleet.attached.node import AttachedNode, Keep
+from chaoslab.fleet.attached.past import Past
+from chaoslab.fleet.attached.restoring import (
     ProcessRecipe,
     alone,
     begin,
@@ -46,6 +43,9 @@ from chaoslab.fleet.standing.restoring import (
     running,
     written,
 )
+from chaoslab.fleet.base import NodeSpec, Role, probed
+from chaoslab.fleet.incarnation_files import Place, signal_name
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.proxied.http_api import address_of
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.facts import is_loopback
@@ -190,7 +190,7 @@ class Ran:
     """So many bytes of its output are of earlier."""
 
 
-class StandingProcess(StandingNode):
+class AttachedProcess(AttachedNode):
     """A process, found or started again."""
 
     def __init__(
@@ -290,7 +290,7 @@ class StandingProcess(StandingNode):
 # ---------------------------------------------------------------- all of them
 
 
-class ProcessFleet(StandingFleet[StandingProcess]):
+class ProcessFleet(AttachedFleet[AttachedProcess]):
     """A training whose nodes are processes of this machine and this user."""
 
     kind = "processes"
@@ -335,19 +335,19 @@ class ProcessFleet(StandingFleet[StandingProcess]):
         self._recipes[found.name] = recipe
         return written(recipe)
 
-    def _adopted(self, spec: NodeSpec, found: Found) -> StandingProcess:
+    def _adopted(self, spec: NodeSpec, found: Found) -> AttachedProcess:
         recipe = self._recipes[spec.name]
         past, printed = past_of(recipe)
         past.require_complete(spec.name, spec.role)
         identity = identify(int(found.handle))
         if identity is None:
             raise FleetError(f"{spec.name} ({found.where}) has ended")
-        return StandingProcess(
+        return AttachedProcess(
             spec, past.incarnation or 1, self._place, self._keep,
             recipe=recipe, ran=Ran(identity=identity, printed=printed), past=past,
         )  # fmt: skip
 
-    def _begun(self, spec: NodeSpec, incarnation: int) -> StandingProcess:
+    def _begun(self, spec: NodeSpec, incarnation: int) -> AttachedProcess:
         """What it printed since its last life, if others started it, is read as well."""
         recipe, printed = self._recipes[spec.name], self._lives[spec.name].printed
         process = None
@@ -358,7 +358,7 @@ class ProcessFleet(StandingFleet[StandingProcess]):
                 identity = identify(process.pid)
         if identity is None:
             raise FleetError(f"{spec.name} has ended as soon as it was started")
-        return StandingProcess(
+        return AttachedProcess(
             spec, incarnation, self._place, self._keep,
             recipe=recipe, ran=Ran(identity=identity, process=process, printed=printed),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Standing containers whose log has ended, on an engine that plays them."""
+"""Attached containers whose log has ended, on an engine that plays them."""
 
 import threading
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("docker.errors", reason="the Docker SDK is missing", exc_type=ImportError)
 
 from chaoslab.core.errors import FleetError
+from chaoslab.fleet.attached import containers
+from chaoslab.fleet.attached.containers import AttachedContainer
+from chaoslab.fleet.attached.restoring import ContainerRecipe
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
-from chaoslab.fleet.standing import containers
-from chaoslab.fleet.standing.containers import StandingContainer
-from chaoslab.fleet.standing.restoring import ContainerRecipe
 from chaoslab.undo.base import NoUndoLog
 from tests.virtual_clock import VirtualClock
 
@@ -52,10 +52,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
     return clock
 
 
-def silent(engine: Any, clock: VirtualClock, folder: Path, monkeypatch: Any) -> StandingContainer:
+def silent(engine: Any, clock: VirtualClock, folder: Path, monkeypatch: Any) -> AttachedContainer:
     """A learner whose log has ended, and was read."""
     monkeypatch.setattr(containers.Engine, "connect", lambda _: engine)
-    life = StandingContainer(
+    life = AttachedContainer(
         NodeSpec(name="learner-0", role=Role.LEARNER, command=()), 1,
         Place(run_directory=folder, clock=clock, undo_log=NoUndoLog()), lambda _: "",
         engine=engine, since_s=0.0,

@@ -1,6 +1,6 @@
 """Fleets of nodes that run already, whatever they run in (`processes`, `containers`, `pods`).
 
-    adopt ──► lock, find ─► StandingNode, each with its Recipe in the private folder
+    adopt ──► lock, find ─► AttachedNode, each with its Recipe in the private folder
     kill, pause, hang ──► the node ─► restart: by its own command, unless somebody was faster
     leaving ──► every node goes on and runs; nothing is ended
 
@@ -19,17 +19,17 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Observation
 from chaoslab.core.units import plural
+from chaoslab.fleet.attached import lock
+from chaoslab.fleet.attached.found import Found
+from chaoslab.fleet.attached.node import AttachedNode
+from chaoslab.fleet.attached.restoring import RECIPE
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.nodes.fleet import NodeFleet
-from chaoslab.fleet.protocols import Standing
-from chaoslab.fleet.standing import lock
-from chaoslab.fleet.standing.found import Found
-from chaoslab.fleet.standing.node import StandingNode
-from chaoslab.fleet.standing.restoring import RECIPE
+from chaoslab.fleet.protocols import Attached
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.undo.base import UndoLog
@@ -42,10 +42,10 @@ _LACKING: Final = frozenset(
     {Ability.HOOKS, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
      Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.HOSTS, Ability.LINK}
 )  # fmt: skip
-_Node = TypeVar("_Node", bound=StandingNode)
+_Node = TypeVar("_Node", bound=AttachedNode)
 
 
-class StandingFleet(NodeFleet[_Node], Standing):
+class AttachedFleet(NodeFleet[_Node], Attached):
     """A fleet of nodes that were found; see `base.Fleet` for what each verb promises."""
 
     lacking = _LACKING

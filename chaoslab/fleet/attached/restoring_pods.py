@@ -1,4 +1,4 @@
-"""What lets a node in a pod of a standing training go on; see `restoring`.
+"""What lets a node in a pod of an attached training go on; see `restoring`.
 
 PodRecipe ─► Cluster: the pod in which the node runs now ─► SIGCONT, SIGUSR2
 
@@ -13,13 +13,13 @@ from typing import Final
 from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.fleet.attached import lease
+from chaoslab.fleet.attached.pod_log import look
+from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, ask, stopped
+from chaoslab.fleet.attached.restoring import PodRecipe
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.reconnection import connect_again
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
-from chaoslab.fleet.standing import lease
-from chaoslab.fleet.standing.pod_log import look
-from chaoslab.fleet.standing.pod_search import NodePod, PodSearch, ask, stopped
-from chaoslab.fleet.standing.restoring import PodRecipe
 
 _LATE_S: Final = 2.0
 """How much later a command in a pod may begin of which the harness has not seen the end."""

@@ -1,4 +1,4 @@
-"""Program that runs in a pod of a standing training: finds its node, signals it, shows its state.
+"""Program that runs in a pod of an attached training: finds its node, signals it, shows its state.
 
     python3 -I -S -c SOURCE find                      {"nodes": [{"pid", "ticks", "words", …}]}
                             show PID TICKS            {"state", "cpu_ticks", "pages", "stopped"}

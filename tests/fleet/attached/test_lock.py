@@ -1,4 +1,4 @@
-"""The lock of a standing training: whose it is, and that a dead harness has none."""
+"""The lock of an attached training: whose it is, and that a dead harness has none."""
 
 import re
 import subprocess
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.standing import lock
+from chaoslab.fleet.attached import lock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from chaoslab.fleet.standing import lock
+from chaoslab.fleet.attached import lock
 kept = lock.take("a", Path("its run"))
 print("taken", flush=True)
 sys.stdin.read()

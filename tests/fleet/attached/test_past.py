@@ -4,8 +4,8 @@ import pytest
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.events import Json, Kind, encode, read_node_line
+from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.standing.past import Past
 
 
 def line(kind: Kind, **data: Json) -> bytes:

@@ -1,4 +1,4 @@
-"""Lock of a standing training: one run at a time does something to it.
+"""Lock of an attached training: one run at a time does something to it.
 
     adopt ─► take(what) ─► ~/.cache/chaoslab/attached/DIGEST.lock ─► given back on leaving
                 └─ another run has it ─► FleetError: its process and its run directory

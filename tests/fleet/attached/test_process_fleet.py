@@ -1,4 +1,4 @@
-"""Standing processes: whatever is done to them, they run afterwards, once, and as before."""
+"""Attached processes: whatever is done to them, they run afterwards, once, and as before."""
 
 import os
 import subprocess
@@ -15,10 +15,10 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Observation
+from chaoslab.fleet.attached import restoring
+from chaoslab.fleet.attached.found import Found, command_of
+from chaoslab.fleet.attached.processes import ProcessFleet, find, recipe_of
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.standing import restoring
-from chaoslab.fleet.standing.found import Found, command_of
-from chaoslab.fleet.standing.processes import ProcessFleet, find, recipe_of
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.waiting import wait_until

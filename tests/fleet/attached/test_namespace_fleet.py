@@ -1,4 +1,4 @@
-"""Standing pods: found, broken from inside and by the cluster, let go on, and left as they were."""
+"""Attached pods: found, broken from inside and by the cluster, let go on, and left as they were."""
 
 import json
 import signal
@@ -15,16 +15,16 @@ pytest.importorskip("lightkube")
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind, Observation
+from chaoslab.fleet.attached import fleet as fleet_module
+from chaoslab.fleet.attached import lease, pod_log, pod_program, pods, restoring_pods
+from chaoslab.fleet.attached.pod_search import PodSearch, ask, find, found_of
+from chaoslab.fleet.attached.pods import NamespaceFleet
 from chaoslab.fleet.kubernetes import watch
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
-from chaoslab.fleet.standing import fleet as standing
-from chaoslab.fleet.standing import lease, pod_log, pod_program, pods, restoring_pods
-from chaoslab.fleet.standing.pod_search import PodSearch, ask, find, found_of
-from chaoslab.fleet.standing.pods import NamespaceFleet
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
-from tests.fleet.standing.fake_namespace import FakeNamespace
+from tests.fleet.attached.fake_namespace import FakeNamespace
 from tests.waiting import wait_until
 
 VICTIM = "learner-1"
@@ -40,7 +40,7 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespa
     made = FakeNamespace(tmp_path)
     monkeypatch.setattr(restoring_pods, "connect_again", lambda *_: _Kept(made))
     monkeypatch.setattr(restoring_pods, "_LATE_S", 0.0)
-    monkeypatch.setattr(standing, "_RETURN_S", 0.01)
+    monkeypatch.setattr(fleet_module, "_RETURN_S", 0.01)
     for module, name in ((pod_log, "_AGAIN_S"), (pod_log, "_AWAY_S"), (watch, "_AGAIN_S")):
         monkeypatch.setattr(module, name, 0.01)
     monkeypatch.setattr(pod_program, "_TRIES", 12_000)  # for a busy machine

@@ -1,4 +1,4 @@
-"""One incarnation of a standing node: found, or started again after a fault.
+"""One incarnation of an attached node: found, or started again after a fault.
 
     found ─► Past ─► its state ──┐
     its output, as it grows ─────┴─► NodeOutput ─► observations
@@ -14,12 +14,12 @@ from typing import Final, TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.attached.past import Past
+from chaoslab.fleet.attached.restoring import RELEASE, RESTORE
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.incarnation import Incarnation
-from chaoslab.fleet.standing.past import Past
-from chaoslab.fleet.standing.restoring import RELEASE, RESTORE
 from chaoslab.record.exits import ENDING_SIGNALS
 
 _STAYS_S: Final = 10.0
@@ -32,7 +32,7 @@ Keep: TypeAlias = Callable[[NodeSpec], str]
 """Writes the recipe of a node outside the record, unless it is there; the folder of all of them."""
 
 
-class StandingNode(Incarnation):
+class AttachedNode(Incarnation):
     """It goes on after the run, whatever was done to it."""
 
     undo_pause, undo_wedge = RESTORE, RELEASE
@@ -118,7 +118,7 @@ class StandingNode(Incarnation):
             self.open_undo(RESTORE, _ENDED, **self.whom)
             self.note_sent(signal)
 
-    def take_over(self, before: "StandingNode") -> None:
+    def take_over(self, before: "AttachedNode") -> None:
         """It replaces one that was ended: that is undone once this one stays."""
         before.pending_undos.hand_over(self.pending_undos, RESTORE, _ENDED)
         self._trial_s = time.monotonic() + _STAYS_S

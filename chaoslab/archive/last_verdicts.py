@@ -52,7 +52,7 @@ _EXIT_CODES = {State.PASS: ExitCode.PASS, State.FAIL: ExitCode.FAIL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LastVerdict:
     """One plan with its settings, on one fleet."""
 
     plan: str
@@ -76,22 +76,22 @@ class Standing:
         return _EXIT_CODES.get(self.state, ExitCode.UNKNOWN)
 
 
-def standings(
+def last_verdicts(
     runs: Sequence[PastRun], now: datetime, *, max_age_s: float | None, code_of: CodeOf | None
-) -> tuple[Standing, ...]:
+) -> tuple[LastVerdict, ...]:
     """Each plan that has runs, by name, on each fleet; the runs come the newest first.
 
     Runs with other settings (`--set`) stand for themselves until the plan's file is another one.
     `code_of` tells the code that is here now, for a run's plan; None: any code will do.
     """
     return tuple(
-        _standing(of_one, now, max_age_s, code_of)
+        _last_verdict(of_one, now, max_age_s, code_of)
         for of_plan in plans(runs).values()
         for of_one in _by_version(of_plan)
     )
 
 
-def worst(found: Sequence[Standing]) -> ExitCode:
+def worst(found: Sequence[LastVerdict]) -> ExitCode:
     """FAIL if any plan fails, UNKNOWN if one is not known to pass, or there is none."""
     codes = {one.exit_code for one in found} or {ExitCode.UNKNOWN}
     order = (ExitCode.FAIL, ExitCode.UNKNOWN, ExitCode.PASS)
@@ -112,14 +112,14 @@ def _by_version(runs: Sequence[PastRun]) -> Iterator[Sequence[PastRun]]:
             yield of_one
 
 
-def _standing(
+def _last_verdict(
     runs: Sequence[PastRun], now: datetime, max_age_s: float | None, code_of: CodeOf | None
-) -> Standing:
+) -> LastVerdict:
     going = [is_held(run.directory.path) for run in runs]
     last = next((run for run, goes_on in zip(runs, going, strict=True) if not goes_on), runs[0])
     verdict, damage = _read(last)
     age_s = last.age_s(now)
-    return Standing(
+    return LastVerdict(
         plan=last.plan,
         fleet=last.fleet,
         version=last.plan_version(),
