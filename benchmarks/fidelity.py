@@ -53,7 +53,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
 """A step time that a busy machine can keep, the same for both; rounds until a little after the last
 fault."""
 SEEDS = (1, 2, 3, 4)
-_BUSY = ("step_time_not_kept", "machine_held_up")
+_BUSY = ("step_time_not_kept", "machine_stalled")
 """Codes by which a check says that the machine kept it from judging."""
 
 

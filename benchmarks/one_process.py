@@ -218,7 +218,7 @@ class OneProcess:
     def _go_on(self, learner: Learner) -> None:
         """Adopt what has arrived and begin the next step, unless a round must be waited for."""
         self._adopt(learner)
-        held, limit = learner.replica.counters, self._settings.steps_held
+        held, limit = learner.replica.counters, self._settings.steps_before_wait
         was_waiting = learner.is_waiting
         learner.is_waiting = limit is not None and held.fragments[held.oldest].c_steps >= limit
         if not learner.is_waiting:

@@ -50,7 +50,7 @@ class FakeFleet:
         self._rounds = 0
         self._committed = 0
         self._settings: Mapping[str, Json] = {}
-        self._is_held = False
+        self._is_stop_rule_met = False
         self._is_over = False
 
     # ---------------------------------------------------------------- the script
@@ -125,7 +125,7 @@ class FakeFleet:
         for name in names:
             self._do(signal, name)
             fake = self._fakes[name]
-            if self._is_held and signal == "SIGTERM" and fake.spec.role is Role.SYNCER:
+            if self._is_stop_rule_met and signal == "SIGTERM" and fake.spec.role is Role.SYNCER:
                 self._finish(fake)
             elif name not in self.troubles.immortal:
                 self._end(name, signal=str(signal), sent=[str(signal)])
@@ -311,12 +311,12 @@ class FakeFleet:
         if working:
             self._merge(working)
         is_enough = self._rounds >= int(str(self._settings["stop_rounds"] or 10**9))
-        if is_enough and "--hold" not in syncer.spec.command:
+        if is_enough and "--keep-training" not in syncer.spec.command:
             self._finish(syncer)
             return
-        if is_enough and not self._is_held:
-            self._is_held = True
-            self._say("syncer", Kind.SYNCER_HELD, {"reason": f"{self._rounds} rounds"})
+        if is_enough and not self._is_stop_rule_met:
+            self._is_stop_rule_met = True
+            self._say("syncer", Kind.SYNCER_STOP_RULE_MET, {"reason": f"{self._rounds} rounds"})
         self._later(self.troubles.round_s(self._rounds), lambda: self._round(syncer))
 
     def _merge(self, working: list[FakeNode]) -> None:
@@ -344,7 +344,7 @@ class FakeFleet:
 
     def _finish(self, syncer: FakeNode) -> None:
         """The stop rule is met: learners give their accounts and leave, then the syncer."""
-        self._is_held, self._is_over = False, True
+        self._is_stop_rule_met, self._is_over = False, True
         self._say("syncer", Kind.SYNCER_STOPPED, {"reason": f"{self._rounds} rounds"})
         for name, fake in self._fakes.items():
             if fake.spec.role is Role.LEARNER and fake.member and fake.works:

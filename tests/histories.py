@@ -143,7 +143,7 @@ class Story(ModelTraining):
 
     def end(self, *, losses: Sequence[tuple[int, float]] = (), outcome: str = "completed") -> Self:
         """Training ends by its own rule: final accounts, exits, evaluation, the end of the run."""
-        self.enter("stop").say(Kind.SYNCER_HELD, SYNCER, reason="its stop rule is met")
+        self.enter("stop").say(Kind.SYNCER_STOP_RULE_MET, SYNCER, reason="its stop rule is met")
         self.stop_training()
         for learner in self.learners.values():
             if learner.is_up and learner.is_member:

@@ -22,7 +22,7 @@ START = ROOT / "docker" / "start_kubernetes.sh"
 NAMESPACE = "chaoslab-gate-tests"
 BROKEN = "chaoslab-node:broken-release"
 MESSENGER = "chaoslab/diloco/learner/messenger.py"
-SOUND_LINE = "    def _push(self, held: Snapshot, pull: pb.Pull) -> None:\n"
+SOUND_LINE = "    def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:\n"
 PLAN = """
 version: 1
 name: gate

@@ -121,10 +121,10 @@ def test_a_part_goes_on_with_what_has_not_passed(
 @pytest.mark.parametrize(
     ("outcome", "code", "runs", "exit_code", "counted"),
     [
-        ("UNKNOWN", "machine_held_up", 2, 0, "2 disturbed"),
-        ("UNKNOWN", "machine_held_up", 3, 1, "3 disturbed"),
+        ("UNKNOWN", "machine_stalled", 2, 0, "2 disturbed"),
+        ("UNKNOWN", "machine_stalled", 3, 1, "3 disturbed"),
         ("UNKNOWN", "not_proved", 1, 1, "1 failed"),
-        ("FAIL", "machine_held_up", 1, 1, "1 failed"),
+        ("FAIL", "machine_stalled", 1, 1, "1 failed"),
     ],
 )
 def test_a_run_that_others_disturbed_neither_passes_nor_fails(

@@ -30,7 +30,7 @@ DISTURBED_MOST = 2
 """Real runs of a session that may be UNKNOWN because others took the machine; more fail it."""
 _NAMED_MOST = 12
 _NEEDS = ("soak", "docker", "kubernetes", "toxiproxy")
-_DISTURBED = {Code.MACHINE_HELD_UP, Code.STEP_TIME_NOT_KEPT}
+_DISTURBED = {Code.MACHINE_STALLED, Code.STEP_TIME_NOT_KEPT}
 
 
 def tier_of(item: pytest.Item) -> str:

@@ -21,7 +21,7 @@ from chaoslab.archive.index import PastRun, plans
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import FleetError
 from chaoslab.run.twin import TWINS
-from chaoslab.undo.log import is_held, is_owned, may_have_open_undos
+from chaoslab.undo.log import is_in_progress, is_owned, may_have_open_undos
 
 _BLOCK_BYTES = 512
 _GOING = ".removing-"
@@ -183,7 +183,7 @@ def _keep(run: PastRun, rules: Rules, *, is_newest: bool) -> Keep | None:
     path = run.directory.path
     if not is_owned(path):
         return Keep.OTHER_USER
-    if is_held(path):
+    if is_in_progress(path):
         return Keep.RUNNING
     if may_have_open_undos(path):
         return Keep.OWES

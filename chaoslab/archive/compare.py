@@ -1,7 +1,7 @@
 """Comparison of two runs: their findings side by side, and what changed in between.
 
 before ─┬─ findings by name ─► Pair: outcome, margin, how much of the margin is gone
-after  ─┘                          └─► worse │ cannot be told │ held
+after  ─┘                          └─► worse │ unknown │ none
         └─ changes ─► seed, plan, code, machine
 """
 
@@ -17,10 +17,10 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 
 
-class Held(StrEnum):
+class Regression(StrEnum):
     """What became of one finding."""
 
-    HELD = "held"
+    NONE = "none"
     WORSE = "worse"
     UNKNOWN = "unknown"
     """It was PASS, and the later run does not tell."""
@@ -54,16 +54,16 @@ class Pair:
         was, is_now = _outcome(self.before), _outcome(self.after)
         return is_now is not was and (is_now is Outcome.FAIL or was is Outcome.PASS)
 
-    def held(self, max_drop: float) -> Held:
+    def regression(self, max_drop: float) -> Regression:
         """Whether it is as good as before, when margins may fall by `max_drop`."""
         was, is_now = _outcome(self.before), _outcome(self.after)
         if is_now is Outcome.FAIL and was is not Outcome.FAIL:
-            return Held.WORSE
+            return Regression.WORSE
         if self.change is not None and -self.change > max_drop:
-            return Held.WORSE
+            return Regression.WORSE
         if was is Outcome.PASS and is_now is not Outcome.PASS:
-            return Held.UNKNOWN
-        return Held.HELD
+            return Regression.UNKNOWN
+        return Regression.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +79,10 @@ class Comparison:
 
     def exit_code(self, max_drop: float) -> ExitCode:
         """FAIL if anything got worse, UNKNOWN if the later run does not tell, else PASS."""
-        found = {pair.held(max_drop) for pair in self.pairs}
-        if Held.WORSE in found:
+        found = {pair.regression(max_drop) for pair in self.pairs}
+        if Regression.WORSE in found:
             return ExitCode.FAIL
-        return ExitCode.UNKNOWN if Held.UNKNOWN in found else ExitCode.PASS
+        return ExitCode.UNKNOWN if Regression.UNKNOWN in found else ExitCode.PASS
 
 
 def compare(before: PastRun, after: PastRun) -> Comparison:

@@ -26,7 +26,7 @@ from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.plans import fleet_setup
 from chaoslab.record.run_directory import RESOLVED_PLAN
 from chaoslab.run.twin import CODE, code
-from chaoslab.undo.log import is_held
+from chaoslab.undo.log import is_in_progress
 
 CodeOf = Callable[[PastRun], Mapping[str, Json] | None]
 
@@ -115,7 +115,7 @@ def _by_version(runs: Sequence[PastRun]) -> Iterator[Sequence[PastRun]]:
 def _last_verdict(
     runs: Sequence[PastRun], now: datetime, max_age_s: float | None, code_of: CodeOf | None
 ) -> LastVerdict:
-    going = [is_held(run.directory.path) for run in runs]
+    going = [is_in_progress(run.directory.path) for run in runs]
     last = next((run for run, goes_on in zip(runs, going, strict=True) if not goes_on), runs[0])
     verdict, damage = _read(last)
     age_s = last.age_s(now)

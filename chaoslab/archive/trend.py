@@ -18,7 +18,7 @@ from chaoslab.archive.slope import RUNS_LEAST, Slope, slope
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
-from chaoslab.undo.log import is_held
+from chaoslab.undo.log import is_in_progress
 
 _MACHINE = ("system", "machine", "cores")
 """What of a host must be equal for margins to be compared; kernels and memory sizes may differ."""
@@ -153,7 +153,7 @@ def trend(runs: Sequence[PastRun], *, last: int) -> Trend:
         if verdict is None:
             why = why or LeftOut.NOT_JUDGED
             left_out[why] += 1
-            if not (found or without_verdict or is_held(run.directory.path)):
+            if not (found or without_verdict or is_in_progress(run.directory.path)):
                 without_verdict = run, why
         else:
             found.append((run, verdict))

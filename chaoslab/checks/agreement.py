@@ -1,4 +1,4 @@
-"""Do all hold the same parameters? Digests, of what was published, adopted, held and stored.
+"""Digests of parameters that were published, adopted, kept in memory and stored: all agree.
 
     round.merged (fragment, version) ─ digest ─┬─► learner.joined      what a rejoiner begins with
                                                ├─► learner.adopted     every one, as it happens
@@ -87,8 +87,8 @@ def _expected(history: History) -> set[str]:
         return alive
     windows = fault_windows(history)
     binding = [w for w in windows if w.end_s >= end.time_s and not w.story.is_for_good]
-    held = {node for w in binding for node in w.story.targets}
-    return alive - held
+    affected = {node for w in binding for node in w.story.targets}
+    return alive - affected
 
 
 def _joined_wrongly(history: History, published: _Published) -> Iterator[Violation]:
@@ -97,10 +97,10 @@ def _joined_wrongly(history: History, published: _Published) -> Iterator[Violati
     Initial parameters were never merged, so nobody wrote down what they are.
     """
     for event in history.of(LearnerJoined):
-        held, donor = event.payload.digests, event.payload.donor
+        digests, donor = event.payload.digests, event.payload.donor
         for fragment, version in event.payload.versions.items():
             merged = published.get((fragment, version))
-            if merged and fragment in held and held[fragment] != merged.payload.digest:
+            if merged and fragment in digests and digests[fragment] != merged.payload.digest:
                 yield Violation.at(
                     event,
                     Code.JOINED_WITH_OTHER_STATE,
@@ -173,11 +173,11 @@ def _syncer_with_itself(syncer: Event[SyncerFinal], published: _Published) -> It
                 Code.MOMENTUM_CHANGED,
                 f"the momentum of fragment {fragment} changed after its merge",
             )
-    for what, stored, held in (
+    for what, stored, live in (
         ("copy", said.stored_digests, digests),
         ("momentum", said.stored_momentum_digests, momenta),
     ):
         for fragment, found in stored.items():
-            if fragment in held and found != held[fragment]:
+            if fragment in live and found != live[fragment]:
                 text = f"the stored {what} of fragment {fragment} differs from the one in memory"
                 yield Violation.at(syncer, Code.STORED_STATE_DIFFERS, text)

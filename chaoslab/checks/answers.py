@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.moot import moot
-from chaoslab.checks.outages import Outage, held_s, outages
+from chaoslab.checks.outages import Outage, outages, syncer_away_s
 from chaoslab.checks.timeline import (
     baseline_end_s,
     ended_by_its_rule,
@@ -86,7 +86,7 @@ def training_continued(history: History) -> bool | None:
     False: a gap, the tail included, was longer than ten times the longest usual gap of the baseline
     and than 5 s. True: none was, and training ended by its own rule. None: nothing was measured, or
     the run or its record was cut short before the end could be seen. The time for which an
-    injection held the syncer itself, so that nobody could merge, is taken off the gap, the start of
+    injection kept the syncer away, so that nobody could merge, is taken off the gap, the start of
     its next process included, unless the plan never gives the syncer back.
     """
     start_s = baseline_end_s(history)
@@ -95,7 +95,7 @@ def training_continued(history: History) -> bool | None:
         return None
     away = [outage for outage in outages(history) if outage.was_to_be_healed]
     longest_s = max(
-        gap.length_s - held_s(away, gap.start_s, gap.end_s)
+        gap.length_s - syncer_away_s(away, gap.start_s, gap.end_s)
         for gap in gaps(history, start_s, training_end_s(history))
     )
     if longest_s > max(_SURE_FACTOR * baseline_s, _SURE_S):

@@ -177,11 +177,11 @@ def _follow(arrival: Arrival, history: History) -> Arrival:
 def numbers_of(found: Sequence[Arrival]) -> Mapping[str, Mapping[str, Json]]:
     """The clocks from the start of the process, and from whom each took over the state."""
     labels = [f"{arrival.learner} ({arrival.story.injection})" for arrival in found]
-    held = [arrival.complete.payload if arrival.complete else None for arrival in found]
-    sources = [said.donor or said.source if said else None for said in held]
+    complete = [arrival.complete.payload if arrival.complete else None for arrival in found]
+    sources = [said.donor or said.source if said else None for said in complete]
     return {
         "member_s": by_label(labels, (a.clock_s(a.member) for a in found)),
-        "held_everything_s": by_label(labels, (a.clock_s(a.complete) for a in found)),
+        "complete_s": by_label(labels, (a.clock_s(a.complete) for a in found)),
         "first_step_s": by_label(labels, (a.clock_s(a.stepped) for a in found)),
         "first_contribution_s": by_label(labels, (a.contributed_s for a in found)),
         "contributions": by_label(labels, (len(a.merged) for a in found)),

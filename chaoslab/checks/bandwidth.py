@@ -11,7 +11,7 @@ With `data_parallel` gradients are sent every step, around a ring: 2 (M - 1) / M
 to each of M learners, beside a model each way every H steps. The saving is M / (M - 1 + M / H):
 hardly above 1, and below it if M > H.
 
-Required is what the links carried in the baseline, when nothing held them back; available is the
+Required is what the links carried in the baseline, when nothing limited them; available is the
 rate at which payloads arrived while they did. The saving is this run's with its settings (model,
 fragments, compression, steps between two rounds) and is comparable with no published figure. A
 small sum can come in bursts: `max_peak` bounds those (`bursts`).

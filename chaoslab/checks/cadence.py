@@ -86,7 +86,7 @@ class Cadence:
             passed=f"rounds came as before: at least {min(least, 1.0):.0%} of those to be expected "
             f"in each of {len(windows):,} windows",
             samples=len(windows),
-            nothing=Doubt(Code.TOO_FEW_SAMPLES, "no stretch without faults held enough rounds"),
+            nothing=Doubt(Code.TOO_FEW_SAMPLES, "no stretch without faults had enough rounds"),
             numbers={"least_share": round(least, 3)},
         )
         if low:

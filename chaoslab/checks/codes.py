@@ -165,7 +165,7 @@ class Code(StrEnum):
     TWIN_NOT_COMPARABLE = "twin_not_comparable"
     TWIN_TOO_SHORT = "twin_too_short"
     NOBODY_LEFT = "nobody_left"
-    MACHINE_HELD_UP = "machine_held_up"
+    MACHINE_STALLED = "machine_stalled"
     """The harness, or the machine, in the time of the finding; a FAIL may have it, too."""
     STEP_TIME_NOT_KEPT = "step_time_not_kept"
     """The machine could not carry the learners at the plan's step time; a code of the speed that

@@ -37,7 +37,7 @@ _Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
 _EXIT_SLACK_S = 2.0
 """A process may be seen to exit this long before or after its membership ends."""
 _SILENT_S, _MOSTLY = 1.0, 0.5
-"""A silence of at least so long, this share of which the machine was held up, excuses a drop."""
+"""A silence of at least so long, this share of which the machine was stalled, excuses a drop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ def _sorted_out(
     """Those that the syncer must answer for, and what is to be said of the others.
 
     It may take a learner for gone when both heard nothing of each other for a time, and most of
-    that time was one in which the harness or the machine was held up.
+    that time was one in which the harness or the machine was stalled.
     """
     disturbed = disturbances(history)
     kept, said = [], []
@@ -158,7 +158,7 @@ def _sorted_out(
         silent_s = event.time_s - since_s
         if silent_s >= _SILENT_S and lost_s > _MOSTLY * silent_s:
             text = f"{_false(event).text}, but {' and '.join(one.text for one in causes)}"
-            said.append(Doubt(Code.MACHINE_HELD_UP, text))
+            said.append(Doubt(Code.MACHINE_STALLED, text))
         else:
             kept.append(event)
     return kept, said

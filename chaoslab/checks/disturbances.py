@@ -1,4 +1,4 @@
-"""Stretches in which the harness or the machine was held up, and what they make of a FAIL.
+"""Stretches in which the harness or the machine was stalled, and what they make of a FAIL.
 
     harness.stalled ─────────┐
     machine.sampled ─ busy ──┴─► Disturbance ─► without(history, …): the run as if that time had
@@ -75,7 +75,7 @@ def weighed(
         return replace(
             finding,
             outcome=Outcome.UNKNOWN,
-            codes=(*finding.codes, Code.MACHINE_HELD_UP),
+            codes=(*finding.codes, Code.MACHINE_STALLED),
             reason=f"{finding.reason}; but {_named(disturbed)}, and without that time it "
             f"{otherwise}",
             margin=None,
@@ -87,7 +87,7 @@ def weighed(
         return finding
     return replace(
         finding,
-        codes=(*finding.codes, Code.MACHINE_HELD_UP),
+        codes=(*finding.codes, Code.MACHINE_STALLED),
         reason=f"{finding.reason} (meanwhile {_named(meanwhile)})",
     )
 

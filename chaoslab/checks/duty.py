@@ -3,7 +3,7 @@
     learner-2   ── baseline ──┤ on duty │▇▇▇ fault ▇▇ heal ▇▇│ on duty ├─ training ends
                                                              └ its first contribution
 
-Time in which an injection held the syncer is nobody's duty, nor that until all fragments were
+Time in which an injection kept the syncer away is nobody's duty, nor that until all fragments were
 merged again. Reads only.
 """
 
@@ -229,7 +229,7 @@ def _waits(history: History, learner: str) -> Iterator[tuple[float, float]]:
 @once
 def settled(history: History) -> Stretches:
     """When all learners that are there train from one state, from the baseline to the end of
-    training: none is under a fault or on its way back, no syncer is held, and a round of each
+    training: none is under a fault or on its way back, the syncer is not away, and a round of each
     fragment was merged since. A learner that never came back disturbs nobody.
     """
     baseline_s = baseline_end_s(history)

@@ -78,7 +78,7 @@ class Goodput:
         caught_up = list(_caught_up(history))
         if caught_up and not caught_up[-1].is_whole and not ended_by_its_rule(history):
             reason = (
-                "the run was cut short before what was trained while the syncer was held could be "
+                "the run was cut short before what was trained while the syncer was away could be "
                 "merged"
             )
             return unknown(self.name, Code.TOO_LITTLE_TIME, reason)
@@ -96,7 +96,7 @@ class Goodput:
         if not seconds or not history.founders:
             return unknown(self.name, Code.NO_FAULT, "no time was spent under a fault")
         rounds, committed = _committed(history, stretches)
-        raw = sum(more for sample, more in trained(history) if _holds(stretches, sample.time_s))
+        raw = sum(more for sample, more in trained(history) if _within(stretches, sample.time_s))
         more_s = _joined_s(history, stretches) - _taken_s(history)
         alive = 1 + more_s / (seconds * len(history.founders))
         expected_per_s = baseline_per_s * alive
@@ -149,7 +149,7 @@ def _committed(history: History, stretches: Stretches) -> tuple[int, float]:
     rounds, tokens, before = 0, 0.0, 0.0
     for merged in history.of(RoundMerged):
         now = merged.payload.committed_tokens
-        if _holds(stretches, merged.time_s):
+        if _within(stretches, merged.time_s):
             rounds, tokens = rounds + 1, tokens + now - before
         before = now
     return rounds, tokens
@@ -191,7 +191,7 @@ def _taken_s(history: History) -> float:
 
 
 def _joined_s(history: History, stretches: Stretches) -> float:
-    """Learner-seconds that newcomers added: each life from when it held everything to its end."""
+    """Learner-seconds that newcomers added: each life from when it was complete to its end."""
     newcomers, spans = history.newcomers, dict[tuple[str, int], tuple[float, float]]()
     for event in history.of(LearnerJoined, NodeExited) if newcomers else ():
         said = event.payload
@@ -251,7 +251,7 @@ def _length_s(stretches: Stretches) -> float:
     return sum(end_s - start_s for start_s, end_s in stretches)
 
 
-def _holds(stretches: Stretches, time_s: float) -> bool:
+def _within(stretches: Stretches, time_s: float) -> bool:
     """Whether a time lies in one of them, which are in order and apart; beginnings are outside."""
     begun = bisect_left(stretches, (time_s,))
     return begun > 0 and time_s <= stretches[begun - 1][1]

@@ -1,11 +1,11 @@
 """Injections in vain: those that found nothing to break, because another fault of the plan had it
 already, and those that came when the point of the protocol that they had to hit was over.
 
-    process.kill      ├──────── held ────────┤·· on the way back ··┤
+    process.kill      ├─── under a fault ────┤·· on the way back ··┤
     network.partition      ├─ no traffic to freeze ─┤                        moot: no doubt
     network.partition                                    ├─ no traffic ─┤    failed: a doubt
 
-The other injection must be proved and must have held the target at that time: it kept the harness
+The other injection must be proved and must have had the target at that time: it kept the harness
 from injecting at all, or it took the target, or the syncer at the other end, out of training, and
 the evidence says that what was to be broken was not there. A moot injection is none that took
 place.
@@ -37,7 +37,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.record.journal import FaultStory, History
 
-_HAD = frozenset({Obstacle.HELD, Obstacle.NOT_ALIVE})
+_HAD = frozenset({Obstacle.UNDER_FAULT, Obstacle.NOT_ALIVE})
 """Obstacles of a skipped injection that another one can be the cause of."""
 
 
@@ -65,10 +65,10 @@ def moot(history: History) -> dict[str, str]:
     skipped = [e for e in history.of(FaultSkipped) if e.payload.obstacle in _HAD]
     if not begun and not skipped:
         return {}
-    away, holding = tuple(_away(history)), tuple(_holding(history))
+    away, open_ = tuple(_away(history)), tuple(_open(history))
     found = {story.injection: _begun(story, away) for story in begun}
     for event in skipped:
-        covers = holding if event.payload.obstacle is Obstacle.HELD else away
+        covers = open_ if event.payload.obstacle is Obstacle.UNDER_FAULT else away
         found[event.payload.injection] = _skipped(event, covers)
     return {injection: said for injection, said in found.items() if said}
 
@@ -98,7 +98,7 @@ def _skipped(event: Event[FaultSkipped], covers: Iterable[_Cover]) -> str:
     return "; ".join(by[target] for target in targets) if by.keys() >= set(targets) else ""
 
 
-def _holding(history: History) -> Iterator[_Cover]:
+def _open(history: History) -> Iterator[_Cover]:
     """The proved injections on each target, whatever they do to it, until they were healed."""
     for story in history.faults:
         for target in story.targets if story.status is Status.PROVED else ():

@@ -1,4 +1,4 @@
-"""When an injection held the syncer itself, and how everybody came back to it.
+"""Outages of the syncer by injections, and how every learner came back to it.
 
     rounds ─┤ injecting ── nobody can merge ── healing ├─ ready ── learner-1 ── learner-0 ─► rounds
               the learners go on stepping ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇
@@ -41,12 +41,12 @@ _UNSEEN_START_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """One injection that held the syncer. Events are None while the record does not show them."""
+    """One injection that kept the syncer away. Events are None if the record does not show them."""
 
     story: FaultStory
     gone_s: float
     until_s: float
-    """When the syncer was held again, or training ended."""
+    """When the syncer was away again, or training ended."""
     is_last: bool
     ready: Event | None
     """A new process of the syncer was ready; None as well if it lived on."""
@@ -111,8 +111,8 @@ def outages(history: History) -> tuple[Outage, ...]:
     )
 
 
-def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
-    """Seconds of a stretch for which an injection held the syncer, so that nobody could merge.
+def syncer_away_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
+    """Seconds of a stretch for which an injection kept the syncer away, so that nobody could merge.
 
     The start of the next process of the syncer is a part of it, `start_s` at most.
     """

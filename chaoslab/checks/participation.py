@@ -17,13 +17,13 @@ Under a fault that leaves it at work (`may_silence` of its class) rounds are exp
 as far as a slowness lets that the evidence measured, and steps where it measured none. A learner
 that contributed far less in the baseline than others that are no faster is a doubt.
 
-Time in which an injection held the syncer is nobody's duty. A learner that a fault took away and
-that never contributed again is left to the second answer (`learners_rejoin`).
+No duty counts while an injection keeps the syncer away. A learner that a fault took away and that
+never contributed again is left to the second answer (`learners_rejoin`).
 
 Where learners without a step time share a machine that is full, steps tell who got a core, too:
-they are held there against what a learner was given of the time in which it was ready, or, where
+they are compared there with what a learner was given of the time in which it was ready, or, where
 that is not known, a quarter of them is enough. Rounds become due as the fastest learner steps, and
-one that is outrun contributes to fewer of them, with less weight: both are held against the steps
+one that is outrun contributes to fewer of them, with less weight: both are compared with the steps
 that it made, rounds give or take one.
 """
 

@@ -42,7 +42,7 @@ _BASELINE_ROUNDS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Heal:
-    """Injections that overlapped, and the moment from which none of them held any more."""
+    """Injections that overlapped, and the moment from which none of them was open any more."""
 
     stories: tuple[FaultStory, ...]
     victims: tuple[str, ...]

@@ -175,14 +175,16 @@ class Rejoin:
     def _out_of_date(self, absence: Absence, history: History) -> Violation | None:
         if not absence.is_last:
             return None
-        held, current = _held(absence, history), _current(history)
-        lags = {f: version - held.get(f, 0) for f, version in current.items()} if held else {}
+        versions, current = _versions(absence, history), _current(history)
+        lags = (
+            {f: version - versions.get(f, 0) for f, version in current.items()} if versions else {}
+        )
         worst = max(lags, key=lambda fragment: lags[fragment], default="")
         if not worst or lags[worst] <= self.max_lag:
             return None
         text = (
-            f"{absence.learner} ended with version {held.get(worst, 0)} of fragment {worst}, the "
-            f"syncer with {current[worst]}: it is not up to date"
+            f"{absence.learner} ended with version {versions.get(worst, 0)} of fragment {worst}, "
+            f"the syncer with {current[worst]}: it is not up to date"
         )
         return _violation(Code.OUT_OF_DATE, absence, text, absence.merged[-1])
 
@@ -192,7 +194,7 @@ def _violation(code: Code, absence: Absence, text: str, event: Event | None) -> 
     return Violation.at(seen, code, text, absence.learner)
 
 
-def _held(absence: Absence, history: History) -> Mapping[str, int]:
+def _versions(absence: Absence, history: History) -> Mapping[str, int]:
     """The versions the learner ended with: by its final word, or by what it said to adopt."""
     versions: dict[str, int] = {}
     events: list[Event[LearnerJoined] | Event[LearnerAdopted] | Event[LearnerFinal]] = [

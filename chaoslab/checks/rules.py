@@ -184,7 +184,7 @@ def _late(history: History) -> Iterator[Finding]:
             "phase",
             Code.INJECTED_TOO_LATE,
             f"{names} came when the phase that it was to hit was over: let the node wait there "
-            "with `hold: 5s` in its trigger",
+            "with `wait: 5s` in its trigger",
             samples=len(late),
             culprits=[story.injection for story, _ in late],
             evidence=[over for _, over in late],

@@ -28,11 +28,11 @@ _ADOPTIONS_LEAST = 10
 
 
 @dataclass(slots=True, kw_only=True)
-class _Holder:
+class _Replica:
     """One learner and what it holds, as the record goes by. Fragments are keyed by their number."""
 
     learner: str
-    held: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
     outdated_s: dict[str, float] = field(default_factory=dict)
     """By fragment: since when there is a newer version than the one it holds."""
     worst: int = 0
@@ -44,7 +44,7 @@ class _Holder:
 
     def look(self, newest: Mapping[str, int], outdated_s: float, *, is_away: bool) -> int:
         """How far behind it is now; its worst is kept."""
-        lag = max((newest.get(f, 0) - version for f, version in self.held.items()), default=0)
+        lag = max((newest.get(f, 0) - version for f, version in self.versions.items()), default=0)
         if is_away:
             self.worst_away = max(self.worst_away, lag)
         else:
@@ -78,8 +78,8 @@ class Staleness:
         excused = [
             (one, one.since.time_s + self.within_s if one.since else one.until_s) for one in away
         ]
-        holders, violations, adoptions = self._follow(history, start_s, end_s, excused)
-        worst = max((holder.worst for holder in holders), default=0)
+        replicas, violations, adoptions = self._follow(history, start_s, end_s, excused)
+        worst = max((replica.worst for replica in replicas), default=0)
         return conclude(
             self.name,
             [*violations, _doubt(excused, end_s, adoptions)],
@@ -88,11 +88,11 @@ class Staleness:
             samples=adoptions,
             measured=Measured(worst, self.max_rounds, Unit.ROUNDS) if adoptions else None,
             numbers={
-                "behind_at_work_rounds": {h.learner: h.worst for h in holders},
+                "behind_at_work_rounds": {h.learner: h.worst for h in replicas},
                 "behind_while_away_rounds": {
-                    h.learner: h.worst_away for h in holders if h.worst_away
+                    h.learner: h.worst_away for h in replicas if h.worst_away
                 },
-                "oldest_at_work_s": {h.learner: round(h.oldest_s, 3) for h in holders},
+                "oldest_at_work_s": {h.learner: round(h.oldest_s, 3) for h in replicas},
             },
         )
 
@@ -102,8 +102,8 @@ class Staleness:
         start_s: float,
         end_s: float,
         excused: Sequence[tuple[Absence, float]],
-    ) -> tuple[Sequence[_Holder], Sequence[Violation], int]:
-        holders = {learner: _Holder(learner=learner) for learner in history.learners}
+    ) -> tuple[Sequence[_Replica], Sequence[Violation], int]:
+        replicas = {learner: _Replica(learner=learner) for learner in history.learners}
         newest: dict[str, int] = {}
         violations: dict[str, Violation] = {}
         adoptions = 0
@@ -115,34 +115,34 @@ class Staleness:
             said = event.payload
             if isinstance(said, NodeExited):
                 if said.node in newcomers:  # it was not there before, nor is it now
-                    holders[said.node].held.clear()
+                    replicas[said.node].versions.clear()
                 continue
             if isinstance(said, RoundMerged):
                 newest[str(said.fragment)] = said.version
-                touched = list(holders.values())
+                touched = list(replicas.values())
             else:
-                touched = [holders[said.learner]] if said.learner in holders else []
+                touched = [replicas[said.learner]] if said.learner in replicas else []
                 adoptions += isinstance(said, LearnerAdopted) and event.time_s >= start_s
-            for holder in touched:
-                is_away = holds(away.get(holder.learner, ()), event.time_s)
-                outdated_s = event.time_s - min(holder.outdated_s.values(), default=event.time_s)
-                _hold(holder, said, event.time_s, newest)
+            for replica in touched:
+                is_away = holds(away.get(replica.learner, ()), event.time_s)
+                outdated_s = event.time_s - min(replica.outdated_s.values(), default=event.time_s)
+                _note(replica, said, event.time_s, newest)
                 if event.time_s < start_s:
                     continue
-                lag = holder.look(newest, outdated_s, is_away=is_away)
-                if lag > self.max_rounds and not is_away and holder.learner not in violations:
+                lag = replica.look(newest, outdated_s, is_away=is_away)
+                if lag > self.max_rounds and not is_away and replica.learner not in violations:
                     text = (
-                        f"{holder.learner} was {plural(lag, 'version')} of a fragment behind the "
+                        f"{replica.learner} was {plural(lag, 'version')} of a fragment behind the "
                         f"syncer at {event.time_s:.1f} s; the bound is {self.max_rounds}"
                     )
-                    violations[holder.learner] = Violation.at(
-                        event, Code.BEHIND, text, holder.learner
+                    violations[replica.learner] = Violation.at(
+                        event, Code.BEHIND, text, replica.learner
                     )
-        return list(holders.values()), list(violations.values()), adoptions
+        return list(replicas.values()), list(violations.values()), adoptions
 
 
-def _hold(
-    holder: _Holder,
+def _note(
+    replica: _Replica,
     said: RoundMerged | LearnerJoined | LearnerAdopted,
     time_s: float,
     newest: Mapping[str, int],
@@ -150,16 +150,16 @@ def _hold(
     """Note what an event says that the learner holds now, and what is outdated by it."""
     if isinstance(said, RoundMerged):
         fragment = str(said.fragment)
-        if fragment in holder.held:
-            holder.outdated_s.setdefault(fragment, time_s)
+        if fragment in replica.versions:
+            replica.outdated_s.setdefault(fragment, time_s)
         return
     if isinstance(said, LearnerJoined):
-        holder.held = dict(said.versions)
+        replica.versions = dict(said.versions)
     else:
-        holder.held[str(said.fragment)] = said.version
-    for fragment, version in holder.held.items():
+        replica.versions[str(said.fragment)] = said.version
+    for fragment, version in replica.versions.items():
         if version >= newest.get(fragment, 0):
-            holder.outdated_s.pop(fragment, None)
+            replica.outdated_s.pop(fragment, None)
 
 
 def _doubt(excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: int) -> Doubt | None:

@@ -24,8 +24,8 @@ from chaoslab.core.payloads import (
     RunOutcome,
     RunStarted,
     SyncerFinal,
-    SyncerHeld,
     SyncerStopped,
+    SyncerStopRuleMet,
 )
 from chaoslab.record.journal import History
 
@@ -50,7 +50,7 @@ def stop_rule(history: History) -> Iterator[Finding]:
     yield from _stopped_early(history)
     if finished and history.last(SyncerStopped) is None:
         yield unknown("stop", Code.STOP_NOT_SAID, "the syncer never said that training had ended")
-    elif final and _waits_to_be_asked(history) and history.last(SyncerHeld) is None:
+    elif final and _waits_to_be_asked(history) and history.last(SyncerStopRuleMet) is None:
         yield unknown(
             "stop",
             Code.STOP_NOT_SAID,

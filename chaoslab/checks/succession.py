@@ -60,7 +60,7 @@ class Succession:
             measured=Measured(longest_s, self.within_s, Unit.SECONDS) if clocks else None,
             numbers={
                 one.story.injection: {
-                    "held_s": round(one.healed_s - one.gone_s, 3),
+                    "away_s": round(one.healed_s - one.gone_s, 3),
                     "ready_s": round(one.ready.time_s - one.healed_s, 3) if one.ready else None,
                     "heard_s": by_label(one.returns, map(one.after_s, one.returns)),
                 }
@@ -98,9 +98,9 @@ class Succession:
 
 def _took_up(ready: Event[SyncerReady], history: History) -> Iterator[Violation]:
     """Every fragment as it was last published; one merge may be newer, and is said right away."""
-    held, restated = ready.payload.versions, _restated(ready, history)
+    versions, restated = ready.payload.versions, _restated(ready, history)
     for fragment, merged in _published(ready, history).items():
-        wanted, last, version = merged, merged.payload.version, held.get(fragment)
+        wanted, last, version = merged, merged.payload.version, versions.get(fragment)
         if restated and str(restated.payload.fragment) == fragment and version == last + 1:
             wanted = restated
         elif version != last:

@@ -48,7 +48,7 @@ def by_lease(history: History) -> Iterator[Doubt]:
         if event.payload.lease_over:
             node, words = event.payload.node, event.payload.last_words
             text = f"{node} was ended by its host, which could not hear the harness ({words})"
-            yield Doubt(Code.MACHINE_HELD_UP, text)
+            yield Doubt(Code.MACHINE_STALLED, text)
 
 
 def _unasked(history: History) -> Iterator[Event[NodeExited]]:
@@ -77,7 +77,7 @@ def left_early(history: History) -> Iterator[Violation]:
 
 
 def _left_unasked(history: History) -> Iterator[Violation]:
-    """Lives that left as if asked while no injection held them, nor had just let go of them."""
+    """Lives that left as if asked while under no injection, and not just after one."""
     exits = history.of(NodeExited)
     by_lease = {(e.payload.node, e.payload.incarnation) for e in exits if e.payload.lease_over}
     for left in before_the_end(history, history.of(LearnerLeft)):

@@ -1,6 +1,6 @@
 """The answer: one outcome from all findings, the first answers, and verdict.json.
 
-    History ─┬─► rules that always hold ─┐
+    History ─┬─► rules of every run ────┐
              ├─► each expected check ────┤
              ├─► an answer that is NO ───┼─► findings ─► FAIL beats UNKNOWN beats PASS ─► Verdict
              └─► training continued? who rejoined? ─────────────────────────────────────► Verdict
@@ -174,7 +174,7 @@ class Verdict:
 
 
 def judge(history: History, expect: Sequence[Check]) -> Verdict:
-    """Judge a run by its record: the rules that always hold, then what its plan expects.
+    """Judge a run by its record: the rules of every run, then what its plan expects.
 
     A line that lacks what its kind promises makes the verdict UNKNOWN at best, and says which.
     What the run was never to answer is left out.

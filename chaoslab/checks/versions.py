@@ -27,7 +27,7 @@ from chaoslab.core.units import plural
 from chaoslab.record.journal import History
 
 _STANDSTILL_LEAST = 3
-"""So many versions of a fragment that hold nothing new are no chance."""
+"""So many versions of a fragment without anything new are no chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def _line(history: History, last: dict[str, int]) -> Iterator[Violation]:
 
 
 def _standstill(history: History) -> Iterator[Violation]:
-    """The first fragment whose versions hold again and again what older ones held, although updates
+    """The first fragment whose versions repeat older ones again and again, although updates
     were pushed for them.
 
     One may stand still whose updates are zeros: it holds nothing that is trained. Values may be too
@@ -86,20 +86,20 @@ def _standstill(history: History) -> Iterator[Violation]:
     for push in history.of(PushAccepted):
         number = push.payload.round
         is_work[number] = is_work.get(number, False) or push.payload.norm != 0
-    held: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    seen: dict[int, set[tuple[str, str]]] = defaultdict(set)
     same: dict[int, list[Event]] = defaultdict(list)
     for event in rounds_with_work(history):
         said = event.payload
         if said.digest is None or said.momentum_digest is None or said.is_restated:
             continue
         holds = said.digest, said.momentum_digest
-        if holds in held[said.fragment] and is_work.get(said.round, True):
+        if holds in seen[said.fragment] and is_work.get(said.round, True):
             same[said.fragment].append(event)
-        held[said.fragment].add(holds)
+        seen[said.fragment].add(holds)
         if len(same[said.fragment]) == _STANDSTILL_LEAST:
             text = (
                 f"{_STANDSTILL_LEAST} versions of fragment {said.fragment}, from "
-                f"{same[said.fragment][0].time_s:.1f} s on, hold what older ones held: nothing "
+                f"{same[said.fragment][0].time_s:.1f} s on, repeat older ones: nothing "
                 f"was merged into them"
             )
             yield Violation.at(same[said.fragment][0], Code.NOTHING_CHANGED, text)
@@ -140,12 +140,12 @@ def _writers(history: History) -> Iterator[Violation]:
 
 def _final(history: History, last: dict[str, int]) -> Iterator[Violation]:
     final = history.last(SyncerFinal)
-    held = final.payload.versions if final else {}
+    versions = final.payload.versions if final else {}
     for fragment, version in last.items():
-        if final and held.get(fragment) != version:
+        if final and versions.get(fragment) != version:
             yield Violation.at(
                 final,
                 Code.LAST_VERSION_DIFFERS,
-                f"the syncer ended with version {held.get(fragment)} of fragment {fragment}, but "
-                f"version {version} was the last one merged",
+                f"the syncer ended with version {versions.get(fragment)} of fragment {fragment}, "
+                f"but version {version} was the last one merged",
             )

@@ -90,7 +90,7 @@ class Kind(StrEnum):
     PUSH_ACCEPTED = "push.accepted"
     PUSH_REJECTED = "push.rejected"
     PUSH_BOUNDED = "push.bounded"
-    SYNCER_HELD = "syncer.held"
+    SYNCER_STOP_RULE_MET = "syncer.stop_rule_met"
     SYNCER_STOPPED = "syncer.stopped"
     SYNCER_FINAL = "syncer.final"
 

@@ -1,4 +1,4 @@
-"""Evaluator: held-out loss of each snapshot that a syncer wrote, as one event each.
+"""Evaluator: given-out loss of each snapshot that a syncer wrote, as one event each.
 
     snapshots/*.npz ─► names back into the task's pytree ─► task.evaluate ─► evaluation.measured
 
@@ -61,14 +61,14 @@ def assembled(task: Task, tensors: Mapping[str, FloatArray]) -> Params:
     """The task's pytree filled with `tensors`. TaskError if names or shapes differ."""
     like = jax.eval_shape(task.init, jax.random.key(0))
     wanted = {name: leaf.shape for name, leaf in tensors_of(like).items()}
-    held = {name: array.shape for name, array in tensors.items()}
-    if wanted != held:
+    given = {name: array.shape for name, array in tensors.items()}
+    if wanted != given:
         wrong = sorted(
-            name for name in wanted.keys() | held.keys() if wanted.get(name) != held.get(name)
+            name for name in wanted.keys() | given.keys() if wanted.get(name) != given.get(name)
         )
         raise TaskError(
             f"tensors of another model: {wrong[0]!r} must be {wanted.get(wrong[0], 'absent')}, got "
-            f"{held.get(wrong[0], 'none')} ({len(wrong)} differ); give the model that was trained"
+            f"{given.get(wrong[0], 'none')} ({len(wrong)} differ); give the model that was trained"
         )
     leaves = [jax.device_put(tensors[name]) for name in wanted]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
@@ -85,7 +85,7 @@ def chosen(paths: Sequence[Path], at_most: int | None) -> list[Path]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m chaoslab.diloco.evaluate",
-        description="Print the held-out loss of every snapshot of a training, one JSON line each.",
+        description="Print the given-out loss of every snapshot of a training, one JSON line each.",
         epilog="example: python -m chaoslab.diloco.evaluate --snapshots runs/latest/snapshots",
     )
     option = parser.add_argument

@@ -121,7 +121,7 @@ class Settings:
             )
 
     @property
-    def steps_held(self) -> int | None:
+    def steps_before_wait(self) -> int | None:
         """H: steps past the adoption of a fragment at which a learner waits; None: it never does.
 
         Its snapshot was taken tau steps before the adoption, so this is H + tau steps past that.

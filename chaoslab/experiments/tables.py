@@ -2,7 +2,7 @@
 
 values of all cells ─► Grid ─► Markdown tables, each cell beside its published value
                             └► CSV, one line for each cell
-                            └► errors against the published values, and whether bounds hold
+                            └► errors against the published values, and whether bounds are met
 """
 
 import csv
@@ -75,7 +75,7 @@ def errors_of(grid: Grid, published: Published) -> Errors:
 
 
 def is_within(errors: Errors, published: Published) -> bool:
-    """Whether the bounds of the file hold; True without any."""
+    """Whether the bounds of the file are met; True without any."""
     is_near = not published.max_rms or errors.rms < published.max_rms
     return is_near and (not published.max_error or abs(errors.largest) <= published.max_error)
 
@@ -86,13 +86,13 @@ def verdict(grid: Grid, published: Published) -> str:
     bounds = [f"an RMS below {published.max_rms:g}"] if published.max_rms else []
     bounds += [f"no cell off by more than {published.max_error:g}"] if published.max_error else []
     asked = f" Asked: {', '.join(bounds)}." if bounds else ""
-    held = "" if is_within(errors, published) else " **Not met.**"
+    unmet = "" if is_within(errors, published) else " **Not met.**"
     unit = grid.unit(published.measure)
     largest = format(errors.largest, unit.error_digits)
     return (
         f"{errors.count} cells of {published.measure} against {published.source}: RMS "
         f"{errors.rms:.2f} {unit.error}, largest error {largest} ({errors.largest_at})"
-        f"{f', {errors.equal} equal' if unit.has_steps else ''}.{asked}{held}"
+        f"{f', {errors.equal} equal' if unit.has_steps else ''}.{asked}{unmet}"
     )
 
 

@@ -116,7 +116,7 @@ class ShapesLinks(Protocol):
     and their evidence is."""
 
     def shapings(self) -> tuple[Shaping, ...]:
-        """Everything it may put on a link: held against what the links can do before the start.
+        """Everything it may put on a link: compared with what the links can do before the start.
 
         PlanError if its settings turn out not to work, a file that cannot be read included.
         """

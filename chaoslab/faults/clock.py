@@ -3,7 +3,7 @@
     harness ── step, or rate ──► the node's test hook ─► what its code reads by `time`
        its own clock ─ stamps ─► clock.read, before, during and after ◄─┘          └─► evidence
 
-A node's word on what it shows is held against the harness's own clock at the moment at which it
+A node's word on what it shows is compared with the harness's own clock at the moment at which it
 arrives: the difference is the proof. That training does not care is for checks to say: liveness,
 deadlines and fencing rest on monotonic clocks and on counters, never on the date.
 """
@@ -105,9 +105,9 @@ class ClockStep(AsksHook):
         }
         if abs(step_s) < _LATE_S:
             return no_evidence(Code.NO_EFFECT, "did not have its wall clock set", **measured)
-        is_held = all(abs(ahead_s - before_s - self._step_s) <= _LATE_S for ahead_s in later_s)
+        is_kept = all(abs(ahead_s - before_s - self._step_s) <= _LATE_S for ahead_s in later_s)
         return Found(
-            code=window.lasted(until_s - said[0].time_s) if is_held else Code.OUT_OF_TOLERANCE,
+            code=window.lasted(until_s - said[0].time_s) if is_kept else Code.OUT_OF_TOLERANCE,
             text=f"had its wall clock {elapsed(abs(step_s))} {'ahead' if step_s > 0 else 'back'}, "
             f"in {plural(len(later_s), 'reading')}",
             measured=measured,
@@ -169,7 +169,7 @@ class ClockDrift(AsksHook):
         elif passed_s < _WINDOW_S:
             code = Code.TOO_SHORT
         else:
-            code = window.lasted(_held_s(window, said))
+            code = window.lasted(_shown_s(window, said))
         return Found(
             code=code,
             text=f"had clocks that ran at {rate:.2f} of the usual rate for {passed_s:.1f} s",
@@ -186,7 +186,7 @@ def _readings(window: EvidenceWindow) -> Sequence[Event[ClockRead]]:
     return [e for e in window.of(ClockRead) if e.payload.incarnation == window.incarnation]
 
 
-def _held_s(window: EvidenceWindow, said: Sequence[Event[ClockRead]]) -> float:
+def _shown_s(window: EvidenceWindow, said: Sequence[Event[ClockRead]]) -> float:
     """For how long its clocks are known to have been as they were read."""
     return min(window.end_s, said[-1].time_s + _UNSEEN_S) - said[0].time_s
 

@@ -176,7 +176,7 @@ class ComputeThermal(_Slowing):
     """At its hottest."""
     ramp_s: Duration = 6.0
     """From the first step down to the limit, and at the end from there back."""
-    hold_s: Duration = 12.0
+    plateau_s: Duration = 12.0
     """How long it stays at the limit."""
     tooth_s: Duration = 3.0
     """At the limit it throttles for so long, then lets go a little, in turn."""
@@ -193,8 +193,8 @@ class ComputeThermal(_Slowing):
 
     def __post_init__(self) -> None:
         _refuse(self.factor, self.tolerance)
-        if self.ramp_s <= 0 or self.hold_s <= 0 or self.tooth_s <= 0:
-            raise PlanError("`ramp`, `hold` and `tooth` are durations above 0s")
+        if self.ramp_s <= 0 or self.plateau_s <= 0 or self.tooth_s <= 0:
+            raise PlanError("`ramp`, `plateau` and `tooth` are durations above 0s")
         if not 0 <= self.tooth_share < 1:
             raise PlanError("`tooth_share` is at least 0% and below 100%", key="tooth_share")
 
@@ -202,10 +202,10 @@ class ComputeThermal(_Slowing):
     def course(self) -> tuple[Stage, ...]:
         """Three steps up, the teeth, three steps down."""
         beyond, third_s = self.factor - 1, self.ramp_s / 3
-        teeth = max(1, round(self.hold_s / self.tooth_s))
+        teeth = max(1, round(self.plateau_s / self.tooth_s))
         let_go = [1.0, 1.0 - self.tooth_share]
         shares = [0.25, 0.5, 0.75, *(let_go[tooth % 2] for tooth in range(teeth)), 0.75, 0.5, 0.25]
-        lengths_s = [third_s] * 3 + [self.hold_s / teeth] * teeth + [third_s] * 2
+        lengths_s = [third_s] * 3 + [self.plateau_s / teeth] * teeth + [third_s] * 2
         offsets_s = accumulate(lengths_s, initial=0.0)
         return tuple(
             Stage(offset_s=offset_s, factor=1 + beyond * share)

@@ -79,7 +79,7 @@ class ControlScaleUp(BaseFault):
             text=_how_it_joined(life),
             measured={
                 "joined_after_s": life.after_s(life.member),
-                "held_everything_after_s": life.after_s(life.complete),
+                "complete_after_s": life.after_s(life.complete),
                 "contributed_after_s": life.contributed_s,
                 "source": life.source,
                 "donor": life.donor,

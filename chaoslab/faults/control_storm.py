@@ -165,7 +165,7 @@ class _Storm:
 
     @property
     def on_their_way(self) -> int:
-        """The most that had been started and did not hold everything yet, at one time."""
+        """The most that had been started and were not complete yet, at one time."""
         return _most_at_once((one.started.time_s, one.complete_s) for one in self.returns)
 
     @property

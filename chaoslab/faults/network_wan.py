@@ -18,7 +18,7 @@ from chaoslab.core.payloads import LinkMeasured, Status
 from chaoslab.core.units import BytesPerSecond, Duration
 from chaoslab.faults.actions import LinkFault, shape_all
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.duration import held
+from chaoslab.faults.evidence.duration import lasted
 from chaoslab.faults.evidence.links import (
     Tolerance,
     lasted_s,
@@ -44,7 +44,7 @@ FAR = Tolerance(low=DELAY.low, high=math.inf)
 """Where a rate is limited, too, whatever waits for it is later still."""
 SLOW = Tolerance(low=0.0, high=RATE.high)
 _ENOUGH = 4
-"""A busy reader may hold up this many payloads less one, and they then look faster than they were.
+"""A busy reader may delay this many payloads less one, and they then look faster than they were.
 """
 _LITTLE = 0.05
 """Where payloads took less than this share of the fault's time, few that look fast are the mean."""
@@ -253,7 +253,7 @@ class NetworkTrace(LinkFault):
             measured={"added_rtt_s": added_s, "asked_rtt_s": asked_s, "usual_rtt_s": usual_s},
             proof=(seen[0][0], seen[-1][0]),
         )
-        return held(window, shown).weakens(found, "rtt")
+        return lasted(window, shown).weakens(found, "rtt")
 
     def _is_late(
         self,
@@ -296,7 +296,7 @@ class NetworkTrace(LinkFault):
         )
 
     def _row(self, window: EvidenceWindow, event: Event[LinkMeasured]) -> TracePoint:
-        """The row that held in the middle of a report's window."""
+        """The row that applied in the middle of a report's window."""
         moment_s = max(0.0, event.time_s - event.payload.window_s / 2 - window.begin_s)
         return [point for point in self._points if point.at_s <= moment_s][-1]
 

@@ -1,4 +1,4 @@
-"""Faults that hold a process without ending it: pause, hang.
+"""Faults that stop a process without ending it: pause, hang.
 
 From far away the two look alike, and yet systems that survive one fall to the other: a paused
 process is silent altogether, a hung one goes on sending heartbeats and never does its work.
@@ -77,11 +77,11 @@ class ProcessPause(HitsTogether):
             and not e.kind.startswith("node.")
             and e.time_s > stopped[0].time_s + AFTERGLOW_S
         ]
-        held = [e for e in probes if e.payload.state == "T" or _stood_still(e, stopped[-1])]
-        paused_s = stopped[-1].time_s - held[0].time_s
+        quiet = [e for e in probes if e.payload.state == "T" or _stood_still(e, stopped[-1])]
+        paused_s = stopped[-1].time_s - quiet[0].time_s
         code = window.lasted(paused_s)
         text = f"was stopped (state T) for {paused_s:.1f} s"
-        if len(held) < len(probes):
+        if len(quiet) < len(probes):
             code = Code.NOT_THROUGHOUT
             text += f", but not all the time: {', '.join(window.probed_states)}"
         if spoke:
@@ -91,7 +91,7 @@ class ProcessPause(HitsTogether):
             code=code,
             text=text,
             measured={"paused_s": paused_s, "reports": len(spoke)},
-            proof=(held[0], stopped[-1], *spoke[:1]),
+            proof=(quiet[0], stopped[-1], *spoke[:1]),
         )
 
 

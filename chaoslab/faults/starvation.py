@@ -1,6 +1,6 @@
 """Faults that starve a learner by its neighbours: compute.steal, memory.pressure, process.oom.
 
-They are real: processes that compute, hold memory, or use a limit of memory up until the kernel
+They are real: processes that compute, occupy memory, or use a limit of memory up until the kernel
 kills. What is no such thing is called what it is (`by: imitation`).
 """
 
@@ -20,7 +20,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.pace import Stage, pace_of
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
+from chaoslab.fleet.stressors import MemoryLimit, Neighbours, OccupiedMemory
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
 
@@ -102,24 +102,24 @@ class MemoryPressure(Stresses):
         if self.size_bytes < _MiB:
             raise PlanError("`size` is at least 1MiB", key="size")
 
-    def stressor(self, injection: Injection) -> HeldMemory:
+    def stressor(self, injection: Injection) -> OccupiedMemory:
         """The process beside each target."""
-        return HeldMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
+        return OccupiedMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
 
     def look(self, window: EvidenceWindow) -> Found:
-        """What is really held, at the last look."""
+        """Memory that is really occupied, at the last look."""
         counted = _counted(window)
-        held_bytes = (counted[-1].payload.rss_bytes or 0.0) if counted else 0.0
-        share = held_bytes / self.size_bytes
+        occupied_bytes = (counted[-1].payload.rss_bytes or 0.0) if counted else 0.0
+        share = occupied_bytes / self.size_bytes
         if share < _HELD_SHARE / 2:
-            text = f"felt no pressure: {held_bytes / 1e6:,.0f} MB were held beside it"
+            text = f"felt no pressure: {occupied_bytes / 1e6:,.0f} MB were occupied beside it"
             return no_evidence(Code.NOT_APPLIED, text)
         return Found(
             code=Code.AS_ASKED if share >= _HELD_SHARE else Code.OUT_OF_TOLERANCE,
-            text=f"ran beside a process that held {held_bytes / 1e6:,.0f} MB; "
+            text=f"ran beside a process that occupied {occupied_bytes / 1e6:,.0f} MB; "
             f"{self.size_bytes / 1e6:,.0f} MB were asked",
             measured={
-                "rss_bytes": held_bytes,
+                "rss_bytes": occupied_bytes,
                 "available_bytes": counted[-1].payload.available_bytes,
             },
             proof=(counted[-1],),

@@ -195,7 +195,7 @@ def _met(found: Event[CheckpointFound] | None, window: EvidenceWindow) -> str:
 def _lost(cut: StoragePowerLost) -> str:
     said = f"its disk was shut down ({cut.refused})"
     if not cut.files:
-        return f"{said} and held no files"
+        return f"{said} and had no files"
     if not cut.lost:
         return f"{said} and lost nothing of {plural(cut.files, 'file')}"
     changes = ", ".join(

@@ -31,7 +31,7 @@ from chaoslab.fleet.protocols import HasVolumes, able
 from chaoslab.plan.model import Injection
 
 _TOLERANCE = 1.25
-"""A file that came up to this factor faster than asked was held up, too."""
+"""A file that came up to this factor faster than asked was slowed, too."""
 
 
 class FillsVolume(BaseFault):
@@ -157,26 +157,26 @@ class StorageSlowDisk(AsksHook):
     def look(self, window: EvidenceWindow) -> Found:
         """The rate of what was written."""
         saved = window.of(CheckpointSaved)
-        held_up = [e for e in saved if e.time_s - e.payload.took_s >= window.begin_s]
+        slowed = [e for e in saved if e.time_s - e.payload.took_s >= window.begin_s]
         before = [_rate(e) for e in of(window.before, CheckpointSaved)]
         measured: dict[str, Json] = {
-            "files": len(held_up),
-            "bytes_per_s": max(map(_rate, held_up), default=None),
+            "files": len(slowed),
+            "bytes_per_s": max(map(_rate, slowed), default=None),
             "bytes_per_s_before": max(before, default=None),
         }
-        if not held_up:
+        if not slowed:
             text = "wrote no checkpoint from beginning to end meanwhile"
             return no_evidence(Code.NOT_MEASURED, text, **measured)
-        fastest = max(map(_rate, held_up))
+        fastest = max(map(_rate, slowed))
         if before and fastest > max(before) / _TOLERANCE:
             text = f"wrote at {fastest:,.0f} bytes/s, as fast as before"
             return no_evidence(Code.NO_EFFECT, text, **measured)
-        is_held = fastest <= _TOLERANCE * self.rate_bytes_per_s
+        is_limited = fastest <= _TOLERANCE * self.rate_bytes_per_s
         return Found(
-            code=Code.AS_ASKED if is_held else Code.OUT_OF_TOLERANCE,
-            text=f"wrote {plural(len(held_up), 'checkpoint')} at {fastest:,.0f} bytes/s at most",
+            code=Code.AS_ASKED if is_limited else Code.OUT_OF_TOLERANCE,
+            text=f"wrote {plural(len(slowed), 'checkpoint')} at {fastest:,.0f} bytes/s at most",
             measured=measured,
-            proof=tuple(held_up),
+            proof=tuple(slowed),
         )
 
 

@@ -45,7 +45,7 @@ class Ability(StrEnum):
     DUTY_CYCLE = "duty_cycle"
     """Stop and continue it many times a second."""
     CROWD = "crowd"
-    """Put processes beside it that compute or hold memory."""
+    """Put processes beside it that compute or occupy memory."""
     MEMORY_LIMIT = "memory_limit"
     """Let the kernel kill it out of memory."""
     VOLUME = "volume"

@@ -4,7 +4,7 @@
                                                            └─► refused, counted
 
 Ordinary output is no event and stays in the log. A line that claims to be an event is refused when
-it is malformed, when the journal could not hold it, or when it says what the node may not say: a
+it is malformed, when the journal could not take it, or when it says what the node may not say: a
 learner reports its own steps, not the syncer's rounds, another learner's steps or a verdict.
 """
 

@@ -60,12 +60,12 @@ class Neighbours(_Lasting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldMemory(_Lasting):
+class OccupiedMemory(_Lasting):
     """A process beside the node that holds so much memory and has touched all of it."""
 
     size_bytes: int
 
-    kind: ClassVar[str] = "held_memory"
+    kind: ClassVar[str] = "occupied_memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,4 +77,4 @@ class MemoryLimit(_Lasting):
     kind: ClassVar[str] = "memory_limit"
 
 
-Stressor: TypeAlias = Slowness | Neighbours | HeldMemory | MemoryLimit
+Stressor: TypeAlias = Slowness | Neighbours | OccupiedMemory | MemoryLimit

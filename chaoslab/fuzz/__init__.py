@@ -1,1 +1,1 @@
-"""Deterministic simulation testing: random plans, simulated, against what must always hold."""
+"""Deterministic simulation testing: random plans, simulated, must keep all rules."""

@@ -65,7 +65,7 @@ _SHORTEST_S, _LONGEST_S = 0.5, 8.0
 _FAULTS_MOST = 5
 _AT_PHASE = 0.25
 """Share of the faults that come at a protocol point."""
-_HOLD_S = 5.0
+_WAIT_S = 5.0
 """The node waits there for the fault, at most for this long."""
 _TRIES = 4
 """How often a fault is drawn until the plan takes it."""
@@ -191,7 +191,7 @@ def _when_and_whom(rng: Random, fault: Fault, training: Training) -> tuple[Trigg
     phase = rng.choice(phases)
     is_syncer = _role(phase) is Role.SYNCER
     target = Target(syncer=True) if is_syncer else Target(count=1, pick=Pick.AT_PHASE)
-    return Trigger(phase=phase, hold_s=_HOLD_S), target
+    return Trigger(phase=phase, wait_s=_WAIT_S), target
 
 
 def _role(phase: Phase) -> Role:

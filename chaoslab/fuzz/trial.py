@@ -24,7 +24,7 @@ from chaoslab.run.judged_run import expected, judged_by
 
 _CHECKS = ("versions", "ledger", "agreement", "quorum_progress", "succession", "handover")
 INVARIANTS = frozenset({*_CHECKS, "unasked", "strangers"})
-"""Checks and rules that must hold whatever is done to a training."""
+"""Checks and rules that apply whatever is done to a training."""
 HARNESS = "harness"
 """Stands for a check where the run itself broke or did not end by its stop rule."""
 

@@ -1,4 +1,4 @@
-"""Predictions of a game-day, held against what happened.
+"""Predictions of a game-day, compared with what happened.
 
     Prediction + FaultOutcome ─► answers ─► Answer of each question: right, wrong or open
     answers of all people ─► Score of each, of the team ─► what most of them got wrong

@@ -62,7 +62,7 @@ class Link(Protocol):
         """Put an effect on the link in that direction.
 
         The same injection, direction and kind of effect again: its strength changes, and nothing
-        else. Another kind or another injection: both hold, latencies add up, the least rate counts.
+        else. Another kind or another injection: both act, latencies add up, the least rate counts.
         """
         ...
 

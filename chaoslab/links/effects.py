@@ -123,7 +123,7 @@ class Latency(_Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth(_Effect):
-    """Limit of the stream in bytes per second and direction; the sender is held back."""
+    """Limit of the stream in bytes per second and direction; the sender is slowed."""
 
     rate_bytes_per_s: float
     per: Per = Per.LINK

@@ -1,6 +1,6 @@
-"""Held ports: TCP ports that stay reserved, whether or not a proxy listens on them.
+"""Reserved ports: TCP ports that stay reserved, whether or not a proxy listens on them.
 
-    HeldPort: bound, never listening ──► connections are refused, the port is not given away
+    ReservedPort: bound, never listening ──► connections are refused, the port is not given away
     a proxy that binds it with SO_REUSEADDR and listens ──► connections are accepted
 
 Linux lets several sockets bind one port if all of them set SO_REUSEADDR and none listens yet. So a
@@ -13,8 +13,8 @@ from pathlib import Path
 _ESTABLISHED = "01"
 
 
-class HeldPort:
-    """A port of `host`, held until `close`."""
+class ReservedPort:
+    """A port of `host`, reserved until `close`."""
 
     def __init__(self, host: str = "127.0.0.1", number: int = 0) -> None:
         """0: a free one. OSError if there is none, or somebody listens on that one."""

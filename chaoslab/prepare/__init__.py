@@ -1,1 +1,1 @@
-"""From a plan to what its run needs: decoded, scheduled, held against fleet and links."""
+"""From a plan to what its run needs: decoded, scheduled, compared with fleet and links."""

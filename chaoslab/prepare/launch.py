@@ -96,10 +96,10 @@ class Launch:
         admission = Admission(self.node_site, self.tokens, self.plan.limits.timeout_s)
         object.__setattr__(self, "_admission", admission)
 
-    def syncer(self, *, is_held: bool = False) -> NodeSpec:
+    def syncer(self, *, keeps_training: bool = False) -> NodeSpec:
         """The syncer, on a port of its own choosing; it reports it in SYNCER_READY.
 
-        If it is held, training goes on when the stop rule is met, until SIGTERM.
+        If it `keeps_training`, that goes on when the stop rule is met, until SIGTERM.
         """
         kept = _EVALUATIONS if self.plan.is_evaluated else None
         return self._node(
@@ -108,7 +108,7 @@ class Launch:
             "--address", self.node_site.listen,
             "--snapshots", self._shared_snapshots,
             "--settings-json", json.dumps(settings(self.plan.training, kept=kept)),
-            *(["--hold"] if is_held else []),
+            *(["--keep-training"] if keeps_training else []),
             *self._system_settings(),
         )  # fmt: skip
 

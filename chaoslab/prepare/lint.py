@@ -54,7 +54,7 @@ def impossible(plan: FaultPlan, schedule: Schedule | None) -> Iterator[Mistake]:
     """
     yield from _no_rejoin(plan)
     yield from _never_come(plan)
-    yield from _held_syncer(plan)
+    yield from _syncer_away(plan)
     yield from _endless(plan)
     if schedule is not None:
         yield from _too_many(plan, schedule)
@@ -124,13 +124,13 @@ def _least_s(fault: FaultSpec) -> float:
     return fault.outage.seconds or 0.0 if fault.outage.dist is Distribution.FIXED else 0.0
 
 
-def _held_syncer(plan: FaultPlan) -> Iterator[Mistake]:
+def _syncer_away(plan: FaultPlan) -> Iterator[Mistake]:
     """Bounds on pauses that are shorter than a pause that the plan makes itself."""
     lengths = {f.id: _least_s(f) for f in plan.faults if f.target.syncer and _takes_away(f)}
     if not lengths or (longest_s := max(lengths.values())) == inf:
         return
     fault = max(lengths, key=lambda name: lengths[name])
-    why = f"nothing is merged while {fault!r} holds the syncer ({show_duration(longest_s)})"
+    why = f"nothing is merged while {fault!r} keeps the syncer away ({show_duration(longest_s)})"
     for number, rule in enumerate(plan.abort):
         if rule.no_round_for_s is not None and rule.no_round_for_s < longest_s:
             text = f"{why}, so that this rule ends the run: use more than that"
@@ -261,7 +261,7 @@ def doubtful(plan: FaultPlan, schedule: Schedule, document: Document) -> tuple[s
 
 
 def _unused(plan: FaultPlan, document: Document) -> Iterator[str]:
-    """Settings of other fleets than the plan's; they hold when `--fleet` selects one of those."""
+    """Settings of other fleets than the plan's; they apply when `--fleet` selects one of those."""
     given, known = document.tree.get("fleet"), kinds()
     used = keys_in(known.fleets[plan.fleet.kind]) | keys_in(FleetSpec)
     if plan.fleet.links is not None:

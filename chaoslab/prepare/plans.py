@@ -1,4 +1,4 @@
-"""A plan as the command line names it, made ready: found, decoded, scheduled, held against a fleet.
+"""Plan of the command line, made ready: found, decoded, scheduled, compared with a fleet.
 
     kill_half ─► file ─► FaultPlan ─► Schedule ─► Prepared ─► `run` carries it out, `plan` shows it
 

@@ -352,7 +352,7 @@ HINTS: Mapping[Code, str] = {
     Code.TWIN_TOO_SHORT: _LONGER,
     Code.NOBODY_LEFT: "at times no learner was alive, so there is no pace to judge: protect one, "
     "`{again} --set limits.min_alive=1`",
-    Code.MACHINE_HELD_UP: _BUSY,
+    Code.MACHINE_STALLED: _BUSY,
     Code.STEP_TIME_NOT_KEPT: "the machine cannot carry the learners at this step time: use fewer "
     "learners, or let it be measured: `{again} --set training.step_time=auto`",
     Code.CHECK_CRASHED: "the check itself is broken; judge with the others, by a plan that leaves "

@@ -74,7 +74,7 @@ def freed(said: payloads.SyncerFreed) -> str:
 
 
 def reached(said: payloads.PhaseReached) -> str:
-    waits = ", and waits" if said.is_held else ""
+    waits = ", and waits" if said.is_waiting else ""
     known = {"round": said.round, "fragment": said.fragment, "version": said.version}
     where = ", ".join(f"{key} {value}" for key, value in known.items() if value is not None)
     return f"{said.node or said.learner} is at {said.phase}{f' ({where})' if where else ''}{waits}"
@@ -173,7 +173,7 @@ def stress_counted(said: payloads.NodeCounted) -> str:
         "cores left": said.cores,
         "s throttled": said.throttled_s,
         "s of CPU time used beside it": said.cpu_s,
-        "bytes held beside it": said.rss_bytes,
+        "bytes occupied beside it": said.rss_bytes,
         "bytes available": said.available_bytes,
         "out-of-memory kills": said.oom_kills,
     }

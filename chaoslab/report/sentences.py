@@ -121,7 +121,7 @@ def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
 
 
-def _held_open(said: payloads.SyncerHeld) -> str:
+def _stop_rule_met(said: payloads.SyncerStopRuleMet) -> str:
     return (
         f"training reached its end ({said.reason}); it continues until all are back and as many "
         "rounds have followed as before the faults"
@@ -244,7 +244,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             nodes.turned_away,
         ),
         _of(payloads.MemberRefused, Tone.BAD, lambda e: f"{nodes.who(e)} was refused: {e.reason}"),
-        _of(payloads.SyncerHeld, Tone.PLAIN, _held_open),
+        _of(payloads.SyncerStopRuleMet, Tone.PLAIN, _stop_rule_met),
         _of(payloads.SyncerStopped, Tone.PLAIN, lambda e: f"training has ended: {e.reason}"),
         _of(
             payloads.MemberSuspected,

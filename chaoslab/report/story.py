@@ -170,7 +170,7 @@ class RunStory:
         return min(1.0, max(shares)) if shares else None
 
     def faults_on(self, node: str) -> tuple[Fault, ...]:
-        """The injections that hold this node now."""
+        """The open injections on this node."""
         return tuple(one for one in self.faults.values() if one.is_open and node in one.targets)
 
     def _way_back_s(self, node: Node, time_s: float) -> float:

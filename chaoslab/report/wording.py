@@ -85,12 +85,12 @@ def _gap(verdict: Verdict, history: History) -> str:
     if start_s is None:
         return f"longest gap {length}"
     gap = longest_gap(timed, start_s, training_end_s(timed))
-    held = [
+    by = [
         str(one) for one in outages(timed) if one.gone_s < gap.end_s and one.served_s > gap.start_s
     ]
-    if verdict.training_continued is not False and not held:
+    if verdict.training_continued is not False and not by:
         return f"longest gap {length}, at {seconds(gap.start_s)}"
-    because = f", while {' and '.join(held)} held the syncer" if held else ""
+    because = f", while {' and '.join(by)} kept the syncer away" if by else ""
     then = "to the end" if gap.is_tail else "then it went on"
     return f"no round for {length} from {seconds(gap.start_s)} on{because}, {then}"
 

@@ -28,16 +28,16 @@ def forbidden(
     progress: Progress,
     away: frozenset[str],
     affected: frozenset[str],
-    held: frozenset[str],
+    excluded: frozenset[str],
 ) -> Forbidden | None:
     """Why the injection must not be carried out now; None if it may.
 
     `away` are nodes that open faults have taken from training, `affected` all that are under one,
-    and `held` those under one beside which this one cannot be.
+    and `excluded` those under one beside which this one cannot be.
     """
     targets, learners = set(injection.targets), progress.learners
-    if both := sorted(targets & held):
-        return Forbidden(Obstacle.HELD, f"{', '.join(both)}: still under an earlier fault")
+    if both := sorted(targets & excluded):
+        return Forbidden(Obstacle.UNDER_FAULT, f"{', '.join(both)}: still under an earlier fault")
     alive = {name for name in targets if progress.is_alive(name)}
     if brings_in:
         there = f"{', '.join(sorted(alive))}: there already"

@@ -108,25 +108,25 @@ class Injector:
     def is_busy(self) -> bool:
         """Whether something is open that will be healed, or is to come by time or an operator."""
         is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
-        is_held = self.is_kept or any(self.waiting.held.values())
-        return is_open or is_held or any(True for _ in self._planned())
+        is_awaited = self.is_kept or any(self.waiting.held.values())
+        return is_open or is_awaited or any(True for _ in self._planned())
 
     @property
     def away(self) -> frozenset[str]:
         """Nodes that an open injection has taken away from training."""
-        return _held(one for one in self._opened if one.fault.takes_away)
+        return _targets(one for one in self._opened if one.fault.takes_away)
 
     @property
     def returning(self) -> frozenset[str]:
         """Those of them that it will give back."""
-        return _held(
+        return _targets(
             one for one in self._opened if one.fault.takes_away and one.heals_s is not None
         )
 
     def pending(self) -> list[str]:
         """Who is not back yet from a fault that gives its victims back, one sentence each."""
         progress = self.recorder.progress
-        held = [f"{name} is still under a fault" for name in sorted(self.returning)]
+        under = [f"{name} is still under a fault" for name in sorted(self.returning)]
         missed = [
             f"{name} has not contributed since it was healed at {healed_s:.1f} s"
             for name, healed_s in sorted(self._healed_s.items())
@@ -143,7 +143,7 @@ class Injector:
             if SYNCER in self.away - self.returning
             else []
         )
-        return held + lost + missed + awaited
+        return under + lost + missed + awaited
 
     @property
     def next_time_s(self) -> float | None:
@@ -365,8 +365,8 @@ class Injector:
             limits=self.limits,
             progress=self.recorder.progress,
             away=self.away,
-            affected=_held(one for one in binding if not one.fault.brings_in),
-            held=_held(one for one in binding if not _go_together(one.fault, fault)),
+            affected=_targets(one for one in binding if not one.fault.brings_in),
+            excluded=_targets(one for one in binding if not _go_together(one.fault, fault)),
         )
 
     # ---------------------------------------------------------------- what is written
@@ -387,7 +387,7 @@ class Injector:
             self.recorder.take(self.recorder.fleet.probe(name))
 
 
-def _held(opened: Iterable[OpenInjection]) -> frozenset[str]:
+def _targets(opened: Iterable[OpenInjection]) -> frozenset[str]:
     return frozenset(name for one in opened for name in one.injection.targets)
 
 

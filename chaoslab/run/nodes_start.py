@@ -13,15 +13,15 @@ from chaoslab.prepare.launch import Launch
 
 
 def start_nodes(
-    fleet: Fleet, launch: Launch, is_held: bool, await_address: Callable[[], str]
+    fleet: Fleet, launch: Launch, keeps_training: bool, await_address: Callable[[], str]
 ) -> None:
     """Returns once the syncer is ready. `await_address` waits for that: its address.
 
-    `is_held`: the syncer lets training go on when the stop rule is met, until SIGTERM.
+    `keeps_training`: the syncer lets training go on when the stop rule is met, until SIGTERM.
     """
     as_one = fleet.start_together() if isinstance(fleet, StartsTogether) else nullcontext()
     with as_one as known:
-        fleet.start(launch.syncer(is_held=is_held))
+        fleet.start(launch.syncer(keeps_training=keeps_training))
         _start_learners(fleet, launch, known or await_address())
     if known:
         await_address()

@@ -1,4 +1,4 @@
-"""Phase triggers: nodes are asked to announce a point of the protocol, and may be held there.
+"""Phase triggers: nodes are asked to announce a point of the protocol, and may wait there.
 
     waiting injections ─► ask ─► fleet.tell("watch") ══► node … phase.reached ─► announced
                                                           ▲ waits                    │ injected
@@ -93,7 +93,7 @@ class PhaseTriggers:
     def _ask(self, question: _Question, trigger: Trigger) -> None:
         phase = trigger.phase
         since = len(self.recorder.journal.history.events)
-        if phase and self._tell(question.node, "watch", phase=phase.value, hold_s=trigger.hold_s):
+        if phase and self._tell(question.node, "watch", phase=phase.value, wait_s=trigger.wait_s):
             self._asked[question] = since
 
     def _tell(self, node: str, do: str, **facts: str | float) -> bool:

@@ -8,7 +8,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.record.journal import JOURNAL, History
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.log import is_held, open_undos, undos_in_record
+from chaoslab.undo.log import is_in_progress, open_undos, undos_in_record
 from chaoslab.undo.verbs import UndoEntry
 
 
@@ -57,7 +57,7 @@ def _facts(run: RunDirectory) -> tuple[Mapping[str, Json], str | None]:
 
 def state_of(run: RunDirectory) -> RunState:
     """Of a run without a verdict."""
-    return RunState.RUNNING if is_held(run.path) else RunState.NOT_JUDGED
+    return RunState.RUNNING if is_in_progress(run.path) else RunState.NOT_JUDGED
 
 
 def history_of(directory: RunDirectory) -> History:

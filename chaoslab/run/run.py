@@ -155,8 +155,8 @@ class Run:
         self.run_loop.begin_training()
 
     def _start_nodes(self) -> None:
-        is_held = self.has_faults or self.basis.is_twin
-        start_nodes(self.fleet, self.launch, is_held, self._syncer_address)
+        keeps_training = self.has_faults or self.basis.is_twin
+        start_nodes(self.fleet, self.launch, keeps_training, self._syncer_address)
 
     def _syncer_address(self) -> str:
         """Where the syncer says that it listens, once it does."""
@@ -230,7 +230,10 @@ class Run:
         self._enter("inject")
         self.injector.arm()
         self._train_until(
-            lambda: self.injector.is_done or (self.progress.is_held and not self.injector.is_busy)
+            lambda: (
+                self.injector.is_done
+                or (self.progress.is_stop_rule_met and not self.injector.is_busy)
+            )
         )
 
     def _settle(self) -> None:
@@ -267,7 +270,7 @@ class Run:
             self.injector.close("the run is over")
             return
         least_tokens, seen = cache(self.basis.least_tokens), self.progress
-        self._train_until(lambda: seen.is_held and seen.committed_tokens >= least_tokens())
+        self._train_until(lambda: seen.is_stop_rule_met and seen.committed_tokens >= least_tokens())
         self._release_syncer()
         inside = {name for name in seen.alive() if not seen.is_outside(name)}
         finishing = inside - self.injector.away

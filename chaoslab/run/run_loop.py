@@ -69,7 +69,7 @@ class Interrupts:
 
 @dataclass(slots=True, kw_only=True)
 class RunLoop:
-    """Waiting, for one run. Rules about training hold between `begin_training` and its end."""
+    """Waiting, for one run. Rules about training apply between `begin_training` and its end."""
 
     plan: FaultPlan
     recorder: EventRecorder

@@ -48,8 +48,8 @@ def _free(injection: Injection, plan: FaultPlan) -> Sequence[str]:
     learners = plan.training.learner_names
     if not set(injection.targets) <= set(learners):
         return ()
-    held = {*injection.targets, *plan.limits.protected}
-    return [name for name in learners if name not in held]
+    excluded = {*injection.targets, *plan.limits.protected}
+    return [name for name in learners if name not in excluded]
 
 
 def _most(plan: FaultPlan, *, takes_away: bool) -> int:

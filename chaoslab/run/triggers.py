@@ -26,9 +26,9 @@ from chaoslab.core.payloads import (
     PhaseReached,
     RoundMerged,
     SyncerFinal,
-    SyncerHeld,
     SyncerReady,
     SyncerStopped,
+    SyncerStopRuleMet,
     kind_of,
 )
 from chaoslab.core.units import plural
@@ -40,7 +40,7 @@ _FOLDED = frozenset(
         kind_of,
         (
             *(LearnerStep, RoundMerged, MemberJoined, MemberLeft, FaultHealed, LinkLost),
-            *(NodeStarted, NodeExited, SyncerReady, SyncerHeld, SyncerStopped, SyncerFinal),
+            *(NodeStarted, NodeExited, SyncerReady, SyncerStopRuleMet, SyncerStopped, SyncerFinal),
             PhaseReached,
         ),
     )
@@ -80,7 +80,7 @@ class Progress:
     """Whether the syncer said that training has ended; learners end from now on."""
     is_over: bool = False
     """Whether the syncer gave its final account."""
-    is_held: bool = False
+    is_stop_rule_met: bool = False
     """Whether the stop rule of training is met and training goes on for the harness."""
     links_lost: str | None = None
     """Why nothing carries the links any more."""
@@ -114,7 +114,7 @@ class Progress:
                 self.members.discard(learner)
             case FaultHealed(spec=spec):
                 self.healed_s.setdefault(spec, event.time_s)
-            case SyncerHeld() | SyncerStopped() | SyncerFinal() as said:
+            case SyncerStopRuleMet() | SyncerStopped() | SyncerFinal() as said:
                 self._end(said)
             case LinkLost(reason=reason):
                 self.links_lost = reason
@@ -213,9 +213,9 @@ class Progress:
             self._alive.clear()
             self.exits[said.node] = event
 
-    def _end(self, said: SyncerHeld | SyncerStopped | SyncerFinal) -> None:
+    def _end(self, said: SyncerStopRuleMet | SyncerStopped | SyncerFinal) -> None:
         """The syncer alone says how far the end of training is; a learner's word does not count."""
-        self.is_held |= isinstance(said, SyncerHeld)
+        self.is_stop_rule_met |= isinstance(said, SyncerStopRuleMet)
         self.is_stopping |= isinstance(said, SyncerStopped)
         self.is_over |= isinstance(said, SyncerFinal)
 

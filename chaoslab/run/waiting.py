@@ -27,7 +27,7 @@ from chaoslab.undo.heartbeat import DueWithin, StillThere, no_undo_log
 
 _NEAR_ROUND_S = 2.0
 """How long the rounds before one that a trigger names may take: so much longer a fault that is
-prepared then may hold before it counts as overdue for the janitor."""
+prepared then may last before it counts as overdue for the janitor."""
 
 
 @dataclass(slots=True, kw_only=True)

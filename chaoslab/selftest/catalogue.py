@@ -236,7 +236,7 @@ _SEVERAL = (
            programs={"syncer": "patient_syncer", "learner": "waiting_learner"}),
     _trial("briefly_stalled_harness", "killed",
            "training pauses, and the harness stands still for a part of it",
-           "continuity", (Code.GAP_TOO_LONG, Code.MACHINE_HELD_UP),
+           "continuity", (Code.GAP_TOO_LONG, Code.MACHINE_STALLED),
            programs={"syncer": "patient_syncer"}, fleet="briefly_stalled_harness",
            settings=["faults.dies.for=7s"]),
 )

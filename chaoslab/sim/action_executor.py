@@ -76,10 +76,10 @@ class ActionExecutor:
                 asked_for = CheckpointRequest(action.request, self._published.versions)
                 self._sessions.send(action.donor.epoch, asked_for)
             case SendAll():
-                for fragment in self._published.newer_than(action.held):
+                for fragment in self._published.newer_than(action.known):
                     self._published.send(action.receiver, fragment)
-            case Stop(is_held=True):
-                self._process.say(Kind.SYNCER_HELD, {"reason": action.reason})
+            case Stop(is_over=False):
+                self._process.say(Kind.SYNCER_STOP_RULE_MET, {"reason": action.reason})
             case Stop():
                 self.end = action
 
@@ -90,7 +90,7 @@ class ActionExecutor:
             epoch=member.epoch,
             source=action.source.value,
             fragments=self._settings.fragments,
-            steps_held=self._settings.steps_held,
+            steps_before_wait=self._settings.steps_before_wait,
             data_position=membership.data_positions.get(member.learner, 0),
             step=membership.furthest_step,
             crowd=len(self._settings.learners),

@@ -41,7 +41,7 @@ class Counters:
         self._tokens_at = [0] * fragments
 
     @property
-    def holds_everything(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every fragment has been adopted at least once."""
         return min(self.versions) >= 0
 

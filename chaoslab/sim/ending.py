@@ -42,9 +42,9 @@ class Ending:
     def ask(self) -> None:
         """SIGTERM: training ends once the open rounds are closed."""
         reason = "the syncer was asked to end"
-        if self._policy.held_reason is None:
+        if self._policy.met_rule is None:
             self._asked = reason
-        self._policy.stop(self._policy.held_reason or reason)
+        self._policy.stop(self._policy.met_rule or reason)
 
     def begin(self, action: Stop) -> None:
         """Tell all members."""

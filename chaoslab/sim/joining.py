@@ -34,7 +34,7 @@ class Joining:
         """Its own checkpoint, if it found one."""
         self.compile_s = 0.0
         """For how long it compiled."""
-        self.steps_held: int | None = None
+        self.steps_before_wait: int | None = None
         """Steps on a fragment after which it waits for a round; None: it never waits."""
 
     def go_on(self) -> None:
@@ -65,13 +65,13 @@ class Joining:
 
     def rejoin(self, counters: Counters, joined: WelcomeMessage) -> None:
         """A further membership while it trains."""
-        self.steps_held = joined.steps_held
+        self.steps_before_wait = joined.steps_before_wait
         self._announce(counters, Source(joined.source), is_new=False)
 
     def _prepare(self, joined: WelcomeMessage) -> None:
         """Use what it has: initial values, and the position of its own checkpoint."""
         self._source = Source(joined.source)
-        self.steps_held = joined.steps_held
+        self.steps_before_wait = joined.steps_before_wait
         counters = self._learner.counters = Counters(
             joined.fragments,
             step=joined.step,
@@ -84,7 +84,7 @@ class Joining:
             counters.data_position = max(counters.data_position, self.own.data_position)
 
     def _take_in(self, counters: Counters) -> bool:
-        """Adopt what has arrived, as the source allows; whether every fragment is held."""
+        """Adopt what has arrived, as the source allows; whether all fragments are there."""
         messenger = self._learner.messenger
         inbox = messenger.inbox
         if self._source is Source.DONOR:
@@ -99,7 +99,7 @@ class Joining:
                 self._learner.tell_of_itself(
                     Kind.LEARNER_ADOPTED, {"epoch": messenger.epoch, **data}
                 )
-        return counters.holds_everything
+        return counters.is_complete
 
     def _announce(self, counters: Counters, source: Source, *, is_new: bool) -> None:
         self._reports.begin(counters)

@@ -80,7 +80,7 @@ class WelcomeMessage(msgspec.Struct, frozen=True):
     epoch: int
     source: str
     fragments: int
-    steps_held: int | None
+    steps_before_wait: int | None
     data_position: int
     step: int
     crowd: int

@@ -167,12 +167,12 @@ class Messenger:
 
     def _hello(self) -> HelloMessage:
         process = self._process
-        held = self._snapshot.report.versions if self._snapshot else ()
+        versions = self._snapshot.report.versions if self._snapshot else ()
         hello = Hello(
             learner=process.name,
             incarnation=process.incarnation,
             process=process.incarnation,
-            versions=held,
+            versions=versions,
         )
         return HelloMessage(hello, self._parameters)
 
@@ -182,22 +182,22 @@ class Messenger:
 
     def _answer(self) -> None:
         """Answer the pulls and checkpoint requests that the newest snapshot can answer."""
-        held = self._snapshot
-        if held is None or not self._is_member or not (self._pulls or self._requests):
+        snapshot = self._snapshot
+        if snapshot is None or not self._is_member or not (self._pulls or self._requests):
             return
-        versions = held.report.versions
+        versions = snapshot.report.versions
         for pull in tuple(self._pulls.values()):
             if versions[pull.fragment] >= pull.base_version:
                 del self._pulls[pull.fragment]
-                self._push(held, pull)
+                self._push(snapshot, pull)
         for request in tuple(self._requests.values()):
             if all(mine >= wanted for mine, wanted in zip(versions, request.versions, strict=True)):
                 del self._requests[request.request]
-                self._donate(held, request)
+                self._donate(snapshot, request)
 
-    def _push(self, held: Snapshot, pull: PullMessage) -> None:
+    def _push(self, snapshot: Snapshot, pull: PullMessage) -> None:
         """Push the work on the fragment, or decline if there is none."""
-        fragment, report = pull.fragment, held.report
+        fragment, report = pull.fragment, snapshot.report
         version, c_steps = report.versions[fragment], report.c_steps[fragment]
         offer = Offer(
             round=pull.round,
@@ -206,7 +206,7 @@ class Messenger:
             step=report.step,
             c_steps=c_steps,
             c_tokens=report.c_tokens[fragment],
-            tokens_from=held.tokens_from[fragment],
+            tokens_from=snapshot.tokens_from[fragment],
             tokens_to=report.tokens,
         )
         if version != pull.base_version or c_steps == 0 or self._sizes is None:
@@ -235,13 +235,13 @@ class Messenger:
             lambda: self._process.reach("push", send, **place),
         )
 
-    def _donate(self, held: Snapshot, request: CheckpointRequest) -> None:
+    def _donate(self, snapshot: Snapshot, request: CheckpointRequest) -> None:
         message = CheckpointMessage(
             epoch=self.epoch,
             request=request.request,
-            versions=held.report.versions,
-            digests=held.digests,
-            step=held.report.step,
+            versions=snapshot.report.versions,
+            digests=snapshot.digests,
+            step=snapshot.report.step,
             donor=self._process.name,
             size_bytes=self._sizes.checkpoint_bytes if self._sizes else 0,
         )

@@ -183,7 +183,7 @@ class Pipe:
                 packet.left_bytes = max(0.0, packet.left_bytes - passed)
 
     def _replan(self) -> None:
-        """Plan everything that has not arrived anew, by the effects that hold now."""
+        """Plan everything that has not arrived anew, by the effects of now."""
         now_s = self._agenda.now_s
         rates = [one.rate_bytes_per_s for one in self._of(Bandwidth)]
         rates += [one.size_bytes / one.delay_s for one in self._of(Slice) if one.delay_s]

@@ -5,7 +5,7 @@
     say(kind, data) ──► World.report, with the node's own time
 
 A stopped process does nothing: what falls due meanwhile is done when it goes on, in its order. One
-that is held at a point of its main thread still hears test hooks, which have a thread of their own.
+that waits at a point of its main thread still hears test hooks, which have a thread of their own.
 """
 
 from collections import deque
@@ -33,16 +33,16 @@ _READ_S = 0.5
 
 @dataclass(slots=True)
 class _Watch:
-    hold_s: float
+    wait_s: float
 
 
 @dataclass(slots=True, eq=False)
-class _Hold:
-    """A point of the protocol at which it is held."""
+class _Wait:
+    """A point of the protocol at which it is waiting."""
 
     then: Act
     since_s: float
-    holds_main: bool
+    is_main: bool
     timer: Timer | None = None
 
 
@@ -68,7 +68,7 @@ class Process:
         self.exit_code = 0
         self._ended = ended
         self._backlog: deque[Act] = deque()
-        """Of its main thread: what fell due while it was stopped or held."""
+        """Of its main thread: what fell due while it was stopped or waiting."""
         self._beside: deque[Act] = deque()
         """Of its other threads: what fell due while it was stopped."""
         self._hooks: dict[str, Hook] = {
@@ -76,8 +76,8 @@ class Process:
         }  # fmt: skip
         self._releases: dict[str, Timer] = {}
         self._watched: dict[str, _Watch] = {}
-        self._held: list[_Hold] = []
-        self._is_held = False
+        self._waiting: list[_Wait] = []
+        self._is_waiting = False
         """Whether its main thread waits at a point of the protocol."""
         self._clocks = NodeClocks(world.clock)
 
@@ -108,7 +108,7 @@ class Process:
         """Do what fell due, as far as it can go on."""
         while self._beside and self.answers:
             self._beside.popleft()()
-        while self._backlog and self.answers and not self._is_held:
+        while self._backlog and self.answers and not self._is_waiting:
             self._backlog.popleft()()
 
     def end(self) -> None:
@@ -169,10 +169,10 @@ class Process:
             self.world.cores.begin(self, seconds, partial(self.do, act))
 
     def do(self, act: Act) -> None:
-        """Do it now; when it goes on, if it is stopped or held; never, if it has ended."""
+        """Do it now; when it goes on, if it is stopped or waiting; never, if it has ended."""
         if not self.is_alive:
             return
-        if self.is_stopped or self._is_held:
+        if self.is_stopped or self._is_waiting:
             self._backlog.append(act)
         else:
             act()
@@ -187,7 +187,7 @@ class Process:
             act()
 
     def later_beside(self, delay_s: float, act: Act) -> Timer:
-        """Do something in so many seconds, even while the main thread is held."""
+        """Do something in so many seconds, even while the main thread is waiting."""
         return self.world.agenda.after(delay_s, partial(self._do_beside, act))
 
     def every(self, period_s: float, act: Act) -> None:
@@ -222,54 +222,56 @@ class Process:
             self._releases[do] = self.later_beside(HOOK_S + for_s, lambda: hook({}))
 
     def reach(self, phase: str, then: Act, **facts: Json) -> None:
-        """A protocol point: announced if it is watched; `then` comes after its hold."""
-        self._reach(phase, then, facts, holds_main=False)
+        """A protocol point: announced if it is watched; `then` comes after its wait."""
+        self._reach(phase, then, facts, is_main=False)
 
     def reach_on_main(self, phase: str, then: Act, **facts: Json) -> None:
         """The same where the main thread waits meanwhile, and nothing else of it goes on."""
-        self._reach(phase, then, facts, holds_main=True)
+        self._reach(phase, then, facts, is_main=True)
 
-    def _reach(self, phase: str, then: Act, facts: Mapping[str, Json], *, holds_main: bool) -> None:
+    def _reach(self, phase: str, then: Act, facts: Mapping[str, Json], *, is_main: bool) -> None:
         watch = self._watched.pop(phase, None)
         if watch is None:
             then()
             return
-        is_held = watch.hold_s > 0
-        self.say(Kind.PHASE_REACHED, {**self._about(), "phase": phase, **facts, "is_held": is_held})
-        if not is_held:
+        is_waiting = watch.wait_s > 0
+        self.say(
+            Kind.PHASE_REACHED, {**self._about(), "phase": phase, **facts, "is_waiting": is_waiting}
+        )
+        if not is_waiting:
             then()
             return
-        hold = _Hold(then, self.now_s, holds_main)
-        hold.timer = self.later_beside(watch.hold_s, lambda: self._let_go(hold))
-        self._held.append(hold)
-        self._is_held = self._is_held or holds_main
+        wait = _Wait(then, self.now_s, is_main)
+        wait.timer = self.later_beside(watch.wait_s, lambda: self._let_go(wait))
+        self._waiting.append(wait)
+        self._is_waiting = self._is_waiting or is_main
 
-    def _let_go(self, hold: _Hold) -> None:
-        if hold not in self._held:
+    def _let_go(self, wait: _Wait) -> None:
+        if wait not in self._waiting:
             return
-        self._held.remove(hold)
-        if hold.timer is not None:
-            hold.timer.cancel()
-        if hold.holds_main:
-            self._is_held = False
-            self.stood_still(self.now_s - hold.since_s)
-            hold.then()
+        self._waiting.remove(wait)
+        if wait.timer is not None:
+            wait.timer.cancel()
+        if wait.is_main:
+            self._is_waiting = False
+            self.stood_still(self.now_s - wait.since_s)
+            wait.then()
             self._catch_up()
         else:
-            self.do(hold.then)
+            self.do(wait.then)
 
     def _watch(self, facts: Mapping[str, Json]) -> None:
         if not facts:
             self._watched.clear()
             self._let_all_go({})
             return
-        hold_s = facts.get("hold_s")
-        asked_s = float(hold_s) if isinstance(hold_s, int | float) else 0.0
+        wait_s = facts.get("wait_s")
+        asked_s = float(wait_s) if isinstance(wait_s, int | float) else 0.0
         self._watched[str(facts["phase"])] = _Watch(max(0.0, asked_s))
 
     def _let_all_go(self, _: Mapping[str, Json]) -> None:
-        for hold in tuple(self._held):
-            self._let_go(hold)
+        for wait in tuple(self._waiting):
+            self._let_go(wait)
 
     # ---------------------------------------------------------------- clocks
 

@@ -56,7 +56,7 @@ class Publications:
         self._count(fragment, merge.contributions)
         self._damage.merge(fragment, largest)
 
-    def held(self) -> dict[str, Json]:
+    def state_data(self) -> dict[str, Json]:
         """Data of syncer.ready and syncer.final: what it holds."""
         digests: dict[str, Json] = {
             str(fragment): said[2] for fragment, said in sorted(self._newest.items())
@@ -92,10 +92,10 @@ class Publications:
         )
         self._send(member.epoch, published)
 
-    def newer_than(self, held: Sequence[int]) -> Iterator[int]:
-        """Fragments of which the newest version is not the one that is held; () holds none."""
+    def newer_than(self, known: Sequence[int]) -> Iterator[int]:
+        """Fragments of which the newest version is not `known`; () knows none."""
         for fragment, (version, _, _) in sorted(self._newest.items()):
-            if not held or held[fragment] != version:
+            if not known or known[fragment] != version:
                 yield fragment
 
     def snapshot(self, tokens: float, round_: int, *, is_last: bool = False) -> None:

@@ -58,7 +58,7 @@ class Syncer(Process):
         rules = Settings.from_json(need(self.flags, "settings-json"))
         self._fragments = rules.fragments
         self.policy = Policy(rules)
-        self.policy.is_held = "hold" in self.flags
+        self.policy.keeps_training = "keep-training" in self.flags
         self._sizes = Sizes(
             self.world.costs, fragments=rules.fragments, compression=rules.compression
         )
@@ -93,7 +93,7 @@ class Syncer(Process):
                 "committed_tokens": self.policy.committed_tokens,
                 "is_recovered": is_recovered,
                 "last_epoch": self.policy.membership.last_epoch,
-                **self._published.held(),
+                **self._published.state_data(),
             },
         )
         self._commits.restate()
@@ -288,7 +288,7 @@ class Syncer(Process):
             Kind.SYNCER_FINAL,
             {
                 "rounds": policy.rounds.merged,
-                **self._published.held(),
+                **self._published.state_data(),
                 **self._published.stored(),
                 "committed_tokens": policy.committed_tokens,
                 "rejected": dict(self._pushes.rejected),

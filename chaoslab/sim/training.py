@@ -106,8 +106,8 @@ class Training:
         self.loop()
 
     def _must_wait(self, counters: Counters) -> bool:
-        held = self._joining.steps_held
-        return held is not None and counters.c_steps(counters.oldest) >= held
+        limit = self._joining.steps_before_wait
+        return limit is not None and counters.c_steps(counters.oldest) >= limit
 
     def _end_wait(self) -> None:
         counters, wait = self._learner.counters, self._wait

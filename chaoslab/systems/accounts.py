@@ -159,7 +159,7 @@ class Accounts:
 
     # ------------------------------------------------------------ versions
 
-    def hold(self, version: int, digest: str, now_s: float) -> None:
+    def adopt(self, version: int, digest: str, now_s: float) -> None:
         """A learner begins with these values, which may be of a version that nobody reported."""
         if version == self.version and not self.digest:
             self.digest = digest
@@ -187,17 +187,17 @@ class Accounts:
             del self._open[version]
             self._merge(version, one, now_s)
 
-    def held(self) -> dict[str, Json]:
+    def state_data(self) -> dict[str, Json]:
         """Data of `syncer.ready`, without the address."""
-        held: dict[str, Json] = {
+        data: dict[str, Json] = {
             "rounds": self.version,
             "committed_tokens": self.committed_tokens,
             "is_recovered": self._is_recovered,
             "last_epoch": self._epoch,
         }
         if not self.digest:
-            return held
-        return {**held, "versions": {"0": self.version}, "digests": {"0": self.digest}}
+            return data
+        return {**data, "versions": {"0": self.version}, "digests": {"0": self.digest}}
 
     def final(self, reason: str, *, was_asked: bool) -> dict[str, Json]:
         """Data of `syncer.final`."""

@@ -27,7 +27,7 @@ class Counts:
 
     @property
     def version(self) -> int:
-        """What it held; -1: nothing yet."""
+        """Its version; -1: none yet."""
         return int(self._kept[_FIELDS.index("version")])
 
     @property
@@ -42,10 +42,10 @@ class Counts:
 
     def note(self, counters: Counters) -> None:
         """Keep these counts."""
-        held = counters.fragments[0]
+        fragment = counters.fragments[0]
         self._kept[1:] = (
-            counters.step, counters.tokens, counters.data_position, held.version, held.tokens_from,
-            held.committed, held.discarded, held.lost,
+            counters.step, counters.tokens, counters.data_position, fragment.version,
+            fragment.tokens_from, fragment.committed, fragment.discarded, fragment.lost,
         )  # fmt: skip
 
     def resumed(self, *, step: int, version: int) -> Counters:
@@ -56,11 +56,11 @@ class Counts:
                 step=step, data_position=position, fragments=(FragmentCounters(version=version),)
             )
         step = self.step  # it counts all steps of an incarnation, also those that were given up
-        held = FragmentCounters(
+        fragment = FragmentCounters(
             version=version,
             tokens_from=tokens,
             committed=committed,
             discarded=discarded,
             lost=lost + tokens - tokens_from,
         )
-        return Counters(step=step, tokens=tokens, data_position=position, fragments=(held,))
+        return Counters(step=step, tokens=tokens, data_position=position, fragments=(fragment,))

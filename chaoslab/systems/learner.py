@@ -154,7 +154,7 @@ class Learner:
         self._epoch = self._reports.join(donor)
         digests = self._replica.digests()
         self._say_joined("donor" if donor else "initial", donor, digests)
-        self._reports.hold(version, str(digests["0"]))
+        self._reports.adopt(version, str(digests["0"]))
 
     def committed(self, version: int, contributors: Sequence[str]) -> None:
         """The parameters are those of `version`, which contains the work of `contributors`."""
@@ -166,8 +166,8 @@ class Learner:
 
     def _commit(self, version: int, contributors: Sequence[str]) -> None:
         counters = self._replica.counters
-        held = counters.fragments[0]
-        if version <= held.version:
+        fragment = counters.fragments[0]
+        if version <= fragment.version:
             return  # it was left behind, and begins at a version that the others had long ago
         self._waited_s += time.monotonic() - self._stepped_s
         self._sample()
@@ -175,22 +175,22 @@ class Learner:
         mark = digest(values)
         work: dict[str, Json] = {
             "step": counters.step,
-            "c_steps": held.c_steps,
+            "c_steps": fragment.c_steps,
             "c_tokens": counters.c_tokens(0),
-            "tokens_from": held.tokens_from,
+            "tokens_from": fragment.tokens_from,
             "tokens_to": counters.tokens,
         }
-        is_merged = self.name in contributors and held.c_steps > 0
+        is_merged = self.name in contributors and fragment.c_steps > 0
         if is_merged:
             place: dict[str, Json] = {
-                "round": version, "fragment": 0, "base_version": held.version,
+                "round": version, "fragment": 0, "base_version": fragment.version,
             }  # fmt: skip
             self._say(LearnerPushed, epoch=self._epoch, **place, **work)
         adopted = self._replica.adopt(
             Adoption(
                 fragment=0,
                 version=version,
-                committed_tokens=held.committed + (counters.c_tokens(0) if is_merged else 0),
+                committed_tokens=fragment.committed + (counters.c_tokens(0) if is_merged else 0),
                 digest=mark,
                 values=values,
             )
@@ -198,7 +198,7 @@ class Learner:
         self._say(LearnerAdopted, epoch=self._epoch, **(adopted or {}))
         self._counts.note(self._replica.counters)
         self._pace.restart()
-        told = {**work, "base_version": held.version, "epoch": self._epoch} if is_merged else {}
+        told = {**work, "base_version": fragment.version, "epoch": self._epoch} if is_merged else {}
         self._reports.committed(version, mark, contributors, told)
 
     def failed(self) -> None:
@@ -322,7 +322,7 @@ class Learner:
         self._counts.note(counters)
 
     def _write(self, snapshot: Mapping[str, Any]) -> None:
-        """The parameters of the version that is held, for the evaluator."""
+        """The parameters of its version, for the evaluator."""
         try:
             write_snapshot(
                 Path(snapshot["folder"]),

@@ -26,9 +26,9 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import (
     StreamRefused,
     SyncerFinal,
-    SyncerHeld,
     SyncerReady,
     SyncerStopped,
+    SyncerStopRuleMet,
 )
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.files import atomic_write, make_folder
@@ -86,9 +86,9 @@ class Recorder:
         self._present: dict[str, _Session] = {}
         self._beginning: dict[str, float] = {}
         """Learners that have asked, and when, until they say hello."""
-        self.is_held = self._is_asked = False
+        self.keeps_training = self._is_asked = False
         self._stop_at: int | None = None
-        self._held_reason = self._stop_reason = ""
+        self._met_rule = self._stop_reason = ""
         self._noted = self._accounts.version
         self._coordinator = ""
         self._snapshots: _Snapshots | None = None
@@ -105,7 +105,7 @@ class Recorder:
         self._coordinator = coordinator
         host, port = listener.getsockname()[:2]
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-        say(SyncerReady, address=f"{host}:{port}", **self._accounts.held())
+        say(SyncerReady, address=f"{host}:{port}", **self._accounts.state_data())
         self._accounts.restate()
         heard_s = time.monotonic()
         while not self._is_over(time.monotonic() - heard_s):
@@ -116,7 +116,7 @@ class Recorder:
             if self._stop_at is None and (reason := self._why_to_stop()):
                 self._stop(reason)
         self._accounts.advance(time.monotonic() + LATE_S)
-        final = self._accounts.final(self._stop_reason, was_asked=not self._held_reason)
+        final = self._accounts.final(self._stop_reason, was_asked=not self._met_rule)
         say(SyncerFinal, **final)
 
     def ask_to_end(self) -> None:
@@ -162,7 +162,7 @@ class Recorder:
             return  # of a connection that was replaced, or never showed a token
         elif "holds" in said:
             session.version = int(said["holds"])
-            self._accounts.hold(session.version, said["digest"], time.monotonic())
+            self._accounts.adopt(session.version, said["digest"], time.monotonic())
         elif "committed" in said:
             session.version = int(said["committed"])
             report = Report.of(session.name, session.incarnation, said)
@@ -242,7 +242,7 @@ class Recorder:
 
     def _why_to_stop(self) -> str:
         if self._is_asked:
-            return self._held_reason or "the syncer was asked to end"
+            return self._met_rule or "the syncer was asked to end"
         settings, accounts = self._settings, self._accounts
         passed_s = time.monotonic() - accounts.began if accounts.began else 0.0
         limits = (
@@ -252,11 +252,11 @@ class Recorder:
             (settings.stop_time_s, passed_s, "s"),
         )
         for limit, reached, unit in limits:
-            if limit is not None and reached >= limit and not self._held_reason:
-                self._held_reason = f"{reached:.0f} {unit}"
-                if self.is_held:
-                    say(SyncerHeld, reason=self._held_reason)
-        return "" if self.is_held else self._held_reason
+            if limit is not None and reached >= limit and not self._met_rule:
+                self._met_rule = f"{reached:.0f} {unit}"
+                if self.keeps_training:
+                    say(SyncerStopRuleMet, reason=self._met_rule)
+        return "" if self.keeps_training else self._met_rule
 
     def _stop(self, reason: str) -> None:
         self._stop_at, self._stop_reason = self._accounts.newest + _NOTICE, reason
@@ -312,7 +312,7 @@ def main(adapter: Adapter, arguments: Sequence[str]) -> int:
     listener = _listen(former_address(file, options.address))
     host = listener.getsockname()[0]
     recorder = Recorder(settings, own, options.directory, tokens)
-    recorder.is_held = options.hold
+    recorder.keeps_training = options.keep_training
     if options.snapshots is not None:
         recorder.keep_snapshots(options.snapshots)
     signal.signal(signal.SIGTERM, lambda *_: recorder.ask_to_end())

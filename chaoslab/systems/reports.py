@@ -66,7 +66,7 @@ class Reports:
         self._hello |= {"source": "resumed", "donor": None}
         return self.epoch
 
-    def hold(self, version: int, digest: str) -> None:
+    def adopt(self, version: int, digest: str) -> None:
         """Say which values it begins with."""
         self._send({"holds": version, "digest": digest})
 
@@ -100,10 +100,10 @@ class Reports:
         return self._stop_at is not None and version >= self._stop_at
 
     def take_snapshot(self, version: int | None) -> Mapping[str, Any] | None:
-        """A snapshot that is asked for of the version that is held; None: of any."""
+        """A snapshot that is asked for of this version; None: of any."""
         asked, self._snapshot = self._snapshot, None
-        is_held = asked is not None and version in (None, asked["version"])
-        return asked if is_held else None
+        is_due = asked is not None and version in (None, asked["version"])
+        return asked if is_due else None
 
     # ------------------------------------------------------------ inside
 

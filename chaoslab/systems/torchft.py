@@ -81,7 +81,7 @@ class _Training:
         self._is_member = False
         settings = learner.settings
         self._theta = nn.Parameter(torch.from_numpy(learner.parameters()), requires_grad=False)
-        self._held = self._theta.numpy().copy()  # float32 [n]: those of the version that it holds
+        self._committed = self._theta.numpy().copy()  # float32 [n]: those of its version
         self._model = nn.ParameterList([self._theta])
         self._inner = _InnerSteps(self._theta, learner)
         momentum = float(settings["outer_momentum"])
@@ -118,22 +118,22 @@ class _Training:
             learner.failed()
             return
         if not self._is_member:  # nobody was ahead of it: it began a training of its own
-            learner.set_parameters(self._held)
+            learner.set_parameters(self._committed)
             self._join(version - 1)
-        self._held = self._theta.numpy().copy()
-        learner.set_parameters(self._held)
+        self._committed = self._theta.numpy().copy()
+        learner.set_parameters(self._committed)
         learner.committed(version, self._client.contributors)
 
     def _give(self) -> dict[str, Any]:
         """What a learner that heals takes from this one, beside `theta` and what DiLoCo keeps."""
-        return {"held": self._held, "state": self._learner.state()}
+        return {"committed": self._committed, "state": self._learner.state()}
 
     def _take(self, given: dict[str, Any]) -> None:
         learner, quorum = self._learner, self._client.quorum
-        self._held = given["held"]
+        self._committed = given["committed"]
         learner.set_state(given["state"])
-        learner.set_parameters(self._held)
-        if not self._is_member or quorum.max_step > self._client.step:  # else all hold version 0
+        learner.set_parameters(self._committed)
+        if not self._is_member or quorum.max_step > self._client.step:  # else all have version 0
             donor = quorum.replica_ids[quorum.recover_src_replica_rank]
             self._join(quorum.max_step, _name(donor))
 

@@ -27,7 +27,7 @@ from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import (
     UNDO_LOG,
-    holder_of,
+    harness_of,
     is_of_run,
     is_owned,
     logged_runs,
@@ -61,14 +61,14 @@ class _Ending:
     """A run that is being ended."""
 
     run: Path
-    holder: Identity | None
+    harness: Identity | None
     was_there: tuple[str, ...]
     how: str = "nobody ran it"
 
     @property
     def is_over(self) -> bool:
         """Whether its harness has ended, or has let go of the run."""
-        return _holder(self.run) is None
+        return _harness(self.run) is None
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
@@ -80,7 +80,7 @@ def find_runs(root: Path) -> tuple[Path, ...]:
         run
         for run in sorted({path.resolve() for path in (*logged_runs(root), *marked)})
         if is_owned(run)
-        and (_is_mine(who.pid) if (who := _holder(run)) else may_have_open_undos(run))
+        and (_is_mine(who.pid) if (who := _harness(run)) else may_have_open_undos(run))
     )
 
 
@@ -103,7 +103,7 @@ def halt(
             tell(f"waiting for {', '.join(str(one.run) for one in late)} to heal and end")
         time.sleep(_PAUSE_S)
     for one in late:
-        tell(f"{one.run} does not end: killing process {one.holder and one.holder.pid}")
+        tell(f"{one.run} does not end: killing process {one.harness and one.harness.pid}")
         _kill(one)
     return tuple(map(_finish, endings))
 
@@ -113,19 +113,19 @@ def halt(
 
 def _ask(run: Path) -> _Ending:
     """As Ctrl-C does; one that is stopped is let go on, so that it can."""
-    holder = _holder(run)
-    one = _Ending(run=run, holder=holder, was_there=_left(run))
-    if holder is not None:
-        one.how = f"process {holder.pid} ended in order"
+    harness = _harness(run)
+    one = _Ending(run=run, harness=harness, was_there=_left(run))
+    if harness is not None:
+        one.how = f"process {harness.pid} ended in order"
         for number in (signal.SIGTERM, signal.SIGCONT):
             _send(one, number)
     return one
 
 
 def _kill(one: _Ending) -> None:
-    if one.holder is None:
+    if one.harness is None:
         return
-    one.how = f"process {one.holder.pid} did not end and was killed"
+    one.how = f"process {one.harness.pid} did not end and was killed"
     _send(one, signal.SIGKILL)
     deadline_s = time.monotonic() + _KILL_S
     while not one.is_over and time.monotonic() < deadline_s:
@@ -159,7 +159,7 @@ def _left(run: Path) -> tuple[str, ...]:
 
 def _send(one: _Ending, number: int) -> None:
     """Only to that very process, and only if it is this user's and still the harness of the run."""
-    who = one.holder
+    who = one.harness
     if who is None or who.pid == os.getpid() or not (is_running(who.pid) and _is_mine(who.pid)):
         return
     if is_of_run(who, one.run):
@@ -189,10 +189,10 @@ def _run_of(directory: Path) -> Path:
     return directory.parent if directory.name == _TWIN else directory
 
 
-def _holder(run: Path) -> Identity | None:
+def _harness(run: Path) -> Identity | None:
     """Nobody that is known, if the undo log cannot be read: `_finish` says why."""
     try:
-        return holder_of(run)
+        return harness_of(run)
     except FleetError:
         return None
 

@@ -31,12 +31,12 @@ from chaoslab.undo.actions import is_last, lets_go, undo
 from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Pulse
 from chaoslab.undo.log import (
     append,
-    holder_of,
-    is_held,
+    harness_of,
+    is_in_progress,
     logged_runs,
     may_have_open_undos,
     undo_logs,
-    unknown_holder,
+    unknown_harness,
 )
 from chaoslab.undo.verbs import Healed, UndoEntry
 
@@ -56,17 +56,17 @@ def heal(run_directory: Path) -> Healed:
 
     FleetError when the undo log cannot be read.
     """
-    holder = holder_of(run_directory)
-    if holder is not None and holder.pid != os.getpid():
+    harness = harness_of(run_directory)
+    if harness is not None and harness.pid != os.getpid():
         running = (
-            f"{run_directory} is in use by process {holder.pid}: "
+            f"{run_directory} is in use by process {harness.pid}: "
             "end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
         )
         return Healed(remaining=(running,))
-    if (why := unknown_holder(run_directory)) and may_have_open_undos(run_directory):
+    if (why := unknown_harness(run_directory)) and may_have_open_undos(run_directory):
         unknown = (
             f"{run_directory}: {why}; if no process runs it any more, remove the lines with "
-            '"held_by" out of its undo_log.jsonl and heal it here'
+            '"harness" out of its undo_log.jsonl and heal it here'
         )
         return Healed(remaining=(unknown,))
     return perform(run_directory)
@@ -97,7 +97,9 @@ def perform(run_directory: Path) -> Healed:
 
 def find_runs(root: Path) -> tuple[Path, ...]:
     """Runs of this user under `root` that have open entries and no harness."""
-    return tuple(run for run in logged_runs(root) if may_have_open_undos(run) and not is_held(run))
+    return tuple(
+        run for run in logged_runs(root) if may_have_open_undos(run) and not is_in_progress(run)
+    )
 
 
 def _close(path: Path, entry: UndoEntry, done: Healed) -> None:

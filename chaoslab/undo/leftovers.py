@@ -15,7 +15,7 @@ from chaoslab.core.units import plural
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.catalogue import maintenance
 from chaoslab.undo.janitor import find_runs, half_written
-from chaoslab.undo.log import is_held, open_undos
+from chaoslab.undo.log import is_in_progress, open_undos
 from chaoslab.undo.verbs import Leftover
 
 
@@ -51,7 +51,7 @@ def _open(runs_root: Path) -> Iterator[Leftover]:
 def _half_written(runs_root: Path) -> Iterator[Leftover]:
     """Files that a harness was about to put in place of others."""
     for run in runs_root.glob("[!.]*/[!.]*"):
-        if run.is_symlink() or run.parent.is_symlink() or is_held(run):
+        if run.is_symlink() or run.parent.is_symlink() or is_in_progress(run):
             continue
         for path in half_written(run):
             yield Leftover(what=f"half a file, {path.name}", where=str(path.parent),

@@ -2,7 +2,7 @@
 
     harness ── open: how to undo, written BEFORE the action ──► undo_log.jsonl ──► open entries
             ── close: undone and verified ──────────────────►
-            ── held_by: this process runs it now ───────────►
+            ── harness: this process runs it now ───────────►
 
 What was written outlives the harness. Only an entry whose action outlives the machine's next start
 as well waits for the disk, which can take a second on a busy one: a fault would come late.
@@ -69,9 +69,9 @@ class UndoLogFile:
         self._open: set[int] = set()
         self._opening: list[UndoEntry] | None = None
         """What was opened in the block of `due_within`; None outside of one."""
-        holder = identify(os.getpid())
-        if holder is not None:
-            self._append({"held_by": {**holder.facts, "host": socket.gethostname()}})
+        harness = identify(os.getpid())
+        if harness is not None:
+            self._append({"harness": {**harness.facts, "host": socket.gethostname()}})
         try:
             self._file = open_file(run_directory, UNDO_LOG, flags=os.O_RDONLY | os.O_CREAT)
         except OSError as error:
@@ -81,7 +81,7 @@ class UndoLogFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._append_if_possible({"held_by": None})
+        self._append_if_possible({"harness": None})
         os.close(self._file)
 
     def open(self, do: str, **facts: Json) -> int:
@@ -264,13 +264,13 @@ def is_of_others(who: Identity, directory: Path) -> bool:
     return not is_of_run(who, directory) and is_same(who) and not is_ending(who.pid)
 
 
-def holder_of(run_directory: Path) -> Identity | None:
+def harness_of(run_directory: Path) -> Identity | None:
     """The harness on this machine that runs it or its twin now.
 
     A damaged line says nothing, and hides no other; nor does a process that cannot be known from
-    here (`unknown_holder`).
+    here (`unknown_harness`).
     """
-    for one in _holders(run_directory):
+    for one in _harnesses(run_directory):
         with suppress(FleetError):
             who = None if _where_else(one) else identity_of(one)
             if who and is_running(who.pid) and is_of_run(who, run_directory):
@@ -278,16 +278,16 @@ def holder_of(run_directory: Path) -> Identity | None:
     return None
 
 
-def unknown_holder(run_directory: Path) -> str:
+def unknown_harness(run_directory: Path) -> str:
     """Why nobody can tell from here whether it or its twin is being run; empty if that is clear."""
-    reasons = (_why_unknown(one, run_directory) for one in _holders(run_directory))
+    reasons = (_why_unknown(one, run_directory) for one in _harnesses(run_directory))
     return next(filter(None, reasons), "")
 
 
-def is_held(run_directory: Path) -> bool:
+def is_in_progress(run_directory: Path) -> bool:
     """Whether it is being run, as far as this user may ask: another user's is left alone, too."""
     try:
-        return holder_of(run_directory) is not None
+        return harness_of(run_directory) is not None
     except NotOwned:
         return True
     except FleetError:
@@ -322,29 +322,29 @@ def _read(
     return UndoLogContent(path=path, open=tuple(open_.values()), next=following)
 
 
-def _holders(run_directory: Path) -> list[Mapping[str, Json]]:
+def _harnesses(run_directory: Path) -> list[Mapping[str, Json]]:
     """Of a run and its twin, who said last that it runs this, and has not said that it is over."""
-    found = (_holder(_whole(run_directory, names) or ()) for names in _PLACES)
+    found = (_harness(_whole(run_directory, names) or ()) for names in _PLACES)
     return [one for one in found if one is not None]
 
 
-def _holder(lines: Sequence[bytes]) -> Mapping[str, Json] | None:
-    holder: Mapping[str, Json] | None = None
+def _harness(lines: Sequence[bytes]) -> Mapping[str, Json] | None:
+    harness: Mapping[str, Json] | None = None
     for line in lines:
         with suppress(ValueError, RecursionError, FleetError):
             facts = _entry(line)
-            if "held_by" in facts:
-                held_by = facts["held_by"]
-                holder = held_by if isinstance(held_by, Mapping) else None
-    return holder
+            if "harness" in facts:
+                now = facts["harness"]
+                harness = now if isinstance(now, Mapping) else None
+    return harness
 
 
-def _why_unknown(holder: Mapping[str, Json], run_directory: Path) -> str:
+def _why_unknown(harness: Mapping[str, Json], run_directory: Path) -> str:
     """Engines are shared, and so may the disk be; a record may be copied while its run goes on."""
-    if host := _where_else(holder):
+    if host := _where_else(harness):
         return f"it ran on {host}, and may still run there: call `chaoslab heal` on that machine"
     try:
-        who = identity_of(holder)
+        who = identity_of(harness)
     except FleetError as error:
         return str(error)
     if is_of_others(who, run_directory):
@@ -355,9 +355,9 @@ def _why_unknown(holder: Mapping[str, Json], run_directory: Path) -> str:
     return ""
 
 
-def _where_else(holder: Mapping[str, Json]) -> str:
+def _where_else(harness: Mapping[str, Json]) -> str:
     """Its machine, unless that is this one."""
-    host = str(holder.get("host", ""))
+    host = str(harness.get("host", ""))
     return "" if host == socket.gethostname() else host
 
 
@@ -401,9 +401,9 @@ def _entry(line: bytes) -> Mapping[str, Json]:
         raise ValueError("not a JSON object")
     for key in {"open", "close"} & set(facts):
         _number(facts[key])
-    held_by = facts.get("held_by")
-    if isinstance(held_by, dict) and not names_process(held_by):
-        raise FleetError(f"not a process: {held_by!r}")
+    harness = facts.get("harness")
+    if isinstance(harness, dict) and not names_process(harness):
+        raise FleetError(f"not a process: {harness!r}")
     return facts
 
 

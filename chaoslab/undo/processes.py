@@ -167,8 +167,8 @@ def _pidfd() -> Examined:
 def _parent_death_signal() -> Examined:
     name = "parent-death signal"
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    held = ctypes.c_int()
-    if prctl is None or prctl(_PR_GET_PDEATHSIG, ctypes.byref(held), 0, 0, 0) != 0:
+    number = ctypes.c_int()
+    if prctl is None or prctl(_PR_GET_PDEATHSIG, ctypes.byref(number), 0, 0, 0) != 0:
         return limited(name, "not there: if the harness is killed, the janitor ends the nodes")
     return ok(name, "nodes die with the harness")
 

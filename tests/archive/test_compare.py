@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.archive.changes import Area, changes
-from chaoslab.archive.compare import Held, Pair, compare
+from chaoslab.archive.compare import Pair, Regression, compare
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.pacing import NOISE
 from chaoslab.core.errors import ExitCode
@@ -16,35 +16,35 @@ UNKNOWN, FAIL = Outcome.UNKNOWN, Outcome.FAIL
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "held"),
+    ("before", "after", "regression"),
     [
-        (0.5, 0.5, Held.HELD),
-        (0.5, 0.41, Held.HELD),
-        (0.5, 0.39, Held.WORSE),
-        (0.5, -0.1, Held.WORSE),
-        (-0.1, -0.3, Held.WORSE),
-        (-0.1, -0.15, Held.HELD),
-        (-0.1, 0.5, Held.HELD),
-        (0.05, -0.01, Held.WORSE),
-        (0.5, UNKNOWN, Held.UNKNOWN),
-        (UNKNOWN, UNKNOWN, Held.HELD),
-        (UNKNOWN, 0.1, Held.HELD),
-        (UNKNOWN, FAIL, Held.WORSE),
+        (0.5, 0.5, Regression.NONE),
+        (0.5, 0.41, Regression.NONE),
+        (0.5, 0.39, Regression.WORSE),
+        (0.5, -0.1, Regression.WORSE),
+        (-0.1, -0.3, Regression.WORSE),
+        (-0.1, -0.15, Regression.NONE),
+        (-0.1, 0.5, Regression.NONE),
+        (0.05, -0.01, Regression.WORSE),
+        (0.5, UNKNOWN, Regression.UNKNOWN),
+        (UNKNOWN, UNKNOWN, Regression.NONE),
+        (UNKNOWN, 0.1, Regression.NONE),
+        (UNKNOWN, FAIL, Regression.WORSE),
     ],
 )
 def test_a_margin_may_fall_by_so_much_and_no_more(
-    before: float | Outcome, after: float | Outcome, held: Held
+    before: float | Outcome, after: float | Outcome, regression: Regression
 ) -> None:
     pair = Pair(check="c", before=finding("c", before), after=finding("c", after))
-    assert pair.held(0.1) is held
+    assert pair.regression(0.1) is regression
 
 
 def test_a_check_that_only_one_run_has_is_worse_if_it_fails_and_open_if_it_is_gone() -> None:
     passed, failed = finding("c", 0.5), finding("c", FAIL)
-    assert Pair(check="c", before=None, after=failed).held(0.1) is Held.WORSE
-    assert Pair(check="c", before=None, after=passed).held(0.1) is Held.HELD
-    assert Pair(check="c", before=passed, after=None).held(0.1) is Held.UNKNOWN
-    assert Pair(check="c", before=failed, after=None).held(0.1) is Held.HELD
+    assert Pair(check="c", before=None, after=failed).regression(0.1) is Regression.WORSE
+    assert Pair(check="c", before=None, after=passed).regression(0.1) is Regression.NONE
+    assert Pair(check="c", before=passed, after=None).regression(0.1) is Regression.UNKNOWN
+    assert Pair(check="c", before=failed, after=None).regression(0.1) is Regression.NONE
 
 
 def test_a_pair_has_the_noise_of_both_baselines() -> None:

@@ -1,4 +1,4 @@
-"""A harness or a machine that was held up excuses what only it can have done, and nothing else."""
+"""A harness or a machine that was stalled excuses what only it can have done, and nothing else."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -92,7 +92,7 @@ CASES = {
         CHECK, lambda: Story().baseline().kill("learner-1").stall(6).heal().train(9).end()
     ),
     **{
-        f"{outcome} while the syncer was held": doubts(
+        f"{outcome} while the syncer was away": doubts(
             CHECK,
             lambda outcome=outcome: (
                 Story().baseline().lose_syncer(for_s=8.0).stall(6).finish(outcome)

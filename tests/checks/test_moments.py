@@ -25,7 +25,7 @@ def told(*lines: tuple[Kind, str, Mapping[str, Json]]) -> History:
 
 
 def at(phase: str, *between: tuple[Kind, str, Mapping[str, Json]], who: str = "syncer") -> History:
-    reached = (Kind.PHASE_REACHED, who, {"phase": phase, **POINT, "is_held": True})
+    reached = (Kind.PHASE_REACHED, who, {"phase": phase, **POINT, "is_waiting": True})
     begun = [(kind, "harness", FAULT) for kind in (Kind.FAULT_INJECTING, Kind.FAULT_INJECTED)]
     return told(reached, *between, *begun)
 

@@ -99,14 +99,14 @@ def died_by_itself() -> Story:
 @pytest.mark.parametrize(
     ("names", "obstacle", "is_moot"),
     [
-        (["learner-1"], "held", True),
+        (["learner-1"], "under_fault", True),
         (["learner-1"], "not_alive", True),
         (["learner-1"], "no_trigger", False),
         (["learner-1"], "limits", False),
         (["learner-1"], "", False),
-        (["learner-1", "learner-2"], "held", False),
+        (["learner-1", "learner-2"], "under_fault", False),
         (["learner-2"], "not_alive", False),
-        ([], "held", False),
+        ([], "under_fault", False),
     ],
 )
 def test_a_skip_is_moot_only_if_another_fault_holds_all_its_targets(

@@ -38,7 +38,7 @@ def test_a_syncer_that_goes_on_from_its_disk_passes() -> None:
     assert finding.outcome is Outcome.PASS, finding.reason
     assert (finding.observed, finding.bound) == (0.25, MOST_S)
     assert finding.numbers["injection-0"] == {
-        "held_s": 4.0, "ready_s": 0.0, "heard_s": dict.fromkeys(sorted(Story().learners), 0.25),
+        "away_s": 4.0, "ready_s": 0.0, "heard_s": dict.fromkeys(sorted(Story().learners), 0.25),
     }  # fmt: skip
 
 
@@ -50,17 +50,17 @@ def test_everything_else_passes_too_with_room_for_the_pause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held_s", "more_s", "continued"),
+    ("away_s", "more_s", "continued"),
     [(20.0, 0.0, True), (4.0, 9.0, False)],
-    ids=["while the plan held the syncer", "after the heal"],
+    ids=["while the plan kept the syncer away", "after the heal"],
 )
 def test_a_pause_counts_against_training_unless_the_plan_held_the_syncer(
-    held_s: float, more_s: float, continued: bool
+    away_s: float, more_s: float, continued: bool
 ) -> None:
-    story = Story().baseline().lose_syncer(for_s=held_s).stall(held_s).regain_syncer()
+    story = Story().baseline().lose_syncer(for_s=away_s).stall(away_s).regain_syncer()
     history = story.stall(more_s).train(20).settle().end().history()
     assert training_continued(history) is continued
-    assert longest_gap_s(history) == held_s + more_s + 0.25
+    assert longest_gap_s(history) == away_s + more_s + 0.25
 
 
 def test_a_merge_that_is_said_again_counts_once() -> None:

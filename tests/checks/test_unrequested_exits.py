@@ -201,7 +201,7 @@ def test_an_exit_by_the_lease_of_its_host_is_a_doubt_because_the_harness_is_to_b
     (doubt,) = by_lease(history)
     assert "learner-1" in doubt.text
     (finding,) = [one for one in always_judged(history) if one.check == "unasked"]
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.MACHINE_HELD_UP,))
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.MACHINE_STALLED,))
 
 
 def test_lives_that_the_harness_started_are_no_strangers() -> None:

@@ -177,7 +177,7 @@ CAPS: dict[str, tuple[Callable[[], Story], str, tuple[str, ...]]] = {
         lambda: half_killed().end().without(Kind.SYNCER_STOPPED), "stop", (Code.STOP_NOT_SAID,),
     ),
     "a syncer that ended training while faults were to come": (
-        lambda: with_entries(half_killed().end(), die=1).without(Kind.SYNCER_HELD),
+        lambda: with_entries(half_killed().end(), die=1).without(Kind.SYNCER_STOP_RULE_MET),
         "stop",
         (Code.STOP_NOT_SAID,),
     ),

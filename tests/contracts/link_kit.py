@@ -32,7 +32,7 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.http_api import Way, call, over_tcp
 from chaoslab.links.proxied.links import ProxiedLink, ProxiedLinks
 from tests.contracts.link_measures import (
@@ -111,7 +111,7 @@ class LinkKit:
     def test_an_upstream_that_does_not_listen_ends_the_connection(
         self, links: Links, host: str
     ) -> None:
-        with closing(HeldPort(host)) as port:
+        with closing(ReservedPort(host)) as port:
             link = links.create("learner-1", port.address)
             try:
                 learner = dial(link.address)

@@ -25,7 +25,7 @@ from chaoslab.undo.log import (
     UNDO_LOG,
     UndoLogFile,
     append,
-    is_held,
+    is_in_progress,
     may_have_open_undos,
     open_undos,
     undo_logs,
@@ -159,7 +159,7 @@ def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(NotOwned):
         undo_logs(tmp_path)
     assert not may_have_open_undos(tmp_path)
-    assert is_held(tmp_path)
+    assert is_in_progress(tmp_path)
 
 
 @needs_root

@@ -70,7 +70,7 @@ class World:
         self.pulled: list[tuple[float, Pull]] = []
         self.merges: list[Merge] = []
         self.abandoned: list[Abandon] = []
-        self.held: list[str] = []
+        self.met_rules: list[str] = []
         self.stopped: Stop | None = None
         self.taken: dict[tuple[str, int, int], list[tuple[int, int]]] = {}
 
@@ -129,7 +129,7 @@ class World:
     def train(self, learner: FakeLearner) -> Progress:
         """Adopt, and step or wait: the report of it, which the policy has not heard yet."""
         self.adopt(learner)
-        if not learner.waits(self.settings.steps_held):
+        if not learner.waits(self.settings.steps_before_wait):
             learner.step += 1
             learner.tokens += TOKENS_PER_STEP
             learner.since_steps = [steps + 1 for steps in learner.since_steps]
@@ -274,8 +274,8 @@ class World:
                 for learner in self.alive.values():
                     if learner.epoch == action.member.epoch:
                         learner.is_fenced = True
-            elif isinstance(action, Stop) and action.is_held:
-                self.held.append(action.reason)
+            elif isinstance(action, Stop) and not action.is_over:
+                self.met_rules.append(action.reason)
             elif isinstance(action, Stop):
                 assert self.stopped is None
                 self.stopped = action
@@ -331,7 +331,7 @@ class World:
         merged = sum(c.c_tokens for m in self.merges for c in m.contributions)
         assert policy.rounds.fragment_tokens >= merged
         assert sum(policy.versions) >= len(self.merges)
-        limit = self.settings.steps_held
+        limit = self.settings.steps_before_wait
         for learner in self.alive.values():
             assert limit is None or max(learner.since_steps, default=0) <= limit
         self.hold_counts()

@@ -55,7 +55,7 @@ def test_jitter_is_the_same_in_every_run_and_another_by_another_seed() -> None:
 
 
 def test_a_chip_that_gets_hot_ramps_up_swings_and_cools_down() -> None:
-    fault = ComputeThermal(factor=3, ramp_s=3, hold_s=8, tooth_s=2, tooth_share=0.5)
+    fault = ComputeThermal(factor=3, ramp_s=3, plateau_s=8, tooth_s=2, tooth_share=0.5)
     assert factors(fault) == [1.5, 2.0, 2.5, 3.0, 2.0, 3.0, 2.0, 2.5, 2.0, 1.5]
     assert fault.steps() == (1.0, 2.0, 3.0, 5.0, 7.0, 9.0, 11.0, 12.0, 13.0)
 

@@ -75,7 +75,7 @@ def joining(*, for_s: float | None = 5.0) -> Record:
         joining().arrive("learner-4", 10.0).end(),
         Code.AS_ASKED,
         joined_after_s=2.0,
-        held_everything_after_s=2.5,
+        complete_after_s=2.5,
         contributed_after_s=3.0,
         source="donor",
         donor="learner-0",

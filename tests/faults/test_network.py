@@ -222,7 +222,7 @@ def changing(fault: Fault, **later: Json) -> Record:
         "how long it held is said",
         changing(DELAY, **DEAD),
         Code.NOT_THROUGHOUT,
-        rtt_held_s=approx(2.21),
+        rtt_lasted_s=approx(2.21),
     ),
     case(
         "time under another fault counts neither way",

@@ -11,7 +11,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.run_name import run_name
-from chaoslab.fleet.stressors import HeldMemory, Neighbours, Stressor
+from chaoslab.fleet.stressors import Neighbours, OccupiedMemory, Stressor
 from chaoslab.undo.actions import leftovers, lets_go, undo
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import Stage, wait_until
@@ -151,14 +151,14 @@ def counted(stage: Stage, name: str) -> dict[str, object]:
     ("stressor", "shown"),
     [
         (Neighbours(count=2, for_s=60), {"cpu_s": 0.2}),
-        (HeldMemory(size_bytes=64 * MIB), {"rss_bytes": 64 * MIB, "available_bytes": MIB}),
+        (OccupiedMemory(size_bytes=64 * MIB), {"rss_bytes": 64 * MIB, "available_bytes": MIB}),
     ],
 )
 def test_a_burden_beside_a_node_shows_and_is_taken_away(
     stage: Stage, engine: Engine, tmp_path: Path, stressor: Stressor, shown: dict[str, float]
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    whole = HeldMemory(size_bytes=int(str(engine.facts()["MemTotal"])))
+    whole = OccupiedMemory(size_bytes=int(str(engine.facts()["MemTotal"])))
     with pytest.raises(FleetError):
         stage.fleet.stress("learner-0", "injection-0", whole)
     stage.fleet.relieve("learner-0", "injection-0")

@@ -24,7 +24,7 @@ from chaoslab.fleet.remote.host_agent.listener import listening
 from chaoslab.fleet.remote.host_agent.spool import SPOOL, Spool
 from chaoslab.fleet.remote.protocol import messages
 from chaoslab.fleet.remote.protocol.reach import Streams
-from chaoslab.fleet.stressors import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
+from chaoslab.fleet.stressors import Mechanism, MemoryLimit, Neighbours, OccupiedMemory, Slowness
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.fleet.direct_hosts import home_folder
 
@@ -98,12 +98,12 @@ def test_nodes_and_specifications_travel_as_they_are() -> None:
     [
         Slowness(factor=2.5, mechanism=Mechanism.HOOK, for_s=3.0),
         Neighbours(count=2),
-        HeldMemory(size_bytes=1 << 20),
+        OccupiedMemory(size_bytes=1 << 20),
         MemoryLimit(limit_bytes=1 << 30),
     ],
 )
 def test_stressors_travel_as_they_are(
-    stressor: Slowness | Neighbours | HeldMemory | MemoryLimit,
+    stressor: Slowness | Neighbours | OccupiedMemory | MemoryLimit,
 ) -> None:
     assert (
         messages.to_stressor(json.loads(json.dumps(messages.from_stressor(stressor)))) == stressor

@@ -22,7 +22,7 @@ from chaoslab.fleet.remote.ssh.access import Access
 from chaoslab.fleet.remote.ssh.connection import SshReach
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.actions import leftovers, undo
-from chaoslab.undo.log import holder_of, open_undos
+from chaoslab.undo.log import harness_of, open_undos
 from chaoslab.undo.verbs import Healed
 from tests import hostile
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
@@ -249,7 +249,7 @@ def test_hosts_clean_themselves_when_the_harness_is_killed(
     if how == "janitor":
         wait_until(lambda: not (any(map(Path.exists, folders)) or open_undos(tmp_path)))
     else:
-        wait_until(lambda: all(holder_of(folder) is None for folder in folders))
+        wait_until(lambda: all(harness_of(folder) is None for folder in folders))
         wait_until(lambda: not any(open_undos(folder) for folder in folders))
         for entry, host, folder in zip(open_undos(tmp_path), hosts, folders, strict=True):
             told = f"the folder {folder} of run {run}"

@@ -18,7 +18,7 @@ from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.neighbours import Beside, refuse_more_memory_than_there_is
 from chaoslab.fleet.stress.registry import Wish
-from chaoslab.fleet.stressors import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
+from chaoslab.fleet.stressors import Mechanism, MemoryLimit, Neighbours, OccupiedMemory, Slowness
 from chaoslab.undo.actions import undo
 from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.fleet_kit import Stage, wait_until
@@ -53,7 +53,9 @@ def calm(stage: Stage) -> Stage:
     return stage
 
 
-def put(stage: Stage, stressor: Slowness | Neighbours | HeldMemory | MemoryLimit) -> Observation:
+def put(
+    stage: Stage, stressor: Slowness | Neighbours | OccupiedMemory | MemoryLimit
+) -> Observation:
     """Burden the node; what was reported of that."""
     stage.fleet.stress("n", "injection-0", stressor)
     return stage.until(Kind.NODE_STRESSED)
@@ -160,18 +162,18 @@ def test_another_strength_is_no_second_burden(calm: Stage, undo_log: Remembered)
     ("stressor", "shown", "least"),
     [
         (Neighbours(count=2), "cpu_s", 0.2),
-        (HeldMemory(size_bytes=MEMORY_BYTES), "rss_bytes", MEMORY_BYTES),
+        (OccupiedMemory(size_bytes=MEMORY_BYTES), "rss_bytes", MEMORY_BYTES),
     ],
 )
 def test_a_burden_beside_a_node_shows_and_is_gone_afterwards(
-    stage: Stage, stressor: Neighbours | HeldMemory, shown: str, least: float
+    stage: Stage, stressor: Neighbours | OccupiedMemory, shown: str, least: float
 ) -> None:
     with pytest.raises(FleetError):
-        put(stage, HeldMemory(size_bytes=psutil.virtual_memory().total))
+        put(stage, OccupiedMemory(size_bytes=psutil.virtual_memory().total))
     stage.fleet.relieve("n", "injection-0")
     put(stage, stressor)
     wait_until(lambda: float(str(counted(stage).data[shown])) > least)
-    if isinstance(stressor, HeldMemory):
+    if isinstance(stressor, OccupiedMemory):
         (process,) = processes(1)
         first_to_die = Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip()
         assert first_to_die == "1000"
@@ -189,7 +191,7 @@ def test_memory_that_is_promised_to_one_is_not_promised_to_another() -> None:
 
 def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage) -> None:
     life = cast("LocalFleet", stage.fleet)._lives["n"]
-    stressor = HeldMemory(size_bytes=MEMORY_BYTES)
+    stressor = OccupiedMemory(size_bytes=MEMORY_BYTES)
     wish = Wish(life=life, injection="injection-0", stressor=stressor, calm_cores=1.0, others=())
     beside = Beside(wish, stressor)
     assert replace(wish, others=(beside,)).promised_bytes == MEMORY_BYTES

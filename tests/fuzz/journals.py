@@ -42,7 +42,7 @@ _EVERY_CHECK: Final = tuple(check() for check in CHECKS.values())
 _BOOK: Final = b"".join(
     encode(entry).encode() + b"\n"
     for entry in (
-        {"held_by": None},
+        {"harness": None},
         {"open": 0, "do": "signal", "pid": 1, "boot_id": "x", "start_ticks": 1, "node": "n"},
         {"open": 1, "do": "remove_path", "path": "/tmp/x", "until_s": 3.0},
         {"close": 0},

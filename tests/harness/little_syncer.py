@@ -24,9 +24,9 @@ from chaoslab.core.payloads import (
     MemberLeft,
     RoundMerged,
     SyncerFinal,
-    SyncerHeld,
     SyncerReady,
     SyncerStopped,
+    SyncerStopRuleMet,
 )
 
 ROUND_S = 0.05
@@ -57,7 +57,7 @@ class LittleSyncer:
     """When the first learner joined."""
     rounds: int = 0
     epochs: int = 0
-    is_held: bool = False
+    is_stop_rule_met: bool = False
     is_asked: bool = False
 
     def run(self, listener: socket.socket) -> None:
@@ -79,9 +79,9 @@ class LittleSyncer:
                 if reason := self._is_enough():
                     if not self.is_holding:
                         break
-                    if not self.is_held:
-                        self.is_held = True
-                        say(SyncerHeld, reason=reason)
+                    if not self.is_stop_rule_met:
+                        self.is_stop_rule_met = True
+                        say(SyncerStopRuleMet, reason=reason)
         self._finish()
 
     def seats(self) -> list[Seat]:
@@ -183,7 +183,7 @@ def main() -> None:
     """Take the flags of the real one; most of them mean nothing here."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--settings-json", required=True)
-    parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--keep-training", action="store_true")
     asked, _ = parser.parse_known_args()
     syncer = LittleSyncer(settings=json.loads(asked.settings_json), is_holding=asked.hold)
     signal.signal(signal.SIGTERM, lambda *_: setattr(syncer, "is_asked", True))

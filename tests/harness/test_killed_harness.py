@@ -19,7 +19,7 @@ import pytest
 
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.process import Server
 from chaoslab.links.toxiproxy import server_binary
 from chaoslab.record.journal import History
@@ -121,7 +121,7 @@ def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
         yield None
         return
 
-    def command(port: HeldPort) -> tuple[str, ...]:
+    def command(port: ReservedPort) -> tuple[str, ...]:
         return str(binary), "-host", port.host, "-port", str(port.number)
 
     folder = tmp_path_factory.mktemp("somebody")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.process import Server
 from chaoslab.undo.base import NoUndoLog
 
@@ -14,7 +14,7 @@ from chaoslab.undo.base import NoUndoLog
 def public_proxy(directory: Path) -> Iterator[Server]:
     """It runs for the time of the block."""
 
-    def command(port: HeldPort) -> tuple[str, ...]:
+    def command(port: ReservedPort) -> tuple[str, ...]:
         module = "chaoslab.links.proxy"
         return sys.executable, "-m", module, "--port", str(port.number)
 

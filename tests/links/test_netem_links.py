@@ -64,12 +64,11 @@ def test_what_an_injection_put_on_a_link_is_what_its_heal_takes_away(gateway: Wr
         link.shape("injection-1", BOTH, Blackhole())
         gateway.lines.clear()
         link.clear("injection-0")
-        assert gateway.said("-j hold") == [
-            "iptables -w 5 -t filter -D up-4701 -m comment --comment injection-0/freeze/up -j hold"
-        ]
+        removed = "-D up-4701 -m comment --comment injection-0/freeze/up -j freeze"
+        assert gateway.said("-j freeze") == [f"iptables -w 5 -t filter {removed}"]
         assert not gateway.said("conntrack -D")
         link.clear("injection-1")
-        assert len(gateway.said("-j hold")) == 2
+        assert len(gateway.said("-j freeze")) == 2
         assert gateway.said("conntrack -D")
         link.clear("injection-1")
         assert not gateway.lines

@@ -23,7 +23,7 @@ import pytest
 
 from chaoslab.links.base import Link
 from chaoslab.links.effects import Direction
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.process import Server
 from chaoslab.links.toxiproxy import server_binary
 from chaoslab.undo.base import NoUndoLog
@@ -51,7 +51,7 @@ def real_server(directory: Path) -> Iterator[Server]:
     binary = server_binary.find()
     assert binary is not None, "chaoslab doctor --fix"
 
-    def command(port: HeldPort) -> tuple[str, ...]:
+    def command(port: ReservedPort) -> tuple[str, ...]:
         return str(binary), "-host", port.host, "-port", str(port.number), "-proxy-metrics"
 
     server = Server(
@@ -87,7 +87,7 @@ def test_a_client_gets_the_same_from_both_servers(go_client: Path, tmp_path: Pat
         with (
             server_of(tmp_path) as server,
             closing(Upstream()) as upstream,
-            closing(HeldPort()) as held,
+            closing(ReservedPort()) as held,
             subprocess.Popen(
                 go_client, env={"TOXIPROXY_URL": f"http://{server.api.address}"}, text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -52,7 +52,7 @@ def reason(
         progress=progress(dead=dead),
         away=frozenset(away),
         affected=frozenset((*affected, *away)),
-        held=frozenset() if shared else frozenset((*affected, *away)),
+        excluded=frozenset() if shared else frozenset((*affected, *away)),
     )
     return found.reason if found else None
 

@@ -352,4 +352,4 @@ def test_the_janitor_watches_over_the_run_and_leaves_with_it(tmp_path: Path) -> 
 
     assert not (run.path / "janitor.log").exists()
     lines = (run.path / "undo_log.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1]) == {"held_by": None}
+    assert json.loads(lines[-1]) == {"harness": None}

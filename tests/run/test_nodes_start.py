@@ -46,7 +46,8 @@ def launch() -> Launch:
 
     training = SimpleNamespace(roster=(*NAMES, "learner-2"))
     found: Any = SimpleNamespace(
-        plan=SimpleNamespace(training=training), syncer=lambda is_held: f"syncer {is_held}",
+        plan=SimpleNamespace(training=training),
+        syncer=lambda keeps_training: f"syncer {keeps_training}",
         learners=told(NAMES), reserve=told(("learner-2",)),
     )  # fmt: skip
     return cast("Launch", found)

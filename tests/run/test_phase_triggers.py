@@ -17,7 +17,7 @@ AT_WRITTEN = Injection(
     fault="process.kill",
     settings=FakeKill(),
     targets=("learner-1",),
-    trigger=Trigger(phase=Phase.WRITTEN, hold_s=5.0),
+    trigger=Trigger(phase=Phase.WRITTEN, wait_s=5.0),
     for_s=3.0,
     watched=("syncer",),
 )
@@ -29,7 +29,7 @@ WHO_DONATES = replace(
 def reaches(stage: Stage, time_s: float, node: str, phase: str, **facts: Json) -> None:
     """Let a node announce a phase at a time."""
     who: dict[str, Json] = {"node": node} if node == "syncer" else {"learner": node}
-    said: dict[str, Json] = {**who, "incarnation": 1, "phase": phase, "is_held": True, **facts}
+    said: dict[str, Json] = {**who, "incarnation": 1, "phase": phase, "is_waiting": True, **facts}
     stage.fleet.at(time_s, lambda: stage.fleet._say(node, Kind.PHASE_REACHED, said))
 
 
@@ -54,7 +54,7 @@ def test_the_syncer_is_asked_once_the_baseline_is_known_and_let_go_after_the_fau
     history = stage.execute()
 
     (asked_s, asked), (let_go_s, let_go) = words(stage, "syncer")
-    assert (asked, let_go) == ({"phase": "written", "hold_s": 5.0}, {})
+    assert (asked, let_go) == ({"phase": "written", "wait_s": 5.0}, {})
     assert asked_s >= the(history, Kind.BASELINE_MEASURED).time_s
     assert not any(words(stage, name) for name in LEARNERS)
     reached, begun = the(history, Kind.PHASE_REACHED), injecting(history)

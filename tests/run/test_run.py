@@ -237,7 +237,7 @@ def test_training_goes_on_beyond_its_stop_rule_until_a_fault_had_its_whole_time(
     settled = the(history, Kind.RUN_SETTLED)
     assert (story.status, settled.payload.is_settled) == ("proved", True)
     assert story.healed.time_s - story.injected.time_s == pytest.approx(60.0)
-    assert the(history, Kind.SYNCER_HELD).time_s < story.healed.time_s - 50.0
+    assert the(history, Kind.SYNCER_STOP_RULE_MET).time_s < story.healed.time_s - 50.0
     assert story.healed.payload.because == ""
     after = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > story.healed.time_s]
     assert len(after) >= PLAN.baseline.window, "as many as before the fault"
@@ -247,5 +247,5 @@ def test_training_goes_on_beyond_its_stop_rule_until_a_fault_had_its_whole_time(
 def test_without_faults_training_ends_by_its_stop_rule_alone(tmp_path: Path) -> None:
     history = Stage(tmp_path).execute()
 
-    assert not history.of(Kind.SYNCER_HELD)
+    assert not history.of(Kind.SYNCER_STOP_RULE_MET)
     assert len(history.of(Kind.ROUND_MERGED)) == STOP_ROUNDS

@@ -138,7 +138,7 @@ def test_what_also_touches_the_process_waits_for_no_other_fault(
     late = injection(other, 1, trigger=Trigger(round=17))
     _, history = conducted(tmp_path, injection(NetworkLatency()), late)
     skipped = the(history, Kind.FAULT_SKIPPED).payload
-    assert (skipped.injection, skipped.obstacle) == ("injection-1", "held")
+    assert (skipped.injection, skipped.obstacle) == ("injection-1", "under_fault")
 
 
 # ---------------------------------------------------------------- loss

@@ -37,7 +37,7 @@ def spec(launch: Launch) -> NodeSpec:
 @pytest.fixture
 def training(stage: Stage, launch: Launch) -> Stage:
     """Three learners and their syncer, in full swing."""
-    stage.fleet.start(replace(launch.syncer(is_held=True), hears=True))
+    stage.fleet.start(replace(launch.syncer(keeps_training=True), hears=True))
     for learner in launch.learners(dict.fromkeys(launch.plan.training.roster, "syncer.sim:1")):
         stage.fleet.start(learner)
     while sum(one.kind is Kind.ROUND_MERGED for one in stage.seen) < _ROUNDS:
@@ -103,9 +103,9 @@ def test_a_syncer_that_is_held_while_publishing_serves_nobody_until_it_is_let_go
 ) -> None:
     fleet = training.fleet
     assert isinstance(fleet, SimFleet)
-    fleet.tell("syncer", "watch", phase="publish", hold_s=60.0)
+    fleet.tell("syncer", "watch", phase="publish", wait_s=60.0)
     reached = told(training, Kind.PHASE_REACHED)
-    assert (reached.data["phase"], reached.data["is_held"]) == ("publish", True)
+    assert (reached.data["phase"], reached.data["is_waiting"]) == ("publish", True)
     since, until_s = len(training.seen), training.clock.now_s() + 5.0
     while training.clock.now_s() < until_s:
         training.poll(until_s - training.clock.now_s())

@@ -104,7 +104,7 @@ def test_nobody_is_waited_for_without_end(heard: Heard) -> None:
 def test_a_version_that_only_a_checkpoint_shows_is_merged_without_work(empty: Heard) -> None:
     empty.join(A)
     empty.report(A, 1, (A,))
-    empty.accounts.hold(2, "digest 2", 0.0)  # it was saved, and nobody lived to report it
+    empty.accounts.adopt(2, "digest 2", 0.0)  # it was saved, and nobody lived to report it
     empty.report(A, 3, (A,))
     merged = empty.of(Kind.ROUND_MERGED)
     assert [one["version"] for one in merged] == [1, 2, 3]
@@ -205,7 +205,7 @@ def test_accounts_go_on_where_a_process_was_taken_away(empty: Heard, tmp_path: P
     after = Heard(tmp_path / "accounts.json")
     after.accounts.restate()
     assert [one["is_restated"] for one in after.of(Kind.ROUND_MERGED)] == [True]
-    assert after.accounts.held() == {
+    assert after.accounts.state_data() == {
         "rounds": 1, "committed_tokens": 10, "is_recovered": True, "last_epoch": epoch,
         "versions": {"0": 1}, "digests": {"0": "digest 1"},
     }  # fmt: skip

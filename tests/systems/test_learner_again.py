@@ -29,7 +29,7 @@ def learner_in(folder: Path) -> Learner:
     )
     epochs = count(1)
     learner.__dict__["_reports"] = SimpleNamespace(  # which reach nobody
-        join=lambda _donor: next(epochs), hold=lambda *_: None, leave=lambda _: None,
+        join=lambda _donor: next(epochs), adopt=lambda *_: None, leave=lambda _: None,
         take_snapshot=lambda _: None, epoch=0,
     )  # fmt: skip
     return learner

@@ -94,7 +94,7 @@ def test_what_it_says_next_reaches_the_next_recorder_and_versions_until_they_are
 ) -> None:
     reports = joined(recorders, pool)
     wait_until(lambda: not reports._connection)
-    reports.hold(3, "digest 3")
+    reports.adopt(3, "digest 3")
     with recorders.next() as line:
         assert [line.hear().get(key) for key in ("source", "holds")] == ["resumed", 3]
         reports.committed(4, "digest 4", ["learner-0"], {})

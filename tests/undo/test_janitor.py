@@ -23,7 +23,7 @@ from chaoslab.core.process_identity import NODE_MARK, Identity, identify
 from chaoslab.core.process_tree import end_tree, resume_tree, stopped
 from chaoslab.fleet.local.private_folder import UNDO_PRIVATE
 from chaoslab.links.netem import bands, netfilter, packet_rules
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 from chaoslab.links.toxiproxy import undo_verbs as toxiproxy_undo_verbs
 from chaoslab.undo import actions
 from chaoslab.undo import leftovers as residue
@@ -32,7 +32,7 @@ from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.halt import halt
 from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
-from chaoslab.undo.log import UNDO_LOG, UndoLogFile, holder_of, is_held, open_undos
+from chaoslab.undo.log import UNDO_LOG, UndoLogFile, harness_of, is_in_progress, open_undos
 from chaoslab.undo.verbs import Healed, UndoEntry
 from tests.contracts.fleet_kit import wait_until
 
@@ -94,7 +94,7 @@ def known(pid: int) -> Identity:
 
 def forget_the_holder(run_directory: Path) -> None:
     path = run_directory / UNDO_LOG
-    lines = [line for line in path.read_text().splitlines() if "held_by" not in line]
+    lines = [line for line in path.read_text().splitlines() if "harness" not in line]
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
@@ -136,7 +136,7 @@ def test_what_one_undo_runs_into_does_not_keep_the_others_from_theirs(
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
-    for line in ("nonsense", "17", '{"open": "x"}', '{"close": null}', '{"held_by": {}}'):
+    for line in ("nonsense", "17", '{"open": "x"}', '{"close": null}', '{"harness": {}}'):
         (tmp_path / UNDO_LOG).write_text(f"{{}}\n{line}\n{{}}\n")
         with pytest.raises(FleetError, match=f"{UNDO_LOG}:2"):
             heal(tmp_path)
@@ -151,7 +151,7 @@ def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being
         UndoLogFile(run).open("end_process", **NOBODY)
     with (damaged / UNDO_LOG).open("a") as file:
         file.write("nonsense\n")
-    assert holder_of(damaged) == identify(os.getpid())
+    assert harness_of(damaged) == identify(os.getpid())
     assert {damaged, other} <= set(known_runs(tmp_path))
     for run in (damaged, other):
         forget_the_holder(run)
@@ -210,16 +210,16 @@ def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
     stranger.wait()
 
 
-def hold(run_directory: Path, **held_by: Json) -> None:
+def in_use_by(run_directory: Path, **harness: Json) -> None:
     with (run_directory / UNDO_LOG).open("a") as file:
-        file.write(json.dumps({"held_by": held_by}) + "\n")
+        file.write(json.dumps({"harness": harness}) + "\n")
 
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
     open_process(tmp_path, sleeper)
     with sleeping(tmp_path / UNDO_LOG) as harness:
-        hold(tmp_path, **known(harness.pid).facts)
-        assert holder_of(tmp_path) == known(harness.pid)
+        in_use_by(tmp_path, **known(harness.pid).facts)
+        assert harness_of(tmp_path) == known(harness.pid)
         (said,) = heal(tmp_path).remaining
         assert str(harness.pid) in said
         assert not is_gone(sleeper)
@@ -231,13 +231,13 @@ def test_a_copy_of_a_record_ends_nobody_while_its_run_goes_on(tmp_path: Path) ->
     UndoLogFile(run)
     with sleeping(mark=f"{run}/learner-0/1") as node, sleeping(run / UNDO_LOG) as harness:
         open_process(run, node)
-        hold(run, **known(harness.pid).facts)
+        in_use_by(run, **known(harness.pid).facts)
         shutil.copytree(run, copy)
         text = (copy / UNDO_LOG).read_text()
         (copy / UNDO_LOG).write_text(text.replace(f"{run}/", f"{copy}/"))
 
-        assert holder_of(copy) is None
-        assert not is_held(copy)
+        assert harness_of(copy) is None
+        assert not is_in_progress(copy)
         for left in (heal(copy).remaining, *(one.remaining for one in halt([copy], within_s=9.0))):
             assert str(harness.pid) in left[0]
         forget_the_holder(copy)
@@ -271,7 +271,7 @@ def test_a_run_or_a_twin_of_another_machine_is_left_alone(
 ) -> None:
     (tmp_path / "twin").mkdir()
     open_process(tmp_path / folder, sleeper)
-    hold(tmp_path / folder, pid=1, start_ticks=0, host="another")
+    in_use_by(tmp_path / folder, pid=1, start_ticks=0, host="another")
     (said,) = heal(tmp_path).remaining
     assert "another" in said
     assert not is_gone(sleeper)
@@ -395,7 +395,7 @@ def test_what_links_left_is_named_and_undone(
 
 
 def test_a_proxy_that_is_gone_with_its_server_is_not_left(tmp_path: Path) -> None:
-    with closing(HeldPort()) as port:  # nobody listens there
+    with closing(ReservedPort()) as port:  # nobody listens there
         entry = open_entry(tmp_path, "delete_proxy", api=port.address, proxy="chaoslab-a-b")
         assert leftovers(entry) == ()
         assert heal(tmp_path).actions == ()

@@ -8,7 +8,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chaoslab.archive.compare import Comparison, Held, Pair, compare
+from chaoslab.archive.compare import Comparison, Pair, Regression, compare
 from chaoslab.archive.index import PastRun
 from chaoslab.checks.base import Finding
 from chaoslab.checks.verdict import finding_json
@@ -32,8 +32,8 @@ from chaoslab.report.wording import OUTCOME_TONES, margin, percent
 _LAST = 30
 """Runs of a trend, unless --last says otherwise."""
 _SIDES = ("A", "B")
-_WORDS = {Held.HELD: "", Held.WORSE: "worse", Held.UNKNOWN: "not told"}
-_STYLES = {Held.HELD: "", Held.WORSE: "bold red", Held.UNKNOWN: "magenta"}
+_WORDS = {Regression.NONE: "", Regression.WORSE: "worse", Regression.UNKNOWN: "not told"}
+_STYLES = {Regression.NONE: "", Regression.WORSE: "bold red", Regression.UNKNOWN: "magenta"}
 _SHOWN_CHARACTERS = 60
 _LEAST_CHANGE = 0.0005
 _COMMIT_LENGTH = 40
@@ -119,11 +119,11 @@ def _pairs(found: Comparison, max_drop: float | None) -> RenderableType:
     numbers = ("margin", "change", "baseline noise")
     page = table("check", "A", "margin", "B", *numbers, "", right=numbers)
     for pair in found.pairs:
-        held = Held.HELD if max_drop is None else pair.held(max_drop)
+        regression = Regression.NONE if max_drop is None else pair.regression(max_drop)
         page.add_row(
             pair.check, _outcome(pair.before), _margin(pair.before), _outcome(pair.after),
             _margin(pair.after), _change(pair.change), _noise(pair),
-            Text(_WORDS[held], style=_STYLES[held]),
+            Text(_WORDS[regression], style=_STYLES[regression]),
         )  # fmt: skip
     return page
 
@@ -209,5 +209,5 @@ def _pair_json(pair: Pair, max_drop: float | None) -> Mapping[str, Json]:
         "after": finding_json(pair.after) if pair.after else None,
         "margin_change": pair.change,
         "baseline_noise": list(pair.noises),
-        "held": None if max_drop is None else pair.held(max_drop).value,
+        "regression": None if max_drop is None else pair.regression(max_drop).value,
     }

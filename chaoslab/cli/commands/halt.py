@@ -11,7 +11,7 @@ from chaoslab.cli.commands.output import advise, examples, json_option, out_opti
 from chaoslab.core.errors import ExitCode
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.halt import Halted, find_runs, halt
-from chaoslab.undo.log import holder_of
+from chaoslab.undo.log import harness_of
 from chaoslab.undo.processes import strays
 
 
@@ -60,7 +60,7 @@ def command(
 
 
 def _foretell(runs: Sequence[Path], *, as_json: bool) -> None:
-    found = {str(run): holder_of(run) for run in runs}
+    found = {str(run): harness_of(run) for run in runs}
     if as_json:
         print_json(
             {"runs": [{"run": run, "pid": who.pid if who else None} for run, who in found.items()]}

@@ -17,7 +17,7 @@ from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import find_runs, heal
 from chaoslab.undo.leftovers import unnamed
-from chaoslab.undo.log import is_held, is_owned, logged_runs, open_undos
+from chaoslab.undo.log import is_in_progress, is_owned, logged_runs, open_undos
 from chaoslab.undo.verbs import Healed, Leftover
 
 _RUNNING = (
@@ -51,7 +51,7 @@ def command(
     that user (`sudo -u USER chaoslab heal RUN`). Exit code 4 if something could not be undone.
     """
     paths = find_runs(out) if is_all else (RunDirectory.open(run, root=out).path,)
-    running = [path for path in paths if is_held(path)]
+    running = [path for path in paths if is_in_progress(path)]
     for path in running:
         click.echo(f"{path}: {_RUNNING}", err=as_json)
     paths = tuple(path for path in paths if path not in running)

@@ -1,4 +1,4 @@
-"""`chaoslab research fuzz`: random plans, simulated, against what must hold in every training."""
+"""`chaoslab research fuzz`: random plans, simulated, against the rules of every training."""
 
 from pathlib import Path
 

@@ -30,7 +30,7 @@ class Lack(StrEnum):
 class Obstacle(StrEnum):
     """Reason why an injection is not carried out."""
 
-    HELD = "held"
+    UNDER_FAULT = "under_fault"
     """An open fault has a target, and cannot share it."""
     NOT_ALIVE = "not_alive"
     THERE_ALREADY = "there_already"

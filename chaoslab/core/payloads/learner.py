@@ -86,7 +86,7 @@ class LearnerWaiting(Membership, kind=Kind.LEARNER_WAITING):
 
     step: int
     fragment: int
-    """Fragment whose next version it waits for: the one that it has held for the most steps."""
+    """Fragment whose next version it waits for: the one that it has had for the most steps."""
     c_steps: int
     """Steps since it adopted that fragment."""
     waited_s: float

@@ -126,7 +126,7 @@ class _Stressed(Payload):
     incarnation: int
     injection: str
     stressor: str
-    """slowness, neighbours, held_memory or memory_limit."""
+    """slowness, neighbours, occupied_memory or memory_limit."""
 
 
 class NodeStressed(_Stressed, kind=Kind.NODE_STRESSED):
@@ -241,7 +241,7 @@ class PhaseReached(_ByItself, kind=Kind.PHASE_REACHED):
 
     phase: str
     """The point that was reached: a `diloco.node.phases.Phase`."""
-    is_held: bool = False
+    is_waiting: bool = False
     """It waits there for the harness."""
     round: int | None = None
     """This and the following as far as they are known."""

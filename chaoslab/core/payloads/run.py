@@ -130,7 +130,7 @@ class MachineSampled(Payload, kind=Kind.MACHINE_SAMPLED):
     waited_s: float | None
     """The harness was ready and had no core."""
     throttled_s: float | None
-    """Time for which the quota of its cgroup held the harness back."""
+    """Time for which the quota of its cgroup stalled the harness."""
     cpu_pressure: float | None
     """Share of the time in which some process waited for a core (PSI)."""
     io_pressure: float | None

@@ -244,7 +244,7 @@ class PushBounded(Round, Membership, kind=Kind.PUSH_BOUNDED):
     """Times the usual that a push may have."""
 
 
-class SyncerHeld(Payload, kind=Kind.SYNCER_HELD):
+class SyncerStopRuleMet(Payload, kind=Kind.SYNCER_STOP_RULE_MET):
     """A stop rule is met, and training goes on until the syncer is asked to end."""
 
     reason: str

@@ -346,7 +346,7 @@ class Inner:
             start = end
         return found.hexdigest()
 
-    def held_moments_digest(self, state: LearnerState) -> str:
+    def moments_digest_of_state(self, state: LearnerState) -> str:
         """`moments_digest` of what `pack` makes of `state`; only the moments are read back."""
         nodes = jax.tree.leaves(state.moments, is_leaf=_is_schedule)
         leaves = jax.tree.leaves([node for node in nodes if not _is_schedule(node)])

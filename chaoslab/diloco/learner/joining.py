@@ -100,7 +100,7 @@ class Joining:
             self.replica.recall(self._own.payload, self._own.data_position)
 
     def _take_in(self, inbox: Inbox) -> bool:
-        """Adopt what has arrived, as the source allows; whether every fragment is held."""
+        """Adopt what has arrived, as the source allows; whether all fragments are there."""
         if self.source is Source.DONOR:
             if inbox.handover is None:
                 return False
@@ -108,4 +108,4 @@ class Joining:
             self.donor = inbox.handover.header.donor
         for adoption in inbox.adoptions.values():
             self.adopt(adoption)
-        return self.replica.holds_everything
+        return self.replica.is_complete

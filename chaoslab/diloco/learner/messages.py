@@ -24,35 +24,35 @@ def hello(
     process: int,
     *,
     specs: Sequence[TensorSpec],
-    held: Counters | None,
+    counters: Counters | None,
 ) -> pb.Hello:
     """Hello: identity of the process, and what it holds (None: nothing)."""
     return pb.Hello(
         learner=learner,
         incarnation=incarnation,
         specs_json=specs_to_json(specs),
-        versions=held.versions if held else (),
-        step=held.step if held else 0,
-        data_position=held.data_position if held else 0,
-        tokens=held.tokens if held else 0,
+        versions=counters.versions if counters else (),
+        step=counters.step if counters else 0,
+        data_position=counters.data_position if counters else 0,
+        tokens=counters.tokens if counters else 0,
         process=process,
     )
 
 
-def progress(held: Counters) -> pb.Progress:
+def progress(counters: Counters) -> pb.Progress:
     """Counters of a step boundary."""
     return pb.Progress(
-        step=held.step,
-        tokens=held.tokens,
-        c_steps=[fragment.c_steps for fragment in held.fragments],
-        c_tokens=[held.c_tokens(index) for index in range(len(held.fragments))],
-        versions=held.versions,
-        loss=held.loss,
-        step_s=held.step_s,
-        data_position=held.data_position,
-        waits=held.waits,
-        communicator=held.communicator,
-        meeting=held.meeting,
+        step=counters.step,
+        tokens=counters.tokens,
+        c_steps=[fragment.c_steps for fragment in counters.fragments],
+        c_tokens=[counters.c_tokens(index) for index in range(len(counters.fragments))],
+        versions=counters.versions,
+        loss=counters.loss,
+        step_s=counters.step_s,
+        data_position=counters.data_position,
+        waits=counters.waits,
+        communicator=counters.communicator,
+        meeting=counters.meeting,
     )
 
 
@@ -61,39 +61,39 @@ def initial(fragment: int) -> pb.Push:
     return pb.Push(fragment=fragment, base_version=-1, codec=Codec.F32.value)
 
 
-def push(held: Counters, pull: pb.Pull, codec: Codec) -> pb.Push:
+def push(counters: Counters, pull: pb.Pull, codec: Codec) -> pb.Push:
     """Header of a push: the work on a fragment since it was adopted."""
     fragment = pull.fragment
     return pb.Push(
         round=pull.round,
         fragment=fragment,
         base_version=pull.base_version,
-        step=held.step,
-        c_steps=held.fragments[fragment].c_steps,
-        c_tokens=held.c_tokens(fragment),
-        tokens_from=held.fragments[fragment].tokens_from,
-        tokens_to=held.tokens,
+        step=counters.step,
+        c_steps=counters.fragments[fragment].c_steps,
+        c_tokens=counters.c_tokens(fragment),
+        tokens_from=counters.fragments[fragment].tokens_from,
+        tokens_to=counters.tokens,
         codec=codec.value,
     )
 
 
-def declined(held: Counters, pull: pb.Pull, codec: Codec) -> pb.Push:
+def declined(counters: Counters, pull: pb.Pull, codec: Codec) -> pb.Push:
     """Header of an empty push, which declines a pull."""
     return pb.Push(
         round=pull.round,
         fragment=pull.fragment,
-        base_version=held.fragments[pull.fragment].version,
+        base_version=counters.fragments[pull.fragment].version,
         codec=codec.value,
     )
 
 
-def checkpoint(held: Counters, request: int, donor: str) -> pb.Checkpoint:
+def checkpoint(counters: Counters, request: int, donor: str) -> pb.Checkpoint:
     """Header of a donor's checkpoint."""
     return pb.Checkpoint(
         request=request,
-        versions=held.versions,
-        step=held.step,
-        data_position=held.data_position,
+        versions=counters.versions,
+        step=counters.step,
+        data_position=counters.data_position,
         donor=donor,
     )
 

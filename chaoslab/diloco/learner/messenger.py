@@ -146,7 +146,7 @@ class Messenger:
                 self._incarnation,
                 self._process,
                 specs=self._specs,
-                held=self._snapshot.counters if self._snapshot else None,
+                counters=self._snapshot.counters if self._snapshot else None,
             )
             connection.send(pb.FromLearner(hello=hello))
             self._connection = connection
@@ -249,32 +249,32 @@ class Messenger:
 
     def _answer(self) -> None:
         """Answer the pulls and checkpoint requests that the newest snapshot can answer."""
-        held = self._snapshot
-        if held is None:
+        snapshot = self._snapshot
+        if snapshot is None:
             return
-        versions = held.counters.versions
+        versions = snapshot.counters.versions
         for pull in list(self._pulls.values()):
             if versions[pull.fragment] >= pull.base_version:
                 del self._pulls[pull.fragment]
-                self._push(held, pull)
+                self._push(snapshot, pull)
         for request in list(self._requests.values()):
             asked = zip(versions, request.versions, strict=True)
             if all(mine >= wanted for mine, wanted in asked):
                 del self._requests[request.request]
-                self._donate(held, request)
+                self._donate(snapshot, request)
 
-    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+    def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:
         """Push the work on the fragment, or decline with an empty push if there is none."""
         fragment = pull.fragment
-        counters = held.counters.fragments[fragment]
+        counters = snapshot.counters.fragments[fragment]
         if counters.version != pull.base_version or counters.c_steps == 0:
-            declined = messages.declined(held.counters, pull, self._codec)
+            declined = messages.declined(snapshot.counters, pull, self._codec)
             self._send_payload(
                 pb.FromLearner(epoch=self.epoch, push=declined), b"", ("push", fragment, 0)
             )
             return
-        push = messages.push(held.counters, pull, self._codec)
-        sent = self._tampering.outgoing(push, lambda: held.delta(fragment), self._codec)
+        push = messages.push(snapshot.counters, pull, self._codec)
+        sent = self._tampering.outgoing(push, lambda: snapshot.delta(fragment), self._codec)
         for number, (header, payload) in enumerate(sent):
             self._send_payload(
                 pb.FromLearner(epoch=self.epoch, push=header),
@@ -295,12 +295,12 @@ class Messenger:
             tokens_to=push.tokens_to,
         )
 
-    def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
-        checkpoint = messages.checkpoint(held.counters, request.request, self._learner)
+    def _donate(self, snapshot: Snapshot, request: pb.CheckpointRequest) -> None:
+        checkpoint = messages.checkpoint(snapshot.counters, request.request, self._learner)
 
         def pack() -> bytes:
-            payload = held.pack()
-            moments, step = held.moments_digest(payload), held.counters.step
+            payload = snapshot.pack()
+            moments, step = snapshot.moments_digest(payload), snapshot.counters.step
             self._emit(CheckpointGiven, step=step, moments=moments)
             return payload
 

@@ -32,7 +32,7 @@ _END = "end"
 _END_S = 10.0
 
 
-class Held:
+class Mirrored:
     """A state that all hosts hold, by its number."""
 
     __slots__ = ("_dropped", "number", "state")
@@ -75,70 +75,74 @@ class Leader:
         with self._turn("cut", fragments=named, blend=blend):
             self._inner.cut(layout, blend=blend)
 
-    def init(self, seed: int) -> Held:
+    def init(self, seed: int) -> Mirrored:
         """As `Inner.init`."""
         with self._turn("init", seed=seed):
-            return self._hold(self._inner.init(seed))
+            return self._numbered(self._inner.init(seed))
 
-    def at_step(self, held: Held, step: int) -> Held:
+    def at_step(self, mirrored: Mirrored, step: int) -> Mirrored:
         """As `Inner.at_step`."""
-        with self._turn("at_step", held, step=step):
-            return self._hold(self._inner.at_step(held.state, step))
+        with self._turn("at_step", mirrored, step=step):
+            return self._numbered(self._inner.at_step(mirrored.state, step))
 
-    def step(self, held: Held, batch: Batch) -> tuple[Held, jax.Array]:
+    def step(self, mirrored: Mirrored, batch: Batch) -> tuple[Mirrored, jax.Array]:
         """As `Inner.step`; the batch is that of the whole learner."""
-        with self._turn("step", held, *jax.tree.leaves(batch)):
-            state, loss = self._inner.step(held.state, batch)
-            return self._hold(state), loss
+        with self._turn("step", mirrored, *jax.tree.leaves(batch)):
+            state, loss = self._inner.step(mirrored.state, batch)
+            return self._numbered(state), loss
 
-    def rate(self, held: Held) -> float | None:
+    def rate(self, mirrored: Mirrored) -> float | None:
         """As `Inner.rate`; host 0 has a copy of the count."""
-        return self._inner.rate(held.state)
+        return self._inner.rate(mirrored.state)
 
-    def delta(self, held: Held, fragment: int) -> jax.Array:
+    def delta(self, mirrored: Mirrored, fragment: int) -> jax.Array:
         """As `Inner.delta`."""
-        with self._turn("delta", held, fragment=fragment):
-            self._launched = difference = self._inner.delta(held.state, fragment)
+        with self._turn("delta", mirrored, fragment=fragment):
+            self._launched = difference = self._inner.delta(mirrored.state, fragment)
             return difference
 
-    def adopt(self, held: Held, fragment: int, flat: FloatArray, *, has_work: bool = False) -> Held:
+    def adopt(
+        self, mirrored: Mirrored, fragment: int, flat: FloatArray, *, has_work: bool = False
+    ) -> Mirrored:
         """As `Inner.adopt`."""
-        with self._turn("adopt", held, flat, fragment=fragment, has_work=has_work):
-            return self._hold(self._inner.adopt(held.state, fragment, flat, has_work=has_work))
+        with self._turn("adopt", mirrored, flat, fragment=fragment, has_work=has_work):
+            return self._numbered(
+                self._inner.adopt(mirrored.state, fragment, flat, has_work=has_work)
+            )
 
-    def without_work(self, held: Held) -> Held:
+    def without_work(self, mirrored: Mirrored) -> Mirrored:
         """As `Inner.without_work`."""
-        with self._turn("without_work", held):
-            return self._hold(self._inner.without_work(held.state))
+        with self._turn("without_work", mirrored):
+            return self._numbered(self._inner.without_work(mirrored.state))
 
-    def adopted(self, held: Held, fragment: int) -> FloatArray:
+    def adopted(self, mirrored: Mirrored, fragment: int) -> FloatArray:
         """As `Inner.adopted`."""
-        with self._turn("adopted", held, fragment=fragment):
-            return self._inner.adopted(held.state, fragment)
+        with self._turn("adopted", mirrored, fragment=fragment):
+            return self._inner.adopted(mirrored.state, fragment)
 
-    def trained(self, held: Held, fragment: int) -> FloatArray:
+    def trained(self, mirrored: Mirrored, fragment: int) -> FloatArray:
         """As `Inner.trained`."""
-        with self._turn("trained", held, fragment=fragment):
-            return self._inner.trained(held.state, fragment)
+        with self._turn("trained", mirrored, fragment=fragment):
+            return self._inner.trained(mirrored.state, fragment)
 
-    def pack(self, held: Held) -> bytes:
+    def pack(self, mirrored: Mirrored) -> bytes:
         """As `Inner.pack`."""
-        with self._turn("pack", held):
-            return self._inner.pack(held.state)
+        with self._turn("pack", mirrored):
+            return self._inner.pack(mirrored.state)
 
     def moments_digest(self, payload: bytes) -> str:
         """As `Inner.moments_digest`."""
         return self._inner.moments_digest(payload)
 
-    def held_moments_digest(self, held: Held) -> str:
-        """As `Inner.held_moments_digest`."""
-        with self._turn("held_moments_digest", held):
-            return self._inner.held_moments_digest(held.state)
+    def moments_digest_of_state(self, mirrored: Mirrored) -> str:
+        """As `Inner.moments_digest_of_state`."""
+        with self._turn("moments_digest_of_state", mirrored):
+            return self._inner.moments_digest_of_state(mirrored.state)
 
-    def unpack(self, payload: bytes | memoryview) -> Held:
+    def unpack(self, payload: bytes | memoryview) -> Mirrored:
         """As `Inner.unpack`."""
         with self._turn("unpack", None, np.frombuffer(payload, np.uint8)):
-            return self._hold(self._inner.unpack(payload))
+            return self._numbered(self._inner.unpack(payload))
 
     def end(self) -> None:
         """Let the other hosts leave; a call that follows is refused.
@@ -155,7 +159,7 @@ class Leader:
 
     @contextmanager
     def _turn(
-        self, do: str, held: Held | None = None, *arrays: np.ndarray, **facts: Json
+        self, do: str, mirrored: Mirrored | None = None, *arrays: np.ndarray, **facts: Json
     ) -> Iterator[None]:
         """Block in which this call, and no other one, is launched on all hosts.
 
@@ -166,16 +170,16 @@ class Leader:
             if self._has_left:
                 raise RuntimeError(f"{do}: the other hosts of this learner have left")
             dropped = [self._dropped.popleft() for _ in range(len(self._dropped))]
-            of = None if held is None else held.number
+            of = None if mirrored is None else mirrored.number
             self._orders.send(
                 Order(do=do, facts={**facts, "of": of, "dropped": dropped}, arrays=arrays)
             )
             yield
 
-    def _hold(self, state: LearnerState) -> Held:
+    def _numbered(self, state: LearnerState) -> Mirrored:
         """In a turn: the state under the next number; other hosts count in the same way."""
         self._launched = state
-        return Held(next(self._numbers), state, self._dropped)
+        return Mirrored(next(self._numbers), state, self._dropped)
 
 
 class Follower:
@@ -235,6 +239,6 @@ _OF_STATE: Mapping[str, Callable[[Inner, LearnerState, Order], object]] = {
     "adopted": lambda inner, state, order: inner.adopted(state, order.facts["fragment"]),
     "trained": lambda inner, state, order: inner.trained(state, order.facts["fragment"]),
     "pack": lambda inner, state, _: inner.pack(state),
-    "held_moments_digest": lambda inner, state, _: inner.held_moments_digest(state),
+    "moments_digest_of_state": lambda inner, state, _: inner.moments_digest_of_state(state),
 }
 """What a host that takes orders does; their results but for states are dropped."""

@@ -56,7 +56,7 @@ class Steps(Protocol[State]):
     def without_work(self, state: State) -> State: ...
     def pack(self, state: State) -> bytes: ...
     def moments_digest(self, payload: bytes) -> str: ...
-    def held_moments_digest(self, state: State) -> str: ...
+    def moments_digest_of_state(self, state: State) -> str: ...
     def unpack(self, payload: bytes | memoryview) -> State: ...
 
 
@@ -115,7 +115,7 @@ class Replica:
         """State that it went back from, which a round may have merged."""
 
     @property
-    def holds_everything(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every fragment has been adopted at least once."""
         return all(version >= 0 for version in self.counters.versions)
 
@@ -142,7 +142,7 @@ class Replica:
     def init(self) -> None:
         """Set initial values and fresh moments, with the learning rate of the step to start from.
 
-        Fragments do not count as held by this.
+        This does not make the replica complete.
         """
         self._state = self._inner.at_step(self._inner.init(self._seed), self.counters.step)
 
@@ -154,11 +154,11 @@ class Replica:
     def take_over(self, handover: Handover) -> None:
         """Continue from a donor's adopted fragments, AdamW moments and step, without its work."""
         self._keep(self._inner.unpack(handover.payload))
-        held = zip(self.counters.fragments, handover.header.versions, strict=True)
+        adopted = zip(self.counters.fragments, handover.header.versions, strict=True)
         self.counters = replace(
             self.counters,
             step=handover.header.step,
-            fragments=tuple(fragment._replace(version=version) for fragment, version in held),
+            fragments=tuple(fragment._replace(version=version) for fragment, version in adopted),
         )
 
     def recall(self, payload: bytes, data_position: int) -> None:
@@ -204,22 +204,22 @@ class Replica:
         event; None for a version that is not newer.
         """
         counters, index = self.counters, adoption.fragment
-        held = counters.fragments[index]
-        if adoption.version <= held.version:
+        before = counters.fragments[index]
+        if adoption.version <= before.version:
             return None
-        committed = adoption.committed_tokens - held.committed
-        discarded = held.lost + counters.c_tokens(index) - committed
+        committed = adoption.committed_tokens - before.committed
+        discarded = before.lost + counters.c_tokens(index) - committed
         if discarded == 0 and self._given_up is not None:
             self._state = self._given_up  # it went back too early: all of that was merged
         self._given_up = None
-        values, has_work = adoption.values, held.c_steps > 0
+        values, has_work = adoption.values, before.c_steps > 0
         self._keep(self._inner.adopt(self._state, index, values, has_work=has_work))
         fragments = list(counters.fragments)
         fragments[index] = FragmentCounters(
             version=adoption.version,
             tokens_from=counters.tokens,
             committed=adoption.committed_tokens,
-            discarded=held.discarded + discarded,
+            discarded=before.discarded + discarded,
         )
         self.counters = replace(counters, fragments=tuple(fragments))
         return {
@@ -300,7 +300,7 @@ class Replica:
 
     def moments_digest(self) -> str:
         """Digest of the optimizer's moments, read back from the device."""
-        return self._inner.held_moments_digest(self._state)
+        return self._inner.moments_digest_of_state(self._state)
 
     def digests(self) -> dict[str, Json]:
         """Digests of the trained values by fragment, read back from the device."""

@@ -172,7 +172,7 @@ class Learner:
             return self._leaving
 
     def _announce(self, joined: Joined, source: Source) -> None:
-        self._round_wait.limit = joined.settings.steps_held
+        self._round_wait.limit = joined.settings.steps_before_wait
         self._goes_back = joined.settings.data_parallel == "rigid"
         if (joined.settings.data_parallel != "off") != (self._parallel is not None):
             raise JoinRefused(

@@ -21,7 +21,7 @@ from pathlib import Path
 import jax
 
 _PRIVATE = ".private-"
-_HELD = ".held"
+_LOCK = ".lock"
 _TURN = ".turn"
 
 
@@ -87,25 +87,25 @@ def _own_folder(directory: Path) -> Path:
     try:
         fcntl.flock(turn, fcntl.LOCK_EX)  # a folder being made is not locked yet
         for folder in directory.glob(f"{_PRIVATE}*"):
-            if not _is_held(folder):
+            if not _is_locked(folder):
                 shutil.rmtree(folder, ignore_errors=True)
         own = Path(tempfile.mkdtemp(prefix=_PRIVATE, dir=directory))
-        fcntl.flock(os.open(own / _HELD, os.O_RDWR | os.O_CREAT, 0o666), fcntl.LOCK_EX)
+        fcntl.flock(os.open(own / _LOCK, os.O_RDWR | os.O_CREAT, 0o666), fcntl.LOCK_EX)
         return own
     finally:
         os.close(turn)
 
 
-def _is_held(folder: Path) -> bool:
+def _is_locked(folder: Path) -> bool:
     """Whether its owner is alive: the kernel releases the lock of a dead process."""
     try:
-        held = os.open(folder / _HELD, os.O_RDWR)
+        lock = os.open(folder / _LOCK, os.O_RDWR)
     except OSError:
         return False
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(held)
+        os.close(lock)
     return False

@@ -1,8 +1,8 @@
 """Protocol points of a node: it reports that it reached one and waits there, if asked to.
 
-    harness ── {"do": "watch", "phase": "written", "hold_s": 5} ──► Phases   (`hooks`)
+    harness ── {"do": "watch", "phase": "written", "wait_s": 5} ──► Phases   (`hooks`)
             ◄───────────────── phase.reached ──────────────────────── reach("written", …)
-                    ── {"do": "go"} ──► or hold_s is over, or the harness ended: training continues
+                    ── {"do": "go"} ──► or wait_s is over, or the harness ended: training continues
 
 A watch is used up when its point is reached. A point that is not watched reports nothing and takes
 no time. Most protocol errors occur between two steps that belong together; the points are there.
@@ -40,7 +40,7 @@ class Phase(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
-    hold_s: float
+    wait_s: float
     go: threading.Event = field(default_factory=threading.Event)
 
 
@@ -53,7 +53,7 @@ class Phases:
         self._about = about
         self._lock = threading.Lock()
         self._watched: dict[Phase, _Watch] = {}
-        self._held: list[_Watch] = []
+        self._waiting: list[_Watch] = []
 
     def register(self, hooks: Hooks) -> None:
         """Handle the requests `watch` and `go`."""
@@ -61,20 +61,20 @@ class Phases:
         hooks.on("go", self._go)
 
     def reach(self, phase: Phase, **facts: Json) -> None:
-        """Report that the point is reached, if it is watched; return when its hold is over."""
+        """Report that the point is reached, if it is watched; return when its wait is over."""
         if phase not in self._watched:
             return
         with self._lock:
             watch = self._watched.pop(phase, None)
             if watch is None:
                 return
-            self._held.append(watch)
-        is_held = watch.hold_s > 0
-        self._emit(PhaseReached, **self._about, phase=phase, **facts, is_held=is_held)
-        if is_held:
-            watch.go.wait(watch.hold_s)
+            self._waiting.append(watch)
+        is_waiting = watch.wait_s > 0
+        self._emit(PhaseReached, **self._about, phase=phase, **facts, is_waiting=is_waiting)
+        if is_waiting:
+            watch.go.wait(watch.wait_s)
         with self._lock:
-            self._held.remove(watch)
+            self._waiting.remove(watch)
 
     # ---------------------------------------------------------------- requests
 
@@ -85,13 +85,13 @@ class Phases:
                 self._watched.clear()
             self._go({})
             return
-        hold_s = facts.get("hold_s")
-        asked_s = hold_s if isinstance(hold_s, int | float) and hold_s > 0 else 0.0
-        watch = _Watch(hold_s=min(asked_s, threading.TIMEOUT_MAX))
+        wait_s = facts.get("wait_s")
+        asked_s = wait_s if isinstance(wait_s, int | float) and wait_s > 0 else 0.0
+        watch = _Watch(wait_s=min(asked_s, threading.TIMEOUT_MAX))
         with self._lock:
             self._watched[Phase(str(facts["phase"]))] = watch
 
     def _go(self, _: Mapping[str, Json]) -> None:
         with self._lock:
-            for watch in self._held:
+            for watch in self._waiting:
                 watch.go.set()

@@ -19,8 +19,8 @@ from chaoslab.core.payloads import (
     MemberSuspected,
     RoundAbandoned,
     RoundMerged,
-    SyncerHeld,
     SyncerStopped,
+    SyncerStopRuleMet,
 )
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
@@ -137,8 +137,8 @@ class ActionExecutor:
                 self._send_all(action)
             case Form() | Dissolve():
                 self._communicate(action)
-            case Stop(reason=reason, is_held=True):
-                self._emit(SyncerHeld, reason=reason)
+            case Stop(reason=reason, is_over=False):
+                self._emit(SyncerStopRuleMet, reason=reason)
             case Stop():
                 self._end = action
                 self.keep_up()
@@ -200,7 +200,7 @@ class ActionExecutor:
 
     def _send_all(self, action: SendAll) -> None:
         for publication in self._syncer_state.publications():
-            if not action.held or action.held[publication.fragment] != publication.version:
+            if not action.known or action.known[publication.fragment] != publication.version:
                 self._publish(action.receiver, publication)
 
     def _drop(self, action: Drop) -> None:

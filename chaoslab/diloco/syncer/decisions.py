@@ -267,15 +267,15 @@ class SendAll:
     """Send the receiver every fragment from the syncer, except the versions that it holds."""
 
     receiver: Member
-    held: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """End training; no round is open. `is_held`: only report, once, that a stop rule is met."""
+    """End training; no round is open. Unless `is_over`, report once that a stop rule is met."""
 
     reason: str
-    is_held: bool = False
+    is_over: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         "--not-durable", action="store_true", help="do not wait for the disk after each round"
     )
     flags.add_argument(
-        "--hold", action="store_true", help="when a stop rule is met, go on until SIGTERM"
+        "--keep-training", action="store_true", help="when a stop rule is met, go on until SIGTERM"
     )
     flags.add_argument("--name", default="syncer", help="for the fleet that starts it")
     flags.add_argument("--incarnation", type=int, default=1, help="for the fleet that starts it")

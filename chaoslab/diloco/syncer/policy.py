@@ -61,10 +61,10 @@ class Policy:
         self._awaited: frozenset[str] = frozenset()
         """Learners that took part before the syncer ended, and are waited for."""
         self._awaited_until_s = 0.0
-        self.is_held = False
+        self.keeps_training = False
         """Whether training continues after a stop rule is met, until `stop` is called."""
-        self.held_reason: str | None = None
-        """Stop rule that was met first while training is held; None before."""
+        self.met_rule: str | None = None
+        """Stop rule that was met first while training is kept going; None before."""
         self._stop_reason: str | None = None
         self._is_stopped = False
 
@@ -105,7 +105,7 @@ class Policy:
             actions += self._end(now_s, Drop(member=replaced, reason=LeaveReason.FENCED))
         if hello.versions:
             actions.append(Welcome(member=member, source=Source.RESUMED, donor=None))
-            actions.append(SendAll(receiver=member, held=hello.versions))
+            actions.append(SendAll(receiver=member, known=hello.versions))
         elif self.versions:
             actions += self.transfers.help(now_s, member)
         elif self.seeder is None:
@@ -224,9 +224,9 @@ class Policy:
         if self.settings.data_parallel != "off":
             actions += self._communicate(now_s)
         if (reason := self._met_stop(now_s)) is not None:
-            if self.is_held:
-                self.held_reason = reason
-                actions.append(Stop(reason=reason, is_held=True))
+            if self.keeps_training:
+                self.met_rule = reason
+                actions.append(Stop(reason=reason, is_over=False))
             else:
                 self.stop(reason)
         if self._stop_reason is None:
@@ -267,7 +267,7 @@ class Policy:
             times.append(self._awaited_until_s)
         elif not is_stopping:
             times.append(rounds.next_beginning_s())
-        is_met = is_stopping or self.held_reason is not None
+        is_met = is_stopping or self.met_rule is not None
         if self.settings.stop_time_s is not None and self._began_s is not None and not is_met:
             times.append(self._began_s + self.settings.stop_time_s)
         return min(times)
@@ -288,7 +288,7 @@ class Policy:
 
     def _met_stop(self, now_s: float) -> str | None:
         """Stop rule that is met now; None if there is none or one was met before."""
-        if self._stop_reason is not None or self.held_reason is not None:
+        if self._stop_reason is not None or self.met_rule is not None:
             return None
         rules, steps = self.settings, self.membership.furthest_step
         if rules.stop_rounds is not None and self.rounds.merged >= rules.stop_rounds:

@@ -124,7 +124,7 @@ class Syncer:
             committed_tokens=self.policy.committed_tokens,
             is_recovered=self._syncer_state.is_seeded,
             last_epoch=self.policy.membership.last_epoch,
-            **self._syncer_state.held(self.policy),
+            **self._syncer_state.state_data(self.policy),
         )
         if self._last_merge is not None:
             self._emit(RoundMerged, **self._last_merge)
@@ -162,11 +162,11 @@ class Syncer:
     def end(self, reason: str) -> None:
         """Ask for the end of training; the open rounds are closed first.
 
-        If training is held after a stop rule was met, this releases it; otherwise it ends early.
+        If training is kept going after a stop rule was met, this ends it; otherwise it ends early.
         """
-        if self.policy.held_reason is None:
+        if self.policy.met_rule is None:
             self._asked = reason
-        self.policy.stop(self.policy.held_reason or reason)
+        self.policy.stop(self.policy.met_rule or reason)
 
     # ------------------------------------------------------------ arrivals
 
@@ -299,7 +299,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     syncer = retry_while_disk_full(
         lambda: Syncer(settings, hub, syncer_state, emit=say, now=now_s, phases=phases), say
     )
-    syncer.policy.is_held, syncer.health = options.hold, HealthFile(options.health_file)
+    syncer.policy.keeps_training = options.keep_training
+    syncer.health = HealthFile(options.health_file)
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
     hooks = Hooks()
     phases.register(hooks)

@@ -196,8 +196,8 @@ class SyncerState:
         self._store.reserve(numbers)
         self._reserved = numbers
 
-    def held(self, policy: Policy) -> dict[str, Json]:
-        """Data of `syncer.ready`: the versions and digests held; empty for a new training."""
+    def state_data(self, policy: Policy) -> dict[str, Json]:
+        """Data of `syncer.ready`: versions and digests of its state; empty for a new training."""
         return {
             "versions": {str(index): version for index, version in enumerate(policy.versions)},
             "digests": {str(p.fragment): p.digest for p in self.publications()},
@@ -343,7 +343,7 @@ class SyncerState:
         """Data of `syncer.final`; the stored digests are of what is read back from disk."""
         return {
             "rounds": policy.rounds.merged,
-            **self.held(policy),
+            **self.state_data(policy),
             **self._stored(),
             "committed_tokens": policy.committed_tokens,
         }

@@ -125,10 +125,10 @@ class Tally:
 
     def blocks(self, member: Member) -> bool:
         """Whether the member waits for a round before it may step again, with `blocking`."""
-        limit = self._settings.steps_held
+        limit = self._settings.steps_before_wait
         return limit is not None and any(
-            c_steps >= limit and held == version
-            for c_steps, held, version in zip(
+            c_steps >= limit and own == version
+            for c_steps, own, version in zip(
                 member.c_steps, member.versions, self.versions, strict=False
             )
         )

@@ -1,7 +1,7 @@
 """Share of a fault's duration that link reports confirm.
 
     begin ═══════ shown ═══════ │ silent, or otherwise │ ══ another fault ══ │ ═ shown ═ end
-           counts: it held        counts: it did not     counts for neither    it held
+           counts: it acted       counts: it did not     counts for neither    it acted
 
 The middle of what was measured hides that a proxy died early or that somebody changed the strength
 half-way. So time is added up: what shows the fault, out of all that could have shown it.
@@ -24,38 +24,38 @@ _SLACK_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """How long it is seen to hold, of the time in which it could be seen."""
+class Lasted:
+    """How long it is seen to act, of the time in which it could be seen."""
 
-    held_s: float
+    lasted_s: float
     of_s: float
 
     @property
     def is_long(self) -> bool:
         """Whether that is most of the time, or all but the slack."""
-        return self.held_s >= min(_SHARE * self.of_s, self.of_s - _SLACK_S)
+        return self.lasted_s >= min(_SHARE * self.of_s, self.of_s - _SLACK_S)
 
     def __str__(self) -> str:
-        return f"held for {self.held_s:.1f} s of {self.of_s:.1f} s"
+        return f"lasted for {self.lasted_s:.1f} s of {self.of_s:.1f} s"
 
     def weakens(self, found: Found, what: str) -> Found:
         """What was found, and for how long; proved no longer if that is too short."""
-        measured: dict[str, Json] = {**found.measured, f"{what}_held_s": self.held_s}
+        measured: dict[str, Json] = {**found.measured, f"{what}_lasted_s": self.lasted_s}
         if self.is_long:
             return replace(found, measured=measured)
         code = Code.NOT_THROUGHOUT if found.code is Code.AS_ASKED else found.code
         return replace(found, code=code, text=f"{found.text}; {self}", measured=measured)
 
 
-def held(window: EvidenceWindow, shown: Iterable[Span], mute: Iterable[Span] = ()) -> Held:
+def lasted(window: EvidenceWindow, shown: Iterable[Span], mute: Iterable[Span] = ()) -> Lasted:
     """Add up `shown`. Neither `mute` nor other faults count, where nothing is shown."""
     whole = (window.begin_s, window.end_s)
     seen = _merged(shown, whole)
     blind = _merged([*mute, *window.others], whole)
     both = _merged([*seen, *blind], whole)
-    held_s = _length_s(seen)
-    excused_s = _length_s(both) - held_s
-    return Held(held_s=held_s, of_s=window.end_s - window.begin_s - excused_s)
+    lasted_s = _length_s(seen)
+    excused_s = _length_s(both) - lasted_s
+    return Lasted(lasted_s=lasted_s, of_s=window.end_s - window.begin_s - excused_s)
 
 
 def _merged(spans: Iterable[Span], whole: Span) -> Sequence[Span]:

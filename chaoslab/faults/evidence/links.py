@@ -28,7 +28,7 @@ from chaoslab.core.payloads import (
     Status,
 )
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.duration import Span, held
+from chaoslab.faults.evidence.duration import Span, lasted
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
 from chaoslab.links.effects import Blackhole, Direction, HalfOpen, LimitData, Refuse, Reset
 
@@ -123,7 +123,7 @@ def look_delayed(
         measured=measured,
         proof=(answered[0][0], answered[-1][0]),
     )
-    return held(window, shown).weakens(found, "rtt")
+    return lasted(window, shown).weakens(found, "rtt")
 
 
 _ROUND_TRIPS: Mapping[bool, tuple[RoundTrip, RoundTrip]] = {
@@ -206,7 +206,7 @@ def _look_way(
         if _is_as_asked(e.payload.bytes_per_s, asked_per_s, usual, tolerance)
     ]
     silent = _mute(window, way, tolerance.high * asked_per_s)
-    return held(window, shown, silent).weakens(found, way.value)
+    return lasted(window, shown, silent).weakens(found, way.value)
 
 
 def _is_as_asked(

@@ -64,7 +64,7 @@ class Life:
 
     @property
     def complete_s(self) -> float:
-        """When it held everything; the end of what is known if it did not."""
+        """When it was complete; the end of what is known if it did not."""
         return self.complete.time_s if self.complete else self.end_s
 
 

@@ -29,7 +29,7 @@ _ONSET_S = 0.5
 _LEAST_SAMPLES = 3
 _BARELY_SHARE = 0.3
 """Of the slowness that was asked for; less than this shows nothing."""
-_HELD_SHARE = 0.7
+_SHOWN_SHARE = 0.7
 """Of its time a fault must be seen for so much."""
 _THROTTLED_SHARE = 0.05
 """A quota that kept its node from a core for less of the time did not slow it."""
@@ -81,7 +81,7 @@ class Pace:
         return harmonic_mean([s.asked for s in self.samples], [s.length_s for s in self.samples])
 
     @property
-    def held(self) -> float:
+    def shown_share(self) -> float:
         """For which share of the time in which something was asked for it is seen."""
         telling = [s for s in self.samples if s.asked > 1]
         shown = [s for s in telling if s.ratio >= 1 + _BARELY_SHARE * (s.asked - 1)]
@@ -94,7 +94,7 @@ class Pace:
             "step_ratio": self.ratio,
             "step_s_before": self.own_s,
             "others_ratio": self.others,
-            "held_share": self.held,
+            "shown_share": self.shown_share,
             "samples": len(self.samples),
         }
 
@@ -141,8 +141,8 @@ def look_slowed(window: EvidenceWindow, stages: Sequence[Stage], *, tolerance: f
     if shown < _BARELY_SHARE:
         return no_evidence(Code.NO_EFFECT, text, **pace.data())
     weak: list[tuple[Code, str]] = []
-    if pace.held < _HELD_SHARE:
-        weak.append((Code.NOT_THROUGHOUT, f"only {pace.held:.0%} of the time"))
+    if pace.shown_share < _SHOWN_SHARE:
+        weak.append((Code.NOT_THROUGHOUT, f"only {pace.shown_share:.0%} of the time"))
     if abs(shown - 1) > tolerance:
         said = f"{shown:.0%} of the slowness that was asked, not within {tolerance:.0%}"
         weak.append((Code.OUT_OF_TOLERANCE, said))

@@ -35,7 +35,7 @@ _LOOK_S: Final = 0.5
 
 
 class Lease:
-    """Held from `take` to `give_back`."""
+    """Renewed from `take` to `give_back`."""
 
     def __init__(self, cluster: Cluster, run_directory: Path, undo_log: UndoLog) -> None:
         self._cluster, self._run_directory = cluster, run_directory
@@ -63,8 +63,8 @@ class Lease:
             if there is None:
                 raise
             made = there
-        if _holder(made)[0] != run:  # somebody was faster
-            raise _held(made)
+        if _owner(made)[0] != run:  # somebody was faster
+            raise _taken(made)
         self._note(made)
         threading.Thread(target=self._renew, name="lease", daemon=True).start()
 
@@ -76,7 +76,7 @@ class Lease:
         self._pending_undos.close_all()
 
     def require(self) -> None:
-        """FleetError if it is not held any more: another run may break the same training."""
+        """FleetError if it is not its own any more: another run may break the same training."""
         is_late = time.monotonic() - self._renewed_s > _LASTS_S
         if self._version and not self._is_over.is_set() and (self._is_taken_away or is_late):
             raise FleetError(
@@ -87,29 +87,29 @@ class Lease:
     def _remove_if_expired(self, there: Mapping[str, Json]) -> None:
         before = _spec(there).get("renewTime")
         if _left_s(there) > 0:
-            raise _held(there)
+            raise _taken(there)
         deadline = time.monotonic() + _WATCHED_S
         while time.monotonic() < deadline:
             now = _found(self._cluster)
             if now is None:
                 return
             if _spec(now).get("renewTime") != before:
-                raise _held(now)
+                raise _taken(now)
             time.sleep(_LOOK_S)
         try:
             version = str(_metadata(there).get("resourceVersion"))
             self._cluster.delete(LEASES, NAME, resourceVersion=version)
         except Refused as error:  # somebody was faster
-            raise _held(there) from error
+            raise _taken(there) from error
 
     def _manifest(self, run: str) -> Mapping[str, Json]:
-        holder = f"{run} {os.getpid()}@{socket.gethostname()} {self._run_directory}"
+        owner = f"{run} {os.getpid()}@{socket.gethostname()} {self._run_directory}"
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": NAME, "labels": {**names.labels_of(run)}},
             "spec": {
-                "holderIdentity": holder,
+                "holderIdentity": owner,
                 "leaseDurationSeconds": _LASTS_S,
                 "acquireTime": _now(),
                 "renewTime": _now(),
@@ -142,7 +142,7 @@ class Lease:
             there = _found(self._cluster)
         except FleetError:
             return True  # nobody knows: `require` sees to it that this does not last
-        if there is None or _holder(there)[0] != run_name(self._run_directory):
+        if there is None or _owner(there)[0] != run_name(self._run_directory):
             return False
         self._note(there)
         return True
@@ -151,16 +151,16 @@ class Lease:
 def release(cluster: Cluster, run: str) -> bool:
     """Delete the lease if this run has it; whether it had."""
     there = _found(cluster)
-    if there is None or _holder(there)[0] != run:
+    if there is None or _owner(there)[0] != run:
         return False
     uid = str(_metadata(there).get("uid"))
     return cluster.delete(LEASES, NAME, uid=uid)
 
 
-def is_held(cluster: Cluster, run: str) -> bool:
+def is_taken(cluster: Cluster, run: str) -> bool:
     """Whether this run has the lease."""
     there = _found(cluster)
-    return there is not None and _holder(there)[0] == run
+    return there is not None and _owner(there)[0] == run
 
 
 def _found(cluster: Cluster) -> Mapping[str, Json] | None:
@@ -170,8 +170,8 @@ def _found(cluster: Cluster) -> Mapping[str, Json] | None:
         return None
 
 
-def _held(there: Mapping[str, Json]) -> FleetError:
-    _, who, run_directory = _holder(there)
+def _taken(there: Mapping[str, Json]) -> FleetError:
+    _, who, run_directory = _owner(there)
     pid, _, host = who.partition("@")
     return FleetError(
         f"process {pid} of {host} is attached to this training, for the run {run_directory}: wait "
@@ -179,7 +179,7 @@ def _held(there: Mapping[str, Json]) -> FleetError:
     )
 
 
-def _holder(there: Mapping[str, Json]) -> tuple[str, str, str]:
+def _owner(there: Mapping[str, Json]) -> tuple[str, str, str]:
     """Run, process at host, and run directory."""
     run, _, rest = str(_spec(there).get("holderIdentity")).partition(" ")
     who, _, run_directory = rest.partition(" ")

@@ -39,9 +39,9 @@ def take(what: str, run_directory: Path) -> Callable[[], None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(lock, _WORDS_MOST_BYTES, 0).decode(errors="replace")
+            owner = os.pread(lock, _WORDS_MOST_BYTES, 0).decode(errors="replace")
             os.close(lock)
-            raise _taken(holder) from None
+            raise _taken(owner) from None
     except OSError as error:
         raise FleetError(
             f"{folder / name} cannot be used ({error}), so nobody would know that this training is "
@@ -53,8 +53,8 @@ def take(what: str, run_directory: Path) -> Callable[[], None]:
     return partial(os.close, lock)
 
 
-def _taken(holder: str) -> FleetError:
-    pid, _, run_directory = holder.strip().partition(" ")
+def _taken(owner: str) -> FleetError:
+    pid, _, run_directory = owner.strip().partition(" ")
     if not run_directory:  # it has not written it yet
         return FleetError("another run is attached to this training: wait until that is over")
     return FleetError(

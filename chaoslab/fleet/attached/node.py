@@ -137,5 +137,5 @@ class AttachedNode(Incarnation):
 
 
 def _without_versions(data: Mapping[str, Json]) -> Mapping[str, Json]:
-    """What a learner held when it joined is long replaced."""
+    """What a learner had when it joined is long replaced."""
     return {**data, "versions": {}} if "versions" in data else data

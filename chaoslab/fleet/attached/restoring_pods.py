@@ -85,15 +85,15 @@ def resume(cluster: Cluster, node: NodePod) -> Mapping[str, Json]:
 def give_back(facts: RunFacts) -> tuple[str, ...]:
     """Delete the lease of a run, if it has it; what was done."""
     with closing(connect_again(facts.server, facts.context, facts.namespace)) as cluster:
-        was_held = lease.release(cluster, facts.run)
-    return (f"the lease {lease.NAME} of {facts.namespace}, given back",) if was_held else ()
+        was_taken = lease.release(cluster, facts.run)
+    return (f"the lease {lease.NAME} of {facts.namespace}, given back",) if was_taken else ()
 
 
-def holds(facts: RunFacts) -> tuple[str, ...]:
+def lease_left(facts: RunFacts) -> tuple[str, ...]:
     """Whether a run has the lease, in words."""
     with closing(connect_again(facts.server, facts.context, facts.namespace)) as cluster:
-        is_held = lease.is_held(cluster, facts.run)
-    return (f"the lease {lease.NAME} of {facts.namespace}",) if is_held else ()
+        is_taken = lease.is_taken(cluster, facts.run)
+    return (f"the lease {lease.NAME} of {facts.namespace}",) if is_taken else ()
 
 
 @contextmanager

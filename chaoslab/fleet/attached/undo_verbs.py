@@ -89,9 +89,9 @@ def _give_back(facts: RunFacts) -> Healed:
     return Healed(actions=_by(_PODS, "give_back", facts))
 
 
-def _holds(facts: RunFacts) -> tuple[str, ...]:
+def _lease_left(facts: RunFacts) -> tuple[str, ...]:
     try:
-        return _by(_PODS, "holds", facts)
+        return _by(_PODS, "lease_left", facts)
     except FleetError as error:
         return (str(error),)
 
@@ -113,6 +113,6 @@ MAINTENANCE = Maintenance(
     verbs={
         RESTORE: Verb(facts=NodeFacts, undo=_restore, left=_left, lets_go=True),
         RELEASE: Verb(facts=NodeFacts, undo=_release, left=_left, lets_go=True, looks=False),
-        DELETE_LEASE: Verb(facts=RunFacts, undo=_give_back, left=_holds, is_last=True),
+        DELETE_LEASE: Verb(facts=RunFacts, undo=_give_back, left=_lease_left, is_last=True),
     }
 )

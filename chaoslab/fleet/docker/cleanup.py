@@ -58,7 +58,7 @@ def left(do: str, facts: EngineFacts) -> tuple[str, ...]:
                 return remains(engine, run)
             case ContainerFacts(container=container):
                 with suppress(Missing):
-                    return _held_up(engine, do, container)
+                    return _stopped(engine, do, container)
         return ()
 
 
@@ -88,7 +88,7 @@ def _emptied(engine: Engine, run: str) -> list[str]:
 
 def _let_go(engine: Engine, do: str, facts: ContainerFacts) -> tuple[str, ...]:
     container = facts.container
-    is_held = bool(_held_up(engine, do, container))
+    is_stopped = bool(_stopped(engine, do, container))
     if not engine.inspect(container).is_alive:
         return ()
     match facts:
@@ -98,14 +98,14 @@ def _let_go(engine: Engine, do: str, facts: ContainerFacts) -> tuple[str, ...]:
             )
             engine.update(container, limits)
             return (f"{container} has its limits back",)
-        case PlugFacts() if is_held:
+        case PlugFacts() if is_stopped:
             engine.reconnect(facts.network, container, facts.aliases, facts.address)
         case _ if do == verbs.UNPAUSE:
             engine.unpause(container)
         case _ if do == verbs.UNWEDGE:
             engine.kill(container, "SIGUSR2")
             return (f"{container} was resumed",)
-    return (f"{container} was {_HELD[do]}, and is let go",) if is_held else ()
+    return (f"{container} was {_STOPPED[do]}, and is let go",) if is_stopped else ()
 
 
 def _free(engine: Engine, facts: StoreFacts) -> tuple[str, ...]:
@@ -122,10 +122,10 @@ def _volumes(engine: Engine, facts: StoreFacts) -> tuple[str, ...]:
     return tuple(name for name in there if name == facts.volume)
 
 
-_HELD = {verbs.UNPAUSE: "paused", verbs.PLUG: "unplugged"}
+_STOPPED = {verbs.UNPAUSE: "paused", verbs.PLUG: "unplugged"}
 
 
-def _held_up(engine: Engine, do: str, container: str) -> tuple[str, ...]:
+def _stopped(engine: Engine, do: str, container: str) -> tuple[str, ...]:
     seen = engine.inspect(container)
     is_so = {verbs.UNPAUSE: seen.status == "paused", verbs.PLUG: not seen.address}
-    return (f"{container} is {_HELD[do]}",) if is_so.get(do) and seen.is_alive else ()
+    return (f"{container} is {_STOPPED[do]}",) if is_so.get(do) and seen.is_alive else ()

@@ -161,7 +161,7 @@ class Container(Incarnation):
         self._hand_over(self.finish)
 
     def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
-        """While the queue is full the node is held up, as by a full pipe."""
+        """While the queue is full the node waits, as at a full pipe."""
         arrivals, arrival = self.run_context.arrivals, Arrival(observe=observe)
         hand_over(arrivals, arrival, lambda: not self._is_closing)
 

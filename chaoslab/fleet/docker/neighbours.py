@@ -1,7 +1,7 @@
-"""Neighbours of a container: others that compute, or hold memory, on the engine's machine.
+"""Neighbours of a container: others that compute, or occupy memory, on the engine's machine.
 
     Neighbours ─► one container with so many `stress_program burn`, counted as as many containers
-    HeldMemory ─► one container with a `stress_program hold`, first in the kernel's line
+    OccupiedMemory ─► one container with a `stress_program occupy`, first in the kernel's line
 
 No network, nothing of the node's is in reach. What they use is the engine's word. They end with
 their standard input, which is the harness's, or when their time is over; the run's labels remove
@@ -27,7 +27,7 @@ from chaoslab.fleet.local.neighbours import available_bytes, refuse_more_memory_
 from chaoslab.fleet.stress import stress_program
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.stress_process import until
-from chaoslab.fleet.stressors import HeldMemory, Neighbours
+from chaoslab.fleet.stressors import Neighbours, OccupiedMemory
 
 _OWN_BYTES: Final = 64 << 20
 """What the interpreter itself may take."""
@@ -39,7 +39,7 @@ _ALL_CORES: Final = ""
 class Beside(StressDriver):
     """A container beside that of the node."""
 
-    def __init__(self, wish: Wish[Container], stressor: Neighbours | HeldMemory) -> None:
+    def __init__(self, wish: Wish[Container], stressor: Neighbours | OccupiedMemory) -> None:
         self._life, self._stressor = wish.life, stressor
         self._promised_bytes = wish.promised_bytes
         self._engine = wish.life.engine
@@ -49,7 +49,7 @@ class Beside(StressDriver):
 
     @property
     def mechanism(self) -> str:
-        if isinstance(self._stressor, HeldMemory):
+        if isinstance(self._stressor, OccupiedMemory):
             return "a container that holds the memory"
         return f"a container with {plural(self._stressor.count, 'busy process', 'busy processes')}"
 
@@ -66,7 +66,7 @@ class Beside(StressDriver):
         self._engine.create(self._as_asked())
         stream = self._stream = self._engine.attach(self._name, hears=True)
         self._engine.start(self._name)
-        if isinstance(self._stressor, HeldMemory):
+        if isinstance(self._stressor, OccupiedMemory):
             available = self._await_left_bytes()
             refuse_more_memory_than_there_is(
                 self._stressor.size_bytes, available, self._promised_bytes
@@ -86,13 +86,13 @@ class Beside(StressDriver):
             "cpu_s": round(used.cpu_s, 3),
             "rss_bytes": used.memory_bytes,
         }
-        if isinstance(self._stressor, HeldMemory):
+        if isinstance(self._stressor, OccupiedMemory):
             counts["available_bytes"] = round(self._left_bytes() or 0)
         return counts
 
     @property
     def promised_bytes(self) -> int:
-        if not isinstance(self._stressor, HeldMemory) or self.is_broken:
+        if not isinstance(self._stressor, OccupiedMemory) or self.is_broken:
             return 0
         used = self._meter.usage
         return max(0, self._stressor.size_bytes - (used.memory_bytes if used else 0))
@@ -110,8 +110,8 @@ class Beside(StressDriver):
         source = Path(stress_program.__file__).read_text(encoding="utf-8")
         keeps = ("python3", "-I", "-S", "-c", source)
         words: tuple[str, ...]
-        if isinstance(stressor, HeldMemory):
-            words = ("hold", until(stressor.for_s), str(stressor.size_bytes))
+        if isinstance(stressor, OccupiedMemory):
+            words = ("occupy", until(stressor.for_s), str(stressor.size_bytes))
             share, taken_bytes = 1, stressor.size_bytes + _OWN_BYTES
         else:
             words = ("burn", until(stressor.for_s), _ALL_CORES, str(stressor.count))

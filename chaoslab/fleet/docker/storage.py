@@ -2,7 +2,7 @@
 
     damage, fill, free ─► a container of the node's image, with the volume and no network:
                           `disk` as a script ─► one line of JSON ─► what was measured
-    a volume that can be full: in memory, held by a container that does nothing else, since it is
+    a volume that can be full: in memory, kept by a container that does nothing else, since it is
     empty as soon as no container has it
 
 Works wherever the engine is: the program travels on the command line. To give a volume another size

@@ -3,7 +3,7 @@
     Slowness ─► Quota: docker update, a part of the CPU time that the node used before
              └► StepRest: the learner's own rests, by its hook
     MemoryLimit ─► Starved: docker update, less memory than it needs
-    Neighbours, HeldMemory ─► `neighbours`: a container beside it
+    Neighbours, OccupiedMemory ─► `neighbours`: a container beside it
 
 A container has one quota and one limit of memory, so two stressors of one kind on one node are
 refused.
@@ -21,10 +21,10 @@ from chaoslab.fleet.docker.neighbours import Beside
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.slowing import CpuShare, StepRest
 from chaoslab.fleet.stressors import (
-    HeldMemory,
     Mechanism,
     MemoryLimit,
     Neighbours,
+    OccupiedMemory,
     Slowness,
 )
 
@@ -44,7 +44,7 @@ def driver(wish: Wish[Container]) -> StressDriver:
             found = Quota(wish, slowness)
         case MemoryLimit() as limit:
             found = Starved(wish, limit)
-        case Neighbours() | HeldMemory() as crowd:
+        case Neighbours() | OccupiedMemory() as crowd:
             return Beside(wish, crowd)
         case other:
             raise FleetError(f"the docker fleet cannot put a {other.kind} upon a node")

@@ -27,7 +27,7 @@ from chaoslab.fleet.docker.undo_facts import (
     RunResourcesFacts,
     StoreFacts,
 )
-from chaoslab.undo.log import is_held, may_have_open_undos
+from chaoslab.undo.log import is_in_progress, may_have_open_undos
 from chaoslab.undo.verbs import (
     Examined,
     Healed,
@@ -68,7 +68,7 @@ def _ask_engine(do: str, facts: EngineFacts, *, is_undone: bool) -> tuple[str, .
 # ---------------------------------------------------------------- leftovers
 
 
-def _unheld(_: Path) -> Iterator[Leftover]:
+def _without_harness(_: Path) -> Iterator[Leftover]:
     """Resources that this machine made, on the engine that answers, for runs without a harness."""
     try:
         from chaoslab.fleet.docker.cleanup import all_run_resources  # noqa: PLC0415  # needs the SDK
@@ -80,15 +80,15 @@ def _unheld(_: Path) -> Iterator[Leftover]:
         return  # no engine, or one that refuses, which `doctor` says: nothing on it can be seen
     for run, directory in found.items():
         path = Path(directory)
-        holding = path.parent if path.name == "twin" else path
-        if not path.exists() or not is_held(holding):
+        whole = path.parent if path.name == "twin" else path
+        if not path.exists() or not is_in_progress(whole):
             label = shlex.quote(f"label={LABEL_RUN}={run}")
             network = shlex.quote(own_name(run))
-            is_known = path.exists() and may_have_open_undos(holding)
+            is_known = path.exists() and may_have_open_undos(whole)
             yield Leftover(
                 what=f"containers, a network or volumes labelled {LABEL_RUN}={run}",
                 where=url,
-                remedy=f"chaoslab heal {shlex.quote(str(holding))}"
+                remedy=f"chaoslab heal {shlex.quote(str(whole))}"
                 if is_known
                 else f"docker rm -f $(docker ps -aq --filter {label}); "
                 f"docker network rm {network}; "
@@ -164,6 +164,6 @@ MAINTENANCE = Maintenance(
         labels.PLUG: _on_engine(labels.PLUG, PlugFacts, looks=True),
         labels.FREE_VOLUME: _on_engine(labels.FREE_VOLUME, StoreFacts),
     },
-    leftovers=_unheld,
+    leftovers=_without_harness,
     diagnose=_diagnose,
 )

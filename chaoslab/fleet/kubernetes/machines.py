@@ -1,4 +1,4 @@
-"""Machines of the cluster that faults of one run hold, by injection.
+"""Machines of the cluster that faults of one run have drained or cordoned, by injection.
 
     drain ─► undo log ─► MachineWatch ─► cordon ─► evictions ─► … ─► uncordon
 

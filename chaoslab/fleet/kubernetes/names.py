@@ -69,7 +69,7 @@ def labels_of(run: str, **more: str) -> Mapping[str, str]:
 
 
 def label_value(word: str) -> str:
-    """The word with what no label may hold left out."""
+    """The word with characters that no label may have left out."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", word)[:_LABEL_MOST].strip("-_.")
 
 

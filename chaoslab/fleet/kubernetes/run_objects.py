@@ -271,7 +271,7 @@ class RunObjects:
 
 def _now_s() -> tuple[float, ...]:
     """By a clock that is never set and goes on while this machine sleeps, and by one that is set
-    after a time that the first has missed, as that of a virtual machine that was held.
+    after a time that the first has missed, as that of a virtual machine that stalled.
     """
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)), time.time()
 

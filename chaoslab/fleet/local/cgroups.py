@@ -5,7 +5,7 @@
         v2  /sys/fs/cgroup/<beside the harness>/chaoslab/<name>     ◄── remove: processes go back
 
 They are below the cgroup of the harness (v1) or beside it (v2, where a cgroup has either processes
-or children), so limits on the harness also hold for its nodes. `where` changes nothing.
+or children), so limits on the harness also apply to its nodes. `where` changes nothing.
 """
 
 import math

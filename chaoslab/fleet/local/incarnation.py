@@ -29,9 +29,9 @@ from chaoslab.fleet.nodes.incarnation import Incarnation
 
 _CHUNK_BYTES = 64 << 10
 _PIPE_BYTES = 1 << 20
-"""What a node can print while the harness is busy, without being held up."""
+"""What a node can print while the harness is busy, without waiting."""
 _LEFTOVERS_S = 1.0
-"""How long the end of one node may hold up the harness until its tree is gone."""
+"""How long the end of one node may stall the harness until its tree is gone."""
 _BIRTH_S = 5.0
 """How long a new process may take to become the node's program."""
 _GOING_S = 1.0

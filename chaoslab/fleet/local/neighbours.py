@@ -1,8 +1,8 @@
-"""Neighbours of a node: processes that compute, hold memory, or use a limit of memory up with it.
+"""Neighbours of a node: processes that compute, occupy memory, or use a limit of memory up with it.
 
     Neighbours  ─► so many `stress_program burn` on the cores that the node may use
-    HeldMemory  ─► one `stress_program hold`, which has touched every page
-    MemoryLimit ─► a memory cgroup with the node and a few `stress_program hold` that want more
+    OccupiedMemory  ─► one `stress_program occupy`, which has touched every page
+    MemoryLimit ─► a memory cgroup with the node and a few `stress_program occupy` that want more
                    than there is: the kernel kills, and the node is first in its line
 
 No stressor takes more than half of the memory that is available and not promised to another one,
@@ -25,7 +25,7 @@ from chaoslab.fleet.local.incarnation import LocalIncarnation
 from chaoslab.fleet.local.stress_driver import OwnCgroup, stress_process
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.stress_process import StressProcess
-from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
+from chaoslab.fleet.stressors import MemoryLimit, Neighbours, OccupiedMemory
 
 MEMORY_SHARE = 0.5
 """Of the memory that is available, no stressor takes more."""
@@ -37,15 +37,15 @@ many share it, that none of them is."""
 
 
 class Beside(StressDriver):
-    """Processes that compute or hold memory beside the node."""
+    """Processes that compute or occupy memory beside the node."""
 
-    def __init__(self, wish: Wish[LocalIncarnation], stressor: Neighbours | HeldMemory) -> None:
+    def __init__(self, wish: Wish[LocalIncarnation], stressor: Neighbours | OccupiedMemory) -> None:
         self._wish, self._stressor = wish, stressor
         self._processes: list[StressProcess] = []
 
     @property
     def mechanism(self) -> str:
-        if isinstance(self._stressor, HeldMemory):
+        if isinstance(self._stressor, OccupiedMemory):
             return "a process that holds the memory"
         return (
             f"{plural(self._stressor.count, 'busy process', 'busy processes')} on the node's cores"
@@ -59,11 +59,11 @@ class Beside(StressDriver):
     def begin(self) -> None:
         """Start all of them, then let them go at once."""
         wish, stressor, for_s = self._wish, self._stressor, self._stressor.for_s
-        if isinstance(stressor, HeldMemory):
+        if isinstance(stressor, OccupiedMemory):
             refuse_more_memory_than_there_is(
                 stressor.size_bytes, available_bytes(), wish.promised_bytes
             )
-            self._processes.append(stress_process(wish, "hold", stressor.size_bytes, for_s=for_s))
+            self._processes.append(stress_process(wish, "occupy", stressor.size_bytes, for_s=for_s))
             _in_line(self._processes[-1].identity.pid, _FIRST)
         else:
             cores = _cores_of(wish.life.identity.pid)
@@ -73,7 +73,7 @@ class Beside(StressDriver):
             one.ask(1.0)
 
     def counts(self) -> Mapping[str, Json]:
-        """What they have used and hold, and what the machine has left."""
+        """What they have used and occupy, and what the machine has left."""
         seen = [one.look() for one in self._processes]
         return {
             "cpu_s": round(sum(one.cpu_s for one in seen), 3),
@@ -83,7 +83,7 @@ class Beside(StressDriver):
 
     @property
     def promised_bytes(self) -> int:
-        if not isinstance(self._stressor, HeldMemory) or self.is_broken:
+        if not isinstance(self._stressor, OccupiedMemory) or self.is_broken:
             return 0
         return _missing(self._stressor.size_bytes, self._processes)
 
@@ -117,7 +117,7 @@ class SharedLimit(StressDriver):
         group = self._own.make()
         group.limit_memory(limit_bytes)
         for _ in range(_EATERS):
-            eater = stress_process(self._wish, "hold", limit_bytes, for_s=self._stressor.for_s)
+            eater = stress_process(self._wish, "occupy", limit_bytes, for_s=self._stressor.for_s)
             self._eaters.append(eater)
         self._marked = self._wish.life.pids
         for pid in self._marked:

@@ -21,7 +21,7 @@ from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, abandoned, is_made_for, remove
 from chaoslab.fleet.storage import files, power, volume
 from chaoslab.undo.facts import NODE, Facts, require, require_match
-from chaoslab.undo.log import is_held
+from chaoslab.undo.log import is_in_progress
 from chaoslab.undo.verbs import (
     Examined,
     Healed,
@@ -174,7 +174,7 @@ def _lost_volumes() -> Iterator[Leftover]:
     for where in volume.mounted():
         folder = Path(where)
         run = folder.parents[2] if len(folder.parents) > 2 else folder
-        if not is_held(run):
+        if not is_in_progress(run):
             yield Leftover(what="a volume of a node", where=where,
                           remedy=f"umount {shlex.quote(where)}")  # fmt: skip
 

@@ -49,7 +49,7 @@ _SILENT_SHARE: Final = 0.7
 _BACKOFF_S: Final = (0.05, 2.0)
 """The first delay before the next attempt to connect, and the longest."""
 _END_S: Final = 0.5
-"""How long the end of a connection is waited for: callers hold up the harness meanwhile."""
+"""How long the end of a connection is waited for: callers stall the harness meanwhile."""
 _PASS_S: Final = 0.05
 """Time in which what has arrived is read, after one in which this process stood still."""
 

@@ -92,7 +92,7 @@ class HostLink:
         self.name, self.address = link.name, link.address
         self._carrier, self._link, self._upstream = carrier, link, upstream
         self._effects: dict[tuple[str, Direction, str], Effect] = {}
-        """By injection, direction and kind: what is to hold wherever the link is."""
+        """By injection, direction and kind: what is to act wherever the link is."""
         self._before = self._last = Counters(connections=0)
 
     def is_carried_on(self, host: Host) -> bool:

@@ -3,7 +3,7 @@
     inventory ─► Ssh ─ factory ─► HostFleets ─ code, libraries ─► RemoteFleet, one for each run
                   └─ links ─► a proxy on the host of each learner
 
-Hosts are reached when a plan is held against the fleet, and not before. What a fleet of hosts needs
+Hosts are reached when a plan is compared with the fleet, not before. What a fleet of hosts needs
 is imported as late: a plan can be read without asyncssh.
 """
 

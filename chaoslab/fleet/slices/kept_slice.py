@@ -24,7 +24,7 @@ class KeptSlice:
     """What is known of the slice of one node."""
 
     report: SliceReport
-    is_held: bool = False
+    is_faulted: bool = False
     """A fault has done something to it, and was not healed yet."""
     before: SliceReport | None = None
     """The report of before that."""
@@ -53,7 +53,7 @@ class KeptSlice:
     @property
     def is_change_awaited(self) -> bool:
         """Whether the provider still says what it said before a fault."""
-        return self.is_held and self.report == self.before
+        return self.is_faulted and self.report == self.before
 
     def is_gone(self, now_s: float) -> bool:
         """Whether its node has ended and the provider has admitted why, or was given the time."""

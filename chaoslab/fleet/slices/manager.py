@@ -128,16 +128,16 @@ class SliceManager:
         known.hosts_lost_s = None
 
     def act(self, verb: Callable[[str], object], *names: str) -> None:
-        """Call the provider for several nodes, side by side; their slices are held from now on.
+        """Call the provider for several nodes, side by side; now their slices are under a fault.
 
         FleetError names those for which it was refused; where that is sure to have changed nothing,
-        the slice is not held. FleetError for a node that has none.
+        the slice is not under one. FleetError for a node that has none.
         """
         if strangers := [name for name in names if name not in self._slices]:
             raise FleetError(f"{', '.join(strangers)}: no slice, but hosts by the inventory")
-        was_held = {name for name in names if self._slices[name].is_held}
+        were_faulted = {name for name in names if self._slices[name].is_faulted}
         for name in names:
-            self._slices[name].is_held = True
+            self._slices[name].is_faulted = True
             self._slices[name].before = self._slices[name].report
         futures = {name: self._pool.submit(verb, name) for name in names}
         refused = []
@@ -145,8 +145,8 @@ class SliceManager:
             try:
                 future.result()
             except ProviderError as error:
-                if error.refusal not in _MAY_BE_DONE and name not in was_held:
-                    self._slices[name].is_held, self._slices[name].before = False, None
+                if error.refusal not in _MAY_BE_DONE and name not in were_faulted:
+                    self._slices[name].is_faulted, self._slices[name].before = False, None
                 refused.append(f"{name}: {error}")
         if refused:
             raise FleetError("; ".join(refused))
@@ -156,8 +156,8 @@ class SliceManager:
         known = self._slices.get(name)
         if known is None:
             return False
-        if known.is_held:
-            known.is_held = False
+        if known.is_faulted:
+            known.is_faulted = False
             self._begin(name, cause, now_s)
         return known.repair is not None and not known.repair.is_over
 
@@ -167,7 +167,7 @@ class SliceManager:
         What the provider does not know, the hosts of the slice do: they are tried.
         """
         known = self._slices[name]
-        if known.is_held or known.is_repaired:
+        if known.is_faulted or known.is_repaired:
             return False
         if known.report.condition in (Condition.UP, Condition.UNKNOWN):
             return True
@@ -198,7 +198,7 @@ class SliceManager:
         self._finish(now_s)
         self._look_at_time()
         for name, known in self._slices.items():
-            if known.is_gone(now_s) and not known.is_held:
+            if known.is_gone(now_s) and not known.is_faulted:
                 self._begin(name, known.cause, now_s)
             self._advance(known, now_s)
         self._watch.hurry(any(known.is_change_awaited for known in self._slices.values()))
@@ -215,7 +215,7 @@ class SliceManager:
         known.report = report
         known.resource = report.resource or known.resource
         self._unsaid.append(reported(report))
-        if known.is_held and report.condition in (*LOST, Condition.STOPPED):
+        if known.is_faulted and report.condition in (*LOST, Condition.STOPPED):
             self._hosts.lose(report.node, f"its slice is {report.condition.value}")
 
     def _begin(self, name: str, cause: Cause, now_s: float) -> None:

@@ -10,7 +10,7 @@ never), so a harness that is stopped leaves no stress behind.
 
     duty PID START_TICKS   the node's group runs until it has used its share of the time, then stops
     burn CORE,CORE COUNT   computes without end on these cores, in so many processes
-    hold SIZE_BYTES        holds memory and has touched all of it; says what the machine has left
+    occupy SIZE_BYTES      holds memory and has touched all of it; says what the machine has left
 """
 
 import math
@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
     """Run the program that `words` name until the time is over or the input ends."""
     program, for_s, *facts = words
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    if program == "hold":
+    if program == "occupy":
         print_available()
     first = read_strength(None)
     if first is None:
@@ -105,7 +105,7 @@ def burn(_: float, until_s: float, cores: str, count: str = "1") -> None:
         sum(range(20_000))
 
 
-def hold(_: float, until_s: float, size: str) -> None:
+def occupy(_: float, until_s: float, size: str) -> None:
     """Allocate memory in pieces and write to every page, so that it is resident."""
     pieces: list[bytearray] = []
     left = int(size)
@@ -125,7 +125,7 @@ def hold(_: float, until_s: float, size: str) -> None:
 PROGRAMS: Mapping[str, Callable[..., None]] = {
     "duty": duty,
     "burn": burn,
-    "hold": hold,
+    "occupy": occupy,
 }
 
 

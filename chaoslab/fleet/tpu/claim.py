@@ -29,10 +29,10 @@ def claim(cloud: Cloud) -> None:
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        holder = os.read(lock, 32).decode(errors="replace").strip()
+        owner = os.read(lock, 32).decode(errors="replace").strip()
         os.close(lock)
         raise AbilityError(
-            f"process {holder} works with the slices of {cloud.name}: wait for its end, or end it "
+            f"process {owner} works with the slices of {cloud.name}: wait for its end, or end it "
             f"(a run: `chaoslab halt`) [{error.strerror}]"
         ) from error
     os.ftruncate(lock, 0)
@@ -41,6 +41,6 @@ def claim(cloud: Cloud) -> None:
 
 
 def _lock_of(cloud: Cloud) -> Path:
-    """Names were held against forms without a slash; an emulator has slices of its own."""
+    """Names were checked by forms without a slash; an emulator has slices of its own."""
     words = filter(None, (cloud.project, cloud.name, cloud.endpoint))
     return Path.home() / ".chaoslab" / "fleets" / f"{'.'.join(words)}.lock"

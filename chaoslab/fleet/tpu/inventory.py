@@ -7,7 +7,7 @@
     lifetime: 4h
     repair: {preemptions: 10, failures: 3, wait: 30m}
 
-Names and labels go to Google's API and into names of resources, so each is held against the form
+Names and labels go to Google's API and into names of resources, so each is checked by the form
 that Google documents for it; none reaches a shell but `startup`, which is a script.
 """
 

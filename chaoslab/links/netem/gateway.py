@@ -2,7 +2,7 @@
 
     learner ── address:4701 ──► PREROUTING: to the syncer ─► FORWARD: chain up-4701 ─► syncer:4600
                                                              FORWARD: chain down-4701 ◄─┘
-    Forwarding.lead    the link's port leads to an address   .hold  only bare ACKs pass
+    Forwarding.lead    the link's port leads to an address   .freeze  only bare ACKs pass
     Forwarding.refuse  new connections are refused           .end   open connections are reset
               .halve   one end of them is reset              .tell  the other end is reset too
 
@@ -44,13 +44,13 @@ COMMIT
 -A INPUT -p tcp ! --syn -m conntrack --ctstate NEW -j REJECT --reject-with tcp-reset
 -A FORWARD -m conntrack --ctstate INVALID -j DROP
 -A FORWARD -p tcp ! --syn -m conntrack --ctstate NEW -j REJECT --reject-with tcp-reset
-:hold - [0:0]
--A hold -p tcp --tcp-flags FIN FIN -j DROP
--A hold -p tcp --tcp-flags RST RST -j DROP
--A hold -p tcp -m bpf --bytecode "{_PAYLOAD}" -j DROP
+:freeze - [0:0]
+-A freeze -p tcp --tcp-flags FIN FIN -j DROP
+-A freeze -p tcp --tcp-flags RST RST -j DROP
+-A freeze -p tcp -m bpf --bytecode "{_PAYLOAD}" -j DROP
 COMMIT
 """
-"""Rules for all links: knocks are not tracked; the chain `hold` lets handshakes and ACKs pass."""
+"""Rules for all links: knocks are not tracked; the chain `freeze` lets handshakes and ACKs pass."""
 _OF_ONE: Final = """\
 *nat
 -I POSTROUTING -m conntrack --ctorigdstport {port} --ctdir ORIGINAL -m comment --comment open-{port}
@@ -154,9 +154,9 @@ class Forwarding:
         self._run("iptables-restore", "--noflush", text="\n".join(["*nat", *lines, "COMMIT", ""]))
         self._leads[port] = to
 
-    def hold(self, port: int, way: Direction, *, is_on: bool, comment: str) -> None:
+    def freeze(self, port: int, way: Direction, *, is_on: bool, comment: str) -> None:
         """Drop packets that carry bytes or end a connection, in one direction; others pass."""
-        self._switch(chain_of(port, way), comment, (), ("-j", "hold"), is_on=is_on)
+        self._switch(chain_of(port, way), comment, (), ("-j", "freeze"), is_on=is_on)
 
     def refuse(self, port: int, *, is_on: bool, comment: str) -> None:
         """Answer new connections with a RST."""

@@ -175,7 +175,7 @@ class ForwardedLink:
             if way is Direction.UP:  # new connections come from the learner
                 self._links.rules.refuse(self._port, is_on=is_on, comment=comment)
         elif kind in (Freeze.kind, Blackhole.kind):
-            self._links.rules.hold(self._port, way, is_on=is_on, comment=comment)
+            self._links.rules.freeze(self._port, way, is_on=is_on, comment=comment)
         else:
             raise HarnessBug(f"{kind}: not implemented by a rule")
 

@@ -29,7 +29,7 @@ from typing import ClassVar, Final
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.links.effects import Direction
 from chaoslab.links.netem.kernel import Run, may_administer_network, run, which, why_no_namespace
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 
 _DISCARD: Final = "1:2"
 """Class whose queue discards its packets."""
@@ -248,9 +248,9 @@ def _refusal() -> str:
     """Why iptables does not work; empty if it does.
 
     Tried in a temporary network namespace. If none can be created (no CAP_SYS_ADMIN), it is tried
-    in place, on a port that is held meanwhile, and removed at once.
+    in place, on a port that is reserved meanwhile, and removed at once.
     """
-    with closing(HeldPort()) as port:
+    with closing(ReservedPort()) as port:
         comment = f"chaoslab:trial:{secrets.token_hex(4)}"
         drop = Drop(comment=comment, port=port.number, way=Direction.UP, share=0.5)
         try:

@@ -117,7 +117,7 @@ class ProxyClient(ABC):
         self._require_same(toxic, self.ask("POST", f"/proxies/{proxy}/toxics", body))
 
     def change(self, proxy: str, toxic: Toxic) -> None:
-        """Its attributes hold when this returns."""
+        """Its attributes apply when this returns."""
         path = f"/proxies/{proxy}/toxics/{toxic.name}"
         self._require_same(toxic, self.ask("POST", path, {"attributes": toxic.attributes}))
 

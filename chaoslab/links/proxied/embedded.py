@@ -17,7 +17,7 @@ from chaoslab.core.events import Json
 from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect, LinkAbility
 from chaoslab.links.netem.packet_rules import PACKET_ABILITIES
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.client import ProxyClient, Toxic
 from chaoslab.links.proxied.host import ProxyHost
 from chaoslab.links.proxied.http_api import CALL_S, Endpoint, an_object, call
@@ -57,7 +57,7 @@ class EmbeddedLinks(ProxiedLinks):
 def local_server(directory: Path, undo_log: UndoLog) -> Server:
     """The proxy as a process of this machine, its log below `directory`; not started yet."""
 
-    def command(port: HeldPort) -> Sequence[str]:
+    def command(port: ReservedPort) -> Sequence[str]:
         return sys.executable, "-m", "chaoslab.links.proxy", "--port", str(port.number)
 
     token = secrets.token_urlsafe()

@@ -33,7 +33,7 @@ class LinkPort(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacePort:
-    """A port that is held as long as the place of its server is; see `LinkPort`."""
+    """A port that is reserved as long as the place of its server is; see `LinkPort`."""
 
     host: str
     number: int

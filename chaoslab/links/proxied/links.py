@@ -244,7 +244,7 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
         return self._made_on(port, name, upstream)
 
     def _made_on(self, port: LinkPort, name: str, upstream: str) -> ProxiedLink:
-        """A proxy on a port of its host that is held already, and is ours from now on."""
+        """A proxy on a port of its host that is reserved already, and is ours from now on."""
         self._ports.append(port)
         client, proxy = self._open_client(), self._proxy_name(name)
         client.create(proxy, port.address, upstream)

@@ -21,7 +21,7 @@ from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.core.process_tree import end_tree
 from chaoslab.core.spawning import Gate, import_path
 from chaoslab.links.netem.packet_rules import LocalPlace
-from chaoslab.links.ports import HeldPort, established
+from chaoslab.links.ports import ReservedPort, established
 from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.undo.base import PendingUndos, UndoLog
 
@@ -48,9 +48,9 @@ class LocalServer(LocalPlace):
         """Unknown, so never."""
         return ""
 
-    def port(self) -> HeldPort:
-        """A free port, held until it is closed."""
-        return HeldPort()
+    def port(self) -> ReservedPort:
+        """A free port, reserved until it is closed."""
+        return ReservedPort()
 
     def established(self, number: int) -> int | None:
         """By the kernel's table of connections."""
@@ -73,7 +73,7 @@ class Server(LocalServer):
     def __init__(
         self,
         name: str,
-        command: Callable[[HeldPort], Sequence[str]],
+        command: Callable[[ReservedPort], Sequence[str]],
         directory: Path,
         undo_log: UndoLog,
         *,
@@ -96,7 +96,7 @@ class Server(LocalServer):
         with ExitStack() as if_it_fails:
             try:
                 self.log.parent.mkdir(parents=True, exist_ok=True)
-                self._port = HeldPort()
+                self._port = ReservedPort()
                 if_it_fails.callback(self._port.close)
             except OSError as error:
                 raise FleetError(f"{self.name} cannot be started: {error}") from error

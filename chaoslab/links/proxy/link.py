@@ -3,7 +3,7 @@
     learner ─► listener ─► dial the upstream ─► Connection ◄── stages of every toxic, per direction
 
 Toxics act from the moment they are added, on open and on later connections. A disabled link refuses
-connections; the creator may hold its port meanwhile.
+connections; the creator may reserve its port meanwhile.
 """
 
 import asyncio

@@ -91,7 +91,7 @@ class Pump:
         self._loop, self._source, self._target = loop, source, target
         self._traffic, self._notify = traffic, notify
         self._stages: tuple[Stage, ...] = ()
-        self._is_held = self._is_lossy = False
+        self._is_frozen = self._is_lossy = False
         self._queue: deque[_Chunk] = deque()
         self._queued = 0
         self._last_due_s = 0.0
@@ -114,13 +114,13 @@ class Pump:
     @property
     def is_silent(self) -> bool:
         """Whether nothing passes, notices of a broken end included."""
-        return self._is_held or self._is_lossy
+        return self._is_frozen or self._is_lossy
 
     def shape(self, stages: Mapping[str, Stage]) -> None:
         """Use these stages from now on; reschedules bytes in transit that are due too late."""
         self._conclude(self._take_back())
         self._stages = tuple(sorted(stages.values(), key=lambda stage: not stage.paces))
-        self._is_held = any(stage.holds for stage in self._stages)
+        self._is_frozen = any(stage.freezes for stage in self._stages)
         self._is_lossy = any(stage.loses for stage in self._stages)
         latest_s = self._loop.time() + sum(stage.delay_s for stage in self._stages)
         for chunk in self._queue:
@@ -162,7 +162,7 @@ class Pump:
         return (
             not self._has_ended
             and not self._is_plain
-            and not self._is_held
+            and not self._is_frozen
             and not self._is_stopped
             and self._queued < WINDOW_BYTES
             and self._next_take_s <= now_s + _AHEAD_S
@@ -216,7 +216,7 @@ class Pump:
     # ---------------------------------------------------------------- delivering
 
     def _deliver(self, now_s: float) -> None:
-        if self._is_held:
+        if self._is_frozen:
             return
         self._is_blocked = False
         try:
@@ -307,7 +307,7 @@ class Pump:
 
     def _wait(self, now_s: float) -> None:
         """Wait for the source, the target or a time, whichever the next turn needs."""
-        if self._is_held:
+        if self._is_frozen:
             self._listen(source=False, target=False)
             self._wake_at(None)
             return

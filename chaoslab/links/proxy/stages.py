@@ -20,14 +20,14 @@ _PACE_S = 0.01
 class Stage:
     """Passes everything at once; subclasses override what differs."""
 
-    holds = False
+    freezes = False
     """Nothing passes and nothing is lost."""
     loses = False
     """Bytes are accepted and discarded."""
     chunk_bytes = CHUNK_BYTES_MAX
     """Largest chunk, in bytes; larger ones are cut."""
     paces = False
-    """The sender is held back until its chunk has left this stage."""
+    """The sender waits until its chunk has left this stage."""
     bytes_left: int | None = None
     """Bytes until the connection ends; None: no limit."""
     delay_s = 0.0
@@ -40,10 +40,10 @@ class Stage:
         return arrives_s
 
 
-class Hold(Stage):
+class Freeze(Stage):
     """Freeze: nothing passes, nothing is lost."""
 
-    holds = True
+    freezes = True
 
 
 class Lose(Stage):

@@ -190,7 +190,7 @@ def stage_of(kind: AnyKind, limiter: Limiter | None, chance: random.Random) -> S
             mean_s, jitter_s = kind.latency / 1e3, kind.jitter / 1e3
             return stages.Delay(stages.delays(mean_s, jitter_s, kind.shape, chance), mean_s)
         case Freeze() | Bandwidth(rate=0):
-            return stages.Hold()
+            return stages.Freeze()
         case Bandwidth():
             return stages.Pace(limiter or Limiter(1e3 * kind.rate))
         case Timeout():

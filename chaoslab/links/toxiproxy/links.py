@@ -32,7 +32,7 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.client import ProxyClient
 from chaoslab.links.proxied.host import RestartableHost
 from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, call
@@ -141,7 +141,7 @@ def _server(address: str | None, directory: Path, undo_log: UndoLog) -> LocalSer
             "needs nothing"
         )
 
-    def command(port: HeldPort) -> Sequence[str]:
+    def command(port: ReservedPort) -> Sequence[str]:
         return str(binary), "-host", port.host, "-port", str(port.number)
 
     environment = {"LOG_LEVEL": "warn"}

@@ -64,7 +64,7 @@ class Trigger:
     """With `after`: time to wait."""
     after_round: int = 0
     """With `phase`: not before this many rounds are merged."""
-    hold_s: Duration = 0.0
+    wait_s: Duration = 0.0
     """With `phase`: the node waits there until the injection, at most for this long."""
 
     def __post_init__(self) -> None:
@@ -73,11 +73,11 @@ class Trigger:
             raise PlanError("`at` needs exactly one of time, round, step, loss, after, phase")
         if self.of is not None and self.step is None and self.phase is None:
             raise PlanError("`of` needs `step` or `phase`: {step: 200, of: learner-1}")
-        if self.phase is None and (self.after_round or self.hold_s):
-            key, like = ("hold", "5s") if self.hold_s else ("after_round", "48")
+        if self.phase is None and (self.after_round or self.wait_s):
+            key, like = ("wait", "5s") if self.wait_s else ("after_round", "48")
             raise PlanError(f"`{key}` needs `phase`: {{phase: written, {key}: {like}}}")
-        if self.hold_s < 0 or self.after_round < 0:
-            raise PlanError("`hold` and `after_round` must be at least 0")
+        if self.wait_s < 0 or self.after_round < 0:
+            raise PlanError("`wait` and `after_round` must be at least 0")
         if self.phase in SYNCER_PHASES and self.of not in (None, SYNCER):
             raise PlanError(f"`{self.phase}` is a phase of the syncer: leave `of` out")
         if self.of == SYNCER and self.phase not in SYNCER_PHASES:
@@ -103,7 +103,7 @@ class Trigger:
         if self.phase is not None:
             late = f" after round {self.after_round}" if self.after_round else ""
             whose = SYNCER if self.phase in SYNCER_PHASES else self.of or "the first learner"
-            waits = f", where it waits for at most {self.hold_s:g} s" if self.hold_s else ""
+            waits = f", where it waits for at most {self.wait_s:g} s" if self.wait_s else ""
             return f"when {whose} is at {self.phase}{late}{waits}"
         return f"{self.offset_s:g} s after {self.after}"
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from chaoslab.core.errors import PlanError
 
 
-def broken(is_held: bool, key: str, value: object, rule: str) -> Iterator[PlanError]:
+def broken(is_met: bool, key: str, value: object, rule: str) -> Iterator[PlanError]:
     """The mistake at `key`, unless the rule holds."""
-    if not is_held:
+    if not is_met:
         shown = f"{value:g}" if isinstance(value, float) else value
         yield PlanError(f"must be {rule}, got {shown}", key=key)
 

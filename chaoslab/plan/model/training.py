@@ -3,7 +3,7 @@
     learners: [{count: 4, region: us}, {count: 4, speed: 82%, region: eu}]
                     learner-0 … 3, as fast as can be    learner-4 … 7, older chips
 
-Speeds and regions hold from the first step to the last, also in the twin; they are not faults.
+Speeds and regions apply from the first step to the last, also in the twin; they are not faults.
 `launch` converts the training into the command lines of the nodes.
 """
 

@@ -157,10 +157,10 @@ class FaultPlan:
     def _what_never_ends(self, fault: FaultSpec) -> Iterator[PlanError]:
         """An outage that the end of the run would cut short, unless it is `rest`."""
         outage, timeout_s = fault.outage, self.limits.timeout_s
-        if fault.at and fault.at.hold_s >= timeout_s:
+        if fault.at and fault.at.wait_s >= timeout_s:
             yield PlanError(
-                f"fault {fault.id!r} holds a node for up to {show_duration(fault.at.hold_s)}, but "
-                f"`limits.timeout` ends the run after {show_duration(timeout_s)}: `hold: 5s` is "
+                f"fault {fault.id!r} lets a node wait for {show_duration(fault.at.wait_s)}, but "
+                f"`limits.timeout` ends the run after {show_duration(timeout_s)}: `wait: 5s` is "
                 "enough, because the node continues once the fault is injected",
                 where=fault.where,
             )

@@ -15,7 +15,7 @@ from chaoslab.core.errors import HarnessBug, PlanError
 from chaoslab.plan.model import SYNCER_PHASES, FaultPlan, FaultSpec, Injection
 from chaoslab.plan.model.rules import refuse
 from chaoslab.plan.schedule.arrivals import arriving, draft
-from chaoslab.plan.schedule.blast_radius import hold
+from chaoslab.plan.schedule.blast_radius import apply_limits
 from chaoslab.plan.schedule.chance import outage_s, stream
 from chaoslab.plan.schedule.lines import Dropped, Schedule, from_lines, preview, to_lines
 from chaoslab.plan.schedule.targets import (
@@ -65,7 +65,7 @@ def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
         drafts += found
     refuse(mistakes)
     reserve = frozenset(entry.name for entry in roster if entry.role == RESERVE)
-    kept, dropped = hold(plan, drafts, learners, reserve)
+    kept, dropped = apply_limits(plan, drafts, learners, reserve)
     if plan.faults and not kept:
         raise PlanError(
             f"with seed {plan.seed} no fault falls into the run: use a shorter `mtbf`, a later "

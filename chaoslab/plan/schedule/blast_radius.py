@@ -33,11 +33,11 @@ class _Span:
     start_s: float
     end_s: float
 
-    def holds(self, moment_s: float) -> bool:
+    def covers(self, moment_s: float) -> bool:
         return self.start_s <= moment_s < self.end_s or moment_s == self.start_s
 
 
-def hold(
+def apply_limits(
     plan: FaultPlan,
     drafts: Sequence[Injection],
     learners: frozenset[str],
@@ -113,9 +113,9 @@ class _Blast:
 
     def _add(self, line: Line, span: _Span) -> str:
         near = [other for other in self.spans.get(line, []) if _overlap(span, other)]
-        moments = [span.start_s, *(other.start_s for other in near if span.holds(other.start_s))]
+        moments = [span.start_s, *(other.start_s for other in near if span.covers(other.start_s))]
         for moment_s in moments:
-            reason = self._objection(span, [other for other in near if other.holds(moment_s)])
+            reason = self._objection(span, [other for other in near if other.covers(moment_s)])
             if reason:
                 return reason
         self.spans.setdefault(line, []).append(span)
@@ -190,7 +190,7 @@ def _span(draft: Injection, start_s: float, end_s: float) -> _Span:
 
 
 def _overlap(one: _Span, other: _Span) -> bool:
-    return one.holds(other.start_s) or other.holds(one.start_s)
+    return one.covers(other.start_s) or other.covers(one.start_s)
 
 
 def _end_s(start_s: float, for_s: float | None) -> float:

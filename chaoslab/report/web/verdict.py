@@ -189,7 +189,7 @@ def _absence(one: Absence, history: History) -> Mapping[str, Json]:
 def _joined(
     history: History, learner: str, since: Event | None, until_s: float
 ) -> Event[LearnerJoined] | None:
-    """When it held everything again."""
+    """When it was complete again."""
     if since is None:
         return None
     later = after(since, of_learner(history, LearnerJoined, learner))

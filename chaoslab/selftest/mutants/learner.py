@@ -390,9 +390,9 @@ class OneStreamLink(Link):
 class MuteMessenger(Messenger):
     """Answers pulls in its first incarnation only."""
 
-    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+    def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:
         if self._incarnation == 1:
-            super()._push(held, pull)
+            super()._push(snapshot, pull)
 
 
 class DecliningMessenger(Messenger):
@@ -400,10 +400,10 @@ class DecliningMessenger(Messenger):
 
     answered = 0
 
-    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+    def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:
         self.answered += 1
         if self._incarnation == 1 or self.answered <= _ANSWERS:
-            super()._push(held, pull)
+            super()._push(snapshot, pull)
 
 
 class LastingPace(Pace):
@@ -427,17 +427,20 @@ class ToldPace(Pace):
 class ShirkingMessenger(Messenger):
     """Answers no pull while its chip is slow."""
 
-    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+    def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:
         if not ToldPace.is_slow:
-            super()._push(held, pull)
+            super()._push(snapshot, pull)
 
 
 class WaitingMessenger(Messenger):
     """Stops training to wait for the syncer when it is far ahead of what it last adopted."""
 
     def take(self) -> Inbox:
-        held = self._snapshot
-        if held is not None and max(f.c_steps for f in held.counters.fragments) > _FAR_STEPS:
+        snapshot = self._snapshot
+        if (
+            snapshot is not None
+            and max(f.c_steps for f in snapshot.counters.fragments) > _FAR_STEPS
+        ):
             self.wait(_PATIENCE_S)
         return super().take()
 
@@ -457,7 +460,7 @@ class IntrudingMessenger(Messenger):
 
 def _intrude(specs: Sequence[TensorSpec]) -> None:
     hello = messages.hello(
-        OTHER_VICTIM, _INTRUDER_INCARNATION, secrets.randbits(63), specs=specs, held=None
+        OTHER_VICTIM, _INTRUDER_INCARNATION, secrets.randbits(63), specs=specs, counters=None
     )
     connection = Connection(flag("--syncer"), token=f"{OTHER_VICTIM}:{secrets.token_hex(32)}")
     connection.open()

@@ -216,7 +216,7 @@ def no_outer_step(
     out: OuterState | None = None,  # noqa: ARG001
     threads: Threads = INLINE,  # noqa: ARG001
 ) -> OuterState:
-    """Every version holds what the one before it held."""
+    """Every version repeats the one before it."""
     return state
 
 

@@ -264,14 +264,14 @@ def test_a_checkpoint_begins_with_the_fragments_in_order(inner, trained):
 def test_the_digest_of_moments_is_that_of_what_was_handed_over(inner, trained):
     payload = inner.pack(trained)
     digest = inner.moments_digest(payload)
-    assert inner.held_moments_digest(trained) == digest
-    assert inner.held_moments_digest(inner.unpack(payload)) == digest
-    assert inner.held_moments_digest(inner.at_step(trained, 900)) == digest
-    assert inner.held_moments_digest(inner.init(7)) != digest
+    assert inner.moments_digest_of_state(trained) == digest
+    assert inner.moments_digest_of_state(inner.unpack(payload)) == digest
+    assert inner.moments_digest_of_state(inner.at_step(trained, 900)) == digest
+    assert inner.moments_digest_of_state(inner.init(7)) != digest
 
 
 def test_fresh_moments_are_the_same_for_all(inner):
-    digests = {inner.held_moments_digest(inner.init(seed)) for seed in (0, 1)}
+    digests = {inner.moments_digest_of_state(inner.init(seed)) for seed in (0, 1)}
     assert len(digests) == 1
 
 

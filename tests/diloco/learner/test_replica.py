@@ -52,7 +52,7 @@ class Counting:
     def moments_digest(self, payload: bytes) -> str:
         return str(payload[1])
 
-    def held_moments_digest(self, state: State) -> str:
+    def moments_digest_of_state(self, state: State) -> str:
         return str(state.moments)
 
     def pack(self, state: State) -> bytes:

@@ -1,4 +1,4 @@
-"""A named point of the protocol is announced once, when it was asked for, and held if so asked."""
+"""A named point of the protocol is announced once, when it was asked for; the node may wait."""
 
 import json
 import math
@@ -49,28 +49,28 @@ def test_a_watched_point_is_announced_once_with_its_place(node: Node) -> None:
     node.phases.reach(Phase.WRITTEN, round=3, fragment=1)
     node.phases.reach(Phase.WRITTEN, round=4, fragment=0)
     assert node.told.of(Kind.PHASE_REACHED) == [
-        {"node": "syncer", "phase": "written", "round": 3, "fragment": 1, "is_held": False}
+        {"node": "syncer", "phase": "written", "round": 3, "fragment": 1, "is_waiting": False}
     ]
 
 
 @pytest.mark.parametrize(
-    ("hold_s", "word"), [(600, "go"), (600, "watch"), (1e300, "go"), (math.inf, "go")]
+    ("wait_s", "word"), [(600, "go"), (600, "watch"), (1e300, "go"), (math.inf, "go")]
 )
-def test_a_held_point_waits_for_the_word(node: Node, hold_s: float, word: str) -> None:
-    node.ask("watch", phase="publish", hold_s=hold_s)
-    held = in_thread(lambda: node.phases.reach(Phase.PUBLISH))
-    assert node.told.wait(Kind.PHASE_REACHED)["is_held"]
-    assert held.is_alive()
+def test_a_held_point_waits_for_the_word(node: Node, wait_s: float, word: str) -> None:
+    node.ask("watch", phase="publish", wait_s=wait_s)
+    waiting = in_thread(lambda: node.phases.reach(Phase.PUBLISH))
+    assert node.told.wait(Kind.PHASE_REACHED)["is_waiting"]
+    assert waiting.is_alive()
     node.ask(word)
-    held.join(PATIENCE_S)
-    assert not held.is_alive()
+    waiting.join(PATIENCE_S)
+    assert not waiting.is_alive()
 
 
 def test_a_held_point_lets_go_by_itself_when_its_time_is_over(node: Node) -> None:
-    node.ask("watch", phase="push", hold_s=0.05)
-    held = in_thread(lambda: node.phases.reach(Phase.PUSH))
-    held.join(PATIENCE_S)
-    assert not held.is_alive()
+    node.ask("watch", phase="push", wait_s=0.05)
+    waiting = in_thread(lambda: node.phases.reach(Phase.PUSH))
+    waiting.join(PATIENCE_S)
+    assert not waiting.is_alive()
 
 
 def test_a_plan_can_name_every_point_and_no_other() -> None:

@@ -63,7 +63,7 @@ class Together(World):
             self.take(learner, order)
         self.adopt(learner)
         part = self.parts[learner.name]
-        if part.is_in and not learner.waits(self.settings.steps_held):
+        if part.is_in and not learner.waits(self.settings.steps_before_wait):
             names = part.names
             if any(self.is_lost(name, part) for name in names):
                 self.leave(learner)

@@ -380,9 +380,9 @@ def test_training_stops_once_at_its_rule_with_no_round_open() -> None:
 
 def test_held_training_says_once_that_its_rule_is_met_and_goes_on_until_it_is_stopped() -> None:
     world = world_of(*NAMES, stop_rounds=10, stop_time_s=1000.0)
-    world.policy.is_held = True
+    world.policy.keeps_training = True
     world.settle(rounds=30)
-    assert (world.stopped, world.held) == (None, ["10 rounds"])
+    assert (world.stopped, world.met_rules) == (None, ["10 rounds"])
     assert len(world.merges) > 11
     assert world.policy.next_s() != 1000.0, "the other rules do not matter any more"
     world.policy.stop("enough")

@@ -23,14 +23,18 @@ def learner(number: int, *flags: str) -> Found:
 
 
 @pytest.mark.parametrize("words", [
-    ("--name=learner-3", "--hold", "--syncer=syncer:4600"),
-    ("--name", "learner-3", "--hold", "--syncer", "syncer:4600"),
+    ("--name=learner-3", "--keep-training", "--syncer=syncer:4600"),
+    ("--name", "learner-3", "--keep-training", "--syncer", "syncer:4600"),
 ])  # fmt: skip
 def test_flags_with_and_without_an_equals_sign(words: tuple[str, ...]) -> None:
     command = command_of(["/usr/bin/python3", "-m", "chaoslab.diloco.learner", *words])
     assert command is not None
     assert (command.role, command.name) == (Role.LEARNER, "learner-3")
-    assert command.flags == {"--name": "learner-3", "--hold": "", "--syncer": "syncer:4600"}
+    assert command.flags == {
+        "--name": "learner-3",
+        "--keep-training": "",
+        "--syncer": "syncer:4600",
+    }
 
 
 def test_other_programs_are_no_nodes() -> None:

@@ -192,18 +192,18 @@ def test_several_are_asked_for_side_by_side_and_those_refused_are_named(kept: Ke
 
 
 @pytest.mark.parametrize(
-    ("code", "is_held"),
+    ("code", "is_faulted"),
     [(Refusal.STATE, False), (Refusal.DENIED, False), (Refusal.UNAVAILABLE, True)],
 )
 def test_a_slice_is_held_unless_it_is_sure_that_nothing_was_done_to_it(
-    kept: Kept, code: Refusal, *, is_held: bool
+    kept: Kept, code: Refusal, *, is_faulted: bool
 ) -> None:
     kept.provider.refusals[f"stop {LOST}"] = refusal(code)
     with pytest.raises(FleetError):
         kept.manager.act(kept.provider.stop, LOST)
-    assert kept.manager.repair(LOST, Cause.FAULT, kept.now_s) is is_held
+    assert kept.manager.repair(LOST, Cause.FAULT, kept.now_s) is is_faulted
     kept.until(lambda: True)
-    assert kept.stages() == (["begun"] if is_held else [])
+    assert kept.stages() == (["begun"] if is_faulted else [])
 
 
 def test_a_node_that_crashes_on_its_new_slice_uses_up_the_failures(

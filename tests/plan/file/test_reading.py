@@ -99,8 +99,8 @@ TARGET, AT, FOR = "target: {learners: 1}", "at: {round: 3}", "for: 5s"
             ("loss: 2.5", Trigger(loss=2.5)),
             ("loss: -2.5", Trigger(loss=-2.5)),
             ("phase: push, of: learner-1", Trigger(phase=Phase.PUSH, of="learner-1")),
-            ("phase: written, of: syncer, after_round: 48, hold: 5s",
-             Trigger(phase=Phase.WRITTEN, of="syncer", after_round=48, hold_s=5)),
+            ("phase: written, of: syncer, after_round: 48, wait: 5s",
+             Trigger(phase=Phase.WRITTEN, of="syncer", after_round=48, wait_s=5)),
             ("after: first, offset: 2s", Trigger(after="first", offset_s=2)),
         )),
         *((f"{TARGET}, {AT}, {length}", {"outage": means}) for length, means in (

@@ -154,7 +154,7 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
             "4:53: faults[0].target.pick: ",
         ),
         (FAULT.replace("round: 3", "phase: writen"), "4:60: faults[0].at.phase: "),
-        (FAULT.replace("round: 3", "round: 3, hold: 5s"), "4:52: faults[0].at: "),
+        (FAULT.replace("round: 3", "round: 3, wait: 5s"), "4:52: faults[0].at: "),
         (FAULT.replace("round: 3", "phase: written, of: learner-1"), "4:52: faults[0].at: "),
         (FAULT.replace("round: 3", "phase: push, of: syncer"), "4:52: faults[0].at: "),
         (FAULT.replace("learners: 1", "learners: 2, pick: at_phase"), "4:33: faults[0].target: "),
@@ -168,7 +168,7 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace("for: 5s", "for: 0s"), "4:69: faults[0].for: "),
         (FAULT.replace("for: 5s", "for: 10m"), "healed after 10m"),
         (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 11m}"), "healed after 11m"),
-        (FAULT.replace("round: 3", "phase: push, hold: 10m"), "10m"),
+        (FAULT.replace("round: 3", "phase: push, wait: 10m"), "10m"),
         (FAULT.replace("round: 3", "phase: push, after_round: 9999"), "round 9999"),
         (
             FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 3s, at_most: 0s}"),

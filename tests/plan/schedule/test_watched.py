@@ -8,7 +8,7 @@ from chaoslab.plan.schedule import from_lines, preview, to_lines
 from tests.plan.schedule.drawing import FAULTS, drawn, fault, plan_of
 
 LEARNERS = ("learner-0", "learner-1", "learner-2", "learner-3")
-DONATE = Trigger(phase=Phase.DONATE, hold_s=5.0)
+DONATE = Trigger(phase=Phase.DONATE, wait_s=5.0)
 
 
 def scheduled(target: Target, at: Trigger, limits: Limits | None = None) -> Injection:

@@ -56,10 +56,10 @@ class Stream:
         with suppress(OSError):
             if shutdown is not None:
                 shutdown(2)
-        for held in (self._socket, self._kept, getattr(self._kept, "_response", None)):
-            if held is not None:
+        for one in (self._socket, self._kept, getattr(self._kept, "_response", None)):
+            if one is not None:
                 with suppress(OSError, ValueError):
-                    cast("_Socket", held).close()
+                    cast("_Socket", one).close()
 
     def _exactly(self, size: int) -> bytes:
         found = b""

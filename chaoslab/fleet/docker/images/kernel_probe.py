@@ -78,7 +78,7 @@ def _forward(tools: Tools) -> None:
     rules = Forwarding(tools)
     rules.add(_PORT)
     rules.lead(_PORT, "127.0.0.1:4600")
-    rules.hold(_PORT, Direction.UP, is_on=True, comment="trial")
+    rules.freeze(_PORT, Direction.UP, is_on=True, comment="trial")
     rules.refuse(_PORT, is_on=True, comment="trial")
     untold: list[Ends] = []
     rules.end(_PORT, untold)

@@ -1,7 +1,7 @@
 """Folders of chaoslab on a host: one for each run, below ~/.chaoslab.
 
 ~/.chaoslab/runs/RUN/  agent.json         which process the agent is, and where it listens
-                       agent.lock         held while the agent is started or ended
+                       agent.lock         locked while the agent is started or ended
                        machine            whose folder it is, where hosts share a home
                        agent.sock         there, unless the kernel finds this path too long
                        host_agent.log     what it complained of

@@ -1,14 +1,14 @@
 """Proxy of a host: one process for all links of the learners there, started when it is asked for.
 
 open ─► the embedded proxy, on loopback ── its API and token ─► harness
-port ─► a port of loopback, held for one link
+port ─► a port of loopback, reserved for one link
 """
 
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.embedded import local_server
 from chaoslab.links.proxied.process import Server
 from chaoslab.undo.base import UndoLog
@@ -20,7 +20,7 @@ class HostProxy:
     def __init__(self, folder: Path, undo_log: UndoLog) -> None:
         self._folder, self._undo_log = folder, undo_log
         self._server: Server | None = None
-        self._ports: list[HeldPort] = []
+        self._ports: list[ReservedPort] = []
 
     def open(self) -> Json:
         """Start it: its API and the token. FleetError if it does not run."""
@@ -31,13 +31,13 @@ class HostProxy:
         return {"api": api.address, "token": api.token}
 
     def port(self, *, number: int) -> str:
-        """Hold that port until the end, or with 0 a free one; its address. FleetError."""
+        """Reserve that port until the end, or with 0 a free one; its address. FleetError."""
         try:
-            held = HeldPort(number=number)
+            port = ReservedPort(number=number)
         except OSError as error:
-            raise FleetError(f"port {number} cannot be held: {error}") from error
-        self._ports.append(held)
-        return held.address
+            raise FleetError(f"port {number} cannot be reserved: {error}") from error
+        self._ports.append(port)
+        return port.address
 
     def ended(self) -> str:
         """How it ended, as half a sentence; empty while it runs."""
@@ -45,8 +45,8 @@ class HostProxy:
 
     def close(self) -> None:
         """End it, if it runs. Safe to repeat."""
-        for held in self._ports:
-            held.close()
+        for port in self._ports:
+            port.close()
         self._ports.clear()
         if self._server is not None:
             self._server.close()

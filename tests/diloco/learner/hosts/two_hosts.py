@@ -43,7 +43,7 @@ def use(steps, plain: Inner) -> dict[str, np.ndarray]:
         "losses": np.asarray(losses),
         "rate": np.asarray(steps.rate(state)),
         "moments": np.asarray(
-            [steps.held_moments_digest(state), steps.moments_digest(steps.pack(state))]
+            [steps.moments_digest_of_state(state), steps.moments_digest(steps.pack(state))]
         ),
         "earlier": np.concatenate([np.asarray(steps.delta(earlier, p)) for p in fragments]),
         "delta": np.concatenate([np.asarray(steps.delta(state, p)) for p in fragments]),
