@@ -32,6 +32,7 @@ from chaoslab.checks.left_out import judgeable
 from chaoslab.checks.participation import Participation
 from chaoslab.checks.real_work import RealWork
 from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.resume import Divergence, Resume, lives, script_of
 from chaoslab.checks.versions import Versions
 from chaoslab.checks.violations import margin_above, unknown
 from chaoslab.core.errors import PlanError
@@ -133,6 +134,10 @@ def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
     """
     within_s = rejoin_within_s(expect)
     checks: list[Check] = [TrainingContinues(), RealWork(), NumericHealth()]
+    if script_of(history) is not None:
+        checks += [Divergence()]
+        if any(len(own) > 1 for own in lives(history).values()):
+            checks += [Resume()]
     if any(push.payload.norm is not None for push in history.of(PushAccepted)):
         checks += [Ledger(), Agreement(), Versions()]
     if asked(returns(history, within_s=within_s)):

@@ -13,9 +13,13 @@ from enum import StrEnum
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.moot import moot
 from chaoslab.checks.outages import Outage, outages, syncer_away_s
+from chaoslab.checks.resume import script_of
+from chaoslab.checks.stretches import overlap_s, union
 from chaoslab.checks.timeline import (
+    Gap,
     baseline_end_s,
     ended_by_its_rule,
+    fault_windows,
     gaps,
     longest_gap,
     of_learner_between,
@@ -94,15 +98,30 @@ def training_continued(history: History) -> bool | None:
     if start_s is None or baseline_s is None:
         return None
     away = [outage for outage in outages(history) if outage.was_to_be_healed]
-    longest_s = max(
+    usual_s = max(_SURE_FACTOR * baseline_s, _SURE_S)
+    if any(
         gap.length_s - syncer_away_s(away, gap.start_s, gap.end_s)
+        > usual_s + _paused_s(gap, history)
         for gap in gaps(history, start_s, training_end_s(history))
-    )
-    if longest_s > max(_SURE_FACTOR * baseline_s, _SURE_S):
+    ):
         return False
     finished = history.last(RunFinished)
     was_cut = finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED
     return None if was_cut or training_end(history) is None else True
+
+
+def _paused_s(gap: Gap, history: History) -> float:
+    """How much longer a gap of a script may be, whose workers may need each other: the time for
+    which faults held any of them, and that of one start if it is beside such a fault.
+    """
+    script = script_of(history)
+    taken = union(
+        (one.start_s, one.end_s) for one in fault_windows(history) if one.story.takes_away
+    )
+    if script is None or not any(start_s <= gap.end_s and gap.start_s <= end_s
+                                 for start_s, end_s in taken):  # fmt: skip
+        return 0.0
+    return overlap_s(taken, gap.start_s, gap.end_s) + script.max_pause_s
 
 
 def longest_gap_s(history: History) -> float | None:

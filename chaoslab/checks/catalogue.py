@@ -34,6 +34,8 @@ CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
         "versions": "chaoslab.checks.versions:Versions",
         "succession": "chaoslab.checks.succession:Succession",
         "numeric_health": "chaoslab.checks.convergence:NumericHealth",
+        "resume": "chaoslab.checks.resume:Resume",
+        "divergence": "chaoslab.checks.resume:Divergence",
         "checkpoints": "chaoslab.checks.checkpoints:Checkpoints",
         "cleanup": "chaoslab.checks.cleanup:Cleanup",
     }

@@ -37,6 +37,16 @@ class Code(StrEnum):
     FORMER_SELF_ACCEPTED = "former_self_accepted"
     NOT_JOINED = "not_joined"
     OWN_INITIAL_STATE = "own_initial_state"
+    # -- workers of a script that go on
+    BEGAN_ANEW = "began_anew"
+    RESUMED_FROM_OLDER = "resumed_from_older"
+    """From an older checkpoint than the newest that was saved."""
+    RESUMED_OTHERWISE = "resumed_otherwise"
+    """Not at the step from which it said that it goes on."""
+    STEPS_SKIPPED = "steps_skipped"
+    """It went on beyond the step that it had reached."""
+    DIVERGED = "diverged"
+    """Its losses are no longer those of the fault-free twin."""
     # -- what learners contribute
     EMPTY_PUSH = "empty_push"
     """Zeros, after steps."""

@@ -211,8 +211,11 @@ class NumericHealth:
 
     def judge(self, history: History) -> Finding:
         """Look at every sampled training loss, every evaluation and every refused update."""
-        losses = history.of(LearnerStep, EvaluationMeasured)
-        values = [event.payload.loss for event in losses]
+        told = [
+            (event, event.payload.loss) for event in history.of(LearnerStep, EvaluationMeasured)
+        ]
+        losses = [(event, loss) for event, loss in told if loss is not None]
+        values = [loss for _, loss in losses]
         finite = [value for value in values if math.isfinite(value)]
         untrained = untrained_loss(history)
         bound = math.inf
@@ -221,7 +224,7 @@ class NumericHealth:
             bound = untrained + (self.max_loss - 1) * reach
         violations = [
             _unhealthy(event, value, bound, self.max_loss)
-            for event, value in zip(losses, values, strict=True)
+            for event, value in losses
             if not math.isfinite(value) or value > bound
         ]
         refused = [
@@ -261,7 +264,7 @@ def untrained_loss(history: History) -> float | None:
     founders = history.founders
     for event in history.of(LearnerStep):
         if event.payload.incarnation == 1 and event.payload.learner in founders:
-            firsts.setdefault(event.payload.learner, event.payload.loss)
+            firsts.setdefault(event.payload.learner, event.payload.known_loss)
     known = [loss for loss in at_zero or firsts.values() if math.isfinite(loss)]
     return max(known, default=None)
 

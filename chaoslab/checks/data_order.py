@@ -15,6 +15,7 @@ from operator import attrgetter
 from chaoslab.checks.absence import absences
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import Duty, duty
+from chaoslab.checks.resume import script_of
 from chaoslab.checks.timeline import RESUMED, Part, of_learner, once, parts_of
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event
@@ -31,6 +32,8 @@ _FASTER = 2.0
 def disordered_data(history: History) -> Iterator[Violation]:
     """The first place of each learner where its data do not go on, and its first join behind."""
     found = duty(history)
+    if script_of(history) is not None:
+        return  # where it is in its data, a script does not say
     for learner in history.learners:
         said = [*_strays(history, learner, found)]
         yield from sorted(said, key=attrgetter("seq"))[:1]
@@ -45,7 +48,7 @@ def _strays(history: History, learner: str, found: Duty | None) -> Iterator[Viol
     ]
     for before, event in pairwise(sorted(events, key=attrgetter("seq"))):
         last, said = before.payload, event.payload
-        moved = said.data_position - last.data_position
+        moved = said.position - last.position
         if isinstance(said, LearnerJoined):
             most, until_s = _UNHEARD_STEPS, event.time_s
             if said.life != last.life and last.life in ends:  # no process stepped since then
@@ -55,7 +58,7 @@ def _strays(history: History, learner: str, found: Duty | None) -> Iterator[Viol
                 most += round(_FASTER * found.pace(learner) * unheard_s)
             if moved > most:
                 text = (
-                    f"{learner} joined at batch {said.data_position:,} of its data, {moved:,} "
+                    f"{learner} joined at batch {said.position:,} of its data, {moved:,} "
                     f"after the last one that it reported: it skipped data"
                 )
                 yield Violation.at(event, Code.DATA_SKIPPED, text, learner)
@@ -92,7 +95,7 @@ def _repeats(history: History, learner: str) -> Iterator[Violation]:
             continue
         said = event.payload
         if isinstance(said, LearnerStep):
-            lives[said.incarnation].step(said.step, said.data_position)
+            lives[said.incarnation].step(said.step, said.position)
         elif isinstance(said, MemberJoined):
             let_in[said.epoch] = lives[said.incarnation].merged
         elif isinstance(said, LearnerJoined):
@@ -101,10 +104,10 @@ def _repeats(history: History, learner: str) -> Iterator[Violation]:
             reached = max([let_in.get(said.epoch, own.merged), *others])
             if said.source == RESUMED:
                 reached = max(reached, own.position)
-            if said.data_position < reached:
+            if said.position < reached:
                 text = (
                     f"{learner} joined ({said.source}, incarnation {said.incarnation}) at batch "
-                    f"{said.data_position:,} of its data, although it had reached {reached:,} "
+                    f"{said.position:,} of its data, although it had reached {reached:,} "
                     f"before: it trains again on what it had trained on"
                 )
                 yield Violation.at(event, Code.DATA_REPEATED, text, learner)

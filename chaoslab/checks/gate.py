@@ -18,7 +18,8 @@ from chaoslab.core.errors import ExitCode, PlanError
 MIN_MARGIN = 0.1
 _RULES = (
     "training_continues", "learners_rejoin", "cadence", "participation", "real_work", "ledger",
-    "agreement", "versions", "numeric_health", "unasked", "strangers", "stop",
+    "agreement", "versions", "numeric_health", "resume", "divergence", "unasked", "strangers",
+    "stop",
 )  # fmt: skip
 """Rules of every run that can be FAIL, whatever the plan expects."""
 

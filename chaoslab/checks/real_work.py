@@ -123,7 +123,7 @@ class RealWork:
         """All learners may report a loss that is none."""
         last, end_s = history.last(EvaluationMeasured), training_end_s(history)
         ends = [
-            fmean(sample.payload.loss for sample in samples)
+            fmean(sample.payload.known_loss for sample in samples)
             for who in history.learners
             if len(samples := _before(history, who, end_s)) == WINDOW
         ]
@@ -190,7 +190,8 @@ def _after_death(history: History) -> Iterator[Violation]:
 def _untrained(history: History) -> float | None:
     """The highest of the first losses of the learners of the start."""
     firsts = [of_learner(history, LearnerStep, who)[:1] for who in history.founders]
-    return max((event.payload.loss for first in firsts for event in first), default=None)
+    losses = (event.payload.loss for first in firsts for event in first)
+    return max((loss for loss in losses if loss is not None), default=None)
 
 
 def _scale(peers: float, untrained: float) -> float:
@@ -237,4 +238,4 @@ def _losses(history: History) -> Samples:
 
 
 def _loss(sample: Event[LearnerStep]) -> float:
-    return sample.payload.loss
+    return sample.payload.known_loss

@@ -110,7 +110,7 @@ def _lowest_loss(history: History) -> float:
     for event in history.of(LearnerStep, MemberLeft):
         if isinstance(event.payload, MemberLeft):
             latest.pop(event.payload.learner, None)
-        else:
+        elif event.payload.loss is not None:
             losses = latest.setdefault(event.payload.learner, deque(maxlen=_LATEST))
             losses.append(event.payload.loss)
             found.append(fmean(map(min, latest.values())))

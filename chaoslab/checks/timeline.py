@@ -45,6 +45,8 @@ _L = TypeVar("_L", bound=OfLearner)
 _HICCUP = 3.0
 RESUMED = "resumed"
 """Source of a join whose learner kept its own state."""
+CHECKPOINT = "checkpoint"
+"""Source of a join whose worker, of a script, goes on from what it had saved, or begins anew."""
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
 

@@ -19,6 +19,7 @@ from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import duty
 from chaoslab.checks.timeline import (
+    CHECKPOINT,
     RESUMED,
     baseline_end_s,
     of_learner,
@@ -93,6 +94,8 @@ def _lost(history: History, learner: str, start_s: float) -> Iterator[tuple[Even
         kept = _kept(history, learner, mine)
         if after is not None and after.payload.source == RESUMED:
             kept = max(kept, after.payload.step)
+        elif after is not None and after.payload.source == CHECKPOINT:
+            kept = after.payload.step
         if last > kept:
             yield samples[-1], last - kept
 

@@ -116,6 +116,9 @@ class Kind(StrEnum):
     HOST_STARTED = "host.started"
     HOST_LOST = "host.lost"
 
+    # -- trainings that are not chaoslab's own, read from their output by the harness
+    TRAINER_SAID = "trainer.said"
+
     # -- nodes that were asked to watch a point of the protocol (`diloco.node.phases`)
     PHASE_REACHED = "phase.reached"
 

@@ -20,6 +20,7 @@ from typing import Protocol, Self
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.core.payloads import NodeProbed
+from chaoslab.trainers.reading import Patterns
 from chaoslab.undo.facts import is_loopback
 
 
@@ -148,6 +149,9 @@ class NodeSpec:
     """Its hosts, if there are several."""
     hears: bool = False
     """Whether its standard input stays open for `tell`; else there is nothing on it."""
+    reads: Patterns | None = None
+    """Lines by which a training that is not chaoslab's own says where it is, on both of its
+    streams; None: it prints events."""
     keeps: str = ""
     """The folder, within its own, whose files outlive each of its incarnations."""
     has_volume: bool = False

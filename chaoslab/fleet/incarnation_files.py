@@ -50,13 +50,15 @@ class IncarnationFiles:
         self._write("exit.json", facts, "exited_s")
 
     def last_words(self, ending: Mapping[str, Json]) -> Mapping[str, Json]:
-        """The end of its standard error, if it failed by itself: not asked, and not with 0."""
+        """The end of what it complained of, if it failed by itself: not asked, and not with 0."""
         if ending.get("exit_code") == 0 or ending.get("signal") in _ASKED:
             return {}
-        with self.errors.open("rb") as log:
-            log.seek(max(0, self.errors.stat().st_size - _WORDS_BYTES_MOST))
-            words = log.read().decode(errors="replace").strip()
-        return {"last_words": words} if words else {}
+        for file in (self.errors, self._directory / "stdout.log"):  # one that prints both there
+            with file.open("rb") as log:
+                log.seek(max(0, file.stat().st_size - _WORDS_BYTES_MOST))
+                if words := log.read().decode(errors="replace").strip():
+                    return {"last_words": words}
+        return {}
 
     def _write(self, name: str, facts: Mapping[str, Json], when: str) -> None:
         stamped = {**facts, when: self._clock.now_s(), "wall": self._clock.wall()}

@@ -11,7 +11,7 @@ learner reports its own steps, not the syncer's rounds, another learner's steps 
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
 from chaoslab.core.events import (
@@ -31,8 +31,10 @@ from chaoslab.core.payloads import (
     Payload,
     PhaseReached,
     RoundMerged,
+    TrainerSaid,
 )
-from chaoslab.fleet.base import Role
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.trainers.reading import Reader, Said
 
 LINE_BYTES_MOST = 1 << 20
 """A longer line is ordinary output, whatever it begins with."""
@@ -67,11 +69,14 @@ _OF_LEARNER = (OfLearner, Membership, MemberRefused)
 class NodeOutput:
     """The standard output of one incarnation."""
 
-    def __init__(self, *, node: str, role: Role, log: BinaryIO) -> None:
+    def __init__(self, spec: NodeSpec, incarnation: int, log: BinaryIO) -> None:
         self.refused_lines = 0
         self.lost_log_bytes = 0
-        self._node = node
-        self._role = role
+        self._node = spec.name
+        self._role = spec.role
+        self._incarnation = incarnation
+        self._reader = None if spec.reads is None else Reader(spec.reads)
+        """Of the lines of a trainer that prints no events."""
         self._log = log
         self._logged_bytes = 0
         self._tail = b""
@@ -80,6 +85,8 @@ class NodeOutput:
     def take(self, chunk: bytes) -> list[Observation]:
         """The observations in the lines that end within `chunk`."""
         self._keep(chunk)
+        if self._reader is not None:
+            return self._trainer_said(self._reader.feed(chunk))
         *whole, tail = (self._tail + chunk).split(b"\n")
         if self._is_skipping and whole:
             whole, self._is_skipping = whole[1:], False
@@ -94,6 +101,8 @@ class NodeOutput:
 
         One that is no JSON was torn by the end of the node, and is not counted as refused.
         """
+        if self._reader is not None:
+            return self._trainer_said(self._reader.end())
         tail, self._tail = self._tail, b""
         try:
             json.loads(tail)
@@ -101,6 +110,24 @@ class NodeOutput:
             return []
         observation = self._hear(tail)
         return [] if observation is None else [observation]
+
+    def _trainer_said(self, lines: Iterable[Said]) -> list[Observation]:
+        return [
+            Observation.of(
+                self._node,
+                TrainerSaid(
+                    node=self._node,
+                    incarnation=self._incarnation,
+                    what=said.what,
+                    step=said.step,
+                    loss=said.loss,
+                    learning_rate=said.learning_rate,
+                    rank=said.rank,
+                    line=said.line,
+                ),
+            )
+            for said in lines
+        ]
 
     def _hear(self, line: bytes) -> Observation | None:
         if len(line) > LINE_BYTES_MOST:

@@ -21,7 +21,7 @@ from chaoslab.core.secrets import Secrets, reference
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Ability, Hosts, NodeSite, NodeSpec, Role
 from chaoslab.fleet.task_trial import TaskTrial
-from chaoslab.plan.model import SYNCER, Algorithm, FaultPlan, Training
+from chaoslab.plan.model import SYNCER, Algorithm, FaultPlan, Script, Training
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare.admission import Admission
 from chaoslab.prepare.systems import environment_python
@@ -52,6 +52,8 @@ _AS_IT_IS: Mapping[str, Json] = {
 """With data parallelism: the next version is what all learners hold alike."""
 _ENVIRONMENT = {"NPROC": "1"}
 """One thread per process: several learners share this machine's cores."""
+_UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+"""What a killed process has printed is not lost with it."""
 
 
 def programs(plan: FaultPlan) -> Mapping[Role, str]:
@@ -86,6 +88,8 @@ class Launch:
     """Where the syncer writes snapshots and the evaluator reads them, unless `node_site` says."""
     tokens: Path
     """Where the syncer puts the learners' tokens, where it takes any."""
+    folder: Path = field(default_factory=Path)
+    """Where the workers of a script may keep what is of this run."""
     node_site: NodeSite = field(default_factory=NodeSite)
     """The place in which the nodes are to run."""
     secrets: Secrets = field(default_factory=Secrets)
@@ -95,6 +99,26 @@ class Launch:
     def __post_init__(self) -> None:
         admission = Admission(self.node_site, self.tokens, self.plan.limits.timeout_s)
         object.__setattr__(self, "_admission", admission)
+
+    def workers(self, script: Script) -> tuple[NodeSpec, ...]:
+        """Those of a training that is not chaoslab's own: the user's command, as it is."""
+        folder = str(self.folder.absolute())
+        return tuple(
+            NodeSpec(
+                name=name,
+                role=Role.LEARNER,
+                command=script.words(rank, folder),
+                environment={
+                    "CHAOSLAB_RANK": str(rank),
+                    "CHAOSLAB_WORKERS": str(script.workers),
+                    "CHAOSLAB_FOLDER": folder,
+                    **_UNBUFFERED,
+                },
+                labels=self.plan.labels.get(name, {}),
+                reads=script.patterns,
+            )
+            for rank, name in enumerate(script.names)
+        )
 
     def syncer(self, *, keeps_training: bool = False) -> NodeSpec:
         """The syncer, on a port of its own choosing; it reports it in SYNCER_READY.

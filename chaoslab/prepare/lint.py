@@ -29,6 +29,7 @@ from chaoslab.plan.model import Distribution, FaultPlan, FaultSpec, FleetSpec, T
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
+from chaoslab.prepare.scripts import doubtful_of_script, impossible_of_script
 from chaoslab.prepare.stalls import stalled
 from chaoslab.prepare.systems import is_installed
 from chaoslab.record.provenance import cores
@@ -60,6 +61,7 @@ def impossible(plan: FaultPlan, schedule: Schedule | None) -> Iterator[Mistake]:
         yield from _too_many(plan, schedule)
     yield from _not_over_links(plan)
     yield from _not_by_others(plan)
+    yield from impossible_of_script(plan)
 
 
 def _no_rejoin(plan: FaultPlan) -> Iterator[Mistake]:
@@ -257,6 +259,7 @@ def doubtful(plan: FaultPlan, schedule: Schedule, document: Document) -> tuple[s
         *stalled(plan, schedule, document),
         *_greedy(plan),
         *_bind_nothing(plan, document),
+        *doubtful_of_script(plan),
     )
 
 

@@ -5,7 +5,7 @@
       latest -> kill_half/20261120T050742Z-3f9a1c        kill_half/latest -> 20261120T050742Z-3f9a1c
       kill_half/20261120T050742Z-3f9a1c/
         run.json  plan.source.yaml  plan.resolved.yaml  schedule.jsonl  journal.jsonl
-        nodes/  evidence/  snapshots/  twin/ (the fault-free twin)
+        nodes/  evidence/  snapshots/  script/  twin/ (the fault-free twin)
 
 It makes, finds and fills the directory. The journal is written by `journal`, the files of a node
 by its fleet, verdict and reports by `report`.
@@ -136,6 +136,11 @@ class RunDirectory:
         return self.path / "snapshots"
 
     @property
+    def script(self) -> Path:
+        """What the workers of a script keep, such as their checkpoints."""
+        return self.path / "script"
+
+    @property
     def tokens(self) -> Path:
         """What each learner must show the syncer; worth nothing once that has ended."""
         return self.path / "tokens"
@@ -146,16 +151,14 @@ class RunDirectory:
         return self.path / "twin"
 
     def stderr_tail(self, node: str, *, lines: int = 15) -> str:
-        """The last lines that the latest incarnation of a node wrote to standard error."""
-        logs = sorted(
-            (log for log in (self.nodes / node).glob("*/stderr.log") if log.is_file()),
-            key=lambda log: (len(log.parent.name), log.parent.name),
-        )
-        if not logs:
-            return ""
-        return "\n".join(
-            logs[-1].read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
-        )
+        """The last lines that the latest incarnation of a node wrote to standard error; to standard
+        output, if it printed both there.
+        """
+        lives = sorted((self.nodes / node).glob("*/"), key=lambda one: (len(one.name), one.name))
+        for log in (lives[-1] / name for name in ("stderr.log", "stdout.log") if lives):
+            if log.is_file() and (words := log.read_text(encoding="utf-8", errors="replace")):
+                return "\n".join(words.splitlines()[-lines:])
+        return ""
 
     def residue(self, what: str) -> Mapping[str, Json]:
         """Something that this run left: what, where, and the command that removes it."""

@@ -149,6 +149,10 @@ _RESTORED = (
     "step, learning rate, moments and place in the data have to come back with its parameters. "
     "Confirm it: `{again} --repeat 5 --until-failure`"
 )
+_RESUMES = (
+    "see which checkpoints {who} had said to be saved, and where it went on: `grep -F trainer.said "
+    "{journal}`; its own words are in stdout.log under nodes/ of the record"
+)
 _UNTRAINED = (
     "if the program of the learners is your own, look at what it trains on and pushes; or else try "
     "a smaller learning rate: `{again} --set training.inner.lr=0.001`"
@@ -228,6 +232,14 @@ HINTS: Mapping[Code, str] = {
     Code.FORMER_SELF_ACCEPTED: _PROTOCOL,
     Code.NOT_JOINED: _COMES_BACK,
     Code.OWN_INITIAL_STATE: _PROTOCOL,
+    # -- workers of a script that go on
+    Code.BEGAN_ANEW: _RESUMES,
+    Code.RESUMED_FROM_OLDER: _RESUMES,
+    Code.RESUMED_OTHERWISE: _RESUMES,
+    Code.STEPS_SKIPPED: _RESUMES,
+    Code.DIVERGED: "see what {who} said around its start: `grep -F trainer.said {journal}`. A "
+    "resume has to bring back the optimizer's moments, the learning-rate schedule, the place in "
+    "the data and the state of random numbers, beside the parameters",
     # -- what learners contribute
     Code.EMPTY_PUSH: _PROTOCOL,
     Code.FAINT_PUSH: _PROTOCOL,

@@ -125,7 +125,8 @@ def has_state(said: payloads.LearnerJoined) -> str:
 
 def at_step(said: payloads.LearnerStep) -> str:
     pace = seconds(said.step_s)
-    return f"{who(said)} is at step {said.step:,}, {pace} for each, loss {said.loss:.3f}"
+    loss = "no loss" if said.loss is None else f"loss {said.loss:.3f}"
+    return f"{who(said)} is at step {said.step:,}, {pace} for each, {loss}"
 
 
 def adopted(said: payloads.LearnerAdopted) -> str:

@@ -89,7 +89,8 @@ class Samples:
         said = event.payload
         self.trained.append((event.time_s, said.tokens - self._before[said.life]))
         self._before[said.life] = said.tokens
-        self.losses[said.learner].append((event.time_s, said.loss))
+        if said.loss is not None:
+            self.losses[said.learner].append((event.time_s, said.loss))
         if said.steps:  # the last report of a life may have none, and so no step time
             self.step_ms[said.learner].append((event.time_s, 1000 * said.step_s))
 

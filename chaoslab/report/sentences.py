@@ -269,6 +269,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             Tone.FAULT,
             lambda e: f"{nodes.who(e)} has notice of its preemption, at step {e.step:,}",
         ),
+        _of(payloads.TrainerSaid, None, lambda e: f"{e.node}: {e.line}"),
         _of(
             payloads.HostLost, Tone.BAD, lambda e: f"{nodes.who(e)} lost host {e.host}: {e.reason}"
         ),

@@ -8,7 +8,7 @@ A node that breaks the contract of its events ends the run.
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from chaoslab.core.errors import FleetError
@@ -28,6 +28,8 @@ class EventRecorder:
     fleet: Fleet
     journal: Journal
     progress: Progress = field(default_factory=Progress)
+    derive: Callable[[Event], Sequence[Observation]] = lambda _: ()
+    """What follows from an event, to be recorded after it."""
     _unread: deque[Observation] = field(default_factory=deque)
     """What the fleet reported and was not taken in yet."""
 
@@ -78,6 +80,8 @@ class EventRecorder:
             raise FleetError(
                 f"{observation.source} printed an event that breaks the node contract: {error}"
             ) from error
+        for follows in self.derive(event):
+            self.take(follows)
         return event
 
     def note(self, said: Payload) -> Event:

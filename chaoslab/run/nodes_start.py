@@ -1,5 +1,6 @@
 """Start of the nodes of a run: the syncer, then the learners, which are told where it listens.
 
+a script         its workers, each by itself
 each by itself   syncer ─► it reports its address ─► links ─► learners
 as one           syncer, links, learners ─► the fleet asks for all of them ─► the syncer reports
 """
@@ -19,6 +20,11 @@ def start_nodes(
 
     `keeps_training`: the syncer lets training go on when the stop rule is met, until SIGTERM.
     """
+    if launch.plan.training.script is not None:
+        launch.folder.mkdir()
+        for spec in launch.workers(launch.plan.training.script):
+            fleet.start(spec)
+        return
     as_one = fleet.start_together() if isinstance(fleet, StartsTogether) else nullcontext()
     with as_one as known:
         fleet.start(launch.syncer(keeps_training=keeps_training))

@@ -26,10 +26,11 @@ from chaoslab.core.payloads import (
     RunOutcome,
     RunSettled,
     RunStarted,
+    ScriptStarted,
 )
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Attached
-from chaoslab.plan.model import SYNCER, FaultPlan, Injection
+from chaoslab.plan.model import SYNCER, FaultPlan, Injection, Script
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import Journal
@@ -41,10 +42,13 @@ from chaoslab.run.machine_load import Machine
 from chaoslab.run.nodes_start import start_nodes
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, Interrupts, RunLoop
+from chaoslab.trainers.whole import Whole
 from chaoslab.undo.heartbeat import Heartbeat
 
 BASELINE_WINDOWS = 3
 """How many windows may turn out unsteady before the run gives up."""
+ROUNDS_AFTER = 24
+"""Rounds that follow the last return at least: `participation` judges windows of 12."""
 START_S = 120.0
 """For the syncer to be ready, and for what the learners are asked before faults; for all learners
 to join and step where `training.start_patience` is shorter."""
@@ -92,11 +96,20 @@ class Run:
         self.heartbeat = heartbeat = heartbeat or Heartbeat()
         self.fleet, self.directory = fleet, directory
         self.recorder = EventRecorder(fleet=fleet, journal=journal)
+        self.whole: Whole | None = None
+        if (script := plan.training.script) is not None:
+            self.whole = Whole(
+                script.names,
+                is_one_for_all=script.reports == "one",
+                stop=plan.training.stop.limits,
+            )
+            self.recorder.derive = self.whole.see
         self.progress = self.recorder.progress
         self.launch = Launch(
             plan=plan,
             snapshots=directory.snapshots,
             tokens=directory.tokens,
+            folder=directory.script,
             node_site=fleet.node_site,
             secrets=journal.secrets,
         )
@@ -249,11 +262,12 @@ class Run:
             self._train_on()
 
     def _train_on(self) -> None:
-        """Until as many rounds have followed as the baseline was measured over.
+        """Until as many rounds have followed as the baseline was measured over, and as a verdict on
+        the life after a return takes.
 
         A fault whose step or loss is reached only now has its whole time, too.
         """
-        last_round = self.progress.rounds + self.plan.baseline.window
+        last_round = self.progress.rounds + max(self.plan.baseline.window, ROUNDS_AFTER)
         self._train_until(
             lambda: self.progress.rounds >= last_round or self.injector.is_busy,
             within_s=self.plan.settle_s,
@@ -270,7 +284,15 @@ class Run:
             self.injector.close("the run is over")
             return
         least_tokens, seen = cache(self.basis.least_tokens), self.progress
-        self._train_until(lambda: seen.is_stop_rule_met and seen.committed_tokens >= least_tokens())
+        self._train_until(
+            lambda: (
+                seen.committed_tokens >= least_tokens()
+                and (seen.is_stop_rule_met or not self.plan.training.stop.limits)
+            )
+        )
+        if self.whole is not None:
+            self._end_workers(self.whole)
+            return
         self._release_syncer()
         inside = {name for name in seen.alive() if not seen.is_outside(name)}
         finishing = inside - self.injector.away
@@ -278,6 +300,14 @@ class Run:
         if not self.run_loop.until(lambda: not finishing & set(seen.alive()), within_s=FINISH_S):
             late = ", ".join(sorted(finishing & set(seen.alive())))
             self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
+
+    def _end_workers(self, whole: Whole) -> None:
+        """Tell those of a script to end, unless they have; what they do last, they may do."""
+        self.injector.close("training ended")
+        if not self.run_loop.is_over:
+            for follows in whole.stop():
+                self.recorder.take(follows)
+            self.run_loop.end_nodes("SIGTERM", within_s=FINISH_S)
 
     def _release_syncer(self) -> None:
         """Tell the syncer that it need not go on; again, while it is out of reach."""
@@ -322,6 +352,7 @@ class Run:
                     for spec in self.plan.faults
                 ),
                 stop=self.plan.training.stop.limits,
+                script=_started(self.plan.training.script),
                 version=__version__,
                 plan_digest=self.basis.plan_digest,
                 is_twin=self.basis.is_twin,
@@ -409,3 +440,12 @@ class Run:
     def _last_words(self, node: str) -> str:
         words = self.directory.stderr_tail(node)
         return f", its standard error ends with:\n{words}\n" if words else ""
+
+
+def _started(script: Script | None) -> ScriptStarted | None:
+    if script is None:
+        return None
+    return ScriptStarted(
+        max_pause_s=script.max_pause_s,
+        says_saved=bool(script.saved),
+    )

@@ -222,7 +222,8 @@ class Progress:
     def _step(self, said: LearnerStep, time_s: float) -> None:
         self.steps[said.learner] = said.step
         self.stepped_s[said.learner] = time_s
-        self.losses[said.learner] = said.loss
+        if said.loss is not None:
+            self.losses[said.learner] = said.loss
         self.periods_s[said.learner] = said.period_s
 
     def _merge(self, said: RoundMerged, time_s: float) -> None:

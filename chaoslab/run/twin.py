@@ -20,7 +20,7 @@ from pathlib import Path
 import chaoslab
 from chaoslab.checks.control_run import why_not_comparable, why_not_whole
 from chaoslab.core.errors import FleetError
-from chaoslab.core.payloads import EvaluationMeasured
+from chaoslab.core.payloads import EvaluationMeasured, RoundMerged, RunStarted
 from chaoslab.core.private_files import NotPrivate, read
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.named_files import Loaded, contents, data_files, fleet_files, installed
@@ -91,8 +91,10 @@ def key(plan: FaultPlan, parts: Mapping[str, str]) -> str | None:
     """Name of the plan's twin among those kept, by its provenance: equal for runs that train alike.
 
     None when that cannot be known, because the source of the task or of a program is nowhere to be
-    found: such a twin is made each time.
+    found, or because a script reads what it likes: such a twin is made each time.
     """
+    if plan.training.script is not None:
+        return None
     is_known = "costs" in parts or not Loaded.by(plan).lost
     return fingerprint(parts)[:32] if is_known else None
 
@@ -141,8 +143,12 @@ def _trouble(run: History, folder: RunDirectory) -> str:
 
 
 def reach_tokens(history: History) -> float:
-    """Committed tokens of the last snapshot that was evaluated; 0 without any."""
-    measured = history.of(EvaluationMeasured)
+    """Committed tokens of the last snapshot that was evaluated, or, of a script, of the last round;
+    0 without any.
+    """
+    started = history.last(RunStarted)
+    is_script = started is not None and started.payload.script is not None
+    measured = history.of(RoundMerged) if is_script else history.of(EvaluationMeasured)
     return max((event.payload.committed_tokens for event in measured), default=0.0)
 
 

@@ -15,7 +15,8 @@ from itertools import product
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.trainers.reading import OWN_LINES, Patterns, Reader, Said, What
+from chaoslab.core.payloads import What
+from chaoslab.trainers.reading import OWN_LINES, Patterns, Reader, Said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

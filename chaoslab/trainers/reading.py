@@ -17,24 +17,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import Final
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.payloads import What
 
 MAX_CHARACTERS: Final = 2_000
 """Of a line; what is beyond is not read."""
 _MAX_SHOWN: Final = 300
 _GROUPS: Final = ("step", "loss", "lr", "rank", "epoch", "epoch_from_1", "steps_per_epoch")
-
-
-class What(StrEnum):
-    """What a line says."""
-
-    PROGRESS = "progress"
-    SAVED = "saved"
-    """A checkpoint is complete; one that was begun or scheduled is not."""
-    RESUMED = "resumed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

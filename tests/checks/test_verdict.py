@@ -48,8 +48,8 @@ class Crashing:
         raise ZeroDivisionError("division by zero")
 
 
-ELSEWHERE = frozenset({"succession", "checkpoints", "repairs"})
-"""Checks of what is not in the story: outages of the syncer, joins, checkpoints, lost slices."""
+ELSEWHERE = frozenset({"succession", "checkpoints", "repairs", "resume", "divergence"})
+"""Checks of what is not in the story: outages of the syncer, joins, lost slices, scripts."""
 PASSES, FAILS, DOUBTS = Always(), Always(outcome=Outcome.FAIL), Always(outcome=Outcome.UNKNOWN)
 
 

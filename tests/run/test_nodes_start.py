@@ -44,7 +44,7 @@ def launch() -> Launch:
     def told(names: tuple[str, ...]) -> Callable[[dict[str, str]], tuple[str, ...]]:
         return lambda addresses: tuple(f"{name} of {addresses[name]}" for name in names)
 
-    training = SimpleNamespace(roster=(*NAMES, "learner-2"))
+    training = SimpleNamespace(roster=(*NAMES, "learner-2"), script=None)
     found: Any = SimpleNamespace(
         plan=SimpleNamespace(training=training),
         syncer=lambda keeps_training: f"syncer {keeps_training}",

@@ -6,8 +6,9 @@ Where a format stands is named in `Preset.checked`; none of these lines was reco
 import pytest
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.payloads import What
 from chaoslab.trainers.presets import PRESETS, guess, preset
-from chaoslab.trainers.reading import Reader, What
+from chaoslab.trainers.reading import Reader
 
 PROGRESS, SAVED, RESUMED = What.PROGRESS, What.SAVED, What.RESUMED
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoslab.core.errors import PlanError
-from chaoslab.trainers.reading import MAX_CHARACTERS, Patterns, Reader, Said, What
+from chaoslab.core.payloads import What
+from chaoslab.trainers.reading import MAX_CHARACTERS, Patterns, Reader, Said
 
 PATTERNS = Patterns.of(
     progress=r"step[ =:]+(?P<step>\d+)(?:.*?loss[ =:]+(?P<loss>[\d.eE+-]+))?",

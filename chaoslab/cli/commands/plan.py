@@ -128,6 +128,8 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     who = f"{_learners(training)}{_reserve(plan)}"
     slow = _slowing(prepared.schedule, fleet_of(plan))
     trains = f"{who}, {training.task or training.model}, {training.data}"
+    if training.script is not None:
+        trains = f"{plural(training.script.workers, 'worker')}: {training.script.command}"
     fleet = f"{prepared.fleet_setup.fleet.kind}{_given(plan.fleet.settings)}"
     links = f"{link_kind(plan)}{_given(plan.fleet.links_settings)} ({why_this_kind(plan)})"
     programs = [f"each {role} runs {module}" for role, module in plan.fleet.programs.items()]
@@ -140,7 +142,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     twin = ", then the same without faults, unless that is kept from before"
     return {
         "seed": str(prepared.schedule.seed),
-        "training": f"{training.described}, {trains}; ends after {_stop(prepared)}",
+        "training": f"{training.described}, {trains}; ends {_stop(prepared)}",
         "fleet": "; ".join((fleet, *programs)),
         "links": "; ".join((links, *profiles)),
         "nodes": ", ".join(nodes),
@@ -214,9 +216,8 @@ def _changed(settings: object) -> Mapping[str, Tree]:
 
 def _stop(prepared: Prepared) -> str:
     stop = written(prepared.plan.training.stop)
-    return " or ".join(
-        f"{value} {key}" if key != "time" else str(value) for key, value in stop.items()
-    )
+    limits = (f"{value} {key}" if key != "time" else str(value) for key, value in stop.items())
+    return f"after {' or '.join(limits)}" if stop else "by itself, or when all is seen"
 
 
 def _lasted_s(root: Path, prepared: Prepared) -> float | None:

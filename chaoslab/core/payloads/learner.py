@@ -1,5 +1,6 @@
 """Payloads of events of learners: steps, pushes, adoptions, checkpoints, token counts."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -42,7 +43,8 @@ class LearnerJoined(Membership, kind=Kind.LEARNER_JOINED):
     """Where its parameters come from: initial, donor, syncer or resumed."""
     donor: str | None = None
     step: int
-    data_position: int
+    data_position: int | None
+    """None: not known, as of a script. Likewise in `learner.step`."""
     versions: Mapping[str, int]
     """Version of each fragment that it holds."""
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -53,6 +55,11 @@ class LearnerJoined(Membership, kind=Kind.LEARNER_JOINED):
     """Of its next step."""
     moments: str | None = None
     """Digest of the optimizer's moments, read from the device; None as well if it kept its own."""
+
+    @property
+    def position(self) -> int:
+        """Number of the next batch of its data; 0 if it does not say."""
+        return self.data_position or 0
 
 
 class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
@@ -65,10 +72,11 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     """Duration of a step on the chip that it emulates; None if it emulates none."""
     overruns: int = 0
     """Periods lost since the last event of this kind, because steps ended too late."""
-    loss: float
+    loss: float | None
+    """None: it reports none."""
     tokens: float
-    """Raw tokens trained on in this incarnation."""
-    data_position: int
+    """Raw tokens trained on in this incarnation; steps of a script, whose tokens nobody knows."""
+    data_position: int | None
     waited_s: float = 0.0
     """Share of the time of these steps, in seconds, in which it waited for a round, or
     for other learners for more than a moment."""
@@ -77,6 +85,18 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     `data_parallel`, and if the kernel does not count them."""
     learning_rate: float | None = None
     """Of its next step; None if it does not say."""
+    is_inferred: bool = False
+    """Another worker of its script reported it: of this one it is only known that it runs."""
+
+    @property
+    def known_loss(self) -> float:
+        """The loss; NaN if it reports none."""
+        return math.nan if self.loss is None else self.loss
+
+    @property
+    def position(self) -> int:
+        """Number of the next batch of its data; 0 if it does not say."""
+        return self.data_position or 0
 
 
 class LearnerWaiting(Membership, kind=Kind.LEARNER_WAITING):

@@ -36,6 +36,15 @@ class PlanEntry(Payload):
     """How many injections of it were scheduled."""
 
 
+class ScriptStarted(Payload):
+    """A training that is not chaoslab's own, as far as it is known before it runs."""
+
+    max_pause_s: float
+    """Longest time without progress that is no end of training, beside a fault."""
+    says_saved: bool
+    """Whether it has a pattern for checkpoints that were saved."""
+
+
 class RunStarted(Payload, kind=Kind.RUN_STARTED):
     """What runs, and by which plan."""
 
@@ -53,6 +62,8 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     stop: Mapping[str, float] = field(default_factory=dict)
     """The stop rule, see `training.stop` in plans: training ends when one of `rounds`, `tokens`,
     `steps`, `time_s` and `loss` is reached."""
+    script: ScriptStarted | None = None
+    """None: chaoslab's own learners train, or a system of others."""
     version: str
     """Version of chaoslab that made the record."""
     plan_digest: str | None = None

@@ -56,7 +56,7 @@ class AttachedNode(Incarnation):
             self._files.begun(spec, spec.command, self.facts)
         except OSError as error:
             raise FleetError(f"{spec.name}: {error}") from error
-        self._output = NodeOutput(node=spec.name, role=spec.role, log=self._files.log)
+        self._output = NodeOutput(spec, incarnation, self._files.log)
         self._past = past
 
     @property

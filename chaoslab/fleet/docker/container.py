@@ -96,7 +96,7 @@ class Container(Incarnation):
                 raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
             if_it_fails.callback(self._errors.close)
             log = self._files.log
-            self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
+            self._output = NodeOutput(self.spec, self.incarnation, log)
             if_it_fails.callback(self.engine.remove, self.name)
             command = self._command(NODE, PRIVATE)
             self.engine.create(self._container_spec(command))

@@ -130,7 +130,7 @@ class PodIncarnation(Pods):
                 raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
             if_it_fails.callback(self._errors.close)
             log = self._files.log
-            self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
+            self._output = NodeOutput(self.spec, self.incarnation, log)
             if self._replacement is None:
                 if_it_fails.callback(self._withdraw)
                 self._create(command)

@@ -88,7 +88,7 @@ class LocalIncarnation(Incarnation):
 
     def _begin(self, command: list[str]) -> None:
         self._files = IncarnationFiles(self._directory, self.place.clock)
-        self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._files.log)
+        self._output = NodeOutput(self.spec, self.incarnation, self._files.log)
         with ExitStack() as if_it_fails:
             if_it_fails.callback(self._files.log.close)
             with closing(Gate()) as gate:
@@ -115,7 +115,7 @@ class LocalIncarnation(Incarnation):
                 gate.guarded(command),
                 stdin=subprocess.PIPE if spec.hears else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=errors,
+                stderr=errors if spec.reads is None else subprocess.STDOUT,
                 env={**os.environ, **spec.environment, **spec.secrets, NODE_MARK: self.mark},
                 process_group=0,  # no session: see the spawn guard
                 pass_fds=(gate.read_end,),

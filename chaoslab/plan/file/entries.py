@@ -257,6 +257,8 @@ class Targets:
 
     learners: _Learners = None
     """A share, a count, names, or all."""
+    workers: _Learners = None
+    """The same of the workers of a script."""
     reserve: _Learners = None
     """The same of the learners that are not there at the start."""
     syncer: Literal["all"] | None = None
@@ -284,12 +286,13 @@ def _target(value: Any, _: object) -> Target:
             )
         if not isinstance(given, str):
             raise PlanError(f"label `{label}` must be text, got {given!r}: put it in quotes")
-    ways = {key: way for key, way in mapping.items() if key in _KNOWN} if labels else value
-    found: Targets = adapter(Targets).validate_json(json.dumps(ways))
-    if found.learners and found.reserve:
-        raise PlanError("`learners` and `reserve` exclude each other: write two faults")
+    known = {key: way for key, way in mapping.items() if key in _KNOWN} if labels else value
+    found: Targets = adapter(Targets).validate_json(json.dumps(known))
+    ways = [one for one in (found.learners, found.workers, found.reserve) if one]
+    if len(ways) > 1:
+        raise PlanError("`learners`, `workers` and `reserve` exclude each other: write two faults")
     return Target(
-        **(found.learners or found.reserve or {}),
+        **(ways[0] if ways else {}),
         reserve=bool(found.reserve),
         syncer=found.syncer is not None,
         labels=labels,

@@ -37,6 +37,7 @@ from chaoslab.plan.model.frame import (
 )
 from chaoslab.plan.model.gameday import GameDay, SealedFaults, sealed_ids
 from chaoslab.plan.model.optimizers import Inner, Outer
+from chaoslab.plan.model.script import Script
 from chaoslab.plan.model.training import (
     HEADROOM,
     Algorithm,
@@ -74,6 +75,7 @@ __all__ = [
     "Outer",
     "Phase",
     "Pick",
+    "Script",
     "SealedFaults",
     "Stop",
     "Target",

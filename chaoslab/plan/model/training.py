@@ -9,7 +9,7 @@ Speeds and regions apply from the first step to the last, also in the twin; they
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -27,6 +27,7 @@ from chaoslab.core.units import (
 from chaoslab.plan.model import systems
 from chaoslab.plan.model.optimizers import Inner, Outer
 from chaoslab.plan.model.rules import broken, refuse
+from chaoslab.plan.model.script import Script
 from chaoslab.plan.model.systems import Hivemind, Nvrx, Setting, SystemName, Torchft, Torchrun
 
 MOST_LEARNERS: Final = 10_000
@@ -64,7 +65,7 @@ class Grace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """End of training, by whichever limit is reached first; at least one is given.
+    """End of training, by whichever limit is reached first; at least one, but for a script.
 
     A run with faults continues beyond it until all of them are over.
     """
@@ -81,8 +82,6 @@ class Stop:
     """Mean of the learners' latest training losses."""
 
     def __post_init__(self) -> None:
-        if not self.limits:
-            raise PlanError("`stop` needs at least one of rounds, tokens, steps, time, loss")
         if any(value <= 0 for name, value in self.limits.items() if name != "loss"):
             raise PlanError("every limit under `stop` but `loss` must be above 0")
 
@@ -91,6 +90,8 @@ class Stop:
         """Those that are given, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
+
+_USUAL_STOP: Final = Stop(rounds=120)
 
 HEADROOM: Final = 1.3
 """Step time of `auto`, in step times of learners that share the machine."""
@@ -144,6 +145,10 @@ class LearnerGroup:
 class Training:
     """The run under test. Defaults are measured for two shared cores."""
 
+    script: Script | None = None
+    """A training of your own, in place of chaoslab's learners and syncer; of the keys beside it
+    only `stop` applies: `steps`, `time` and `loss`, and without it the command ends by itself, or
+    when chaoslab has seen enough."""
     algorithm: Algorithm = Algorithm.DECOUPLED
     """decoupled: no learner waits for a round. streaming: a round needs all learners, and they
     wait for it. diloco: as streaming, with one fragment and no overlap. data_parallel: learners
@@ -215,9 +220,14 @@ class Training:
     evaluate_every: Count | None = None
     """Committed tokens between two snapshots for evaluation; default: a tenth of what `stop`
     allows, or, where that is not known, 10 to 20 snapshots spread evenly over the training."""
-    stop: Stop = field(default_factory=lambda: Stop(rounds=120))
+    stop: Stop = _USUAL_STOP
 
     def __post_init__(self) -> None:
+        if self.script is not None:
+            if self.stop == _USUAL_STOP:
+                object.__setattr__(self, "stop", Stop())
+            refuse(self._wrong_beside_script())
+            return
         count = self.learner_count
         refuse(broken(1 <= count <= MOST_LEARNERS, "learners", count, f"1 to {MOST_LEARNERS:,}"))
         refuse(self._mistakes(count))
@@ -236,6 +246,18 @@ class Training:
             yield PlanError("`overlap` must be smaller than `sync_every`")
         if self.suspect_after_s >= self.drop_after_s > 0:
             yield PlanError("`suspect_after` must be shorter than `drop_after`")
+
+    def _wrong_beside_script(self) -> Iterator[PlanError]:
+        """Settings of chaoslab's own learners, and stop rules that count what a script has not."""
+        usual = Training()
+        for one in fields(self):
+            is_usual = getattr(self, one.name) == getattr(usual, one.name)
+            if one.name not in ("script", "stop") and not is_usual:
+                text = "is of chaoslab's own learners: leave it out beside `script`"
+                yield PlanError(text, key=one.name.removesuffix("_s"))
+        for name in ("rounds", "tokens"):
+            if name in self.stop.limits:
+                yield PlanError("must be steps, time or loss beside `script`", key=f"stop.{name}")
 
     def _wrong_hosts(self) -> Iterator[PlanError]:
         """Numbers of hosts that a learner cannot have."""
@@ -261,6 +283,8 @@ class Training:
 
     def _single_mistakes(self) -> Iterator[PlanError]:
         """Values that are invalid whatever the other keys are."""
+        if not self.stop.limits:
+            yield PlanError("needs at least one of rounds, tokens, steps, time, loss", key="stop")
         if self.task is not None and not _TASK.fullmatch(self.task):
             yield PlanError(f"must be package.module:function, got {self.task!r}", key="task")
         if not isinstance(self.step_time, Pacing):
@@ -305,6 +329,8 @@ class Training:
     @property
     def learner_count(self) -> int:
         """Number of learners that are there from the start."""
+        if self.script is not None:
+            return self.script.workers
         if isinstance(self.learners, int):
             return self.learners
         return sum(group.count for group in self.learners)
@@ -323,6 +349,8 @@ class Training:
     @property
     def described(self) -> str:
         """The algorithm, and whose it is if it is not chaoslab's own."""
+        if self.script is not None:
+            return "script"
         is_own = self.system not in systems.SYSTEMS
         return self.algorithm.value if is_own else f"{self.algorithm} by {self.system}"
 
@@ -344,6 +372,8 @@ class Training:
     @property
     def learner_names(self) -> tuple[str, ...]:
         """learner-0, learner-1, …: the learners that are there from the start."""
+        if self.script is not None:
+            return self.script.names
         return tuple(f"learner-{index}" for index in range(self.learner_count))
 
     def grouped(self) -> Iterator[tuple[str, LearnerGroup]]:

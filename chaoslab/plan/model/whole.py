@@ -59,7 +59,8 @@ class FaultPlan:
     @property
     def is_evaluated(self) -> bool:
         """Whether held-out losses are measured after the run: for a comparison, or as asked."""
-        return self.twin or self.training.evaluate_every is not None
+        is_script = self.training.script is not None
+        return not is_script and (self.twin or self.training.evaluate_every is not None)
 
     @property
     def charter(self) -> GameDay:

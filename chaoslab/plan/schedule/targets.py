@@ -34,7 +34,8 @@ Roster = Sequence[RosterEntry]
 
 def roster_of(plan: FaultPlan) -> tuple[RosterEntry, ...]:
     """Nodes of a plan with their labels: the syncer, its learners and its reserve."""
-    roles = {SYNCER: SYNCER} | dict.fromkeys(plan.training.learner_names, LEARNER)
+    roles = {} if plan.training.script else {SYNCER: SYNCER}
+    roles |= dict.fromkeys(plan.training.learner_names, LEARNER)
     roles |= dict.fromkeys(plan.training.reserve_names, RESERVE)
     labels, speeds = plan.labels, plan.training.speeds
     roster = tuple(

@@ -22,7 +22,7 @@ def test_a_limit_is_written_as_a_number_or_as_off(load: Loader, limit: float, wr
 
 def test_everything_is_written_out_with_its_default() -> None:
     text = resolved_yaml(FaultPlan(name="trial"))
-    absent = {"task", "evaluate_every"}
+    absent = {"script", "task", "evaluate_every"}
     keys = {field.name.removesuffix("_s") for field in fields(Training)} - absent
     assert {key for key in keys if f"  {key}:" not in text} == set()
     assert "  suspect_after: 2s\n" in text

@@ -1,0 +1,284 @@
+"""Does a training that is not chaoslab's own go on from where it was, and as it would have?
+
+    saved 500          killed at 540    resumes at S      twin
+    ────┴──────────────────┤  ▒▒▒▒▒▒▒▒  ├──────────►      ─ ─ ─ ─ ─ ─ ►
+        C                  L                              the same losses at the same steps
+
+`resume`       every later life of a worker begins at the newest checkpoint that was saved before it
+               (C <= S <= L, give or take one report), says the step from which it goes on, and gets
+               beyond L again. Without a word of checkpoints it must not begin anew.
+`divergence`   at equal steps the losses are those of the fault-free twin: exactly, where they were
+               before the first fault; else a window of 12 steps to within `max_delta`
+
+Judged in every run of a script; other trainings have their own rules (`rejoin`, `loss_parity`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite, sqrt
+from statistics import fmean, stdev
+from typing import ClassVar, NamedTuple
+
+from chaoslab.checks.base import Finding, Unit
+from chaoslab.checks.codes import Code
+from chaoslab.checks.timeline import before_the_end, of_learner, once, training_end_s
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
+from chaoslab.core.binding import binding
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    LearnerJoined,
+    LearnerStep,
+    Need,
+    NodeStarted,
+    RunStarted,
+    ScriptStarted,
+    TrainerSaid,
+    What,
+)
+from chaoslab.core.units import Share, plural, show_share
+from chaoslab.record.journal import History
+
+_WINDOW = 12
+_NOISE = 4.0
+"""Standard errors of the mean of a window within which a difference may be by chance."""
+_SMALLEST = 1e-9
+"""Of a loss: what its text may have lost."""
+
+
+def script_of(history: History) -> ScriptStarted | None:
+    """What is known of the script before it runs; None of other trainings."""
+    started = history.last(RunStarted)
+    return started.payload.script if started else None
+
+
+class Life(NamedTuple):
+    """A worker's training from one start, or from one return to an earlier step, to the next."""
+
+    joined: Event[LearnerJoined]
+    began_s: float
+    """When its process was started."""
+    samples: Sequence[Event[LearnerStep]]
+    """Its own reports, until training ended."""
+
+    @property
+    def start(self) -> int:
+        """The step from which it goes on, as it says, or as its first report shows."""
+        return self.joined.payload.step
+
+    @property
+    def last(self) -> int:
+        """The furthest step that it reported."""
+        return max((one.payload.step for one in self.samples), default=self.start)
+
+    @property
+    def stride(self) -> int:
+        """The most steps between two of its reports."""
+        return max((one.payload.steps for one in self.samples), default=1)
+
+
+@once
+def lives(history: History) -> Mapping[str, Sequence[Life]]:
+    """By worker, in order. Of a worker that reports nothing itself: what another said for it."""
+    found: dict[str, list[Life]] = defaultdict(list)
+    starts = {(e.payload.node, e.payload.incarnation): e.time_s for e in history.of(NodeStarted)}
+    for joined in before_the_end(history, history.of(LearnerJoined)):
+        said = joined.payload
+        mine = [e for e in before_the_end(history, of_learner(history, LearnerStep, said.learner))
+                if e.payload.epoch == said.epoch]  # fmt: skip
+        life = Life(joined, starts.get(said.life, joined.time_s), mine)
+        found[said.learner].append(life)
+    return found
+
+
+# ---------------------------------------------------------------- where it goes on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """Every worker that comes back goes on from its newest checkpoint, and gets further."""
+
+    name: ClassVar[str] = "resume"
+    summary: ClassVar[str] = "a script's workers go on from the newest checkpoint, and get further"
+
+    def judge(self, history: History) -> Finding:
+        """Judge each life of each worker after its first."""
+        found = lives(history) if script_of(history) else {}
+        later = [both for own in found.values() for both in pairwise(own)]
+        return conclude(
+            self.name,
+            [problem for before, life in later for problem in _problems(before, life, history)],
+            passed="; ".join(_told(before, life) for before, life in later),
+            samples=len(later),
+            nothing=Doubt(Code.NO_FAULT, "no worker came back"),
+            numbers={"lost_steps": sum(max(0, before.last - life.start) for before, life in later)},
+        )
+
+
+def _told(before: Life, life: Life) -> str:
+    who, lost = life.joined.payload.learner, max(0, before.last - life.start)
+    again = f"and made {plural(lost, 'step')} again" if lost else "and lost no step"
+    return f"{who} was at step {before.last:,}, went on from step {life.start:,} {again}"
+
+
+def _problems(before: Life, life: Life, history: History) -> Iterator[Violation | Doubt]:
+    who, start, last = life.joined.payload.learner, life.start, before.last
+    if life.joined.payload.incarnation == before.joined.payload.incarnation:
+        where = f"{who} went back from step {last:,} to {start:,} in the same process"
+    else:
+        where = f"{who} was at step {last:,}, and its next process began at step {start:,}"
+    saved = _newest_saved(life, history)
+    if saved is None:
+        if not _says_saves(script_of(history)) and start <= before.samples[0].payload.step < last:
+            text = f"{where}, as if it had never trained"
+            yield Violation.at(life.joined, Code.BEGAN_ANEW, text, who)
+    elif start < saved - life.stride:
+        text = f"{where}, although the checkpoint of step {saved:,} had been saved"
+        code = Code.RESUMED_FROM_OLDER if start > life.stride else Code.BEGAN_ANEW
+        yield Violation.at(life.joined, code, text, who)
+    if start > last + life.stride:
+        text = f"{where}: it never made the {start - last:,} steps between"
+        yield Violation.at(life.joined, Code.STEPS_SKIPPED, text, who)
+    first = life.samples[0] if life.samples else None
+    if first is not None and not start < first.payload.step <= start + 2 * life.stride:
+        text = (
+            f"{who} said that it goes on from step {start:,}, and its first report is of step "
+            f"{first.payload.step:,}"
+        )
+        yield Violation.at(first, Code.RESUMED_OTHERWISE, text, who)
+    if life.last <= last and life.joined is lives(history)[who][-1].joined:
+        text = f"{where}; it never got beyond step {life.last:,}"
+        yield Doubt(Code.TOO_LITTLE_TIME, text)
+
+
+def _says_saves(script: ScriptStarted | None) -> bool:
+    return script is not None and script.says_saved
+
+
+def _newest_saved(life: Life, history: History) -> int | None:
+    """Step of the newest checkpoint that was saved before a life began: by the worker itself, or,
+    if it never says so, by any. None: nobody said that one was.
+    """
+    said = [e for e in history.of(TrainerSaid) if e.payload.what is What.SAVED]
+    own = [e for e in said if e.payload.node == life.joined.payload.learner]
+    before = (e for e in own or said if e.time_s <= life.began_s and e.seq < life.joined.seq)
+    return max((e.payload.step for e in before if e.payload.step is not None), default=None)
+
+
+# ---------------------------------------------------------------- as it would have gone on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """At equal steps losses are those of the fault-free twin."""
+
+    name: ClassVar[str] = "divergence"
+    summary: ClassVar[str] = "a script's losses are those of the fault-free twin at equal steps"
+    needs: ClassVar[Mapping[str, Need]] = {"": Need.TWIN}
+
+    max_delta: Share = binding(0.05, most=0.5, show=show_share)
+    """Largest accepted difference of the mean over 12 steps, as a share of the twin's."""
+    exact: bool = True
+    """Whether losses that equal the twin's before the first fault must do so afterwards, too: else
+    the run goes on with other data, random numbers, schedule or moments, and that is UNKNOWN."""
+
+    def judge(self, history: History) -> Finding:
+        """Compare each worker's losses after the first fault with those of the twin."""
+        if script_of(history) is None:
+            return unknown(self.name, Code.NOTHING_TO_JUDGE, "no script trained")
+        if history.twin is None:
+            return unknown(self.name, Code.NO_TWIN, "there is no fault-free twin")
+        first_s = min((story.injecting.time_s for story in history.faults), default=0.0)
+        end_s, problems, samples, worst = training_end_s(history), list[Violation | Doubt](), 0, 0.0
+        for worker in history.learners:
+            pairs = list(_pairs(worker, history, history.twin))
+            before = [pair for pair in pairs if pair.event.time_s < first_s]
+            after = [pair for pair in pairs if first_s <= pair.event.time_s <= end_s]
+            samples += len(after)
+            if not pairs:
+                continue
+            if len(before) < _WINDOW or len(after) < _WINDOW:
+                text = f"{worker} reported too few losses at the steps of its twin"
+                problems.append(Doubt(Code.TOO_FEW_SAMPLES, text))
+                continue
+            far = [(abs(window.mean) / window.scale, window) for window in _windows(after)]
+            worst = max([worst, *(share for share, _ in far)])
+            off = next((window for share, window in far if share > self.max_delta
+                        and abs(window.mean) > _NOISE * _error(before)), None)  # fmt: skip
+            other = next((pair for pair in after if not pair.is_equal), None)
+            if off is not None:
+                text = (
+                    f"the loss of {worker} was {abs(off.mean) / off.scale:.1%} from its twin's "
+                    f"over {_WINDOW} steps up to step {off.event.payload.step:,}"
+                )
+                problems.append(Violation.at(off.event, Code.DIVERGED, text, worker))
+            elif self.exact and other is not None and all(pair.is_equal for pair in before):
+                text = (
+                    f"the losses of {worker} were its twin's, and from step "
+                    f"{other.event.payload.step:,} on they are not ({other.own:.6g}, and the "
+                    f"twin's is {other.twin:.6g}): it goes on with other data, random numbers, "
+                    "schedule or moments; `exact: false` accepts that"
+                )
+                problems.append(Doubt(Code.DIVERGED, text))
+        return conclude(
+            self.name,
+            problems,
+            passed=f"at {plural(samples, 'step')} after the first fault losses were those of the "
+            f"twin, to within {worst:.1%}",
+            samples=samples,
+            nothing=Doubt(Code.TOO_FEW_SAMPLES, "no loss was reported at a step of the twin"),
+            measured=Measured(worst, self.max_delta, Unit.SHARE, digits=4),
+        )
+
+
+class _Pair(NamedTuple):
+    """The losses of a run and of its twin at the same step of the same worker."""
+
+    event: Event[LearnerStep]
+    own: float
+    twin: float
+
+    @property
+    def is_equal(self) -> bool:
+        return abs(self.own - self.twin) <= _SMALLEST * abs(self.twin)
+
+
+class _Window(NamedTuple):
+    event: Event[LearnerStep]
+    """The last one."""
+    mean: float
+    """Of the differences."""
+    scale: float
+    """Mean size of the twin's losses."""
+
+
+def _pairs(worker: str, history: History, twin: History) -> Iterator[_Pair]:
+    theirs = {
+        event.payload.step: event.payload.loss
+        for event in reversed(_reports(worker, twin))
+        if event.payload.loss is not None
+    }
+    for event in _reports(worker, history):
+        own, other = event.payload.loss, theirs.get(event.payload.step)
+        if own is not None and other is not None and isfinite(own) and isfinite(other):
+            yield _Pair(event, own, other)
+
+
+def _reports(worker: str, history: History) -> Sequence[Event[LearnerStep]]:
+    return [e for e in of_learner(history, LearnerStep, worker) if not e.payload.is_inferred]
+
+
+def _windows(pairs: Sequence[_Pair]) -> Iterator[_Window]:
+    for end in range(_WINDOW, len(pairs) + 1):
+        some = pairs[end - _WINDOW : end]
+        yield _Window(
+            event=some[-1].event,
+            mean=fmean(pair.own - pair.twin for pair in some),
+            scale=max(fmean(abs(pair.twin) for pair in some), _SMALLEST),
+        )
+
+
+def _error(before: Sequence[_Pair]) -> float:
+    """Standard error of the mean difference of a window, as it was before the first fault."""
+    return stdev(pair.own - pair.twin for pair in before) / sqrt(_WINDOW)

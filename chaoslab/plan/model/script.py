@@ -1,0 +1,98 @@
+"""A training that is not chaoslab's own: any command that says where it is.
+
+    training: {script: {command: python train.py --rank {rank}, workers: 4, progress: 'step …'}}
+
+Its workers stand in the learners' place; `chaoslab.trainers` reads what they print.
+"""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration
+from chaoslab.plan.model.rules import broken, refuse
+from chaoslab.trainers.reading import Patterns
+
+MOST_WORKERS: Final = 1_000
+"""A larger number is taken for a typing error."""
+RANK: Final = "{rank}"
+WORKERS: Final = "{workers}"
+FOLDER: Final = "{folder}"
+_NOTHING: Final = r"(?!)(?P<step>\d+)"
+"""Of a script that prints chaoslab's own lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A training of the user's own, unmodified: a command whose output says where it is."""
+
+    command: str = field(metadata={"example": "python train.py --rank {rank}"})
+    """The command of a worker, run without a shell in the current directory. `{rank}` is the
+    number of the worker, from 0, `{workers}` how many there are, and `{folder}` a folder of the
+    run, empty at its start and the same for all workers and all their starts: let it keep
+    checkpoints there, so that no run goes on from those of another."""
+    workers: int = 1
+    """Number of workers: worker-0, worker-1, …"""
+    progress: str = ""
+    """Regular expression of a line that reports progress, with groups `step`, `loss` and, if it is
+    there, `lr`. Without it lines such as `chaoslab: step=12 loss=3.25` are read alone."""
+    saved: str = ""
+    """Of a line that says that a checkpoint is complete on the disk, with a group `step`."""
+    resumed: str = ""
+    """Of a line that says from which step it goes on, with a group `step`."""
+    reports: Literal["each", "one"] = "each"
+    """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
+    part as long as its process runs and the training goes on: nothing else is known of it."""
+    max_pause_s: Duration = 60.0
+    """Longest time without progress that is no end of training, on top of the time for which
+    faults held all workers: a start, with its imports and its checkpoint, may take it."""
+
+    def __post_init__(self) -> None:
+        refuse(self._mistakes())
+
+    def _mistakes(self) -> Iterator[PlanError]:
+        rule = f"1 to {MOST_WORKERS}"
+        yield from broken(1 <= self.workers <= MOST_WORKERS, "workers", self.workers, rule)
+        pause_s = self.max_pause_s
+        yield from broken(pause_s > 0, "max_pause", f"{pause_s:g}s", "above 0s")
+        try:
+            _ = self.patterns
+        except PlanError as error:
+            yield error
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            yield PlanError(f"is no command line: {error}", key="command")
+            return
+        if not words:
+            yield PlanError("is empty: write what starts a worker", key="command")
+        if self.workers > 1 and not any(RANK in word for word in words):
+            yield PlanError(
+                f"starts {self.workers} workers that cannot be told apart: write {RANK} where "
+                "the command takes the number of the worker",
+                key="command",
+            )
+
+    @property
+    def patterns(self) -> Patterns:
+        """Those that it gives; PlanError with the key of one that cannot be used."""
+        return Patterns.of(
+            progress=self.progress or _NOTHING,
+            saved=self.saved or None,
+            resumed=self.resumed or None,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """worker-0, worker-1, …"""
+        return tuple(f"worker-{rank}" for rank in range(self.workers))
+
+    def words(self, rank: int, folder: str) -> tuple[str, ...]:
+        """The command line of a worker, whose run keeps its files in `folder`."""
+        filled = {RANK: str(rank), WORKERS: str(self.workers), FOLDER: folder}
+        words = shlex.split(self.command)
+        for name, value in filled.items():
+            words = [word.replace(name, value) for word in words]
+        return tuple(words)

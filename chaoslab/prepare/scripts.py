@@ -1,0 +1,77 @@
+"""What a plan cannot ask of a script: what needs chaoslab's own learners and syncer."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from chaoslab.faults.base import Fault, ShapesLinks
+from chaoslab.fleet.base import Ability
+from chaoslab.plan.file import Mistake
+from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.model.script import FOLDER
+
+FLEETS: Final = ("local",)
+_ABLE: Final = frozenset(
+    {
+        Ability.KILL, Ability.PAUSE, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
+        Ability.MEMORY_LIMIT,
+    }
+)  # fmt: skip
+"""What can be done to any process, whatever it runs."""
+_OF_SCRIPTS: Final = frozenset({"resume", "divergence"})
+_OF_PROTOCOL: Final = frozenset(
+    {
+        "agreement", "bandwidth", "checkpoints", "contribution_share", "detection", "handover",
+        "ledger", "loss_parity", "quorum_progress", "repairs", "retries", "staleness", "succession",
+        "versions",
+    }
+)  # fmt: skip
+"""Checks of what chaoslab's own learners and syncer say, and no script does."""
+
+
+def impossible_of_script(plan: FaultPlan) -> Iterator[Mistake]:
+    """Parts of the plan that no script can answer; for other trainings, checks of scripts."""
+    script = plan.training.script
+    wrong, why = (_OF_SCRIPTS, "judges a training of your own (`training.script`)")
+    if script is not None:
+        wrong, why = (_OF_PROTOCOL, "judges what chaoslab's own learners and syncer report")
+        yield from _not_done(plan)
+    for number, spec in enumerate(plan.expect):
+        if spec.check in wrong:
+            yield ("expect", number, "check"), f"{spec.check} {why}: take it out"
+
+
+def _not_done(plan: FaultPlan) -> Iterator[Mistake]:
+    if plan.fleet.kind not in FLEETS:
+        text = f"runs on the fleet {', '.join(FLEETS)}, not on {plan.fleet.kind}"
+        yield ("training", "script"), text
+    for key in ("programs", "profiles"):
+        if getattr(plan.fleet, key):
+            text = "is for chaoslab's own learners and syncer: take it out beside `training.script`"
+            yield ("fleet", key), text
+    for number, fault in enumerate(plan.faults):
+        if fault.at is not None and fault.at.phase:
+            text = "a script announces no protocol points: use step, round, time or loss"
+            yield ("faults", number, "at", "phase"), text
+        settings = fault.settings
+        needs = settings.needs if isinstance(settings, Fault) else frozenset()
+        if isinstance(settings, ShapesLinks) or not needs <= _ABLE:
+            text = (
+                f"{fault.fault} needs chaoslab's own learners: a script can be killed, paused, "
+                "slowed, crowded and run out of memory"
+            )
+            yield ("faults", number, "fault"), text
+
+
+def doubtful_of_script(plan: FaultPlan) -> Iterator[str]:
+    """What is likely a mistake about a script."""
+    script = plan.training.script
+    if script is not None and FOLDER not in script.command:
+        yield (
+            f"training.script.command: it names no {FOLDER} (nor need it, if it reads "
+            "$CHAOSLAB_FOLDER): a run, or its twin, goes on from the checkpoints of an earlier one"
+        )
+    if script is not None and not plan.twin:
+        yield (
+            "twin: without its fault-free twin nothing tells a resume with fresh moments, other "
+            "data or another learning rate: write `twin: true`"
+        )

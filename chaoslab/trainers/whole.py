@@ -1,0 +1,306 @@
+"""Progress of a training that is not chaoslab's own, in the events by which a run is judged.
+
+    trainer.said, node.started, node.exited ─► Whole ─┬─► learner.joined, learner.step
+                                                      ├─► member.joined, member.left
+                                                      ├─► push.accepted, round.merged
+                                                      └─► syncer.stop_rule_met, .stopped, .final
+
+A *round* is one report of progress of all workers that train: it ends when each of them has
+reported since the round before, or when one reports again that has. Tokens are steps, since nobody
+knows how many tokens a step has. Pure: no clock, no files; times come in with the events.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import fmean
+
+from chaoslab.core.events import Event, Observation, Payload
+from chaoslab.core.payloads import (
+    Contributor,
+    LearnerJoined,
+    LearnerStep,
+    Leaving,
+    MemberJoined,
+    MemberLeft,
+    NodeExited,
+    NodeStarted,
+    PushAccepted,
+    RoundMerged,
+    SyncerFinal,
+    SyncerStopped,
+    SyncerStopRuleMet,
+    TrainerSaid,
+    What,
+)
+
+_SOURCE = "harness"
+_CHECKPOINT = "checkpoint"
+"""Source of a join whose worker goes on from what it had saved, or begins anew: its step tells."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Worker:
+    """A worker in its latest life."""
+
+    name: str
+    incarnation: int = 0
+    since_s: float = 0.0
+    """When it last said something, or was started."""
+    is_alive: bool = False
+    epoch: int | None = None
+    """None: it has not reported progress yet."""
+    step: int = 0
+    steps: int = 0
+    """Made in this life."""
+    given: int = 0
+    """Those of them that are part of a round."""
+    loss: float | None = None
+    resumed: int | None = None
+    """Step from which this life said that it goes on."""
+
+
+class Whole:
+    """The workers of one training, and what all of them have done."""
+
+    def __init__(
+        self, workers: Sequence[str], *, is_one_for_all: bool, stop: Mapping[str, float]
+    ) -> None:
+        """`is_one_for_all`: one worker reports the progress of all. `stop`: limits `steps`,
+        `time_s` and `loss`, of which the first that is reached counts.
+        """
+        self._workers = {name: _Worker(name=name) for name in workers}
+        self._is_one_for_all = is_one_for_all
+        self._stop = stop
+        self._open: dict[str, _Worker] = {}
+        """Those that have reported since the last round."""
+        self._epoch = self._rounds = self._steps = 0
+        self._stride = 1
+        """The most steps between two reports of a worker."""
+        self._began_s: float | None = None
+        self._is_met = self._is_stopped = self._is_asked = self._is_over = False
+
+    def see(self, event: Event) -> list[Observation]:
+        """What follows from an event, in order."""
+        said = event.payload
+        match said:
+            case NodeStarted(node=node) if node in self._workers:
+                self._workers[node] = _Worker(
+                    name=node, incarnation=said.incarnation, since_s=event.time_s, is_alive=True
+                )
+                return []
+            case NodeExited(node=node) if node in self._workers:
+                found = self._ended(said)
+            case TrainerSaid(what=What.RESUMED):
+                self._workers[said.node].resumed = said.step
+                return []
+            case TrainerSaid(what=What.PROGRESS):
+                found = self._advanced(said, event.time_s)
+            case _:
+                return []
+        return [Observation.of(_source(one), one) for one in found]
+
+    def stop(self) -> list[Observation]:
+        """The harness is about to end the workers, before any of them is told."""
+        self._is_asked = bool(self._stop) and not self._is_met
+        return [Observation.of(_SOURCE, one) for one in self._stopped("chaoslab ended it")]
+
+    # ---------------------------------------------------------------- progress
+
+    def _advanced(self, said: TrainerSaid, time_s: float) -> Iterator[Payload]:
+        worker = self._workers[said.node]
+        if not worker.is_alive or said.incarnation != worker.incarnation:
+            return
+        step = worker.step + 1 if said.step is None else said.step
+        if worker.epoch is not None and step == worker.step:
+            return  # said again, as by another rank
+        if self._began_s is None:
+            self._began_s = time_s
+        others = [one for one in self._workers.values() if one.is_alive and one is not worker]
+        yield from self._step(worker, step, said, time_s)
+        for other in others if self._is_one_for_all else ():
+            yield from self._step(other, step, said, time_s)
+        yield from self._stop_rule(time_s)
+
+    def _step(
+        self, worker: _Worker, step: int, said: TrainerSaid, time_s: float
+    ) -> Iterator[Payload]:
+        """A worker is at a step now."""
+        if worker.epoch is None or step < worker.step:
+            yield from self._join(worker, step, said)
+            made = 1
+        else:
+            made = step - worker.step
+            self._stride = max(self._stride, made)
+        worker.step, worker.loss = step, said.loss
+        worker.steps += made
+        yield LearnerStep(
+            learner=worker.name,
+            incarnation=worker.incarnation,
+            epoch=self._epoch_of(worker),
+            step=step,
+            steps=made,
+            step_s=(time_s - worker.since_s) / made,
+            loss=said.loss,
+            tokens=worker.steps,
+            data_position=None,
+            learning_rate=said.learning_rate,
+            is_inferred=worker.name != said.node,
+        )
+        worker.since_s = time_s
+        if worker.name in self._open:
+            yield from self._merge()
+        self._open[worker.name] = worker
+        if not self._members() - self._open.keys():
+            yield from self._merge()
+
+    def _join(self, worker: _Worker, step: int, said: TrainerSaid) -> Iterator[Payload]:
+        """It trains: for the first time in this life, or in its process from an earlier step."""
+        if worker.epoch is not None:
+            yield from self._left(worker, Leaving.FENCED)
+        is_first = worker.epoch is None and worker.incarnation == 1 and worker.resumed is None
+        source = "initial" if is_first else _CHECKPOINT
+        self._epoch += 1
+        worker.epoch = self._epoch
+        yield MemberJoined(
+            learner=worker.name,
+            incarnation=worker.incarnation,
+            epoch=self._epoch,
+            source=source,
+            members=len(self._members()),
+        )
+        yield LearnerJoined(
+            learner=worker.name,
+            incarnation=worker.incarnation,
+            epoch=self._epoch,
+            source=source,
+            step=max(0, step - 1) if worker.resumed is None else worker.resumed,
+            data_position=None,
+            versions={},
+            learning_rate=said.learning_rate,
+        )
+
+    def _merge(self) -> Iterator[Payload]:
+        """A round of those that have reported since the last one."""
+        self._rounds += 1
+        given = [self._contributor(worker) for worker in self._open.values()]
+        members, missed = self._members(), tuple(sorted(self._members() - self._open.keys()))
+        self._open.clear()
+        self._steps += sum(one.c_steps for one in given)
+        for one in given:
+            yield PushAccepted(
+                round=self._rounds,
+                fragment=0,
+                learner=one.learner,
+                incarnation=one.incarnation,
+                epoch=one.epoch,
+                base_version=self._rounds - 1,
+                step=one.step,
+                c_steps=one.c_steps,
+                c_tokens=one.c_tokens,
+                tokens_from=one.tokens_from,
+                tokens_to=one.tokens_to,
+            )
+        yield RoundMerged(
+            round=self._rounds,
+            fragment=0,
+            version=self._rounds,
+            base_version=self._rounds - 1,
+            contributors=tuple(given),
+            committed_tokens=self._steps,
+            members=len(members),
+            missed=missed,
+        )
+
+    def _contributor(self, worker: _Worker) -> Contributor:
+        given, worker.given = worker.given, worker.steps
+        made = worker.steps - given
+        return Contributor(
+            learner=worker.name,
+            incarnation=worker.incarnation,
+            epoch=self._epoch_of(worker),
+            step=worker.step,
+            c_steps=made,
+            c_tokens=made,
+            weight=made,
+            tokens_from=given,
+            tokens_to=worker.steps,
+        )
+
+    def _members(self) -> set[str]:
+        alive = (one for one in self._workers.values() if one.is_alive)
+        return {one.name for one in alive if one.epoch is not None}
+
+    @staticmethod
+    def _epoch_of(worker: _Worker) -> int:
+        return worker.epoch or 0
+
+    # ---------------------------------------------------------------- the end
+
+    def _ended(self, said: NodeExited) -> Iterator[Payload]:
+        worker = self._workers[said.node]
+        worker.is_alive = False
+        has_finished = said.exit_code == 0 and not said.sent and self._is_furthest(worker)
+        if has_finished:
+            yield from self._stopped(f"{worker.name} has finished at step {worker.step:,}")
+        if worker.epoch is not None:
+            yield from self._left(worker, Leaving.SAID_GOODBYE if has_finished else Leaving.CLOSED)
+        self._open.pop(worker.name, None)
+        if self._open and not self._members() - self._open.keys():
+            yield from self._merge()
+        is_last = not any(one.is_alive for one in self._workers.values())
+        if self._is_stopped and is_last and not self._is_over:
+            self._is_over = True
+            yield SyncerFinal(
+                rounds=self._rounds,
+                versions={"0": self._rounds},
+                digests={},
+                committed_tokens=self._steps,
+                reason="all workers have ended",
+                was_asked=self._is_asked,
+            )
+
+    def _left(self, worker: _Worker, reason: Leaving) -> Iterator[Payload]:
+        members = self._members() - {worker.name}
+        yield MemberLeft(
+            learner=worker.name,
+            incarnation=worker.incarnation,
+            epoch=self._epoch_of(worker),
+            members=len(members),
+            reason=reason,
+        )
+
+    def _is_furthest(self, worker: _Worker) -> bool:
+        """Whether no other worker was ahead of it by more than a report."""
+        return worker.step + self._stride >= max(one.step for one in self._workers.values())
+
+    def _stopped(self, reason: str) -> Iterator[Payload]:
+        if not self._is_stopped:
+            self._is_stopped = True
+            if not self._stop:
+                yield SyncerStopRuleMet(reason="the training has no stop rule")
+            yield SyncerStopped(reason=reason)
+
+    def _stop_rule(self, time_s: float) -> Iterator[Payload]:
+        """Whether the stop rule is met now."""
+        if self._is_met or self._is_stopped:
+            return
+        step = max(one.step for one in self._workers.values())
+        losses = [one.loss for one in self._workers.values() if one.loss is not None]
+        loss = fmean(losses) if losses else None
+        passed_s = time_s - (self._began_s or 0.0)
+        reason = ""
+        if step >= self._stop.get("steps", step + 1):
+            reason = f"{step:,} steps"
+        elif passed_s >= self._stop.get("time_s", passed_s + 1):
+            reason = f"{passed_s:.0f} s"
+        elif loss is not None and isfinite(loss) and loss <= self._stop.get("loss", loss - 1):
+            reason = f"a loss of {loss:.4g}"
+        if reason:
+            self._is_met = True
+            yield SyncerStopRuleMet(reason=reason)
+
+
+def _source(said: Payload) -> str:
+    """Who says it: a worker its own steps, the harness what all have done."""
+    return said.learner if isinstance(said, LearnerStep | LearnerJoined) else _SOURCE

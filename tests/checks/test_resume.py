@@ -1,0 +1,152 @@
+"""Does a script's worker go on from where it was, and as it would have?"""
+
+from collections.abc import Callable
+
+import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
+from chaoslab.checks.resume import Divergence, Resume
+from chaoslab.checks.verdict import judge
+from tests.trainers.script_story import ScriptStory, usual_loss
+
+
+def broken(at: int, *, says: int | None = None, says_saved: bool = True) -> ScriptStory:
+    """Killed at step 35, when 30 is saved, and back at another step."""
+    story = ScriptStory(says_saved=says_saved).train(30).measure().train(5)
+    return story.kill("worker-0").train(3).heal("worker-0", at=at, says=says)
+
+
+@pytest.mark.parametrize(
+    ("story", "code"),
+    [
+        (broken(0).train(60), Code.BEGAN_ANEW),
+        (broken(20).train(60), Code.RESUMED_FROM_OLDER),
+        (broken(50).train(60), Code.STEPS_SKIPPED),
+        (broken(0, says=30).train(60), Code.RESUMED_OTHERWISE),
+        (broken(0, says_saved=False).train(60), Code.BEGAN_ANEW),
+    ],
+)
+def test_a_worker_that_does_not_go_on_from_its_newest_checkpoint_fails(
+    story: ScriptStory, code: Code
+) -> None:
+    finding = Resume().judge(story.end().history())
+    assert (finding.outcome, finding.codes, finding.culprits) == (
+        Outcome.FAIL, (code,), ("worker-0",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("at", [30, 33, 35])
+def test_a_worker_that_goes_on_from_its_newest_checkpoint_passes(at: int) -> None:
+    """Or from a later step that it had made: a checkpoint that it had no time to tell of."""
+    finding = Resume().judge(broken(at).train(60).end().history())
+    assert finding.outcome is Outcome.PASS
+    assert finding.numbers["lost_steps"] == 35 - at
+
+
+def test_one_that_had_saved_nothing_may_begin_anew() -> None:
+    story = ScriptStory().train(8).measure().kill("worker-0").heal("worker-0", at=0).train(20)
+    assert Resume().judge(story.end().history()).outcome is Outcome.PASS
+
+
+def test_one_that_never_gets_beyond_where_it_was_is_no_pass() -> None:
+    finding = Resume().judge(broken(30).train(3).end().history())
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
+
+
+def test_checkpoints_of_another_worker_count_for_one_that_never_says_so() -> None:
+    story = ScriptStory(workers=1, is_one_for_all=True).train(35)
+    story.measure().kill("worker-0").heal("worker-0", at=10).train(60)
+    assert Resume().judge(story.end().history()).codes == (Code.RESUMED_FROM_OLDER,)
+
+
+# ---------------------------------------------------------------- divergence
+
+
+def with_twin(
+    after: Callable[[int], float] = usual_loss, before: Callable[[int], float] = usual_loss
+) -> ScriptStory:
+    """Compared with a twin whose losses are the usual ones."""
+    story = ScriptStory(twin=ScriptStory().train(120).end())
+    for worker in story.workers.values():
+        worker.loss = before
+    story.train(30).measure().train(5).kill("worker-0").train(3).heal("worker-0", at=30)
+    story.workers["worker-0"].loss = after
+    return story.train(60)
+
+
+def noisy(step: int) -> float:
+    return usual_loss(step) + (0.02 if step % 2 else -0.02)
+
+
+@pytest.mark.parametrize(
+    ("story", "outcome"),
+    [
+        (with_twin(), Outcome.PASS),
+        (with_twin(lambda step: usual_loss(step + 30)), Outcome.FAIL),
+        (with_twin(lambda step: 1.08 * usual_loss(step)), Outcome.FAIL),
+        (with_twin(lambda step: usual_loss(step) + 1e-4), Outcome.UNKNOWN),
+        (with_twin(noisy, noisy), Outcome.PASS),
+        (with_twin(lambda step: noisy(step) * 1.1, noisy), Outcome.FAIL),
+    ],
+    ids=["same", "other_data", "off", "slightly_off", "noisy", "noisy_and_off"],
+)
+def test_losses_are_compared_with_the_twins_at_equal_steps(
+    story: ScriptStory, outcome: Outcome
+) -> None:
+    finding = Divergence().judge(story.end().history())
+    assert finding.outcome is outcome, finding.reason
+    assert finding.codes == (() if outcome is Outcome.PASS else (Code.DIVERGED,))
+
+
+def test_what_is_slightly_off_may_be_accepted() -> None:
+    story = with_twin(lambda step: usual_loss(step) + 1e-4)
+    assert Divergence(exact=False).judge(story.end().history()).outcome is Outcome.PASS
+
+
+def test_without_a_twin_nothing_is_compared() -> None:
+    finding = Divergence().judge(broken(30).train(60).end().history())
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.NO_TWIN,))
+
+
+# ---------------------------------------------------------------- in every verdict
+
+
+def test_a_script_that_goes_on_as_it_should_passes_without_a_check_of_its_plan() -> None:
+    verdict = judge(with_twin().end().history(), ())
+    assert [finding.check for finding in verdict.findings] == ["nothing"], verdict.explain()
+    assert verdict.training_continued
+    assert verdict.learners_rejoined["worker-0"].rejoined
+    assert verdict.work_lost is not None
+    assert verdict.work_lost.steps == 5
+
+
+@pytest.mark.parametrize(
+    ("story", "check"),
+    [
+        (broken(0).train(60), "resume"),
+        (with_twin(lambda step: usual_loss(step + 30)), "divergence"),
+    ],
+)
+def test_one_that_does_not_fails_whatever_its_plan_expects(story: ScriptStory, check: str) -> None:
+    verdict = judge(story.end().history(), ())
+    assert verdict.outcome is Outcome.FAIL
+    assert check in verdict.by_name
+
+
+def test_a_pause_beside_a_fault_may_take_a_start_and_no_more() -> None:
+    def paused(for_s: float) -> bool | None:
+        story = ScriptStory(workers=1).train(30).measure().kill("worker-0")
+        story.now_s += 2
+        story.heal("worker-0", at=30)
+        story.now_s += for_s
+        return judge(story.train(60).end().history(), ()).training_continued
+
+    assert paused(50)
+    assert paused(90) is False
+
+
+def test_a_pause_without_a_fault_ends_training_sooner() -> None:
+    story = ScriptStory().train(30).measure().train(60)
+    story.now_s += 8
+    assert judge(story.train(60).end().history(), ()).training_continued is False

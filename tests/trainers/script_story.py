@@ -1,0 +1,206 @@
+"""A script's run that never ran: workers that step, save, die and go on, in the events of a run.
+
+    ScriptStory().train(40).measure().kill("worker-0").heal("worker-0", at=25).train(40).end()
+
+`Whole` derives from them what it derives in a run. A worker's loss is a function of its step and of
+its `state`, which a resume may get wrong.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from chaoslab.core.events import Event, Payload, data_of, kind_of
+from chaoslab.core.payloads import (
+    BaselineMeasured,
+    EvidenceMeasured,
+    FaultHealed,
+    FaultHealing,
+    FaultInjected,
+    FaultInjecting,
+    NodeExited,
+    NodeStarted,
+    RunFinished,
+    RunOutcome,
+    RunStarted,
+    ScriptStarted,
+    Status,
+    TrainerSaid,
+    What,
+)
+from chaoslab.record.journal import History
+from chaoslab.trainers.whole import Whole
+
+STEP_S = 0.1
+SAVES_EVERY = 10
+
+
+def usual_loss(step: int) -> float:
+    """Falls from 4 towards 2."""
+    return 2 + 2 / (1 + step / 20)
+
+
+@dataclass
+class _Worker:
+    name: str
+    incarnation: int = 0
+    step: int = 0
+    is_alive: bool = False
+    loss: Callable[[int], float] = usual_loss
+    exits: list[int] = field(default_factory=list)
+
+
+class ScriptStory:
+    """Write a run by telling what happens. Every verb returns the story."""
+
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        is_one_for_all: bool = False,
+        says_saved: bool = True,
+        stop: Mapping[str, float] | None = None,
+        twin: "ScriptStory | None" = None,
+    ) -> None:
+        self.workers = {name: _Worker(name) for name in map("worker-{}".format, range(workers))}
+        self.events: list[Event] = []
+        self.now_s = 0.0
+        self.twin = twin
+        self._is_one_for_all, self._says_saved = is_one_for_all, says_saved
+        self.whole = Whole([*self.workers], is_one_for_all=is_one_for_all, stop=stop or {})
+        self.say(
+            RunStarted(
+                plan="a script", seed=1, fleet="local", algorithm="script",
+                learners=tuple(self.workers), stop=stop or {}, version="0", is_twin=False,
+                script=ScriptStarted(max_pause_s=60.0, says_saved=says_saved),
+            )
+        )  # fmt: skip
+        for name in self.workers:
+            self.start(name)
+
+    def say(self, said: Payload, source: str = "harness") -> Event:
+        """A line of the record, and what follows from it."""
+        event = Event(
+            seq=len(self.events), time_s=self.now_s, source=source, kind=kind_of(type(said)),
+            data=data_of(said),
+        )  # fmt: skip
+        self.events.append(event)
+        for follows in self.whole.see(event):
+            self._append(follows.source, follows.event)
+        return event
+
+    def _append(self, source: str, event: Event) -> None:
+        self.events.append(
+            Event(
+                seq=len(self.events), time_s=self.now_s, source=source, kind=event.kind,
+                data=event.data,
+            )
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- workers
+
+    def start(self, name: str) -> Self:
+        """Its next process."""
+        worker = self.workers[name]
+        worker.incarnation, worker.is_alive = worker.incarnation + 1, True
+        self.say(NodeStarted(node=name, incarnation=worker.incarnation, pid=1, role="learner"))
+        return self
+
+    def tell(self, name: str, what: What, step: int | None, loss: float | None = None) -> Self:
+        """A line that it prints."""
+        self.say(
+            TrainerSaid(
+                node=name, incarnation=self.workers[name].incarnation, what=what, step=step,
+                loss=loss,
+            ),
+            name,
+        )  # fmt: skip
+        return self
+
+    def train(self, steps: int, *, saves: bool = True) -> Self:
+        """All that live make so many steps, side by side."""
+        for _ in range(steps):
+            self.now_s += STEP_S
+            for number, worker in enumerate(self.workers.values()):
+                if not worker.is_alive:
+                    continue
+                worker.step += 1
+                if number and self._is_one_for_all:
+                    continue
+                self.tell(worker.name, What.PROGRESS, worker.step, worker.loss(worker.step))
+                if saves and self._says_saved and worker.step % SAVES_EVERY == 0:
+                    self.tell(worker.name, What.SAVED, worker.step)
+        return self
+
+    def exit(self, name: str, *, signal: str | None = None, code: int | None = None) -> Self:
+        """Its process ends: by a signal of the harness, or with a code of its own."""
+        worker = self.workers[name]
+        worker.is_alive = False
+        worker.exits.append(len(self.events))
+        self.say(
+            NodeExited(
+                node=name, incarnation=worker.incarnation, pid=1, exit_code=code, signal=signal,
+                sent=(signal,) if signal else (),
+            )
+        )  # fmt: skip
+        return self
+
+    # ---------------------------------------------------------------- the run
+
+    def measure(self) -> Self:
+        """The baseline ends here."""
+        self.say(
+            BaselineMeasured(
+                is_steady=True, reason="it varied by 3%", gap_s_median=STEP_S, gap_s_max=STEP_S,
+                tokens_per_s=len(self.workers) / STEP_S, variation=0.03,
+                step_s=dict.fromkeys(self.workers, STEP_S),
+                step_s_median=dict.fromkeys(self.workers, STEP_S),
+                step_variation=dict.fromkeys(self.workers, 0.01),
+            )
+        )  # fmt: skip
+        return self
+
+    def kill(self, *names: str) -> Self:
+        """An injection kills them."""
+        facts = {"injection": "injection-0", "spec": "dies", "fault": "process.kill"}
+        self._facts = {**facts, "targets": names}
+        self.say(
+            FaultInjecting(**self._facts, settings={}, trigger="now", for_s=2.0, takes_away=True)
+        )
+        for name in names:
+            self.exit(name, signal="SIGKILL")
+        self.say(FaultInjected(**self._facts))
+        return self
+
+    def heal(self, *names: str, at: int, says: int | None = None) -> Self:
+        """They start again, and go on from step `at`; they say so, or that it is another one."""
+        for name in names:
+            self.say(
+                EvidenceMeasured(
+                    injection="injection-0", target=name, status=Status.PROVED, code="as_asked",
+                    text="died", requested={}, measured={},
+                    proof=(self.workers[name].exits[-1],), fault="process.kill",
+                )
+            )  # fmt: skip
+        self.say(FaultHealing(**self._facts))
+        for name in names:
+            self.start(name)
+            self.workers[name].step = at
+            if at or says is not None:
+                self.tell(name, What.RESUMED, at if says is None else says)
+        self.say(FaultHealed(**self._facts))
+        return self
+
+    def end(self) -> Self:
+        """The harness has seen enough."""
+        for follows in self.whole.stop():
+            self._append(follows.source, follows.event)
+        for worker in self.workers.values():
+            if worker.is_alive:
+                self.exit(worker.name, signal="SIGTERM")
+        self.say(RunFinished(outcome=RunOutcome.COMPLETED, reason=""))
+        return self
+
+    def history(self) -> History:
+        """The record."""
+        return History(self.events, twin=self.twin.history() if self.twin else None)
