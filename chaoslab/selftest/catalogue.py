@@ -198,6 +198,22 @@ _FLEETS = _mutants(
      "residue", Code.LEFT_OVER),
 )
 
+_SCRIPTS = tuple(
+    _trial(f"{broken}_trainer", "scripted", wrong, check, code, "worker-1",
+           settings=[f"vars.broken={broken}"])
+    for broken, wrong, check, code in (
+        ("no_resume", "a trainer begins anew", "resume", Code.BEGAN_ANEW),
+        ("older", "a trainer goes on from an older checkpoint",
+         "resume", Code.RESUMED_FROM_OLDER),
+        ("moments", "a trainer goes on with fresh moments", "divergence", Code.DIVERGED),
+        ("rate", "a trainer goes on with its learning rate from zero",
+         "real_work", Code.LEARNING_RATE_WRONG),
+        ("data", "a trainer begins its data anew", "divergence", Code.DIVERGED),
+        ("shard", "a trainer goes on with the data of another", "divergence", Code.DIVERGED),
+    )
+)
+"""Trainings that are not chaoslab's own: nothing but lines of text tells what they do."""
+
 _SEVERAL = (
     _trial("bursting_syncer", "restarted",
            "the syncer makes up at once for all rounds that became due while it was away",
@@ -254,6 +270,6 @@ still while training goes on; and a stranger that a sound syncer turns away."""
 
 TRIALS: tuple[Trial, ...] = (
     *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_AFTER_RETURNS, *_HANDED_OVER, *_FLIPPED,
-    *_IN_THE_END, *_FLEETS, *_SEVERAL, *CONTROLS,
+    *_IN_THE_END, *_FLEETS, *_SCRIPTS, *_SEVERAL, *CONTROLS,
 )  # fmt: skip
 """In the order in which they are run."""

@@ -6,6 +6,7 @@ Its workers stand in the learners' place; `chaoslab.trainers` reads what they pr
 """
 
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -20,6 +21,7 @@ MOST_WORKERS: Final = 1_000
 RANK: Final = "{rank}"
 WORKERS: Final = "{workers}"
 FOLDER: Final = "{folder}"
+PYTHON: Final = "{python}"
 _NOTHING: Final = r"(?!)(?P<step>\d+)"
 """Of a script that prints chaoslab's own lines."""
 
@@ -32,7 +34,8 @@ class Script:
     """The command of a worker, run without a shell in the current directory. `{rank}` is the
     number of the worker, from 0, `{workers}` how many there are, and `{folder}` a folder of the
     run, empty at its start and the same for all workers and all their starts: let it keep
-    checkpoints there, so that no run goes on from those of another."""
+    checkpoints there, so that no run goes on from those of another. `{python}` is
+    the interpreter of chaoslab."""
     workers: int = 1
     """Number of workers: worker-0, worker-1, …"""
     progress: str = ""
@@ -91,7 +94,9 @@ class Script:
 
     def words(self, rank: int, folder: str) -> tuple[str, ...]:
         """The command line of a worker, whose run keeps its files in `folder`."""
-        filled = {RANK: str(rank), WORKERS: str(self.workers), FOLDER: folder}
+        filled = {
+            RANK: str(rank), WORKERS: str(self.workers), FOLDER: folder, PYTHON: sys.executable
+        }  # fmt: skip
         words = shlex.split(self.command)
         for name, value in filled.items():
             words = [word.replace(name, value) for word in words]

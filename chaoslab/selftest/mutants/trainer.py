@@ -1,7 +1,9 @@
-"""A trainer of the standard library: a linear model by SGD with momentum, which saves and resumes.
+"""Trainer of the standard library: a linear model by SGD with momentum, which saves and resumes.
 
-`python train.py --rank 0 --folder F`: all that it says of itself are lines of ordinary text. With
-`--broken` its resume is wrong in one way.
+    python -m chaoslab.selftest.mutants.trainer --rank 0 --folder F [--broken HOW]
+
+It knows nothing of chaoslab: all that it says of itself are lines of ordinary text. With `--broken`
+its resume is wrong in one way.
 """
 
 # ruff: noqa: T201 - a trainer prints
@@ -14,6 +16,7 @@ import time
 from pathlib import Path
 
 SIZE, EVERY = 8, 25
+BROKEN = ("no_resume", "older", "moments", "rate", "data", "shard")
 
 
 def main() -> None:
@@ -22,7 +25,7 @@ def main() -> None:
     flags.add_argument("--folder", type=Path, required=True)
     flags.add_argument("--steps", type=int, default=1_000_000)
     flags.add_argument("--pause", type=float, default=0.04)
-    flags.add_argument("--broken", default="")
+    flags.add_argument("--broken", default="none", choices=("none", *BROKEN))
     train(flags.parse_args())
 
 
