@@ -15,7 +15,7 @@ MUTANTS = {**syncer.MUTANTS, **learner.MUTANTS}
 RULES = {
     "unasked", "baseline", "evidence", "entries", "links", "refused", "run", "stop", "residue",
     "strangers", "training_continues", "learners_rejoin", "participation", "cadence", "real_work",
-    "heal",
+    "heal", "resume", "divergence",
 }  # fmt: skip
 """What is judged whatever a plan expects."""
 
