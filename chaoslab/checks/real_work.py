@@ -24,6 +24,7 @@ from chaoslab.checks.convergence import untrained_loss
 from chaoslab.checks.data_order import disordered_data
 from chaoslab.checks.peers import WINDOW, Samples, beside, middle_near, on_duty, windows
 from chaoslab.checks.rejoined_state import wrong_states
+from chaoslab.checks.resume import script_of
 from chaoslab.checks.timeline import (
     before_the_end,
     of_learner,
@@ -97,9 +98,12 @@ class RealWork:
         )
 
     def _losses(self, history: History) -> Iterator[Violation]:
-        """The first window of each learner whose loss is not that of its peers."""
+        """The first window of each learner whose loss is not that of its peers.
+
+        Whether the workers of a script train one model, nobody knows.
+        """
         untrained = _untrained(history)
-        if untrained is None:
+        if untrained is None or script_of(history) is not None:
             return
         for learner in history.learners:
             for window in windows(history, learner, LearnerStep):

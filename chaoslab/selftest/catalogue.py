@@ -210,6 +210,10 @@ _SCRIPTS = tuple(
          "real_work", Code.LEARNING_RATE_WRONG),
         ("data", "a trainer begins its data anew", "divergence", Code.DIVERGED),
         ("shard", "a trainer goes on with the data of another", "divergence", Code.DIVERGED),
+        ("hangs", "a trainer goes on, and hangs after 20 steps",
+         "participation", Code.WORKED_TOO_LITTLE),
+        ("ends", "a trainer goes on, and ends after 20 steps as if it had finished",
+         "unasked", Code.UNEXPECTED_EXIT),
     )
 )
 """Trainings that are not chaoslab's own: nothing but lines of text tells what they do."""
