@@ -316,7 +316,7 @@ class Messenger:
         if connection is not None:
             begun = pb.Checkpoint(request=request)
             connection.send(pb.FromLearner(epoch=epoch, checkpoint=begun))
-        self._phases.reach(Phase.DONATE, request=request)
+        self._phases.reach(Phase.DONATE)
 
     def _send_payload(
         self,

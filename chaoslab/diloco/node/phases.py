@@ -60,7 +60,14 @@ class Phases:
         hooks.on("watch", self._watch)
         hooks.on("go", self._go)
 
-    def reach(self, phase: Phase, **facts: Json) -> None:
+    def reach(
+        self,
+        phase: Phase,
+        *,
+        round: int | None = None,  # noqa: A002 - as the payload calls it
+        fragment: int | None = None,
+        version: int | None = None,
+    ) -> None:
         """Report that the point is reached, if it is watched; return when its wait is over."""
         if phase not in self._watched:
             return
@@ -70,7 +77,10 @@ class Phases:
                 return
             self._waiting.append(watch)
         is_waiting = watch.wait_s > 0
-        self._emit(PhaseReached, **self._about, phase=phase, **facts, is_waiting=is_waiting)
+        self._emit(
+            PhaseReached, **self._about,
+            phase=phase, round=round, fragment=fragment, version=version, is_waiting=is_waiting,
+        )  # fmt: skip
         if is_waiting:
             watch.go.wait(watch.wait_s)
         with self._lock:

@@ -49,7 +49,14 @@ def test_a_watched_point_is_announced_once_with_its_place(node: Node) -> None:
     node.phases.reach(Phase.WRITTEN, round=3, fragment=1)
     node.phases.reach(Phase.WRITTEN, round=4, fragment=0)
     assert node.told.of(Kind.PHASE_REACHED) == [
-        {"node": "syncer", "phase": "written", "round": 3, "fragment": 1, "is_waiting": False}
+        {
+            "node": "syncer",
+            "phase": "written",
+            "round": 3,
+            "fragment": 1,
+            "version": None,
+            "is_waiting": False,
+        }
     ]
 
 
